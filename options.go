@@ -60,6 +60,10 @@ const (
 	// `off` | a span that is open for longer asks for a file.
 	envOnHang = envControl + "_ON_HANG"
 
+	// – | set by `entrace run`: other exporters that this program does not have are for programs in
+	// other languages, and nothing is said of them.
+	envRun = "OTEL_EXPORTER_ENTRACE_RUN"
+
 	// `entrace` | a list: `entrace`, `none`, names given with `WithSpanExporter`.
 	envTracesExporter = "OTEL_TRACES_EXPORTER"
 
@@ -105,6 +109,7 @@ type config struct {
 	sampler      sdktrace.Sampler
 	noGlobals    bool
 	noLogs       bool
+	parent       bool
 	slog         bool
 	level        slog.Leveler
 	signals      []os.Signal
@@ -215,6 +220,12 @@ func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 // WithoutGlobals keeps Setup from setting OpenTelemetry's global TracerProvider, LoggerProvider and
 // propagator.
 func WithoutGlobals() Option { return option(func(c *config) { c.noGlobals = true }) }
+
+// WithEnvironmentParent hangs the first span of each trace of this process below the span that the
+// environment names: TRACEPARENT, with TRACESTATE and BAGGAGE, as `entrace run` and CI systems
+// set them. It is an option of the global TracerProvider: what [Pipeline.TracerProvider] returns
+// begins traces of its own.
+func WithEnvironmentParent() Option { return option(func(c *config) { c.parent = true }) }
 
 // newConfig applies options.
 func newConfig(options []Option) *config {

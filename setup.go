@@ -78,7 +78,11 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	}
 	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: c.levelFor(rec.recorder)}
 	c.recordLogs(ctx, p)
-	c.globals(p, p.provider)
+	var global trace.TracerProvider = p.provider
+	if c.parent {
+		global = belowEnvironment(global)
+	}
+	c.globals(p, global)
 	p.endOn(c.signals)
 	return p, failed
 }
@@ -209,6 +213,9 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 		case strings.EqualFold(name, "entrace"):
 			records = true
 		case f == nil:
+			if _, run := env.Lookup(envRun); run {
+				continue // it sets the variables for all languages
+			}
 			env.ReportValue(variable, s, fmt.Errorf("there is no exporter %q here; %s adds one", name, option))
 		default:
 			e, err := f(ctx)

@@ -17,7 +17,7 @@ const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 // variables are all that begin with envPrefix.
 var variables = slices.Concat(setup.Variables(), []string{
 	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders,
-	envOnError, envOnSlow, envOnHang,
+	envOnError, envOnSlow, envOnHang, envRun,
 })
 
 // unknownVariables tells of variables that look like ours and have no effect.

@@ -76,6 +76,14 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		return exitFine
 	case errors.Is(err, errQuiet):
 		return exitData
+	}
+	if s, ok := errors.AsType[*statusError](err); ok {
+		if s.err != nil {
+			fmt.Fprintln(errw, "entrace:", safe(s.Error()))
+		}
+		return s.code
+	}
+	switch {
 	case isBrokenPipe(err):
 		return exitFine // whoever reads has had enough
 	case isInterrupt(ctx, err):
@@ -175,7 +183,7 @@ func (a *app) root() *cobra.Command {
 		a.takesNewest(c, 1) // behind the query or script
 		root.AddCommand(c)
 	}
-	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand())
+	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.runCommand())
 	return root
 }
 

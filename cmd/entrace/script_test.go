@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"entrace": main, "shop": shop})
+	testscript.Main(m, map[string]func(){"entrace": main, "shop": shop, "sendotlp": sendOTLP, "records": recordsItself})
 }
 
 // TestScript runs the scripts of testdata/script, each in a folder of its own.

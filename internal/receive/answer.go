@@ -69,8 +69,9 @@ func (a *httpAnswer) write(code int, b []byte) {
 		kind = "application/json"
 	}
 	a.w.Header().Set("Content-Type", kind)
+	a.w.Header().Set("X-Content-Type-Options", "nosniff")
 	a.w.WriteHeader(code)
-	_, _ = a.w.Write(b) // nobody is there any more
+	_, _ = a.w.Write(b) //nolint:gosec // G705: no page; an error means that nobody is there any more
 }
 
 func (a *httpAnswer) done(s Signal, r Result) { a.write(http.StatusOK, response(s, a.encoding, &r)) }

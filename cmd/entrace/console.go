@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// A consoleLog passes on what a command prints, and records its lines.
+type consoleLog struct {
+	rec *recorder.Recorder
+	ref format.SpanRef // of the command
+
+	streams []*lineStream
+}
+
+func newConsoleLog(rec *recorder.Recorder, ref format.SpanRef) *consoleLog {
+	return &consoleLog{rec: rec, ref: ref}
+}
+
+// stream returns what the command writes to in place of w.
+func (c *consoleLog) stream(w io.Writer, name string) io.Writer {
+	s := &lineStream{consoleLog: c, w: w, name: name, batch: c.rec.Batch()}
+	c.streams = append(c.streams, s)
+	return s
+}
+
+// close records lines without an end.
+func (c *consoleLog) close() {
+	for _, s := range c.streams {
+		s.close()
+	}
+}
+
+// maxLine is how many bytes of a line are recorded together.
+const maxLine = 64 << 10
+
+// A lineStream is one output of a command. It writes what comes before it looks at it.
+type lineStream struct {
+	*consoleLog
+
+	w     io.Writer
+	name  string
+	batch *recorder.Batch
+
+	mu   sync.Mutex
+	rest []byte // of a line that has not ended
+}
+
+func (s *lineStream) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = append(s.rest, b...)
+	from := 0
+	for {
+		i := bytes.IndexByte(s.rest[from:], '\n')
+		if i < 0 {
+			if len(s.rest)-from < maxLine {
+				break
+			}
+			i = maxLine
+			s.record(s.rest[from : from+i])
+			from += i
+			continue
+		}
+		s.record(s.rest[from : from+i])
+		from += i + 1
+	}
+	s.rest = append(s.rest[:0], s.rest[from:]...)
+	_ = s.batch.Write() // what the recorder could not take is in its account
+	return n, err
+}
+
+func (s *lineStream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record(s.rest)
+	s.rest = nil
+	_ = s.batch.Write()
+}
+
+func (s *lineStream) record(line []byte) {
+	line = bytes.TrimRight(line, "\r")
+	if len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	now := time.Now()
+	l := parseLine(string(line), now)
+	l.Observed, l.TraceID, l.SpanID, l.Flags = now.UnixNano(), s.ref.TraceID, s.ref.SpanID, 1
+	l.Attributes = append(l.Attributes, otel.NewAttribute("log.iostream", &otel.Any{Kind: otel.String, Text: s.name}))
+	s.batch.Log(s.ref, l.Time)
+	l.Write(s.batch, otel.Where{Trace: true, Parent: true}, &l.Attributes)
+}
+
+// parseLine finds level, time and attributes in a line that a program prints. Without a time it
+// has that of now.
+func parseLine(line string, now time.Time) *otel.Log {
+	line = escapes.ReplaceAllString(line, "")
+	l := &otel.Log{Time: now.UnixNano(), HasTime: true, Severity: severityInfo}
+	fields, ok := jsonFields(line)
+	if !ok {
+		fields, ok = logfmtFields(line)
+	}
+	l.Body = otel.Any{Kind: otel.String, Text: line}
+	if !ok {
+		if word := levelWord.FindStringSubmatch(line[:min(len(line), levelWithin)]); word != nil {
+			l.SeverityText = word[1] + word[2]
+			l.Severity = severities[strings.ToLower(l.SeverityText)]
+		}
+		if t, ok := leadingTime(line); ok {
+			l.Time = t
+		}
+		return l
+	}
+	said := false
+	for i := range fields {
+		f := &fields[i]
+		switch strings.ToLower(f.Key) {
+		case "msg", "message", "event":
+			if !said && f.Value.Kind == otel.String {
+				l.Body, said = f.Value, true
+				continue
+			}
+		case "level", "lvl", "severity", "loglevel", "levelname", "log.level":
+			if n, text, ok := levelOf(&f.Value); ok {
+				l.Severity, l.SeverityText = n, text
+				continue
+			}
+		case "time", "ts", "timestamp", "@timestamp", "t", "datetime", "asctime":
+			if t, ok := timeOf(&f.Value); ok {
+				l.Time = t
+				continue
+			}
+		}
+		l.Attributes = append(l.Attributes, otel.NewAttribute(f.Key, &f.Value))
+	}
+	return l
+}
+
+// escapes are those that color a terminal.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// jsonFields reads a line that is one JSON object.
+func jsonFields(line string) ([]otel.KeyValue, bool) {
+	if !strings.HasPrefix(strings.TrimSpace(line), "{") {
+		return nil, false
+	}
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	if _, err := d.Token(); err != nil {
+		return nil, false
+	}
+	var fields []otel.KeyValue
+	for d.More() {
+		key, err := d.Token()
+		name, ok := key.(string)
+		if err != nil || !ok {
+			return nil, false
+		}
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return nil, false
+		}
+		fields = append(fields, otel.KeyValue{Key: name, Value: anyOf(v)})
+	}
+	_, err := d.Token()
+	return fields, err == nil && !d.More()
+}
+
+func anyOf(v any) otel.Any {
+	switch v := v.(type) {
+	case string:
+		return otel.Any{Kind: otel.String, Text: v}
+	case bool:
+		return otel.Any{Kind: otel.Bool, Bool: v}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return otel.Any{Kind: otel.Int, Int: n}
+		}
+		f, _ := v.Float64() // out of range is infinity
+		return otel.Any{Kind: otel.Float, Float: f}
+	case []any:
+		list := otel.Any{Kind: otel.List}
+		for _, x := range v {
+			list.List = append(list.List, anyOf(x))
+		}
+		return list
+	case map[string]any:
+		m := otel.Any{Kind: otel.Map}
+		for key, x := range v {
+			m.Map = append(m.Map, otel.KeyValue{Key: key, Value: anyOf(x)})
+		}
+		return m
+	}
+	return otel.Any{}
+}
+
+// logfmtPair is a key and a value of logfmt, the latter perhaps in quotes.
+var logfmtPair = regexp.MustCompile(`^\s*([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)`)
+
+// logfmtFields reads a line that is nothing but pairs of logfmt, two at least.
+func logfmtFields(line string) ([]otel.KeyValue, bool) {
+	var fields []otel.KeyValue
+	for rest := line; rest != ""; {
+		m := logfmtPair.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, false
+		}
+		value := m[2]
+		if text, err := strconv.Unquote(value); err == nil {
+			value = text
+		}
+		fields = append(fields, otel.KeyValue{Key: m[1], Value: otel.Any{Kind: otel.String, Text: value}})
+		rest = rest[len(m[0]):]
+	}
+	return fields, len(fields) > 1
+}
+
+const severityInfo = 9 // OTLP's
+
+// severities are OTLP's numbers of the names that loggers have for levels.
+var severities = map[string]uint32{
+	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
+	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
+}
+
+// levelWord is a level in a line of plain text, in capitals or in brackets, within the first
+// bytes of it.
+var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
+
+const levelWithin = 80
+
+// levelOf reads a level: a name, or a number as bunyan and pino have it.
+func levelOf(v *otel.Any) (n uint32, text string, ok bool) {
+	if v.Kind == otel.Int && v.Int >= 10 && v.Int <= 60 && v.Int%10 == 0 {
+		return [...]uint32{1, 5, 9, 13, 17, 21}[v.Int/10-1], strconv.FormatInt(v.Int, 10), true
+	}
+	if v.Kind != otel.String {
+		return 0, "", false
+	}
+	n, ok = severities[strings.ToLower(v.Text)]
+	return n, v.Text, ok
+}
+
+// timeOf reads a time: a text of one of timeLayouts, or a number since 1970 in seconds,
+// milliseconds, microseconds or nanoseconds, as its size says.
+func timeOf(v *otel.Any) (int64, bool) {
+	switch v.Kind {
+	case otel.String:
+		for _, layout := range timeLayouts {
+			if t, err := time.ParseInLocation(layout, v.Text, time.Local); err == nil {
+				return t.UnixNano(), true
+			}
+		}
+		f, err := strconv.ParseFloat(v.Text, 64)
+		return sinceEpoch(f), err == nil && f > firstSecond
+	case otel.Int:
+		return v.Int * int64(unitOf(float64(v.Int))), v.Int > firstSecond
+	case otel.Float:
+		return sinceEpoch(v.Float), v.Float > firstSecond && !math.IsInf(v.Float, 0)
+	}
+	return 0, false
+}
+
+const firstSecond = 100_000_000 // in 1973: what is less is no time of a log record
+
+// sinceEpoch returns nanoseconds.
+func sinceEpoch(f float64) int64 { return int64(min(f*unitOf(f), 1<<62)) }
+
+// unitOf returns of how many nanoseconds a time since 1970 is. Each unit has the numbers of the
+// years 1973 to 5138.
+func unitOf(f float64) float64 {
+	switch {
+	case f < 1e11:
+		return 1e9
+	case f < 1e14:
+		return 1e6
+	case f < 1e17:
+		return 1e3
+	}
+	return 1
+}
+
+var timeLayouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999"}
+
+// leadingTime reads the time that begins a line of plain text, perhaps in brackets.
+func leadingTime(line string) (int64, bool) {
+	line = strings.TrimLeft(line, "[ ")
+	line = strings.Replace(line, ",", ".", 1) // as Python's logging has it
+	words := strings.SplitN(line, " ", 3)
+	for n := min(2, len(words)); n > 0; n-- {
+		text := strings.TrimRight(strings.Join(words[:n], " "), "]:")
+		if len(text) < len("2006-01-02T15:04:05") {
+			break
+		}
+		if t, ok := timeOf(&otel.Any{Kind: otel.String, Text: text}); ok {
+			return t, true
+		}
+	}
+	return 0, false
+}

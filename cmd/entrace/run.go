@@ -1,0 +1,478 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+type runFlags struct {
+	output, protocol, against string
+	view, console, verbose    bool
+	noConfigFile              bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := runFlags{protocol: "http/protobuf"}
+	c := &cobra.Command{
+		Use:   "run [flags] -- COMMAND ARGS...",
+		Short: "Run a program and record what it sends by OTLP",
+		Long: "run starts COMMAND with OpenTelemetry's environment variables set so that the SDKs of all\n" +
+			"languages send their spans and log records here, and records them to one file. The command\n" +
+			"is a span there, with its arguments, its exit status and what its children send below it.\n" +
+			"A Go program that uses entrace itself records to a second file beside it, STEM.self.et.\n\n" +
+			"--console also records the lines that COMMAND prints, as log records, so that run is of use\n" +
+			"for a program without any SDK: level and time are found in JSON, in logfmt and in plain text.\n\n" +
+			"The standard output is that of COMMAND alone, signals go to it, and run exits as it does:\n" +
+			"with 128 and the number of a signal that ended it, 126 or 127 if it cannot be started, and\n" +
+			"125 if run itself fails.\n\n" +
+			"  entrace run -- python app.py\n" +
+			"  entrace run --console -- ./build.sh",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return wrongArgs(c, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
+				return usagef("--protocol is %q, it must be http/protobuf, http/json or grpc", f.protocol)
+			}
+			return a.run(cmd.Context(), args, &f)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
+	c.Flags().StringVar(&f.protocol, "protocol", f.protocol, "how programs are told to send: http/protobuf, http/json or grpc")
+	c.Flags().BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
+	c.Flags().BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
+	c.Flags().StringVar(&f.against, "against", "", "compare with the run in this `FILE` at the end, as diff does")
+	c.Flags().BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, with which SDKs ignore the other variables")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
+	return c
+}
+
+// A statusError ends the command with a status of its own.
+type statusError struct {
+	code int
+	err  error // nil: there is nothing to say
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+// What run ends with when the command has not run to its end.
+const (
+	exitOwnFailure   = 125
+	exitNotStartable = 126
+	exitNotFound     = 127
+	exitSignaled     = 128 // and the number of the signal
+)
+
+func (a *app) run(ctx context.Context, args []string, f *runFlags) error {
+	ctx = context.WithoutCancel(ctx) // signals go to the command, which may live on
+	a = a.locked()
+	r := &running{app: a, flags: f, args: args}
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	state, err := r.wait()
+	r.end(ctx, state)
+	if err != nil {
+		return err
+	}
+	if code := statusOf(state); code != 0 {
+		return &statusError{code: code}
+	}
+	return nil
+}
+
+// A running command.
+type running struct {
+	*app
+
+	flags *runFlags
+	args  []string
+
+	listener net.Listener
+	server   *receive.Server
+	files    *receive.Files
+	stop     context.CancelFunc
+	served   chan error
+	file     string // the trace
+
+	cmd     *exec.Cmd
+	span    otel.Span
+	ref     format.SpanRef
+	parent  format.SpanRef
+	console *consoleLog // nil: lines are not recorded
+	signals chan os.Signal
+}
+
+// start opens the file and the port and starts the command.
+func (r *running) start(ctx context.Context) (err error) {
+	own := func(err error) error { return &statusError{exitOwnFailure, err} }
+	r.file = r.flags.output
+	if r.file == "" {
+		r.file = fmt.Sprintf("%s-%d.et", env.FileName(filepath.Base(r.args[0])), os.Getpid())
+	}
+	path, err := exec.LookPath(r.args[0])
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return &statusError{exitNotFound, err}
+	case err != nil:
+		return &statusError{exitNotStartable, err}
+	}
+	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not wait
+		return own(err)
+	}
+	r.files, err = receive.NewFiles(receive.FilesOptions{
+		File:    r.file,
+		OnError: func(path string, err error) { fmt.Fprintf(r.err, "entrace: %s: %s\n", safe(path), safe(err.Error())) },
+		OnDone: func(path string, _ uint64, _ int64, err error) {
+			if err != nil {
+				fmt.Fprintf(r.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
+			}
+		},
+	})
+	if err != nil {
+		return own(errors.Join(err, r.listener.Close()))
+	}
+	r.server = receive.NewServer(r.files, receive.Options{Local: true})
+	serve, stop := context.WithCancel(ctx)
+	r.stop, r.served = stop, make(chan error, 1)
+	go func() { r.served <- r.server.Serve(serve, r.listener) }()
+
+	r.begin()
+	r.cmd = exec.Command(path, r.args[1:]...) //nolint:gosec,noctx // G204: it is what the user asks for; nothing ends it but itself
+	r.cmd.Args[0] = r.args[0]
+	r.cmd.Env = r.environment(os.Environ())
+	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if r.flags.console {
+		r.console = newConsoleLog(r.files.Recorder(), r.ref)
+		r.cmd.Stdout, r.cmd.Stderr = r.console.stream(os.Stdout, "stdout"), r.console.stream(os.Stderr, "stderr")
+		r.cmd.WaitDelay = consoleDelay
+	}
+	r.signals = make(chan os.Signal, 16)
+	signal.Notify(r.signals, forwarded...)
+	if err := r.cmd.Start(); err != nil {
+		signal.Stop(r.signals)
+		r.end(ctx, nil)
+		return &statusError{exitNotStartable, err}
+	}
+	go func() {
+		for s := range r.signals {
+			if s != syscall.SIGURG && !fromTerminal(s) {
+				_ = r.cmd.Process.Signal(s) // it may have ended just now
+			}
+		}
+	}()
+	return nil
+}
+
+// consoleDelay is how long lines are read that others print to the output of a command that has
+// ended.
+const consoleDelay = 2 * time.Second
+
+// wait waits for the command.
+func (r *running) wait() (*os.ProcessState, error) {
+	err := r.cmd.Wait()
+	signal.Stop(r.signals)
+	close(r.signals)
+	if _, exited := errors.AsType[*exec.ExitError](err); exited || errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
+	if err != nil {
+		err = &statusError{exitOwnFailure, err}
+	}
+	return r.cmd.ProcessState, err
+}
+
+// statusOf is what a shell says of a process.
+func statusOf(state *os.ProcessState) int {
+	if n := signalOf(state); n > 0 {
+		return exitSignaled + n
+	}
+	return state.ExitCode()
+}
+
+// environment returns that of the command.
+func (r *running) environment(own []string) []string {
+	kept := make(map[string]string)
+	var unset []string
+	for _, kv := range own {
+		name, value, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") {
+			unset = append(unset, name)
+			continue
+		}
+		kept[name] = value
+	}
+	for _, name := range []string{"OTEL_CONFIG_FILE", "OTEL_EXPERIMENTAL_CONFIG_FILE"} {
+		if kept[name] == "" {
+			continue
+		}
+		if r.flags.noConfigFile {
+			unset = append(unset, name)
+			delete(kept, name)
+			continue
+		}
+		fmt.Fprintf(r.err, "entrace: SDKs take %s and ignore other variables: write the endpoint http://%s there, or use --no-config-file\n", name, r.listener.Addr())
+	}
+	stem := strings.TrimSuffix(strings.TrimSuffix(r.file, ".et"), ".iet")
+	self, err := filepath.Abs(stem + selfExt)
+	if err != nil {
+		self = stem + selfExt
+	}
+	set := map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + r.listener.Addr().String(),
+		"OTEL_EXPORTER_OTLP_PROTOCOL": r.flags.protocol,
+		"OTEL_EXPORTER_ENTRACE_PATH":  self,
+		"OTEL_EXPORTER_ENTRACE_RUN":   "1",
+		"TRACEPARENT":                 fmt.Sprintf("00-%x-%x-01", r.ref.TraceID, r.ref.SpanID),
+	}
+	for name, value := range map[string]string{
+		"OTEL_TRACES_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "none",
+		"OTEL_BSP_SCHEDULE_DELAY": "500", "OTEL_BLRP_SCHEDULE_DELAY": "500",
+	} {
+		was := kept[name]
+		if was == "" || was == "none" && value == "otlp" {
+			set[name] = value
+		}
+	}
+	if r.flags.verbose {
+		for _, name := range slices.Sorted(slices.Values(unset)) {
+			fmt.Fprintf(r.err, "entrace: %s is not set for the command\n", safe(name))
+		}
+		for _, name := range slices.Sorted(maps.Keys(set)) {
+			fmt.Fprintf(r.err, "entrace: %s=%s\n", name, safe(set[name]))
+		}
+	}
+	maps.Copy(kept, set)
+	list := make([]string, 0, len(kept))
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		list = append(list, name+"="+kept[name])
+	}
+	return list
+}
+
+// runService is the service of the span of the command.
+const runService = "entrace run"
+
+// selfExt ends the name of the file of a command that uses this module itself.
+const selfExt = ".self.et"
+
+// begin records that the command starts.
+func (r *running) begin() {
+	rec := r.files.Recorder()
+	var parent format.SpanRef
+	var flags uint32 = 1
+	if up := os.Getenv("TRACEPARENT"); up != "" {
+		parent, flags = parseTraceparent(up)
+	}
+	if parent.IsValid() {
+		r.ref.TraceID = parent.TraceID
+	} else {
+		_, _ = rand.Read(r.ref.TraceID[:]) // it never fails
+	}
+	_, _ = rand.Read(r.ref.SpanID[:])
+	r.parent = parent
+	host, _ := os.Hostname() // "" is none
+	resource := otel.Resource{Attributes: []otel.Attribute{
+		textAttribute("service.name", runService), textAttribute("host.name", host), numberAttribute("process.pid", int64(os.Getpid())),
+	}}
+	res, err := rec.Resource(resource.Entry())
+	if err != nil {
+		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+	}
+	args := otel.Any{Kind: otel.List}
+	for _, a := range r.args {
+		args.List = append(args.List, otel.Any{Kind: otel.String, Text: a})
+	}
+	dir, _ := os.Getwd() // "" is none
+	r.span = otel.Span{
+		Name: filepath.Base(r.args[0]), TraceID: r.ref.TraceID, SpanID: r.ref.SpanID, Flags: flags, Kind: otel.KindInternal,
+		Start: time.Now().UnixNano(), TraceState: os.Getenv("TRACESTATE"),
+		Attributes: []otel.Attribute{otel.NewAttribute("process.command_args", &args), textAttribute("process.working_directory", dir)},
+	}
+	if !parent.IsValid() {
+		r.span.TraceState = ""
+	}
+	b := rec.Batch()
+	b.Span(&recorder.Span{Ref: r.ref, Parent: parent, Remote: true, Resource: res, Time: r.span.Start, Open: true})
+	r.span.Write(b, otel.Where{Trace: true, Parent: true}, &r.span.Attributes)
+	r.told(b.Write())
+}
+
+func (r *running) told(err error) {
+	if err != nil {
+		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+	}
+}
+
+func textAttribute(name, s string) otel.Attribute {
+	return otel.NewAttribute(name, &otel.Any{Kind: otel.String, Text: s})
+}
+
+func numberAttribute(name string, n int64) otel.Attribute {
+	return otel.NewAttribute(name, &otel.Any{Kind: otel.Int, Int: n})
+}
+
+// parseTraceparent reads W3C's header; what it does not understand is no parent.
+func parseTraceparent(s string) (r format.SpanRef, flags uint32) {
+	var version byte
+	var trace, span []byte
+	if len(s) < 55 {
+		return r, 1
+	}
+	if n, err := fmt.Sscanf(s[:55], "%02x-%32x-%16x-%02x", &version, &trace, &span, &flags); err != nil || n != 4 || len(trace) != 16 || len(span) != 8 {
+		return format.SpanRef{}, 1
+	}
+	copy(r.TraceID[:], trace)
+	copy(r.SpanID[:], span)
+	return r, flags & 0xff
+}
+
+// end records how the command ended, finishes the file and says what is in it.
+func (r *running) end(ctx context.Context, state *os.ProcessState) {
+	if r.console != nil {
+		r.console.close()
+	}
+	rec := r.files.Recorder()
+	now := time.Now().UnixNano()
+	end := r.span
+	end.Ended, end.Duration, end.Attributes = true, now-r.span.Start, nil
+	if state == nil {
+		end.Status, end.Description = otel.StatusError, "it cannot be started"
+	} else {
+		end.Attributes = append(end.Attributes, numberAttribute("process.pid", int64(state.Pid())), numberAttribute("process.exit.code", int64(state.ExitCode())))
+		if n := signalOf(state); n > 0 {
+			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
+		}
+		if !state.Success() {
+			end.Status, end.Description = otel.StatusError, state.String()
+		}
+	}
+	b := rec.Batch()
+	b.EndSpan(r.ref, now)
+	end.WriteEnd(b, false, &end.Attributes)
+	r.told(b.Write())
+	r.stop()
+	r.told(<-r.served)
+	r.files.Close(ctx)
+	if state == nil {
+		return
+	}
+	r.report(ctx)
+}
+
+// names returns the files that the run has made.
+func (r *running) names() []string {
+	list := []string{format.Find(r.file)}
+	stem := strings.TrimSuffix(strings.TrimSuffix(r.file, ".et"), ".iet")
+	if self := format.Find(stem + selfExt); self != "" {
+		if _, err := os.Stat(self); err == nil {
+			list = append(list, self)
+		}
+	}
+	return list
+}
+
+// report says in a few lines on stderr what came, and shows it.
+func (r *running) report(ctx context.Context) {
+	own := *r.app
+	own.out = r.err
+	names := r.names()
+	if err := own.topLines(ctx, names); err != nil {
+		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+	}
+	if n := r.server.Metrics(); n > 0 {
+		fmt.Fprintf(r.err, "entrace: %s with metrics came, which are not kept\n", count(int(n), "request", "requests"))
+	}
+	if r.flags.against != "" {
+		var b strings.Builder
+		d := *r.app
+		d.out = &b
+		o := diffOptions{lookFlags: lookFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
+		err := d.diff(ctx, &o)
+		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
+		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // nobody is there any more
+		if err != nil && !errors.Is(err, errQuiet) {
+			fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+		}
+	}
+	if r.flags.view {
+		shown, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}); err != nil && shown.Err() == nil {
+			fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+		}
+	}
+}
+
+// againstLines is how much --against prints.
+const againstLines = 3
+
+// topLines is top in five lines.
+func (a *app) topLines(ctx context.Context, names []string) error {
+	o := &topOptions{lookFlags: lookFlags{time: timeLocal}, limit: 2}
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit)
+	if err != nil {
+		return err
+	}
+	title := fmt.Sprintf("%s: %s, %s", strings.Join(names, " "), count(found.Spans, "span", "spans"), count(found.Logs, "log record", "log records"))
+	if found.Errors > 0 {
+		title += ", " + count(found.Errors, "error", "errors")
+	}
+	fmt.Fprintf(a.err, "entrace: %s\n", safe(title))
+	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
+		fmt.Fprintf(a.err, "entrace: most frequent error: %s, %s\n", safe(p.Pattern), count(p.Count, "time", "times"))
+	}
+	for _, row := range found.OldestOpen[:min(1, len(found.OldestOpen))] {
+		fmt.Fprintf(a.err, "entrace: never ended: %s\n", safe(l.v.Name(row)))
+	}
+	if t := found.Self; len(t.Lines) > 1 { // the first may be the command as a whole
+		service, name, n, self := slices.Index(t.Columns, "service"), slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
+		for _, x := range t.Lines {
+			if x[service].String() != runService {
+				fmt.Fprintf(a.err, "entrace: most time of their own: %s, %s of %s\n", safe(x[self].String()), safe(x[n].String()), safe(x[name].String()))
+				break
+			}
+		}
+	}
+	fmt.Fprintf(a.err, "entrace: 'entrace view %s' shows it\n", safe(strings.Join(names, " ")))
+	return nil
+}
