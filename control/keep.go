@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -98,16 +97,8 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 
 // valueText returns the value of an attribute as a configuration has it.
 func valueText(v *format.Value) string {
-	switch v.Kind() {
-	case format.KindString, format.KindBytes:
+	if v.Kind() == format.KindBytes {
 		return v.Text()
-	case format.KindBool:
-		if v.Bool() {
-			return "true"
-		}
-		return "false"
-	case format.KindFloat:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	}
-	return string(v.AppendDecimal(nil))
+	return v.String()
 }

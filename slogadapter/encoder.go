@@ -374,14 +374,6 @@ func (e *encoder) limit(s string) string {
 // valueText returns what a value that became a level or message reads like.
 func valueText(v slog.Value) string {
 	switch v.Kind() {
-	case slog.KindInt64:
-		return strconv.FormatInt(v.Int64(), 10)
-	case slog.KindUint64:
-		return strconv.FormatUint(v.Uint64(), 10)
-	case slog.KindFloat64:
-		return strconv.FormatFloat(v.Float64(), 'g', -1, 64)
-	case slog.KindBool:
-		return strconv.FormatBool(v.Bool())
 	case slog.KindDuration:
 		return strconv.FormatInt(int64(v.Duration()), 10)
 	case slog.KindTime:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -201,6 +202,8 @@ type rowPrinter struct {
 	l    *look
 	json bool
 	w    *bufio.Writer
+
+	names text.Names // of the attributes of a row
 }
 
 func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {

@@ -73,16 +73,12 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	text("parent", p.l.name(parent), r != 0)
 	number("depth", int64(v.Depth(r)), true)
 	b = append(b, `,"attributes":{`...)
-	seen := make(map[string]int)
+	p.names.Reset()
 	for i, a := range e.UserAttributes() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		name := a.Name
-		if seen[name]++; seen[name] > 1 {
-			name += "#" + strconv.Itoa(seen[name])
-		}
-		b = append(jsontext.AppendSafeString(b, name), ':')
+		b = append(jsontext.AppendSafeString(b, p.names.Add(a.Name)), ':')
 		b = appendJSONValue(b, a.Value)
 	}
 	return append(b, "}}\n"...)

@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/timeline"
 )
 
@@ -112,38 +113,15 @@ func appendAny(b []byte, v *otel.Any) []byte {
 		return append(b, ']')
 	case otel.Map:
 		b = append(b, '{')
-		key := keys(v.Map)
+		var keys text.Names // JSON has each only once
 		for i := range v.Map {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(jsontext.AppendSafeString(b, key(v.Map[i].Key)), ':')
+			b = append(jsontext.AppendSafeString(b, keys.Add(v.Map[i].Key)), ':')
 			b = appendAny(b, &v.Map[i].Value)
 		}
 		return append(b, '}')
 	}
 	return append(b, "null"...)
-}
-
-// keys returns a function that makes the keys of a map, which it gets one by one,
-// differ: JSON has each only once.
-func keys(all []otel.KeyValue) func(key string) string {
-	if len(all) < 2 {
-		return func(key string) string { return key }
-	}
-	last := make(map[string]int, len(all))
-	return func(key string) string {
-		n := last[key]
-		if n == 0 {
-			last[key] = 1
-			return key
-		}
-		for {
-			n++
-			if other := key + "#" + strconv.Itoa(n); last[other] == 0 {
-				last[key], last[other] = n, 1
-				return other
-			}
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // chunkEvents is how many events are allocated together.
@@ -136,10 +137,10 @@ func (s *scanner) end() error {
 // pages of events, as only those have this size.
 func (s *scanner) hole() error {
 	at := s.off
-	for s.off < len(s.b) && isZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
+	for s.off < len(s.b) && wire.IsZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
 		page := s.b[s.off:][:min(fullPageSize, len(s.b)-s.off)]
 		switch {
-		case !isZero(page):
+		case !wire.IsZero(page):
 			return s.fail(at, errPageSize)
 		case len(page) < fullPageSize:
 			return s.truncated(at)
@@ -148,15 +149,6 @@ func (s *scanner) hole() error {
 		s.off += fullPageSize
 	}
 	return nil
-}
-
-func isZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // take gives b, the payload of a page at s.off, to a stream.

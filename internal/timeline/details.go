@@ -2,13 +2,12 @@ package timeline
 
 import (
 	"encoding/hex"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -35,7 +34,7 @@ type Details struct {
 	timed, open bool
 	owns        int // how many of Args are not attributes
 	jsons, anys map[string]bool
-	seen        map[string]int // of names, the last number behind them
+	names       text.Names // of the attributes
 }
 
 func (d *Details) add(name, value string) {
@@ -52,7 +51,8 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	if err != nil {
 		return err
 	}
-	*d = Details{Args: d.Args[:0], Name: e.Metadata.Name, Role: v.Role(r), Category: "entry"}
+	d.names.Reset()
+	*d = Details{Args: d.Args[:0], names: d.names, Name: e.Metadata.Name, Role: v.Role(r), Category: "entry"}
 	_, d.timed = v.Time(r)
 	ref := v.Ref(r)
 	if ref.TraceID != [16]byte{} {
@@ -185,7 +185,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 		case d.anys[a.Name]:
 			encoding = otel.AnyValue
 		}
-		d.Args = append(d.Args, otel.Attribute{Name: d.unique(name), Value: value, Encoding: encoding})
+		d.Args = append(d.Args, otel.Attribute{Name: d.names.Add(name), Value: value, Encoding: encoding})
 	}
 }
 
@@ -198,48 +198,6 @@ func (d *Details) own(name string) (string, bool) {
 	}
 	return "", false
 }
-
-// few is up to which number of names looking at all of them is fastest.
-const few = 16
-
-// unique returns a name that none of the attributes so far has.
-func (d *Details) unique(name string) string {
-	attrs := d.Args[d.owns:]
-	if len(attrs) < few {
-		taken := func(name string) bool {
-			return slices.ContainsFunc(attrs, func(a otel.Attribute) bool { return a.Name == name })
-		}
-		other := name
-		for n := 2; taken(other); n++ {
-			other = numbered(name, n)
-		}
-		return other
-	}
-	if len(attrs) == few {
-		if d.seen == nil {
-			d.seen = make(map[string]int)
-		}
-		clear(d.seen)
-		for i := range attrs {
-			d.seen[attrs[i].Name] = 1
-		}
-	}
-	n := d.seen[name]
-	if n == 0 {
-		d.seen[name] = 1
-		return name
-	}
-	for {
-		// The last number is kept, so that many of one name take no longer.
-		n++
-		if other := numbered(name, n); d.seen[other] == 0 {
-			d.seen[name], d.seen[other] = n, 1
-			return other
-		}
-	}
-}
-
-func numbered(name string, n int) string { return name + "#" + strconv.Itoa(n) }
 
 // maxLinks is how many links of a span are read: all of them are in memory at once.
 const maxLinks = 1000
