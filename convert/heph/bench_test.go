@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -41,19 +42,19 @@ func spans(t testing.TB, n int) *view.View {
 		}
 		list = append(list, e)
 	}
-	return write(t, list...)
+	return converttest.View(t, list...)
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for name, in := range map[string][]byte{"foreign": foreignPackets(20000), "encoded": encoded(b, spans(b, 20000))} {
+	for name, in := range map[string][]byte{"foreign": foreignPackets(20000), "encoded": converter.Bytes(b, spans(b, 20000))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(in)))
 			for b.Loop() {
 				w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
-				must(b, err)
-				must(b, Decode(b.Context(), bytes.NewReader(in), w))
-				must(b, w.Close())
+				converttest.Must(b, err)
+				converttest.Must(b, Decode(b.Context(), bytes.NewReader(in), w))
+				converttest.Must(b, w.Close())
 			}
 		})
 	}
@@ -61,13 +62,13 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkEncode(b *testing.B) {
 	back, err := decoded(b, foreignPackets(20000), format.V2)
-	must(b, err)
+	converttest.Must(b, err)
 	for name, v := range map[string]*view.View{"foreign": back, "spans": spans(b, 20000)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(encoded(b, v))))
+			b.SetBytes(int64(len(converter.Bytes(b, v))))
 			for b.Loop() {
-				must(b, Encode(b.Context(), io.Discard, v))
+				converttest.Must(b, Encode(b.Context(), io.Discard, v))
 			}
 		})
 	}

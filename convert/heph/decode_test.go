@@ -3,17 +3,14 @@ package heph
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // TestSamples decodes every sample, compares the entries with the golden text, and
 // encodes them again: the file is the same, but for the packets that no one can read.
@@ -40,17 +37,11 @@ func TestSamples(t *testing.T) {
 				}
 			} else if err != nil {
 				t.Errorf("%s: %v", name, err)
-			} else if got := encoded(t, v); !bytes.Equal(got, in) {
+			} else if got := converter.Bytes(t, v); !bytes.Equal(got, in) {
 				t.Errorf("%s: encoded again it is\n%x, was\n%x\n%s", name, got, in, text(t, v))
 			}
-			golden := strings.TrimSuffix(name, filepath.Ext(name)) + ".txt"
-			if strings.HasPrefix(name, "testdata") && len(in) < 5000 && *update {
-				must(t, os.WriteFile(golden, []byte(text(t, v)), 0o644))
-			}
-			if strings.HasPrefix(name, "testdata") && len(in) < 5000 {
-				if got, want := text(t, v), string(read(t, golden)); got != want {
-					t.Errorf("%s: entries\n%s, want\n%s", name, got, want)
-				}
+			if rest, own := strings.CutPrefix(name, "testdata"+string(filepath.Separator)); own && len(in) < 5000 {
+				converttest.Golden(t, strings.TrimSuffix(rest, filepath.Ext(rest))+".txt", []byte(text(t, v)))
 			}
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -31,10 +32,10 @@ import (
 // same bytes.
 func there(t testing.TB, v *view.View, version format.Version) (*view.View, []byte) {
 	t.Helper()
-	packets := encoded(t, v)
+	packets := converter.Bytes(t, v)
 	back, err := decoded(t, packets, version)
-	must(t, err)
-	if again := encoded(t, back); !bytes.Equal(again, packets) {
+	converttest.Must(t, err)
+	if again := converter.Bytes(t, back); !bytes.Equal(again, packets) {
 		t.Errorf("encoded again it is\n%q, was\n%q", again, packets)
 	}
 	return back, packets
@@ -49,9 +50,9 @@ func all(t testing.TB, v *view.View) []any {
 		switch v.Role(id) {
 		case view.RoleSpan:
 			s, err := src.Span(id)
-			must(t, err)
+			converttest.Must(t, err)
 			r, err := src.Resource(v.Resource(id))
-			must(t, err)
+			converttest.Must(t, err)
 			s.ID = 0
 			for i := range s.Events {
 				s.Events[i].ID = 0
@@ -66,7 +67,7 @@ func all(t testing.TB, v *view.View) []any {
 			list = append(list, *s, *r)
 		case view.RoleLog:
 			l, err := src.Log(id)
-			must(t, err)
+			converttest.Must(t, err)
 			l.ID = 0
 			sortAttributes(l.Attributes)
 			sortAttributes(l.Scope.Attributes)
@@ -174,11 +175,11 @@ func everything(t testing.TB, version format.Version) *view.View {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, version, format.IET, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	add := func(parent uint32, e *format.TraceEntry) uint32 {
 		e.Parent = parent
 		id, err := w.Write(e)
-		must(t, err)
+		converttest.Must(t, err)
 		return id
 	}
 	add(0, format.Root())
@@ -230,7 +231,7 @@ func everything(t testing.TB, version format.Version) *view.View {
 		span.TraceID, span.SpanID = [16]byte{9}, [8]byte{5, byte(i) + 1}
 		add(bank, span.Entry(otel.Where{}))
 	}
-	must(t, w.Close())
+	converttest.Must(t, w.Close())
 	return open(t, out.Bytes())
 }
 
@@ -249,9 +250,9 @@ func TestSpansThereAndBack(t *testing.T) {
 func TestRecordedThereAndBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
 	rec, err := recorder.Create(name, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	must(t, err)
+	converttest.Must(t, err)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	tracer := tp.Tracer("shop", trace.WithInstrumentationVersion("v2"))
 	log := slog.New(slogadapter.New(rec, nil))
@@ -269,13 +270,13 @@ func TestRecordedThereAndBack(t *testing.T) {
 	span.SetName("GET /basket")
 	span.End()
 	log.Info("done")
-	must(t, tp.Shutdown(context.Background()))
-	must(t, rec.Close(context.Background()))
+	converttest.Must(t, tp.Shutdown(context.Background()))
+	converttest.Must(t, rec.Close(context.Background()))
 	f, err := format.Open(name, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	defer f.Close()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	back, packets := there(t, v, format.V2)
 	same(t, v, back)
 	if !bytes.Contains(packets, []byte("\x00\x05sizes\x82\x00\x02")) {
@@ -307,7 +308,7 @@ func TestOtherEntries(t *testing.T) {
 		{Parent: 4, Attributes: []format.Attribute{attr("time_unix_nano", format.U64Value(7)), attr("duration_nano", format.U64Value(math.MaxUint64-7))}},
 	}
 	for _, list := range [][]*format.TraceEntry{entries, append(entries, timed...), {root}, {format.Root()}, {format.Root(), {}}, {}} {
-		v := write(t, list...)
+		v := converttest.View(t, list...)
 		back, _ := there(t, v, format.V2)
 		if got, want := text(t, back), text(t, v); got != want && len(list) > 0 {
 			t.Errorf("entries\n%.2000s, want\n%.2000s", got, want)
@@ -321,7 +322,7 @@ func TestContainment(t *testing.T) {
 	for i := range uint32(1000) {
 		list = append(list, &format.TraceEntry{Parent: i / 3, Metadata: format.Metadata{Name: "n"}})
 	}
-	v := write(t, list...)
+	v := converttest.View(t, list...)
 	back, packets := there(t, v, format.V2)
 	if bytes.Contains(packets, []byte("entrace.parent")) {
 		t.Error("a parent is said")
@@ -333,7 +334,7 @@ func TestContainment(t *testing.T) {
 
 // TestPacketOrder checks counters, order and lanes of what is encoded.
 func TestPacketOrder(t *testing.T) {
-	packets := encoded(t, everything(t, format.V2))
+	packets := converter.Bytes(t, everything(t, format.V2))
 	type lane struct {
 		stream    uint32
 		substream uint64
@@ -344,7 +345,7 @@ func TestPacketOrder(t *testing.T) {
 	last, first := uint64(0), uint64(math.MaxUint64)
 	for n := 0; r.more(); n++ {
 		p, err := r.next()
-		must(t, err)
+		converttest.Must(t, err)
 		if p.Metadata != (n == 0) {
 			t.Fatalf("packet %d: metadata %v, want the epoch first, and only there", n, p.Metadata)
 		}

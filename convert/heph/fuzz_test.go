@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -22,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Add(old())
-	packets := encoded(f, spans(f, 5))
+	packets := converter.Bytes(f, spans(f, 5))
 	f.Add(packets)
 	f.Add(packets[:len(packets)/2])
 	f.Add(packets[23:])
@@ -32,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 			version = format.V2
 		}
 		v, err := decoded(t, in, version)
-		out := encoded(t, v)
+		out := converter.Bytes(t, v)
 		if err == nil {
 			if bytes.Equal(out, in) {
 				return
@@ -45,7 +46,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("decoded again: %v", err)
 		}
-		if !bytes.Equal(encoded(t, again), out) {
+		if !bytes.Equal(converter.Bytes(t, again), out) {
 			t.Fatal("encoded again it is another file")
 		}
 	})
@@ -67,12 +68,12 @@ func lastPacket(in []byte) (last int64) {
 // TestAlteredFiles changes files that Encode wrote in many ways: what is still
 // packets becomes the same bytes again.
 func TestAlteredFiles(t *testing.T) {
-	whole := encoded(t, everything(t, format.V2))
+	whole := converter.Bytes(t, everything(t, format.V2))
 	var packets [][]byte
 	r := &reader{b: whole}
 	for r.more() {
 		p, err := r.next()
-		must(t, err)
+		converttest.Must(t, err)
 		packets = append(packets, bytes.Clone(p.Raw))
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -101,7 +102,7 @@ func TestAlteredFiles(t *testing.T) {
 		if err != nil {
 			continue // a changed byte can be a damage
 		}
-		if got := encoded(t, v); !bytes.Equal(got, in) {
+		if got := converter.Bytes(t, v); !bytes.Equal(got, in) {
 			t.Errorf("altered file %d is another one when it is encoded again", i)
 		}
 	}
@@ -113,9 +114,9 @@ func TestRandomTraces(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		var out bytes.Buffer
 		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
-		must(t, err)
+		converttest.Must(t, err)
 		_, err = w.Write(format.Root())
-		must(t, err)
+		converttest.Must(t, err)
 		n := rnd.IntN(60) + 1
 		for i := range n {
 			e := &format.TraceEntry{Parent: uint32(rnd.IntN(i + 1)), Metadata: format.Metadata{Name: fmt.Sprint("n", rnd.IntN(9))}}
@@ -149,9 +150,9 @@ func TestRandomTraces(t *testing.T) {
 			}
 			format.SortAttributes(e.Attributes)
 			_, err = w.Write(e)
-			must(t, err)
+			converttest.Must(t, err)
 		}
-		must(t, w.Close())
+		converttest.Must(t, w.Close())
 		v := open(t, out.Bytes())
 		back, _ := there(t, v, format.Version(1+seed%2))
 		if back.Len() != v.Len() {
@@ -171,7 +172,7 @@ func TestRandomTraces(t *testing.T) {
 func storedBelow(t *testing.T, v *view.View, r view.Row) view.Row {
 	_, id := v.ID(r)
 	e, err := v.Files()[0].Entry(id)
-	must(t, err)
+	converttest.Must(t, err)
 	return v.Stored().Below(r, e)
 }
 
@@ -199,13 +200,13 @@ func TestParents(t *testing.T) {
 	}
 	b = appendEpoch(b, 10)
 	v, err := decoded(t, b, format.V2)
-	must(t, err)
+	converttest.Must(t, err)
 	var got strings.Builder
 	for id := range uint32(v.Len()) {
 		e, err := v.Files()[0].Entry(id)
-		must(t, err)
+		converttest.Must(t, err)
 		up, err := v.Files()[0].Entry(e.Parent)
-		must(t, err)
+		converttest.Must(t, err)
 		if len(e.Metadata.Name) == 1 {
 			got.WriteString(e.Metadata.Name + "<" + up.Metadata.Name + " ")
 		}
@@ -213,7 +214,7 @@ func TestParents(t *testing.T) {
 	if want := "A<root B<A C<root E<root D<E F<root G<D I<root H<I K<root J<K L<root M<root "; got.String() != want {
 		t.Errorf("parents are %s, want %s", got.String(), want)
 	}
-	if !bytes.Equal(encoded(t, v), b) {
+	if !bytes.Equal(converter.Bytes(t, v), b) {
 		t.Error("it is another file when it is encoded again")
 	}
 }

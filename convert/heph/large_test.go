@@ -2,7 +2,6 @@ package heph
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
-	"github.com/entrace-go/entrace/view"
 )
 
 // TestLargeInput decodes an input that does not fit into memory, from what can be
@@ -31,22 +30,22 @@ func TestLargeInput(t *testing.T) {
 		in = appendEvent(in, wide)
 	}
 	name := filepath.Join(t.TempDir(), "in.htf")
-	must(t, os.WriteFile(name, append([]byte("before"), in...), 0o600))
+	converttest.Must(t, os.WriteFile(name, append([]byte("before"), in...), 0o600))
 	file, err := os.Open(name)
-	must(t, err)
+	converttest.Must(t, err)
 	defer file.Close()
 	_, err = file.Seek(6, io.SeekStart)
-	must(t, err)
+	converttest.Must(t, err)
 	var want []byte
 	for _, r := range []io.Reader{bytes.NewReader(in), file, io.MultiReader(bytes.NewReader(in))} {
 		var out bytes.Buffer
 		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
-		must(t, err)
-		must(t, Decode(t.Context(), r, w))
-		must(t, w.Close())
+		converttest.Must(t, err)
+		converttest.Must(t, Decode(t.Context(), r, w))
+		converttest.Must(t, w.Close())
 		if want == nil {
 			want = out.Bytes()
-			if !bytes.Equal(encoded(t, open(t, want)), in) {
+			if !bytes.Equal(converter.Bytes(t, open(t, want)), in) {
 				t.Error("encoded again it is another file")
 			}
 		} else if !bytes.Equal(out.Bytes(), want) {
@@ -58,43 +57,6 @@ func TestLargeInput(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
-	must(t, err)
-	if err := Decode(ctx, bytes.NewReader(foreignPackets(10)), w); !errors.Is(err, context.Canceled) {
-		t.Errorf("Decode: %v", err)
-	}
-	for _, v := range []*view.View{everything(t, format.V2), func() *view.View { v, _ := decoded(t, foreignPackets(5000), format.V2); return v }()} {
-		if err := Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
-			t.Errorf("Encode: %v", err)
-		}
-	}
-}
-
-// full is a disk with room for n bytes.
-type full struct{ n int }
-
-func (f *full) Write(b []byte) (int, error) {
-	if f.n -= len(b); f.n < 0 {
-		return 0, io.ErrShortWrite
-	}
-	return len(b), nil
-}
-
-func TestWriteFails(t *testing.T) {
-	v, err := decoded(t, foreignPackets(5000), format.V2)
-	must(t, err)
-	for _, v := range []*view.View{v, spans(t, 5000)} {
-		for _, n := range []int{0, 300 << 10} {
-			if err := Encode(t.Context(), &full{n}, v); !errors.Is(err, io.ErrShortWrite) {
-				t.Errorf("Encode with room for %d bytes: %v", n, err)
-			}
-		}
-	}
-}
-
 // TestNoTempDir has no place for what is over the memory: what could be kept is
 // there.
 func TestNoTempDir(t *testing.T) {
@@ -102,12 +64,12 @@ func TestNoTempDir(t *testing.T) {
 	t.Setenv("TMP", filepath.Join(t.TempDir(), "missing"))
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
-	must(t, err)
+	converttest.Must(t, err)
 	err = Decode(t.Context(), io.MultiReader(bytes.NewReader(foreignPackets(180000))), w)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Decode: %v, want that there is no folder", err)
 	}
-	must(t, w.Close())
+	converttest.Must(t, w.Close())
 	if v := open(t, out.Bytes()); v.Len() < 75000 {
 		t.Errorf("%d entries, want those of the first 8 MiB", v.Len())
 	}
@@ -122,7 +84,7 @@ func TestTooManyAttributes(t *testing.T) {
 			t.Errorf("%d: %v and %d entries, want errTooLarge and 2", n, err, v.Len())
 		}
 	}
-	v := write(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, wire.MaxAttributes)})
+	v := converttest.View(t, format.Root(), &format.TraceEntry{Attributes: slices.Repeat([]format.Attribute{attr("x", format.U64Value(1))}, wire.MaxAttributes)})
 	if back, _ := there(t, v, format.V2); back.Len() != 2 {
 		t.Error("an entry of all attributes that there can be is lost")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
@@ -30,12 +31,12 @@ func TestDocument(t *testing.T) {
 		t.Errorf("event is % x, want % x", got, want)
 	}
 	p, err := parsePacket(want)
-	must(t, err)
+	converttest.Must(t, err)
 	if p.Metadata || !bytes.Equal(appendEvent(nil, &p.Event), want) || p.Event.Attributes[1].Value.typ != kindF64|kindArray {
 		t.Errorf("the event is read as %+v", p.Event)
 	}
 	p, err = parsePacket(read(t, "testdata/doc-metadata-23.bin"))
-	must(t, err)
+	converttest.Must(t, err)
 	if nano, ok := p.Option.Epoch(); !ok || nano != 1610113734118010000 {
 		t.Errorf("the epoch is read as %d, %v", nano, ok)
 	}
@@ -56,7 +57,7 @@ func TestValues(t *testing.T) {
 	}}
 	b := appendEvent(nil, e)
 	p, err := parsePacket(b)
-	must(t, err)
+	converttest.Must(t, err)
 	c := &p.Event
 	var got []string
 	for _, a := range c.Attributes {
@@ -143,7 +144,7 @@ func TestDamage(t *testing.T) {
 func TestPieces(t *testing.T) {
 	in := read(t, "testdata/e_many_142B.htf")
 	whole, err := decoded(t, in, format.V2)
-	must(t, err)
+	converttest.Must(t, err)
 	failed := errors.New("failed")
 	for _, x := range []struct {
 		r    io.Reader
@@ -154,11 +155,11 @@ func TestPieces(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		w, err := format.NewWriter(&out, format.V2, format.IET, nil)
-		must(t, err)
+		converttest.Must(t, err)
 		if err := Decode(t.Context(), x.r, w); !errors.Is(err, x.want) {
 			t.Errorf("the error is %v, want %v", err, x.want)
 		}
-		must(t, w.Close())
+		converttest.Must(t, w.Close())
 		if got, want := text(t, open(t, out.Bytes())), text(t, whole); got != want {
 			t.Errorf("entries\n%s, want\n%s", got, want)
 		}
@@ -168,24 +169,24 @@ func TestPieces(t *testing.T) {
 // TestUDP sends a trace over UDP, a packet a datagram, and receives it.
 func TestUDP(t *testing.T) {
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	converttest.Must(t, err)
 	defer conn.Close()
 	v := spans(t, 20)
-	packets := encoded(t, v)
+	packets := converter.Bytes(t, v)
 	c, err := net.Dial("udp", conn.LocalAddr().String())
-	must(t, err)
+	converttest.Must(t, err)
 	defer c.Close()
-	must(t, Encode(t.Context(), c, v))
+	converttest.Must(t, Encode(t.Context(), c, v))
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, format.V2, format.IET, nil)
-	must(t, err)
-	must(t, Decode(t.Context(), io.LimitReader(conn, int64(len(packets))), w))
-	must(t, w.Close())
-	if !bytes.Equal(encoded(t, open(t, out.Bytes())), packets) {
+	converttest.Must(t, err)
+	converttest.Must(t, Decode(t.Context(), io.LimitReader(conn, int64(len(packets))), w))
+	converttest.Must(t, w.Close())
+	if !bytes.Equal(converter.Bytes(t, open(t, out.Bytes())), packets) {
 		t.Error("encoded again they are other packets")
 	}
 	long := strings.Repeat("x", 40000)
-	v = write(t, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: long}, Message: format.Some(long)})
+	v = converttest.View(t, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: long}, Message: format.Some(long)})
 	if err := Encode(t.Context(), c, v); err == nil {
 		t.Error("no error of a packet that no datagram can hold")
 	}
@@ -199,14 +200,14 @@ func TestEveryCut(t *testing.T) {
 	for n := 0; r.more(); n++ {
 		starts[r.off] = n
 		_, err := r.next()
-		must(t, err)
+		converttest.Must(t, err)
 	}
 	whole := 0
 	for n := range in {
 		v, err := decoded(t, in[:n], format.V2)
 		if k, ok := starts[n]; ok {
 			whole = k
-			must(t, err)
+			converttest.Must(t, err)
 		} else if !errors.Is(err, format.ErrTruncated) {
 			t.Errorf("cut at %d: %v", n, err)
 		}

@@ -14,12 +14,9 @@ import (
 // profile returns one of n spans in groups of ten, with an argument each.
 func profile(t testing.TB, n int) []byte {
 	t.Helper()
-	v, err := write(t, func(w *format.Writer) error {
-		if _, err := w.Write(format.Root()); err != nil {
-			return err
-		}
-		span := func(parent uint32, name string, arg int, start, end uint64) (uint32, error) {
-			return w.Write(&format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+	return converter.Bytes(t, build(t, func(w *tree) {
+		span := func(parent uint32, name string, arg int, start, end uint64) uint32 {
+			return w.put(&format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
 				{Name: format.AttrDuration, Value: format.U64Value(end - start)},
 				{Name: attrArg + "0", Value: format.StringValue("key " + strconv.Itoa(arg))},
 				{Name: attrKind, Value: format.StringValue("Query")},
@@ -27,26 +24,16 @@ func profile(t testing.TB, n int) []byte {
 				{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", start+1))},
 				{Name: attrThread, Value: format.U64Value(1)},
 				{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + start)},
-			}})
+			}}, parent)
 		}
 		for i := range n / 10 {
 			at := uint64(i) * 1000
-			parent, err := span(0, "typeck", 0, at, at+990)
-			if err != nil {
-				return err
-			}
+			parent := span(0, "typeck", 0, at, at+990)
 			for k := range uint64(9) {
-				if _, err := span(parent, "type_of", i%500, at+k*100+10, at+k*100+60); err != nil {
-					return err
-				}
+				span(parent, "type_of", i%500, at+k*100+10, at+k*100+60)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode(t, v)
+	}))
 }
 
 func BenchmarkDecode(b *testing.B) {

@@ -2,7 +2,6 @@ package measureme
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -206,7 +205,7 @@ func TestDecodeOthers(t *testing.T) {
 		"a text":         []byte("MMx"),
 		"version 7":      []byte("MMPD\x07\x00\x00\x00"),
 	} {
-		v, err := write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(file), w) })
+		v, err := decode(t, file)
 		if e, ok := errors.AsType[*input.Error](err); !ok || v.Len() != 0 {
 			t.Errorf("%s: %d entries and the error %v %v", name, v.Len(), e, err)
 		}
@@ -223,17 +222,9 @@ func TestDecodeOthers(t *testing.T) {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
 	broken := errors.New("broken")
-	_, err = write(t, func(w *format.Writer) error {
-		return Decode(context.Background(), io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)), w)
-	})
+	_, err = decodeFrom(t, io.MultiReader(bytes.NewReader(b[:20]), iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) {
 		t.Errorf("the error is %v, want that of reading", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err = write(t, func(w *format.Writer) error { return Decode(ctx, bytes.NewReader(b), w) })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v, want %v", err, context.Canceled)
 	}
 }
 

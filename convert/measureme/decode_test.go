@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/entryjson"
@@ -45,7 +46,7 @@ func TestDecodeRustc(t *testing.T) {
 			if !maps.Equal(ours, others) {
 				t.Errorf("self times differ: %v, want %v", ours, others)
 			}
-			again := encode(t, v)
+			again := converter.Bytes(t, v)
 			diff(t, rows(t, mustDecode(t, again)), all)
 			if !maps.Equal(reverse(t, again), others) {
 				t.Error("self times are others after a round trip")
@@ -65,15 +66,7 @@ func TestDecodeEntries(t *testing.T) {
 		}
 		b = append(entryjson.Append(b, int64(id), e), '\n')
 	}
-	golden := filepath.Join("testdata", "gold.entries.json")
-	if *update {
-		if err := writeFile(golden, b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := string(b), string(read(t, golden)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	converttest.Golden(t, "gold.entries.json", b)
 	if strings.Count(string(b), `"trace_id"`) != 1 {
 		t.Error("a trace id is not there once")
 	}

@@ -13,26 +13,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
-// A tree writes entries of spans and what belongs to them.
-type tree struct {
-	t testing.TB
-	w *format.Writer
-}
+// A tree has the entries of spans and what belongs to them.
+type tree struct{ entries []*format.TraceEntry }
 
-func (w tree) put(e *format.TraceEntry, parent uint32) uint32 {
-	w.t.Helper()
+func (w *tree) put(e *format.TraceEntry, parent uint32) uint32 {
 	e.Parent = parent
-	id, err := w.w.Write(e)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return id
+	w.entries = append(w.entries, e)
+	return uint32(len(w.entries) - 1)
 }
 
 func attribute(name string, v otel.Any) otel.Attribute {
@@ -51,21 +45,15 @@ func span(name string, id, parent byte, start, duration int64) *otel.Span {
 	return s
 }
 
-func build(t testing.TB, fn func(w tree)) *view.View {
+func build(t testing.TB, fn func(w *tree)) *view.View {
 	t.Helper()
-	v, err := write(t, func(w *format.Writer) error {
-		tree{t, w}.put(format.Root(), 0)
-		fn(tree{t, w})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	w := &tree{[]*format.TraceEntry{format.Root()}}
+	fn(w)
+	return converttest.View(t, w.entries...)
 }
 
 func TestEncodeSpans(t *testing.T) {
-	v := build(t, func(w tree) {
+	v := build(t, func(w *tree) {
 		r := &otel.Resource{Attributes: []otel.Attribute{
 			attribute("service.name", otel.Any{Kind: otel.String, Text: "my shop"}),
 			attribute("process.pid", otel.Any{Kind: otel.Int, Int: 77}),
@@ -103,7 +91,7 @@ func TestEncodeSpans(t *testing.T) {
 			},
 		}, live)
 	})
-	b := encode(t, v)
+	b := converter.Bytes(t, v)
 	trace, parent := "trace_id=aa000000000000000000000000000000", "parent_span_id=0100000000000000"
 	want := []row{
 		{Kind: "server", Label: "GET /\uFFFD", Thread: 40, Start: 100, End: 150, Args: []string{
@@ -140,7 +128,7 @@ func TestEncodeNests(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		total := int64(0)
-		v := build(t, func(w tree) {
+		v := build(t, func(w *tree) {
 			var ids []uint32
 			for n := range 200 {
 				parent, at := uint32(0), byte(0)
@@ -153,7 +141,7 @@ func TestEncodeNests(t *testing.T) {
 				ids = append(ids, w.put(s.Entry(otel.Where{}), parent))
 			}
 		})
-		b := encode(t, v)
+		b := converter.Bytes(t, v)
 		s := scanned(t, b)
 		open := make(map[uint32][]place)
 		sum := uint64(0)
@@ -181,10 +169,10 @@ func TestEncodeNests(t *testing.T) {
 func TestEncodeRoundTrip(t *testing.T) {
 	for _, name := range []string{"gold", "py-basic", "py-unmapped_virtual"} {
 		v := mustDecode(t, read(t, "testdata/"+name+".mm_profdata"))
-		b := encode(t, v)
+		b := converter.Bytes(t, v)
 		again := mustDecode(t, b)
 		diff(t, rows(t, again), rows(t, v))
-		if !bytes.Equal(encode(t, again), b) {
+		if !bytes.Equal(converter.Bytes(t, again), b) {
 			t.Errorf("%s: written a third time, it is another file", name)
 		}
 	}
@@ -202,7 +190,7 @@ func TestEncodeRange(t *testing.T) {
 		{"before 1970", -1, 1, errRange},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v := build(t, func(w tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(otel.Where{}), 0) })
+			v := build(t, func(w *tree) { w.put(span("a", 1, 0, test.start, test.duration).Entry(otel.Where{}), 0) })
 			if err := Encode(context.Background(), io.Discard, v); !errors.Is(err, test.err) {
 				t.Errorf("the error is %v, want %v", err, test.err)
 			}
@@ -211,28 +199,10 @@ func TestEncodeRange(t *testing.T) {
 }
 
 func TestEncodeEmpty(t *testing.T) {
-	if got := rows(t, mustDecode(t, encode(t, build(t, func(tree) {})))); len(got) != 0 {
+	if got := rows(t, mustDecode(t, converter.Bytes(t, build(t, func(*tree) {})))); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }
-
-func TestEncodeErrors(t *testing.T) {
-	v := mustDecode(t, profile(t, 20_000))
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := Encode(ctx, io.Discard, v); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
-	}
-	if err := Encode(context.Background(), failing{}, v); !errors.Is(err, errFull) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-var errFull = errors.New("full")
-
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 // TestMemory holds both directions to what they promise, counting all that they
 // allocate as if it was never freed.

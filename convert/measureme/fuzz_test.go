@@ -61,8 +61,8 @@ func FuzzDecode(f *testing.F) {
 		if got, want := count(again), count(v); got != want {
 			t.Fatalf("%d events become %d", want, got)
 		}
-		second := encode(t, again)
-		third := encode(t, mustDecode(t, second))
+		second := converter.Bytes(t, again)
+		third := converter.Bytes(t, mustDecode(t, second))
 		if !bytes.Equal(second, third) {
 			t.Errorf("written again, the file is another")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -52,57 +54,29 @@ func diff(t *testing.T, got, want []row) {
 	}
 }
 
-// write runs fn with a writer of a file, and returns the view of that.
-func write(t testing.TB, fn func(w *format.Writer) error) (*view.View, error) {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	w, err := format.NewWriter(out, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result := fn(w)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v, result
-}
+var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
+
+func TestConverter(t *testing.T) { converter.Run(t) }
 
 // decode decodes a profile into a file and returns the view of it.
 func decode(t testing.TB, profile []byte) (*view.View, error) {
 	t.Helper()
-	return write(t, func(w *format.Writer) error { return Decode(context.Background(), bytes.NewReader(profile), w) })
+	return decodeFrom(t, bytes.NewReader(profile))
+}
+
+func decodeFrom(t testing.TB, r io.Reader) (*view.View, error) {
+	t.Helper()
+	iet, err := converter.Back(t.Context(), t, r, format.V2)
+	name := filepath.Join(t.TempDir(), "trace.iet")
+	converttest.Must(t, os.WriteFile(name, iet, 0o600))
+	return converttest.Open(t, name), err
 }
 
 func mustDecode(t testing.TB, profile []byte) *view.View {
 	t.Helper()
 	v, err := decode(t, profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	converttest.Must(t, err)
 	return v
-}
-
-func encode(t testing.TB, v *view.View) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := Encode(context.Background(), &b, v); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // rows returns the events that a view has of a profile.
