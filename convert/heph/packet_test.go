@@ -67,7 +67,7 @@ func TestValues(t *testing.T) {
 		t.Errorf("attributes are %s", s)
 	}
 	v := func(i int) value { return c.Attributes[i].Value }
-	if v(0).U64() != math.MaxUint64 || v(1).I64() != math.MinInt64 || !math.IsNaN(v(2).F64()) || v(3).Text() != "\xff" || v(4).Len() != 2 || v(7).Len() != 0 {
+	if v(0).num != math.MaxUint64 || v(1).I64() != math.MinInt64 || !math.IsNaN(v(2).F64()) || v(3).Text() != "\xff" || v(4).Len() != 2 || v(7).Len() != 0 {
 		t.Errorf("values are %v", c.Attributes)
 	}
 	var texts []string

@@ -119,14 +119,6 @@ func (v value) Len() int {
 	return int(v.num)
 }
 
-// U64 returns an unsigned number, 0 for anything else.
-func (v value) U64() uint64 {
-	if v.typ != kindU64 {
-		return 0
-	}
-	return v.num
-}
-
 // I64 returns a signed number, 0 for anything else.
 func (v value) I64() int64 {
 	if v.typ != kindI64 {
