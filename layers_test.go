@@ -159,7 +159,8 @@ var layers = map[string][]string{
 		module + "internal/otlp/codec", module + "view",
 	},
 	"convert/internal/converttest": {
-		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/wire", module + "view",
+		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/tracetest",
+		module + "internal/wire", module + "view",
 	},
 	"convert/parquet": {
 		"github.com/klauspost/compress/snappy", "github.com/klauspost/compress/zstd", "github.com/parquet-go/parquet-go",
@@ -263,9 +264,7 @@ func TestLayers(t *testing.T) {
 // transitive imports of the packages.
 func TestReadmeSaysWhatIsLinked(t *testing.T) {
 	readme, err := os.ReadFile("docs/links.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	said := make(map[string]bool) // each row has those above it
 	name := regexp.MustCompile("`([^`]+)`")
 	for _, p := range []string{"recorder", "slogadapter", "exporter", "entrace"} {

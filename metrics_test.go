@@ -24,9 +24,7 @@ func TestSetupMetrics(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_ENTRACE_MODE", test.mode)
 			t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", filepath.Join(t.TempDir(), "app.et"))
 			p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, s := p.TracerProvider().Tracer("").Start(t.Context(), "s")
 			s.End()
 			if err := p.ForceFlush(t.Context()); err != nil {

@@ -71,13 +71,9 @@ func readBack(ctx context.Context) error {
 
 func TestReadmeSnippets(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	source, err := os.ReadFile("readme_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts := strings.Split(string(source), "\t// README\n")
 	if len(parts) != 4 {
 		t.Fatalf("there are %d snippets, want 3", len(parts)-1)

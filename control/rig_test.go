@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
@@ -57,12 +58,7 @@ func times(short, long int) int {
 	return short
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // patience is how long something may take that does happen.
 const patience = 60 * time.Second

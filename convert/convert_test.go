@@ -20,12 +20,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()

@@ -10,28 +10,21 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
 // TestLastEndWithoutDuration: how long a span took is the same in every format, whether its entry,
 // its last end or an earlier one says it.
 func TestLastEndWithoutDuration(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "ends.iet")
-	out, err := os.Create(name)
-	must(t, err)
-	w, err := format.NewWriter(out, format.V1, format.IET, nil)
-	must(t, err)
+	x := tracetest.New(t, format.V1, format.IET, format.Root())
 	write := func(e *format.TraceEntry, span string, took int) uint32 {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrSpanID, Value: format.StringValue(span)})
 		if took >= 0 {
 			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
 		}
-		id, err := w.Write(e)
-		must(t, err)
-		return id
+		return x.Add(e)
 	}
-	_, err = w.Write(format.Root())
-	must(t, err)
 	want := []string{}
 	for i, c := range []struct {
 		name   string
@@ -55,8 +48,7 @@ func TestLastEndWithoutDuration(t *testing.T) {
 		want = append(want, c.name+": "+c.expect)
 	}
 	slices.Sort(want)
-	must(t, w.Close())
-	must(t, out.Close())
+	name := x.Save("")
 	tr, err := convert.Open(t.Context(), []string{name}, nil)
 	must(t, err)
 	defer tr.Close()

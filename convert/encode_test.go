@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -22,12 +23,7 @@ func known(t *testing.T, c codec) {
 	t.Cleanup(func() { codecs = before })
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // fill writes the root and so many entries less one.
 func fill(t *testing.T, w *format.Writer, entries int) {

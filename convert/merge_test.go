@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -37,16 +38,8 @@ type part struct {
 // service returns a recording of one service.
 func service(t *testing.T, v format.Version, name string, parts []part) *format.File {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, v, format.ET, nil)
-	must(t, err)
-	write := func(e *format.TraceEntry, parent uint32) uint32 {
-		e.Parent = parent
-		id, err := w.Write(e)
-		must(t, err)
-		return id
-	}
-	write(format.Root(), 0)
+	x := tracetest.New(t, v, format.ET, format.Root())
+	write := x.AddBelow
 	r := otel.Resource{Attributes: []otel.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
 	resource := write(r.Entry(), 0)
 	var ids []uint32
@@ -71,10 +64,7 @@ func service(t *testing.T, v format.Version, name string, parts []part) *format.
 		ids = append(ids, write(s.Entry(where), parent))
 	}
 	write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd}, Attributes: []format.Attribute{{Name: "of", Value: format.StringValue(name)}}}, 0)
-	must(t, w.Close())
-	file := filepath.Join(t.TempDir(), "part.et")
-	must(t, os.WriteFile(file, b.Bytes(), 0o600))
-	return openFile(t, file)
+	return x.Open()
 }
 
 func openFile(t *testing.T, name string) *format.File {
@@ -85,12 +75,7 @@ func openFile(t *testing.T, name string) *format.File {
 	return f
 }
 
-func viewOf(t *testing.T, files ...*format.File) *view.View {
-	t.Helper()
-	v, err := view.New(t.Context(), files, nil)
-	must(t, err)
-	return v
-}
+var viewOf = tracetest.View
 
 // merge returns the raw tree of what becomes of files, in one line.
 func merge(t *testing.T, v format.Version, files ...*format.File) (string, *view.View) {
@@ -275,16 +260,11 @@ func TestMergeRing(t *testing.T) {
 // and log records that name others, parents of any kind. Each has a number of its own.
 func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint64) *format.File {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "any.iet")
-	out, err := os.Create(name)
-	must(t, err)
-	w, err := format.NewWriter(out, v, format.IET, nil)
-	must(t, err)
+	x := tracetest.New(t, v, format.IET)
 	id := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", 1+r.IntN(6))) }
 	for i := range n {
 		if i == 0 {
-			_, err := w.Write(format.Root())
-			must(t, err)
+			x.Add(format.Root())
 			continue
 		}
 		e := &format.TraceEntry{Parent: uint32(r.IntN(i))}
@@ -315,12 +295,9 @@ func anything(t *testing.T, r *rand.Rand, v format.Version, n int, number *uint6
 			add(format.AttrSpanID, id())
 		}
 		format.SortAttributes(e.Attributes)
-		_, err := w.Write(e)
-		must(t, err)
+		x.Add(e)
 	}
-	must(t, w.Flush())
-	must(t, out.Close())
-	return openFile(t, name)
+	return x.Open()
 }
 
 // TestMergeAnything: every entry comes once, but the later halves of spans, whatever is above what.

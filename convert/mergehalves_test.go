@@ -1,7 +1,6 @@
 package convert_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -108,24 +108,16 @@ func TestMergeHalvesInARing(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
 	for i, ids := range [][2]string{{"aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"}, {"bbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaa"}} {
-		var b bytes.Buffer
-		w, err := format.NewWriter(&b, 0, format.IET, nil)
-		must(t, err)
-		_, err = w.Write(format.Root())
-		must(t, err)
+		x := tracetest.New(t, 0, format.IET, format.Root())
 		for level, id := range ids {
-			_, err := w.Write(&format.TraceEntry{Parent: uint32(level), Metadata: format.Metadata{Name: id}, Attributes: []format.Attribute{
+			x.Add(&format.TraceEntry{Parent: uint32(level), Metadata: format.Metadata{Name: id}, Attributes: []format.Attribute{
 				{Name: format.AttrTime, Value: format.U64Value(1)},
 				{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("01", 16))},
 				{Name: format.AttrSpanID, Value: format.StringValue(id)},
 				{Name: mapping.AttrContinued, Value: format.BoolValue(level == 0)},
 			}})
-			must(t, err)
 		}
-		must(t, w.Close())
-		name := filepath.Join(dir, fmt.Sprint(i, ".iet"))
-		must(t, os.WriteFile(name, b.Bytes(), 0o600))
-		names = append(names, name)
+		names = append(names, x.Save(filepath.Join(dir, fmt.Sprint(i, ".iet"))))
 	}
 	done := make(chan error, 1)
 	go func() {

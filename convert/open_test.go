@@ -216,51 +216,29 @@ func TestReplaced(t *testing.T) {
 	dir := t.TempDir()
 	name, other := filepath.Join(dir, "app.iet"), filepath.Join(dir, "new.iet")
 	for _, n := range []string{name, other} {
-		if err := os.WriteFile(n, encodeTrace(t, n), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(n, encodeTrace(t, n), 0o600))
 	}
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open is not replaced")
 	}
 	tr, err := convert.Open(t.Context(), []string{name}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tr.Close()
 	if got := tr.Replaced(); got != nil {
 		t.Errorf("at first it says %v", got)
 	}
-	if err := os.Rename(other, name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(other, name))
 	if got := tr.Replaced(); len(got) != 1 || got[0] != name {
 		t.Errorf("then it says %v", got)
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(name))
 	if got := tr.Replaced(); got != nil {
 		t.Errorf("without another one it says %v", got)
 	}
 }
 
 func encodeTrace(t *testing.T, message string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range []*format.TraceEntry{format.Root(), {Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}} {
-		if _, err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return tracetest.New(t, format.V2, format.IET, format.Root(), &format.TraceEntry{Message: format.Some(message), Metadata: format.Metadata{Name: "event"}}).Bytes()
 }
 
 // TestOpenFolderSaysWhatItLeavesOut opens a folder with links, an empty file, one of another kind, and
@@ -268,22 +246,16 @@ func encodeTrace(t *testing.T, message string) []byte {
 func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V2, format.ET, nil)
-	if err == nil {
-		_, err = w.Write(format.Root())
-	}
-	if err = errors.Join(err, w.Close(), os.WriteFile(in("app.et"), b.Bytes(), 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
+	root := tracetest.New(t, format.V2, format.ET, format.Root()).Bytes()
+	if err := errors.Join(os.WriteFile(in("app.et"), root, 0o600), os.WriteFile(in("empty.et"), nil, 0o600), os.WriteFile(in("notes.txt"), []byte("notes"), 0o600),
 		os.WriteFile(in("text.iet"), []byte("this is only text"), 0o600),
-		os.WriteFile(in("app.et.broken"), b.Bytes(), 0o600), os.WriteFile(in("b.iet.broken"), b.Bytes(), 0o600)); err != nil {
+		os.WriteFile(in("app.et.broken"), root, 0o600), os.WriteFile(in("b.iet.broken"), root, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	tracetest.Symlink(t, "gone.et", in("dangling.et"))
 	tracetest.Symlink(t, "app.et", in("link.et"))
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	const link = " is left out: it is no regular file, and links are not followed"
 	want := []string{

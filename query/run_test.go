@@ -1,51 +1,30 @@
 package query_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // viewOf returns the view of a file of entries.
 func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
-	t.Helper()
-	return viewWith(t, entries, nil)
+	return tracetest.New(t, format.V1, format.IET, entries...).View()
 }
 
 func viewWith(t testing.TB, entries []*format.TraceEntry, o *view.Options) *view.View {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V1, format.IET, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "x.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, o)
+	v, err := view.New(t.Context(), []*format.File{tracetest.New(t, format.V1, format.IET, entries...).Open()}, o)
 	must(t, err)
 	return v
 }

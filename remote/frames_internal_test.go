@@ -12,10 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/tracetest"
+
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
+
+var must = tracetest.Must
 
 // A reading connection is one that brings what a reader has, some of it at a time.
 type reading struct {
@@ -176,36 +180,24 @@ func TestSilentWhenIdle(t *testing.T) {
 	}{{time.Millisecond, false}, {time.Hour, true}} {
 		steady = test.steady
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var told atomic.Int64
 		s, err := NewSender("tcp://"+l.Addr().String(), &SenderOptions{OnError: func(error) { told.Add(1) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rec := recorder.Stream(&recorder.Options{Tee: s})
 		entry := &format.TraceEntry{Metadata: format.Metadata{Name: "event"}}
 		want := len(wire.AppendMagic(nil, format.V1, format.IETPrefix)) + prefixSize + len(format.AppendTraceEntry(nil, format.V1, format.Root())) +
 			prefixSize + len(format.AppendTraceEntry(nil, format.V1, entry))
 		for range 3 {
-			if err := rec.Log(format.SpanRef{}, entry); err != nil {
-				t.Fatal(err)
-			}
-			if err := rec.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Log(format.SpanRef{}, entry))
+			must(t, rec.Flush(context.Background()))
 			c, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := io.ReadFull(c, make([]byte, want)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond) // more than steady, or much less
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Close())
 			for end := time.Now().Add(10 * time.Second); test.tells && told.Load() == 0 && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
@@ -217,9 +209,7 @@ func TestSilentWhenIdle(t *testing.T) {
 		if (told.Load() != 0) != test.tells {
 			t.Errorf("steady %v: it told of %d errors", test.steady, told.Load())
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_ = rec.Close(ctx) // to nobody

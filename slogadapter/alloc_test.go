@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/tracetest"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
@@ -17,6 +19,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
+
+var must = tracetest.Must
 
 // skipUnderRace skips a test that counts allocations: the race detector makes
 // sync.Pool forget.
@@ -83,9 +87,7 @@ func TestHandleAllocs(t *testing.T) {
 					r := slog.NewRecord(time.Now(), slog.LevelInfo, "message", pc())
 					r.AddAttrs(plainKinds()...)
 					checkAllocs(t, func() {
-						if err := handler.h.Handle(ctx, r); err != nil {
-							t.Fatal(err)
-						}
+						must(t, handler.h.Handle(ctx, r))
 					})
 				})
 			}

@@ -31,9 +31,7 @@ func BenchmarkHandle(b *testing.B) {
 	for _, n := range []int{10, 2, 0} {
 		b.Run(fmt.Sprintf("attrs=%d", n), func(b *testing.B) {
 			r, err := ring.New(&ring.Options{Bytes: 8 << 20})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer r.Close()
 			r.SetBuffered(math.MaxUint64)
 			h := slogadapter.New(r.Recorder(), nil)
@@ -44,9 +42,7 @@ func BenchmarkHandle(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := h.Handle(ctx, rec); err != nil {
-					b.Fatal(err)
-				}
+				must(b, h.Handle(ctx, rec))
 			}
 		})
 	}

@@ -48,9 +48,7 @@ func FuzzHandle(f *testing.F) {
 			}
 		}
 		rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), &recorder.Options{Version: version})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := string(value)
 		attrs := []slog.Attr{
 			slog.String(key, text), slog.Any(other, value), slog.Int64(key, n), slog.Float64(other, x), slog.Time(key, time.Unix(n, n)),
@@ -86,9 +84,7 @@ func FuzzHandle(f *testing.F) {
 			t.Error(err)
 		}
 		report, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if report.Entries != 4 {
 			t.Errorf("%d entries, want the root, two records and the end", report.Entries)
 		}

@@ -24,9 +24,7 @@ import (
 // handle gives h a record.
 func handle(t testing.TB, h slog.Handler, r slog.Record) {
 	t.Helper()
-	if err := h.Handle(context.Background(), r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Handle(context.Background(), r))
 }
 
 func TestLevels(t *testing.T) {
@@ -310,15 +308,11 @@ func TestDefault(t *testing.T) {
 
 func TestClosedRecorder(t *testing.T) {
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := slogadapter.New(rec, nil)
 	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
 	handle(t, h, r)
-	if err := rec.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Close(context.Background()))
 	for range 2 {
 		if err := h.Handle(context.Background(), r); !errors.Is(err, recorder.ErrClosed) {
 			t.Errorf("Handle returned %v, want %v", err, recorder.ErrClosed)

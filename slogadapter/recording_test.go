@@ -21,9 +21,7 @@ import (
 func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := rec.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -44,27 +42,19 @@ func newHandler(t testing.TB, o *slogadapter.Options) (*recorder.Recorder, *slog
 // entries returns all entries of rec but the root: entry id is at id-1.
 func entries(t testing.TB, rec *recorder.Recorder) []*format.TraceEntry {
 	t.Helper()
-	if err := rec.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Flush(context.Background()))
 	f, err := os.Open(rec.StreamPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r, err := format.NewReader(f, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []*format.TraceEntry
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return all[1:]
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, e.Clone())
 	}
 }

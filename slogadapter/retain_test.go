@@ -75,9 +75,7 @@ func TestRecordingKeepsNoCallersMemory(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			flight, err := ring.New(&ring.Options{Bytes: 1 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer flight.Close()
 			flight.SetBuffered(math.MaxUint64)
 			for name, rec := range map[string]*recorder.Recorder{"file": newRecorder(t, nil), "flight recorder": flight.Recorder()} {

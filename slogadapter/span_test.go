@@ -22,9 +22,7 @@ import (
 func newTracer(t *testing.T, rec *recorder.Recorder) trace.Tracer {
 	t.Helper()
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tp := sdktrace.NewTracerProvider(
 		sdktrace.WithSpanProcessor(p),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "test"))))
@@ -136,9 +134,7 @@ func TestLogInView(t *testing.T) {
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID}))
 	l.InfoContext(ctx, "")
 	err := rec.Flush(context.Background()) // or the record would be written below the span
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: format.TraceEntry{
 		Metadata: format.Metadata{Name: "late"},
 		Attributes: []format.Attribute{
@@ -146,21 +142,13 @@ func TestLogInView(t *testing.T) {
 			{Name: format.AttrTime, Value: format.U64Value(1)},
 		},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rec.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, rec.Flush(context.Background()))
 	f, err := format.Open(rec.StreamPath(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if v.Role(1) != view.RoleLog || v.Role(2) != view.RoleSpan {
 		t.Errorf("roles are %v and %v, want log and span", v.Role(1), v.Role(2))
 	}

@@ -114,9 +114,7 @@ func TestWithAttrsSlice(t *testing.T) {
 	copy(blob, "XXXX")
 	clear(group)
 	clear(attrs)
-	if err := h2.Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h2.Handle(context.Background(), slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)))
 	checkList(t, entries(t, rec)[0], "c=1 b=blob g.y=1 g.x=2 a=3")
 }
 

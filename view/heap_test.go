@@ -24,14 +24,10 @@ func TestHeap(t *testing.T) {
 	}
 	for _, n := range []int{1_000_000, 4_000_000} {
 		f, err := format.Open(manyEntries(t, n), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := heap()
 		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		columns := heap() - before
 		v.Tree()
 		tree := heap() - before - columns
@@ -39,9 +35,7 @@ func TestHeap(t *testing.T) {
 			t.Errorf("of %d entries, %d rows, columns take %d bytes and the tree %d", n, rows, columns, tree)
 		}
 		runtime.KeepAlive(v)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 }
 
@@ -59,20 +53,14 @@ func manyEntries(t *testing.T, n int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "many.iet")
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	b := bufio.NewWriterSize(file, 1<<20)
 	w, err := format.NewWriter(b, format.V1, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put := func(e *format.TraceEntry) uint32 {
 		id, err := w.Write(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return id
 	}
 	put(format.Root())
@@ -89,12 +77,8 @@ func manyEntries(t *testing.T, n int) string {
 			break
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
+	must(t, b.Flush())
 	return name
 }
 
@@ -105,17 +89,13 @@ func TestHeapOfCopies(t *testing.T) {
 		var all []*format.File
 		for range files {
 			f, err := format.Open(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			all = append(all, f)
 		}
 		before := heap()
 		v, err := view.New(t.Context(), all, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		size = heap() - before
 		runtime.KeepAlive(v)
 		return size, v.Copies()

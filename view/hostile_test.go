@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -39,30 +40,14 @@ func logEntry(parent int) *format.TraceEntry {
 // fabricate returns a file of the root and n entries.
 func fabricate(t testing.TB, sf format.StorageFormat, n int, entry func(id int) *format.TraceEntry) *format.File {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "x."+sf.String())
-	out, err := os.Create(name)
-	must(t, err)
-	w, err := format.NewWriter(out, format.V1, sf, nil)
-	must(t, err)
-	_, err = w.Write(format.Root())
-	for id := 1; id <= n && err == nil; id++ {
-		_, err = w.Write(entry(id))
+	x := tracetest.New(t, format.V1, sf, format.Root())
+	for id := 1; id <= n; id++ {
+		x.Add(entry(id))
 	}
-	must(t, err)
-	must(t, w.Close())
-	must(t, out.Close())
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	return f
+	return x.Open()
 }
 
-func viewOf(t testing.TB, files ...*format.File) *view.View {
-	t.Helper()
-	v, err := view.New(t.Context(), files, nil)
-	must(t, err)
-	return v
-}
+var viewOf = tracetest.View
 
 // TestDeepAndWide: a tree of any shape is viewed and walked without recursion: the stack is not
 // allowed to grow beyond a megabyte, at which the test would crash.

@@ -73,9 +73,7 @@ func newModel(t testing.TB, files []*format.File) *model {
 	for k, f := range files {
 		for id := range uint32(f.Len()) {
 			e, err := f.Entry(id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			m.add(k, id, e)
 		}
 	}

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -111,30 +110,10 @@ func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 
 // write writes entries to a file and opens it.
 func write(t testing.TB, v format.Version, sf format.StorageFormat, entries []*format.TraceEntry) *format.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "x."+sf.String())
-	out, err := os.Create(name)
-	must(t, err)
-	w, err := format.NewWriter(out, v, sf, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	must(t, out.Close())
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	return f
+	return tracetest.New(t, v, sf, entries...).Open()
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // TestViewAsModel compares views of random files with a plain model.
 func TestViewAsModel(t *testing.T) {

@@ -28,32 +28,11 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // viewOf returns the view of a file of entries.
 func viewOf(t testing.TB, f format.StorageFormat, entries []*format.TraceEntry) *view.View {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V2, f, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "shop."+f.String())
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	file, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = file.Close() })
-	v, err := view.New(t.Context(), []*format.File{file}, nil)
-	must(t, err)
-	return v
+	return tracetest.New(t, format.V2, f, entries...).View()
 }
 
 const token = "a-token"

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
 // TestReadLast: the last entries of a large IET are those that Open has. Of other formats there is none.
@@ -20,9 +21,7 @@ func TestReadLast(t *testing.T) {
 				name := filepath.Join(t.TempDir(), "x."+f.String())
 				writeMany(t, name, version, f, 17<<20, f == format.ET)
 				all, err := format.Open(name, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer all.Close()
 				last, end, err := readLast(name)
 				if f != format.IET {
@@ -48,35 +47,19 @@ func TestReadLast(t *testing.T) {
 // writeMany writes a trace of so many bytes at least, in whose attributes are entries if it fakes.
 func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int, fakes bool) {
 	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, version, f, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(e *format.TraceEntry) {
-		t.Helper()
-		if _, err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(format.Root())
+	x := tracetest.New(t, version, f, format.Root())
 	fake := bytes.Repeat(append([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0}, make([]byte, 10)...), 40)
 	if !fakes {
 		fake = []byte(strings.Repeat("what is no entry. ", 40))
 	}
 	for i := 0; i*400 < size; i++ {
-		put(&format.TraceEntry{
+		x.Add(&format.TraceEntry{
 			Parent: uint32(i / 2), Message: format.Some(fmt.Sprint("message ", i)),
 			Metadata:   format.Metadata{Name: "event", Target: "t", Level: format.LevelInfo},
 			Attributes: []format.Attribute{{Name: "b", Value: format.BytesValue(fake[i%40 : 400])}, {Name: "i", Value: format.U64Value(uint64(i))}},
 		})
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	x.Save(name)
 }
 
 // TestReadLastNone: of what is no such file there is nothing, after a bounded number of tries.
@@ -84,18 +67,14 @@ func TestReadLastNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	writeMany(t, name, format.V2, format.IET, 17<<20, false)
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, b := range map[string][]byte{
 		"small":  whole[:1<<20],
 		"cut":    whole[:len(whole)-5],
 		"zeros":  append(bytes.Clone(whole[:10]), make([]byte, 20<<20)...),
 		"chains": append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0, 0xff}, 2<<20)...),
 	} {
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, b, 0o600))
 		if last, _, err := readLast(name); last != nil || err != nil {
 			t.Errorf("%s: %d, %v", what, len(last), err)
 		}
@@ -111,43 +90,24 @@ func TestReadLastForged(t *testing.T) {
 	inner := filepath.Join(t.TempDir(), "inner.iet")
 	writeMany(t, inner, format.V1, format.IET, 5<<20, false)
 	body, err := os.ReadFile(inner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		for _, size := range []int{1 << 20, 3 << 20, len(body) - 10} {
 			if f == format.IET && size > 3<<20 {
 				continue // it covers all that is looked at
 			}
 			name := filepath.Join(t.TempDir(), "x."+f.String())
-			var b bytes.Buffer
-			w, err := format.NewWriter(&b, format.V1, f, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			put := func(e *format.TraceEntry) {
-				if _, err := w.Write(e); err != nil {
-					t.Fatal(err)
-				}
-			}
-			put(format.Root())
+			x := tracetest.New(t, format.V1, f, format.Root())
 			for i := range 200_000 {
-				put(&format.TraceEntry{Message: format.Some(fmt.Sprint("real ", i)), Metadata: format.Metadata{Name: "event", Target: strings.Repeat("t", 80)}})
+				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("real ", i)), Metadata: format.Metadata{Name: "event", Target: strings.Repeat("t", 80)}})
 			}
-			put(&format.TraceEntry{Metadata: format.Metadata{Name: "upload"}, Attributes: []format.Attribute{{Name: "body", Value: format.BytesValue(body[10:][:size])}}})
+			x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "upload"}, Attributes: []format.Attribute{{Name: "body", Value: format.BytesValue(body[10:][:size])}}})
 			for i := range 40 {
-				put(&format.TraceEntry{Message: format.Some(fmt.Sprint("after ", i)), Metadata: format.Metadata{Name: "event"}})
+				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("after ", i)), Metadata: format.Metadata{Name: "event"}})
 			}
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			x.Save(name)
 			last, _, err := readLast(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, e := range last { // none if the whole file has to be read
 				if e.Metadata.Name != "upload" && e.Metadata.Target == "t" {
 					t.Fatalf("%s with %d bytes in an attribute: %+v", f, size, e)

@@ -28,12 +28,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // entrace runs the command as a shell does.
 func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs string) {

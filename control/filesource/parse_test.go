@@ -12,9 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/tracetest"
+
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/quantity"
 )
+
+var must = tracetest.Must
 
 const ok = "dir: /t\n"
 
@@ -233,9 +237,7 @@ func TestParseAliases(t *testing.T) {
 		})
 	}
 	c, err := Parse("f", []byte(ok+"ring: {always: &a [gc, spans]}\ntraces: [{name: a, providers: *a}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := c.Traces[0].Providers, control.GC|control.Spans; got != want {
 		t.Errorf("through an alias got %v, want %v", got, want)
 	}
@@ -243,13 +245,9 @@ func TestParseAliases(t *testing.T) {
 
 func TestParseExample(t *testing.T) {
 	text, err := os.ReadFile("testdata/control.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inDoc := "//\t" + strings.ReplaceAll(strings.TrimSuffix(string(text), "\n"), "\n", "\n//\t") + "\n//\n"
 	if !strings.Contains(string(doc), inDoc) {
 		t.Error("doc.go does not have testdata/control.yaml as it is")
@@ -260,9 +258,7 @@ func TestParseExample(t *testing.T) {
 		on = on[1:]
 	}
 	got, err := Parse("testdata/control.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &control.Config{
 		ID:   "prod-2026-11-20",
 		Dir:  "/var/lib/myapp/traces",
@@ -308,9 +304,7 @@ func TestParseExample(t *testing.T) {
 func TestParseDefaults(t *testing.T) {
 	for _, text := range []string{ok, ok + "id:\nkeep:\nring:\ntraces: ~\n", ok + "keep: {files: , bytes: }\nring: {bytes:, always: , persist: ~, params: }\n"} {
 		got, err := Parse("f", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.HasPrefix(got.ID, "sha256:") || len(got.ID) != len("sha256:")+12 {
 			t.Errorf("ID is %q", got.ID)
 		}
@@ -325,9 +319,7 @@ func TestParseDefaults(t *testing.T) {
 		t.Errorf("ID of %q is %q, %v", ok, c.ID, err)
 	}
 	c, err := Parse("f", []byte("\ufeffdir: 5\r\nring: {bytes: 0, persist: false, always: []}\r\nkeep: {files: 0, bytes: 0, age: 1d}\r\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.Dir != "5" || !reflect.DeepEqual(c.Ring, control.RingConfig{}) || c.Keep != (control.Keep{Age: 24 * time.Hour}) {
 		t.Errorf("got %+v, want what the file says", c)
 	}

@@ -17,9 +17,7 @@ func TestConfigErrors(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.yaml")
 	f, err := os.Create(large)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := errors.Join(f.Truncate(1<<40), f.Close()); err != nil {
 		t.Skip(err)
 	}
@@ -50,9 +48,7 @@ func TestOptionsDefaults(t *testing.T) {
 	d.Dir, d.Ring.Params["gc.a"] = "changed later", "2"
 	for range 2 {
 		c, err := s.Config()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Dir != "/default" || c.Keep != (control.Keep{Files: 3, Bytes: 2 << 30, Age: time.Hour}) || c.Ring.Bytes != 8<<20 ||
 			c.Ring.Persist || c.Ring.Params["gc.a"] != "1" || c.Traces != nil || !strings.HasPrefix(c.ID, "sha256:") {
 			t.Errorf("got %+v, want the defaults for what the file does not say", c)

@@ -79,9 +79,7 @@ func config(id string) string { return "id: " + id + "\ndir: /t\n" }
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // replace gives a new file the name, as editors do.
@@ -89,9 +87,7 @@ func replace(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+"~new", text)
 	// Windows replaces no file while the watcher reads it.
-	if err := osfile.RenameOver(name+"~new", name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, osfile.RenameOver(name+"~new", name))
 }
 
 func symlink(t *testing.T, to, name string) {
@@ -114,9 +110,7 @@ func watch(t *testing.T, name string, o *Options) *recorder {
 	}
 	r := newRecorder(t)
 	stop, err := s.Watch(r.f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(stop)
 	return r
 }
@@ -136,23 +130,15 @@ func TestWatch(t *testing.T) {
 			r.want("control.yaml:3:1: unknown key")
 			replace(t, file, config("c"))
 			r.want("c")
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(file))
 			r.want("error: read configuration: ")
 			replace(t, file, config("c"))
 			r.want("c")
-			if err := os.Rename(file, file+".old"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(file, file+".old"))
 			r.want("error: read configuration: ")
-			if err := os.Mkdir(file, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(file, 0o700))
 			r.want("error: read configuration: ")
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(file))
 			r.want("error: read configuration: ")
 			replace(t, file, config("d"))
 			r.want("d")
@@ -202,14 +188,10 @@ func TestWatchKubernetes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	put := func(version, text string) {
-		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
 		write(t, filepath.Join(dir, version, "control.yaml"), text)
 		symlink(t, version, filepath.Join(dir, "..data_tmp"))
-		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	put("..2026_1", config("one"))
 	file := filepath.Join(dir, "control.yaml")
@@ -217,9 +199,7 @@ func TestWatchKubernetes(t *testing.T) {
 	r := watch(t, file, nil)
 	put("..2026_2", config("two"))
 	r.want("two")
-	if err := os.RemoveAll(filepath.Join(dir, "..2026_1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "..2026_1")))
 	put("..2026_3", config("three"))
 	r.want("three")
 	r.wantNone()
@@ -235,15 +215,11 @@ func TestWatchFolder(t *testing.T) {
 	// It is not there at first.
 	r := watch(t, file, &Options{Poll: 20 * time.Millisecond, Debounce: time.Millisecond})
 	for i := range 3 {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		replace(t, file, config(fmt.Sprintf("n%d", i)))
 		r.want(fmt.Sprintf("n%d", i))
 		if i == 1 {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(dir))
 		} else if err := os.Rename(dir, dir+fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -278,9 +254,7 @@ func TestWatcherFolder(t *testing.T) {
 			return errors.Join(os.Mkdir(dir+".2", 0o700), os.Symlink("conf.2", dir+".tmp"), os.Rename(dir+".tmp", dir))
 		},
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, change())
 		file := filepath.Join(dir, fmt.Sprint(i))
 		for until := time.Now().Add(patience); ; { // fsnotify may not know yet that the one before is gone
 			w.watch()
@@ -356,9 +330,7 @@ func TestWatchTimes(t *testing.T) {
 		s := without(file, nil)
 		r := newRecorder(t)
 		stop, err := s.Watch(r.f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer stop()
 		synctest.Wait()
 		write(t, file, "id: b\n") // and no more so far
@@ -384,9 +356,7 @@ func TestWatchTimes(t *testing.T) {
 			r.want("must be a mapping, and is a list")
 			r.wantNone()
 		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(file))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.want("read configuration")
@@ -433,14 +403,10 @@ func TestWatchFromConfig(t *testing.T) {
 		write(t, file, config("b"))
 		r, none := newRecorder(t), newRecorder(t)
 		stop, err := s.Watch(r.f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer stop()
 		stopFresh, err := fresh.Watch(none.f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer stopFresh()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -475,9 +441,7 @@ func TestWatchStop(t *testing.T) {
 		<-leave
 		returned.Add(1)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replace(t, file, config("b"))
 	<-entered
 	replace(t, file, config("c"))

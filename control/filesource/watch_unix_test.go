@@ -22,18 +22,12 @@ func TestConfigPipe(t *testing.T) {
 	if _, err := New(file, nil).Config(); !errors.Is(err, osfile.ErrNotRegular) {
 		t.Errorf("got %v, want %v", err, osfile.ErrNotRegular)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	write(t, file, config("a"))
 	r := watch(t, file, nil)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	r.want("read configuration")
-	if err := unix.Mkfifo(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(file, 0o600))
 	r.want("not a regular file")
 	replace(t, file, config("b"))
 	r.want("b")

@@ -173,16 +173,8 @@ func attributes() []otel.Attribute {
 // everything is a trace of all that spans, logs, links and resources have.
 func everything(t testing.TB, version format.Version) *view.View {
 	t.Helper()
-	var out bytes.Buffer
-	w, err := format.NewWriter(&out, version, format.IET, nil)
-	converttest.Must(t, err)
-	add := func(parent uint32, e *format.TraceEntry) uint32 {
-		e.Parent = parent
-		id, err := w.Write(e)
-		converttest.Must(t, err)
-		return id
-	}
-	add(0, format.Root())
+	x := tracetest.New(t, version, format.IET, format.Root())
+	add := func(parent uint32, e *format.TraceEntry) uint32 { return x.AddBelow(e, parent) }
 	scope := otel.Scope{Name: "lib", Version: "v1", SchemaURL: "u", Attributes: attributes(), Dropped: 4}
 	r := otel.Resource{Attributes: append(attributes(), otel.Attribute{Name: "service.name", Value: format.StringValue("shop")}), SchemaURL: "s", Dropped: 9}
 	res := add(0, r.Entry())
@@ -231,8 +223,7 @@ func everything(t testing.TB, version format.Version) *view.View {
 		span.TraceID, span.SpanID = [16]byte{9}, [8]byte{5, byte(i) + 1}
 		add(bank, span.Entry(otel.Where{}))
 	}
-	converttest.Must(t, w.Close())
-	return open(t, out.Bytes())
+	return x.View()
 }
 
 func TestSpansThereAndBack(t *testing.T) {

@@ -8,8 +8,12 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/tracetest"
+
 	"github.com/entrace-go/entrace/format"
 )
+
+var must = tracetest.Must
 
 // profile returns one of n spans in groups of ten, with an argument each.
 func profile(t testing.TB, n int) []byte {
@@ -42,15 +46,9 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w, err := format.NewWriter(io.Discard, format.V2, format.IET, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := Decode(context.Background(), bytes.NewReader(p), w); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
+		must(b, Decode(context.Background(), bytes.NewReader(p), w))
+		must(b, w.Close())
 	}
 }
 
@@ -59,8 +57,6 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(v.Files()[0].Size())
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Encode(context.Background(), io.Discard, v); err != nil {
-			b.Fatal(err)
-		}
+		must(b, Encode(context.Background(), io.Discard, v))
 	}
 }

@@ -275,9 +275,7 @@ func TestDecodeMetadata(t *testing.T) {
 				t.Fatalf("the error is %v, want %v", err, test.err)
 			}
 			e, err := v.Entry(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c, _ := e.Attribute(attrCommand); c.Text() != test.command {
 				t.Errorf("the command is %q, want %q", c.Text(), test.command)
 			}

@@ -61,9 +61,7 @@ func TestDecodeEntries(t *testing.T) {
 	var b []byte
 	for id := range uint32(v.Len()) {
 		e, err := v.Files()[0].Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b = append(entryjson.Append(b, int64(id), e), '\n')
 	}
 	converttest.Golden(t, "gold.entries.json", b)

@@ -110,9 +110,7 @@ func TestEncodeSpans(t *testing.T) {
 	again := mustDecode(t, b)
 	diff(t, rows(t, again), want)
 	e, err := again.Entry(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pid, _ := e.Attribute(attrPID)
 	if n, _ := pid.I64(); n != 77 || e.Message.Value != "my_shop" {
 		t.Errorf("the resource is %+v", e)

@@ -55,9 +55,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Characters that the tools refuse are others from now on.
 		again, err := decode(t, first.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, want := count(again), count(v); got != want {
 			t.Fatalf("%d events become %d", want, got)
 		}

@@ -68,14 +68,14 @@ func decodeFrom(t testing.TB, r io.Reader) (*view.View, error) {
 	t.Helper()
 	iet, err := converter.Back(t.Context(), t, r, format.V2)
 	name := filepath.Join(t.TempDir(), "trace.iet")
-	converttest.Must(t, os.WriteFile(name, iet, 0o600))
+	must(t, os.WriteFile(name, iet, 0o600))
 	return converttest.Open(t, name), err
 }
 
 func mustDecode(t testing.TB, profile []byte) *view.View {
 	t.Helper()
 	v, err := decode(t, profile)
-	converttest.Must(t, err)
+	must(t, err)
 	return v
 }
 
@@ -89,9 +89,7 @@ func rows(t testing.TB, v *view.View) []row {
 			continue
 		}
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := row{Args: []string{}, Label: e.Metadata.Name}
 		if e.Message.Valid {
 			r.Label = e.Message.Value
@@ -136,9 +134,7 @@ func theirs(t testing.TB, name string) []row {
 	var rows []row
 	for line := range strings.Lines(string(read(t, name))) {
 		var r row
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &r))
 		rows = append(rows, r)
 	}
 	return rows
@@ -147,9 +143,7 @@ func theirs(t testing.TB, name string) []row {
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -180,9 +174,7 @@ func selfTimes(t testing.TB, v *view.View) map[string][2]uint64 {
 			continue
 		}
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		thread, _ := e.Attribute(attrThread)
 		d, _ := e.Attribute(format.AttrDuration)
 		n, _ := d.U64()
@@ -215,9 +207,7 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 			continue
 		}
 		text, err := table.text(e.id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		label, _, _ := strings.Cut(text, string(separator))
 		o := open{label, e.first(), e.second()}
 		stack := stacks[e.thread]
@@ -243,8 +233,6 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 func scanned(t testing.TB, profile []byte) *scanner {
 	t.Helper()
 	s := &scanner{ctx: context.Background(), b: profile, progress: func(int64) {}}
-	if err := s.scan(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.scan())
 	return s
 }

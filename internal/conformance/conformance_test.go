@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/tracetest"
+
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -31,6 +33,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )
+
+var must = tracetest.Must
 
 var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
 
@@ -107,9 +111,7 @@ func TestReadTheirs(t *testing.T) {
 			base + ".children.txt":  peer(t, "children", number(v), name),
 		} {
 			if *update {
-				if err := os.WriteFile(file, want, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, want, 0o644))
 			}
 			if !bytes.Equal(read(t, file), want) {
 				t.Errorf("%s is not what the crate makes; make golden", file)
@@ -131,9 +133,7 @@ func TestReadOurs(t *testing.T) {
 func compare(t *testing.T, v format.Version, name string) {
 	t.Helper()
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	theirs := lines(peer(t, "dump", number(v), name))
 	kids := lines(peer(t, "children", number(v), name))
@@ -154,9 +154,7 @@ func compare(t *testing.T, v format.Version, name string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func lines(b []byte) [][]byte {
@@ -175,9 +173,7 @@ func parse(t *testing.T, b []byte) any {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -191,17 +187,11 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 		name = filepath.Join(dir, "ours.et")
 	}
 	rec, err := recorder.Create(name, &recorder.Options{Version: v})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	live, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exp, err := exporter.New(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := slog.New(slogadapter.New(rec, nil))
 	for i, o := range []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(live), sdktrace.WithBatcher(exp)} {
 		tp := sdktrace.NewTracerProvider(o)
@@ -216,9 +206,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 			log.InfoContext(ctx, "log\n", "n", n, "f", 2.0, slog.Group("g", "b", []byte{0, 255}))
 		}
 		outer.End()
-		if err := tp.Shutdown(context.WithoutCancel(ctx)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tp.Shutdown(context.WithoutCancel(ctx)))
 	}
 	kinds := &format.TraceEntry{
 		Message:  format.Some(""),
@@ -236,16 +224,12 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	if _, err := rec.Append(kinds); err != nil {
 		t.Fatal(err)
 	}
-	if err := rec.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Close(context.WithoutCancel(t.Context())))
 	if f != format.IETPrefix {
 		return name
 	}
 	prefixed := filepath.Join(dir, "ours.ietprefix")
-	if err := convertFile(t, name, prefixed, f, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, convertFile(t, name, prefixed, f, 0))
 	return prefixed
 }
 
@@ -256,9 +240,7 @@ func TestFinalizeSame(t *testing.T) {
 			iet := record(t, v, format.IET)
 			dir := t.TempDir()
 			ours, theirs := filepath.Join(dir, "ours.et"), filepath.Join(dir, "theirs.et")
-			if err := format.Finalize(t.Context(), iet, ours, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, format.Finalize(t.Context(), iet, ours, nil))
 			peer(t, "iet2et", number(v), iet, theirs)
 			if !bytes.Equal(read(t, ours), read(t, theirs)) {
 				t.Error("our ET differs from the crate's")
@@ -274,9 +256,7 @@ func TestUpgradeSame(t *testing.T) {
 			v1 := record(t, format.V1, f)
 			dir := t.TempDir()
 			ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
-			if err := convertFile(t, v1, ours, f, format.V2); err != nil {
-				t.Fatal(err)
-			}
+			must(t, convertFile(t, v1, ours, f, format.V2))
 			peer(t, "v1to2", v1, theirs)
 			if !bytes.Equal(read(t, ours), read(t, theirs)) {
 				t.Error("our version 2 differs from the crate's")
@@ -294,13 +274,9 @@ func TestCrateTakesBytesForOffsets(t *testing.T) {
 			dir := t.TempDir()
 			iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
 			peer(t, "write", number(v), "iet", iet)
-			if err := convertFile(t, iet, et, format.ET, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, convertFile(t, iet, et, format.ET, 0))
 			ours, theirs := filepath.Join(dir, "ours.iet"), filepath.Join(dir, "theirs.iet")
-			if err := convertFile(t, et, ours, format.IET, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, convertFile(t, et, ours, format.IET, 0))
 			if !bytes.Equal(read(t, ours), read(t, iet)) {
 				t.Error("IET to ET to IET is not what it was")
 			}
@@ -322,9 +298,7 @@ func TestCrateKeepsPrefixes(t *testing.T) {
 			peer(t, "write", number(v), "iet", plain)
 			fromPrefixed, fromPlain := filepath.Join(dir, "1.et"), filepath.Join(dir, "2.et")
 			for in, out := range map[string]string{prefixed: fromPrefixed, plain: fromPlain} {
-				if err := convertFile(t, in, out, format.ET, 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, convertFile(t, in, out, format.ET, 0))
 			}
 			if !bytes.Equal(read(t, fromPrefixed), read(t, fromPlain)) {
 				t.Error("our ET of IETPrefix differs from that of IET")
@@ -350,18 +324,12 @@ func TestCrateTakesModuleForFile(t *testing.T) {
 				File string
 				Line int
 			}
-			if err := json.Unmarshal(lines(peer(t, "header", number(v), name))[1], &h); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(lines(peer(t, "header", number(v), name))[1], &h))
 			f, err := format.Open(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			e, err := f.Entry(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			m := e.Metadata
 			if h.File == m.File.Value && h.Line == int(m.Line.Value) {
 				t.Error("the crate's header is right now: say so in the documentation")
@@ -382,9 +350,7 @@ func TestRecoveredIsReadable(t *testing.T) {
 			dir := t.TempDir()
 			for i, cut := range []int{len(whole) / 3, len(whole) / 2, len(whole) - 1} {
 				name := filepath.Join(dir, fmt.Sprintf("%d.iet", i))
-				if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(name, whole[:cut], 0o600))
 				if _, err := recorder.Recover(name, ""); err != nil {
 					t.Fatal(err)
 				}

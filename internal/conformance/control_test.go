@@ -41,19 +41,13 @@ func flight(t *testing.T, dir string, v format.Version) {
 			},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithoutGlobals())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := slog.New(slogadapter.New(p.Recorder(), nil))
 	tracer := p.TracerProvider().Tracer("flight")
 	stream, err := ctl.Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "deep", Reason: "a \"reason\"", Manual: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 50 {
 		ctx, span := tracer.Start(ctx, "request", trace.WithAttributes(attribute.StringSlice("tags", []string{"a", "b"})))
 		_, child := tracer.Start(ctx, "work")
@@ -86,9 +80,7 @@ func flight(t *testing.T, dir string, v format.Version) {
 func TestFlightChild(t *testing.T) {
 	if dir := os.Getenv(flightVariable); dir != "" {
 		v, err := format.ParseVersion(os.Getenv(flightVariable + "_VERSION"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		flight(t, dir, v)
 	}
 }
@@ -102,9 +94,7 @@ func TestFlightIsReadable(t *testing.T) {
 		killed := filepath.Join(t.TempDir(), "traces")
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFlightChild$")
 		cmd.Env = append(os.Environ(), flightVariable+"="+killed, flightVariable+"_VERSION="+number(v))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if list, _ := filepath.Glob(filepath.Join(killed, "*-shot.et")); len(list) > 0 {
 				break

@@ -29,21 +29,13 @@ func TestCrashChild(t *testing.T) {
 		return
 	}
 	v, err := strconv.Atoi(args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := recorder.ParseDurability(args[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rec, err := recorder.Create(args[2], &recorder.Options{Version: format.Version(v), Durability: d})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 1_000_000 {
 		if i == 50 {
 			fmt.Println("ready")
@@ -62,13 +54,9 @@ func TestCrashChild(t *testing.T) {
 			{Name: "a", Value: format.FloatValue(float64(i) / 3)},
 		}
 		s.Children = []format.TraceEntry{{Message: format.Some("event"), Metadata: format.Metadata{Name: "event", Level: format.LevelWarn}}}
-		if err := tracetest.WriteSpan(rec, s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tracetest.WriteSpan(rec, s))
 		if i%3 == 0 {
-			if err := tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}}))
 		}
 		if i%100 == 99 {
 			time.Sleep(time.Millisecond)
@@ -80,9 +68,7 @@ func TestCrashChild(t *testing.T) {
 // more, and lets the crate read what Recover makes of it.
 func TestCrashedIsReadable(t *testing.T) {
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, d := range []string{"process", "process", "process", "writethrough", "writethrough", "buffered"} {
 		for _, v := range versions {
 			t.Run(fmt.Sprintf("%d v%d %s", i, v, d), func(t *testing.T) {
@@ -92,39 +78,25 @@ func TestCrashedIsReadable(t *testing.T) {
 				cmd := exec.Command(exe, "-test.run=^TestCrashChild$")
 				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %s", crashEnv, v, d, name))
 				out, err := cmd.StdoutPipe()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
+				must(t, cmd.Start())
 				if s := bufio.NewScanner(out); !s.Scan() || s.Text() != "ready" {
 					t.Fatalf("the program said %q", s.Text())
 				}
 				time.Sleep(time.Duration(i*7) * time.Millisecond)
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, cmd.Process.Kill())
 				_ = cmd.Wait() // killed
 				switch b := read(t, stream); i {
 				case 1: // torn, which the crash buffer makes good
 					b = append(b, 0, 0, 7, 'x')
-					if err := os.WriteFile(stream, b, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(stream, b, 0o600))
 				case 2: // and zeros
-					if err := os.WriteFile(stream, append(b, make([]byte, 4096)...), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(stream, append(b, make([]byte, 4096)...), 0o600))
 				case 4: // torn, with no crash buffer
-					if err := os.WriteFile(stream, b[:len(b)-3], 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(stream, b[:len(b)-3], 0o600))
 				}
 				r, err := recorder.Recover(name, "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if r.Entries < 50 && d != "buffered" {
 					t.Errorf("%d entries were saved", r.Entries)
 				}

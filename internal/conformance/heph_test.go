@@ -66,17 +66,11 @@ fn main() {
 func hephWriter(t *testing.T) string {
 	t.Helper()
 	dir, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir = filepath.Join(dir, "entrace-conformance", "heph")
-	if err := os.MkdirAll(filepath.Join(dir, "src"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "src"), 0o755))
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cargo := func(args ...string) []byte {
 		cmd := exec.Command("cargo", append(args, "--manifest-path", filepath.Join(dir, "Cargo.toml"))...)
@@ -96,9 +90,7 @@ func hephWriter(t *testing.T) string {
 			Path string `json:"manifest_path"`
 		}
 	}
-	if err := json.Unmarshal(cargo("metadata", "--format-version=1", "--all-features"), &metadata); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(cargo("metadata", "--format-version=1", "--all-features"), &metadata))
 	for _, p := range metadata.Packages {
 		if p.Name == "heph-rt" {
 			write("src/main.rs", fmt.Sprintf(hephMain, filepath.Join(filepath.Dir(p.Path), "src", "trace.rs")))
@@ -121,28 +113,18 @@ func TestHeph(t *testing.T) {
 	in := read(t, name)
 	trace := filepath.Join(dir, "ours.iet")
 	f, err := os.Create(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := format.NewWriter(f, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(heph.Decode(t.Context(), bytes.NewReader(in), w), w.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(heph.Decode(t.Context(), bytes.NewReader(in), w), w.Close(), f.Close()))
 	file, err := format.Open(trace, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	if got, want := file.Len()-1, 1+4*250*3+1; got != want {
 		t.Errorf("%d packets, want %d", got, want)
 	}
 	v, err := view.New(t.Context(), []*format.File{file}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	above := map[string]string{"inner": "middle", "middle": "outer", "outer": "root", "whole": "root"}
 	inner := ""
 	err = file.Walk(0, func(_ uint32, e *format.TraceEntry) error {
@@ -166,9 +148,7 @@ func TestHeph(t *testing.T) {
 		t.Errorf("the first one below another is %s", inner)
 	}
 	var out bytes.Buffer
-	if err := heph.Encode(t.Context(), &out, v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, heph.Encode(t.Context(), &out, v))
 	if !bytes.Equal(out.Bytes(), in) {
 		t.Error("encoded again it is another file")
 	}

@@ -45,9 +45,7 @@ var analyzemePath = sync.OnceValues(func() (string, error) {
 func analyzeme(t *testing.T, what, name string) []string {
 	t.Helper()
 	program, err := analyzemePath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out, errs bytes.Buffer
 	cmd := exec.Command(program, what, name)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -84,39 +82,25 @@ type profileLabel struct {
 func viewProfile(t *testing.T, name string) *view.View {
 	t.Helper()
 	in, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	out, err := os.Create(filepath.Join(t.TempDir(), "profile.iet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := measureme.Decode(context.Background(), in, w); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, measureme.Decode(context.Background(), in, w))
+	must(t, w.Close())
 	return openView(t, out.Name())
 }
 
 func openView(t *testing.T, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -134,9 +118,7 @@ func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 			continue
 		}
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		number := func(name string) *uint64 {
 			v, ok := e.Attribute(name)
 			n, _ := v.U64()
@@ -176,9 +158,7 @@ func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 			p.At = at
 		}
 		b, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		events = append(events, string(b))
 	}
 	return events, labels
@@ -191,13 +171,9 @@ func compareProfile(t *testing.T, name string) {
 	var theirs []string
 	for _, line := range analyzeme(t, "events", name) {
 		var p profileEvent
-		if err := json.Unmarshal([]byte(line), &p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &p))
 		b, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		theirs = append(theirs, string(b))
 	}
 	slices.Sort(ours)
@@ -214,9 +190,7 @@ func compareProfile(t *testing.T, name string) {
 	total := uint64(0)
 	for _, line := range analyzeme(t, "labels", name) {
 		var l profileLabel
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &l))
 		want[l.Label] = l
 		total += l.Self
 	}
@@ -250,13 +224,9 @@ func encodeProfile(t *testing.T, v *view.View) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ours.mm_profdata")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
-	if err := measureme.Encode(context.Background(), out, v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, measureme.Encode(context.Background(), out, v))
 	return name
 }
 
@@ -295,9 +265,7 @@ fn main() {
 	println!("{m:?}");
 }
 `
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(source, []byte(program), 0o600))
 	for _, events := range []string{"default", "default,args", "all"} {
 		t.Run(events, func(t *testing.T) {
 			dir := t.TempDir()
@@ -320,13 +288,9 @@ fn main() {
 func TestAnalyzemeSpans(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "spans.et")
 	rec, err := recorder.Create(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exp, err := exporter.New(exporter.WithRecorder(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp))
 	tracer := provider.Tracer("shop", trace.WithInstrumentationVersion("1"))
 	base := time.Unix(1_700_000_000, 0)
@@ -352,12 +316,8 @@ func TestAnalyzemeSpans(t *testing.T) {
 	for i := range 5 {
 		work(context.Background(), 0, i*500, i*500+1000+i*7)
 	}
-	if err := provider.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := rec.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, provider.Shutdown(context.Background()))
+	must(t, rec.Close(context.Background()))
 	v := openView(t, name)
 	ours := encodeProfile(t, v)
 	compareProfile(t, ours)

@@ -31,19 +31,13 @@ func asked(t testing.TB, n int) *view.View {
 	r := rand.New(rand.NewPCG(14, 1))
 	name := filepath.Join(t.TempDir(), "asked.iet")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, format.V1, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write := func(e *format.TraceEntry) uint32 {
 		id, err := w.Write(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return id
 	}
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -98,9 +92,7 @@ func asked(t testing.TB, n int) *view.View {
 		}
 		spans = append(spans, write(e))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Flush())
 	return tablesView(t, name)
 }
 
@@ -111,9 +103,7 @@ const failedSQL = `select id from entries where role = 'span' and (status = 'ERR
 // same trace as a table.
 func TestQueryDuckDB(t *testing.T) {
 	python, err := duckdb()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const (
 		number = `coalesce(attributes_int['n'], attributes_float['n'])`
 		tree   = `with recursive up(id, a) as (select id, parent from entries union all select up.id, e.parent from up join entries e on e.id = up.a where e.parent is not null and e.id <> 0) `
@@ -163,20 +153,14 @@ func TestQueryDuckDB(t *testing.T) {
 	v := asked(t, 6000)
 	table := filepath.Join(t.TempDir(), "asked.parquet")
 	var b bytes.Buffer
-	if err := parquet.Encode(t.Context(), &b, v); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(table, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, parquet.Encode(t.Context(), &b, v))
+	must(t, os.WriteFile(table, b.Bytes(), 0o600))
 	var sqls []string
 	for _, x := range tests {
 		sqls = append(sqls, x.sql)
 	}
 	in, err := json.Marshal(sqls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(python, "testdata/tables/ask.py", table)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &errs
@@ -184,9 +168,7 @@ func TestQueryDuckDB(t *testing.T) {
 		t.Fatalf("%v: %s", err, errs.Bytes())
 	}
 	var theirs [][][]string
-	if err := json.Unmarshal(out.Bytes(), &theirs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &theirs))
 	for i, x := range tests {
 		q, err := query.Parse(x.query)
 		if err != nil {
@@ -238,9 +220,7 @@ func TestQueryDuckDB(t *testing.T) {
 // Parquet, whose counts must be the same. The metric of interest is times-as-fast.
 func BenchmarkQueryDuckDB(b *testing.B) {
 	python, err := duckdb()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	tests := []struct{ query, sql string }{
 		{`name = "pay" && duration > 500us`, `select count(*) from entries where name = 'pay' and duration_nano > 500000`},
 		{`level >= warn`, `select count(*) from entries where (level in ('WARN', 'ERROR') or id in (` + failedSQL + `)) and role in ('span', 'log', 'event')`},
@@ -251,20 +231,14 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 	v := asked(b, 1_000_000)
 	table := filepath.Join(b.TempDir(), "asked.parquet")
 	out, err := os.Create(table)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := errors.Join(parquet.Encode(b.Context(), out, v), out.Close()); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, errors.Join(parquet.Encode(b.Context(), out, v), out.Close()))
 	var sqls []string
 	for _, x := range tests {
 		sqls = append(sqls, x.sql)
 	}
 	in, err := json.Marshal(sqls)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	cmd := exec.Command(python, "testdata/tables/ask.py", table, "times")
 	var answer, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &answer, &errs
@@ -275,14 +249,10 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 		Count string
 		Nanos float64
 	}
-	if err := json.Unmarshal(answer.Bytes(), &theirs); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(answer.Bytes(), &theirs))
 	for i, x := range tests {
 		q, err := query.Parse(x.query)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.Run(x.query, func(b *testing.B) {
 			r, err := q.Run(b.Context(), v, nil) // so that the columns are there
 			if err != nil || strconv.Itoa(r.Rows.Len()) != theirs[i].Count {

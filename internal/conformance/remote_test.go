@@ -35,9 +35,7 @@ func TestReceiveTheirs(t *testing.T) {
 			got := make(chan remote.Received, 1)
 			r := remote.Receiver{Dir: t.TempDir(), OnReceived: func(x remote.Received) { got <- x }}
 			l, err := r.Listen("127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			done := make(chan error, 1)
 			go func() { done <- r.Serve(ctx, l) }()
 			peer(t, "send", number(v), l.Addr().String())
@@ -68,22 +66,14 @@ func TestSendOurs(t *testing.T) {
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			pipe, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, cmd.Start())
 			out := bufio.NewReader(pipe)
 			addr, err := out.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name, _ := recordAndSend(t, v, "tcp://"+strings.TrimSpace(addr))
 			rest, err := io.ReadAll(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := cmd.Wait(); err != nil {
 				t.Fatalf("%v: %s", err, &errs)
 			}
@@ -92,9 +82,7 @@ func TestSendOurs(t *testing.T) {
 				t.Fatalf("the crate prints %d lines, want %d entries and their children", len(all), n)
 			}
 			f, err := format.Open(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
 				// The end has its time.
@@ -107,9 +95,7 @@ func TestSendOurs(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			kids := lines(peer(t, "children", number(v), name))
 			if !reflect.DeepEqual(kids, all[n:]) {
 				t.Error("the crate finds other children in what was sent than in the file")
@@ -135,13 +121,9 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		o.Tee = s
 	}
 	rec, err := recorder.Create(name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := rec.Resource(&format.TraceEntry{Message: format.Some("svc"), Metadata: format.Metadata{Name: format.NameResource}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 2000 {
 		sp := &tracetest.Span{Span: recorder.Span{Resource: res, Time: int64(i), Open: true}}
 		sp.Ref = format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1, byte(i >> 8), byte(i)}}
@@ -157,23 +139,15 @@ func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string
 		if i%1000 == 999 {
 			sp.Entry.Message = format.Some(strings.Repeat("long ", 200_000))
 		}
-		if err := tracetest.WriteSpan(rec, sp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tracetest.WriteSpan(rec, sp))
 		if i%500 == 250 {
-			if err := rec.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Flush(context.Background()))
 			time.Sleep(120 * time.Millisecond)
 		}
 	}
-	if err := rec.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Close(t.Context()))
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if s != nil {
 		if st := s.Stats(); st.Sent != uint64(f.Len())-1 || st.Dropped+st.Moved > 0 || st.Connections != 1 {

@@ -100,14 +100,10 @@ func tablesFiles(t *testing.T) map[string]string {
 func tablesView(t testing.TB, name string) *view.View {
 	t.Helper()
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -133,21 +129,15 @@ type duckTable struct {
 // the trace what it read, and what we read of what it wrote.
 func TestDuckDB(t *testing.T) {
 	python, err := duckdb()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, file := range tablesFiles(t) {
 		t.Run(name, func(t *testing.T) {
 			v := tablesView(t, file)
 			dir := t.TempDir()
 			var ours bytes.Buffer
-			if err := parquet.Encode(t.Context(), &ours, v); err != nil {
-				t.Fatal(err)
-			}
+			must(t, parquet.Encode(t.Context(), &ours, v))
 			args := []string{"testdata/tables/duck.py", filepath.Join(dir, "ours.parquet")}
-			if err := os.WriteFile(args[1], ours.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(args[1], ours.Bytes(), 0o600))
 			for i := range 4 {
 				args = append(args, filepath.Join(dir, fmt.Sprintf("theirs%d.parquet", i)))
 			}
@@ -158,16 +148,12 @@ func TestDuckDB(t *testing.T) {
 				t.Fatalf("%v: %s", err, errs.Bytes())
 			}
 			var got duckTable
-			if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(out.Bytes(), &got))
 			tablesCompare(t, &got, tablesExpect(t, v))
 			want := tablesDecode(t, bytes.NewReader(ours.Bytes()), v.Files()[0].Version())
 			for _, theirs := range args[2:] {
 				f, err := os.Open(theirs)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got := tablesDecode(t, f, v.Files()[0].Version()); !bytes.Equal(got, want) {
 					t.Errorf("%s holds other entries: %d bytes, want %d", filepath.Base(theirs), len(got), len(want))
 				}
@@ -182,12 +168,8 @@ func tablesDecode(t *testing.T, r io.Reader, version format.Version) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := format.NewWriter(&b, version, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(parquet.Decode(t.Context(), r, w), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(parquet.Decode(t.Context(), r, w), w.Close()))
 	return b.Bytes()
 }
 
@@ -204,13 +186,9 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 		_, parent := v.ID(v.Parent(id))
 		want.Roles[role.String()]++
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r, err := source.Resource(v.Resource(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		row := []any{float64(entry), float64(parent), role.String(), e.Metadata.Name, nil, e.Metadata.Target, e.Metadata.Level.String(), nil, nil, nil, nil, nil, nil, nil}
 		if e.Message.Valid {
 			row[4] = e.Message.Value
@@ -329,9 +307,7 @@ func tablesCompare(t *testing.T, got, want *duckTable) {
 // TestSpeedscopeSchema validates files against speedscope's own schema.
 func TestSpeedscopeSchema(t *testing.T) {
 	modules, err := speedscopeModules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	args := []string{"testdata/tables/schema.js", filepath.Join(modules, "speedscope", "dist", "release", "file-format-schema.json")}
 	dir := t.TempDir()
 	for name, file := range tablesFiles(t) {
@@ -346,9 +322,7 @@ func TestSpeedscopeSchema(t *testing.T) {
 	}
 	// What is no such file must be refused, else the above says nothing.
 	wrong := filepath.Join(dir, "wrong.json")
-	if err := os.WriteFile(wrong, []byte(`{"profiles":[{"type":"evented"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(wrong, []byte(`{"profiles":[{"type":"evented"}]}`), 0o600))
 	cmd = exec.Command("node", append(args[:2:2], wrong)...)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	if err := cmd.Run(); err == nil {
@@ -359,12 +333,8 @@ func TestSpeedscopeSchema(t *testing.T) {
 func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Context, io.Writer, *view.View) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := fn(t.Context(), &b, v); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fn(t.Context(), &b, v))
+	must(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return b.Bytes()
 }
 
@@ -372,9 +342,7 @@ func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Contex
 // time as they have.
 func TestInferno(t *testing.T) {
 	program, err := inferno()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	for name, file := range tablesFiles(t) {
 		stacks := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".folded")
@@ -386,9 +354,7 @@ func TestInferno(t *testing.T) {
 		var sum uint64
 		for l := range strings.Lines(string(b)) {
 			n, err := strconv.ParseUint(strings.TrimSpace(l[strings.LastIndexByte(l, ' '):]), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum += n
 		}
 		var svg, errs bytes.Buffer

@@ -100,14 +100,10 @@ func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			f, err := format.Open(file, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			v, err := view.New(t.Context(), []*format.File{f}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fn(t, v)
 		})
 	}
@@ -145,24 +141,16 @@ func spans(t *testing.T, v *view.View) (map[string]view.Row, int64) {
 // Profiler and compares the threads and the markers on each.
 func TestChromeInFirefoxProfiler(t *testing.T) {
 	bin, err := profiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	viewed(t, func(t *testing.T, v *view.View) {
 		var b bytes.Buffer
-		if err := chrome.Encode(t.Context(), &b, v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, chrome.Encode(t.Context(), &b, v))
 		name := filepath.Join(t.TempDir(), "trace.json")
-		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, b.Bytes(), 0o600))
 		threads, want := ours(t, b.Bytes())
 
 		sessions, err := os.MkdirTemp("", "fx") //nolint:usetesting // the name of a socket must be short
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer os.RemoveAll(sessions)
 		try := func(ctx context.Context, args ...string) ([]byte, error) {
 			cmd := exec.CommandContext(ctx, filepath.Join(bin, "profiler-cli"), args...)
@@ -178,9 +166,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 		run := func(args ...string) []byte {
 			t.Helper()
 			out, err := try(t.Context(), args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return out
 		}
 		// It starts a process of its own and gives it half a second, which is little
@@ -209,9 +195,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 				Markers int    `json:"markerCount"`
 			} `json:"threads"`
 		}
-		if err := json.Unmarshal(run("thread", "list", "--json"), &list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(run("thread", "list", "--json"), &list))
 		if len(list.Threads) != len(threads) {
 			t.Errorf("%d threads, want %d", len(list.Threads), len(threads))
 		}
@@ -235,9 +219,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 				} `json:"byType"`
 			}
 			out := run("thread", "markers", "--thread", thread.Handle, "--json", "--limit", "0", "--top-n", "1000000")
-			if err := json.Unmarshal(out, &markers); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(out, &markers))
 			var got []moment
 			for _, kind := range markers.Types {
 				for _, m := range kind.Top {
@@ -275,17 +257,13 @@ func ours(t *testing.T, b []byte) (map[string]thread, map[string][]moment) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	if err := d.Decode(&trace); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&trace))
 	processes := make(map[int]string)
 	threads := make(map[string]thread)
 	moments := make(map[string][]moment)
 	nanos := func(n json.Number) int64 {
 		ns, err := strconv.ParseInt(strings.Replace(string(n), ".", "", 1), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ns
 	}
 	for _, e := range trace.Events {
@@ -325,18 +303,12 @@ type perfettoEvent struct {
 // classes and compares what is in them with the view that they were made of.
 func TestPerfettoWithItsClasses(t *testing.T) {
 	bin, err := python()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	viewed(t, func(t *testing.T, v *view.View) {
 		var b, out, errs bytes.Buffer
-		if err := perfetto.Encode(t.Context(), &b, v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, perfetto.Encode(t.Context(), &b, v))
 		name := filepath.Join(t.TempDir(), "trace.pftrace")
-		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, b.Bytes(), 0o600))
 		cmd := exec.CommandContext(t.Context(), bin, filepath.Join("testdata", "viewers", "read_trace.py"), name)
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
@@ -353,9 +325,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 				Parent uint64 `json:"parent"`
 			} `json:"tracks"`
 		}
-		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(out.Bytes(), &got))
 		for _, p := range got.Problems {
 			t.Error(p)
 		}
@@ -412,9 +382,7 @@ func comparePerfetto(t *testing.T, v *view.View, ids map[string]view.Row, all []
 		}
 		seen[s.ID] = true
 		e, err := v.Entry(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		start, _ := v.Time(id)
 		took, ended := v.Duration(id)
 		if s.Name != e.Metadata.Name || s.Start != start.UnixNano() || ended && s.End-s.Start != took.Nanoseconds() {

@@ -15,9 +15,7 @@ import (
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := fmt.Sscanf(string(b), "rchar: %d", &n); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,13 @@ import (
 	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var media = []Medium{Heap, Mapped, Written}
 
 func create(t *testing.T, o Options) *Journal {
@@ -32,9 +39,7 @@ func create(t *testing.T, o Options) *Journal {
 		o.MaxWait = time.Second
 	}
 	j, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j.tick = nil // the tests make up times that lie close together
 	t.Cleanup(func() {
 		if err := j.Remove(); err != nil {
@@ -94,9 +99,7 @@ func TestOrderWhileClockStandsStill(t *testing.T) {
 			_, err := j.Append(r, &hint)
 			done <- err
 		}()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 	}
 	rd := j.NewReader()
 	rd.Capture()
@@ -229,9 +232,7 @@ func TestDeadHasWhatWasNotReleased(t *testing.T) {
 					for _, p := range rd.Positions(nil) {
 						b = binary.LittleEndian.AppendUint64(b, p)
 					}
-					if err := j.Checkpoint(b); err != nil {
-						t.Fatal(err)
-					}
+					must(t, j.Checkpoint(b))
 					rd.Release()
 				}
 				size := 100
@@ -274,18 +275,12 @@ func TestDeadHasWhatWasNotReleased(t *testing.T) {
 func dead(t *testing.T, name string, from func([]byte) func(uint32) uint64) *Dead {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	fi, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := ReadDead(f, fi.Size(), from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -303,9 +298,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 		}
 	}
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := bytes.Index(whole, []byte{3, 0, 0, 0, 0, 0, 0, 0, 1}) // the time of the third
 	if at < 0 {
 		t.Fatal("the third record is not in the file")
@@ -318,9 +311,7 @@ func TestDeadAtEveryCut(t *testing.T) {
 			b[n] = whole[n]
 		}
 		d, err := ReadDead(bytes.NewReader(b), int64(len(b)), everything)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := 0
 		d.Each(StreamSpans, func(_ uint64, e *Entry) {
 			check(t, e)
@@ -343,9 +334,7 @@ func TestDeadWithFlippedBytes(t *testing.T) {
 		}
 	}
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		b := slices.Clone(whole)
@@ -353,9 +342,7 @@ func TestDeadWithFlippedBytes(t *testing.T) {
 			b[headerSize+rnd.IntN(8*SegmentSize)] ^= byte(1 + rnd.IntN(255))
 		}
 		d, err := ReadDead(bytes.NewReader(b), int64(len(b)), everything)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for m := NewMerge(d.Shards()); ; {
 			e := m.Next()
 			if e == nil {
@@ -484,9 +471,7 @@ func TestCheckpointWhileItGrows(t *testing.T) {
 			full <- err
 		}()
 		for appending := true; appending; {
-			if err := j.Checkpoint([]byte("a checkpoint")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Checkpoint([]byte("a checkpoint")))
 			select {
 			case err := <-full:
 				if !errors.Is(err, ErrFull) {
@@ -577,9 +562,7 @@ func BenchmarkAppend(b *testing.B) {
 					o.Name = filepath.Join(b.TempDir(), "j")
 				}
 				j, err := New(o)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				defer j.Remove()
 				b.ReportAllocs()
 				b.RunParallel(func(p *testing.PB) {
@@ -615,9 +598,7 @@ func (b *badPage) ReadAt(to []byte, off int64) (int, error) {
 func TestUnreadableSegment(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j, err := New(Options{Medium: Written, Name: name, Segments: 8, Extra: 2, MaxWait: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hint := j.NewHint()
 	const n = 300 // of 1000 bytes: several segments
 	for i := range n {
@@ -625,23 +606,15 @@ func TestUnreadableSegment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Close())
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	fi, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	count := func(r io.ReaderAt) (records, damaged int) {
 		d, err := ReadDead(r, fi.Size(), func([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for m := NewMerge(d.Shards()); m.Next() != nil; {
 			records++
 		}
@@ -661,9 +634,7 @@ func TestUnreadableSegment(t *testing.T) {
 // longer than a millisecond or so.
 func TestHurry(t *testing.T) {
 	j, err := New(Options{Medium: Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer j.Remove()
 	for i := range j.shards {
 		j.shards[i].mu.Lock() // as somebody does whose write does not return

@@ -17,9 +17,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var unlimited unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &unlimited); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &unlimited))
 	const size = 3 * pageSize
 	for _, x := range []struct {
 		name   string
@@ -35,29 +33,19 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "j")
 			j := create(t, Options{Medium: Written, Name: name, Segments: 2})
 			s, err := j.pool.take(StreamSpans, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// What an earlier use has left must not be taken for a record.
-			if err := s.appendPart(bytes.Repeat([]byte{0xff}, maxPart-8), 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.begin(StreamSpans, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.appendPart(bytes.Repeat([]byte{0xff}, maxPart-8), 0))
+			must(t, s.begin(StreamSpans, 0))
 			if _, err := s.append(record(1, 1, 100, false)); err != nil {
 				t.Fatal(err)
 			}
 			end := s.End()
 			for cut := pageSize; cut < end+size; cut += pageSize {
 				limit := unix.Rlimit{Cur: uint64(s.off) + uint64(cut), Max: unlimited.Max}
-				if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
 				err := x.append(s)
-				if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unlimited); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unlimited))
 				if err == nil {
 					t.Fatalf("cut at %d: the pwrite was not cut short", cut)
 				}
@@ -69,9 +57,7 @@ func TestKillBetweenPagesDamagesNothing(t *testing.T) {
 					t.Errorf("cut at %d: the parts are %+v, want one that ends at %d", cut, parts, end)
 				}
 			}
-			if err := x.append(s); err != nil {
-				t.Fatal(err)
-			}
+			must(t, x.append(s))
 			d := dead(t, name, everything)
 			if parts := d.Parts(StreamSpans); d.Damaged != 0 || len(parts) != 1 || parts[0].End != s.End() {
 				t.Errorf("%d segments are damaged, the parts are %+v, want one that ends at %d", d.Damaged, parts, s.End())

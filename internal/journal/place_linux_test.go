@@ -24,9 +24,7 @@ func memoryRoot(t *testing.T) (own string) {
 		t.Skip("no shared memory")
 	}
 	root, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sharedMemory = func() string { return root }
 	t.Cleanup(func() {
 		sharedMemory = osfile.SharedMemory
@@ -40,9 +38,7 @@ var small = Options{Segments: 2, Extra: 2, MaxWait: time.Second}
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := make([]string, len(list))
 	for i, e := range list {
 		out[i] = e.Name()
@@ -55,9 +51,7 @@ func TestJournalIsInSharedMemory(t *testing.T) {
 	own := memoryRoot(t)
 	beside := filepath.Join(t.TempDir(), "j")
 	j, err := Create(Place{Beside: beside}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if filepath.Dir(j.Name()) != own || j.Medium() != Mapped || !j.HasName() {
 		t.Errorf("it is %s, %v, has a name: %t", j.Name(), j.Medium(), j.HasName())
 	}
@@ -101,15 +95,11 @@ func TestSquatters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := memoryRoot(t)
-			if err := squat(own); err != nil {
-				t.Fatal(err)
-			}
+			must(t, squat(own))
 			was, _ := os.Lstat(own)
 			beside := filepath.Join(t.TempDir(), "j")
 			j, err := Create(Place{Beside: beside}, small)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if j.Name() != beside || j.Medium() != MediumOf(filepath.Dir(beside)) {
 				t.Errorf("it is %s, %v", j.Name(), j.Medium())
 			}
@@ -134,38 +124,26 @@ func TestForeignJournalIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, change := range map[string]func(t *testing.T, journal string){
 		"link": func(t *testing.T, name string) {
-			if err := errors.Join(os.Rename(name, name+"x"), os.Symlink(name+"x", name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Rename(name, name+"x"), os.Symlink(name+"x", name)))
 		},
 		"two names": func(t *testing.T, name string) {
-			if err := os.Link(name, name+"y"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Link(name, name+"y"))
 		},
 		"pipe": func(t *testing.T, name string) {
-			if err := errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)))
 		},
 		"another owner": func(t *testing.T, name string) {
 			if os.Geteuid() != 0 {
 				t.Skip("only root can give a file away")
 			}
-			if err := os.Chown(name, 65534, 65534); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chown(name, 65534, 65534))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			beside := filepath.Join(dir, name)
 			j, err := Create(Place{Beside: beside}, small)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, j.Close())
 			change(t, j.Name())
 			if d, err := OpenDead(beside, true); err == nil {
 				t.Errorf("it opened %s", d.Name())
@@ -191,34 +169,22 @@ func TestLostJournalsAreSwept(t *testing.T) {
 			then := time.Now().Add(-2 * keepFor)
 			err = errors.Join(err, os.Chtimes(j.Name(), then, then))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return filepath.Base(j.Name())
 	}
 	kept, young, lost := leave(false, true), leave(true, false), leave(true, true)
 	moved := filepath.Join(t.TempDir(), "moved")
 	j, err := Create(Place{Beside: moved}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, j.Close())
 	d, err := OpenDead(moved, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	then := time.Now().Add(-2 * keepFor)
-	if err := errors.Join(d.Rename(moved+".iet.buffer"), d.Close(), os.Chtimes(j.Name(), then, then)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(d.Rename(moved+".iet.buffer"), d.Close(), os.Chtimes(j.Name(), then, then)))
 	const begun = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"
 	for _, name := range []string{begun, "app.iet.buffer"} { // which may name a journal elsewhere
 		name = filepath.Join(own, name)
-		if err := errors.Join(os.WriteFile(name, make([]byte, headerSize), 0o600), os.Chtimes(name, then, then)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(name, make([]byte, headerSize), 0o600), os.Chtimes(name, then, then)))
 	}
 	again := func() {
 		t.Helper()
@@ -226,9 +192,7 @@ func TestLostJournalsAreSwept(t *testing.T) {
 		if err == nil {
 			err = j.Remove()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	again()
 	if have := strings.Join(names(t, own), " "); !strings.Contains(have, lost) || strings.Contains(have, begun) {
@@ -236,20 +200,14 @@ func TestLostJournalsAreSwept(t *testing.T) {
 	}
 	for _, name := range []string{lost, kept} {
 		f, err := os.OpenFile(filepath.Join(own, name), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if found := readLost(f) != 0; found != (name == lost) {
 			t.Errorf("%s was found to be lost: %t", name, found)
 		}
-		if err := errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)))
 	}
 	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer last.Remove()
 	have := strings.Join(names(t, own), " ")
 	for name, want := range map[string]bool{kept: true, young: true, lost: false, begun: false, "app.iet.buffer": true, filepath.Base(j.Name()): true, filepath.Base(last.Name()): true} {
@@ -266,9 +224,7 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 		t.Helper()
 		beside = filepath.Join(t.TempDir(), "j")
 		j, err := Create(Place{Beside: beside}, small)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text")); err != nil {
 			t.Fatal(err)
 		}
@@ -278,57 +234,37 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 		"Create": func(t *testing.T, own string) {
 			// What comes behind New is the file that names it.
 			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: filepath.Join(t.TempDir(), "j"), Segments: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, j.Close())
 		},
 		"Remove": func(t *testing.T, _ string) {
 			j, _ := create(t)
 			restore := keepJournal(t, j.Name())
-			if err := j.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Remove())
 			restore()
 		},
 		"Remove of a dead one": func(t *testing.T, _ string) {
 			j, beside := create(t)
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Close())
 			d, err := OpenDead(beside, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			restore := keepJournal(t, d.Name())
-			if err := d.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Remove())
 			restore()
 		},
 		"Replace": func(t *testing.T, _ string) {
 			old, beside := create(t)
 			j, err := Create(Place{Beside: beside, Replace: true}, small)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			restore := keepJournal(t, old.Name())
-			if err := j.Replace(old); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Replace(old))
 			restore()
-			if err := j.Remove(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Remove())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own := memoryRoot(t)
-			if err := os.Mkdir(own, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(own, 0o700))
 			die(t, own)
 			if left := names(t, own); len(left) != 1 {
 				t.Fatalf("the process that died has left %q, want a journal", left)
@@ -348,13 +284,9 @@ func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
 func keepJournal(t *testing.T, name string) (restore func()) {
 	t.Helper()
 	kept := filepath.Join(filepath.Dir(filepath.Dir(name)), "kept")
-	if err := os.Link(name, kept); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(name, kept))
 	return func() {
-		if err := os.Rename(kept, name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(kept, name))
 	}
 }
 
@@ -365,9 +297,7 @@ const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
 func inOwnMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(namespaceEnv) != "" {
-		if err := syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"))
 		return true
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
@@ -395,9 +325,7 @@ func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
 	}
 	beside := filepath.Join(t.TempDir(), "j")
 	j, err := Create(Place{Beside: beside}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if j.Name() != beside {
 		t.Errorf("the journal is %s, want %s", j.Name(), beside)
 	}
@@ -429,15 +357,11 @@ func TestSmallSharedMemory(t *testing.T) {
 	} {
 		c.o.MaxWait = time.Second
 		j, err := Create(Place{Beside: beside}, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := j.Name() != beside; got != c.memory || j.Segments() != c.got {
 			t.Errorf("a journal of %d segments has %d and is %s", c.o.Segments, j.Segments(), j.Name())
 		}
-		if err := j.Remove(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Remove())
 	}
 	if err := os.WriteFile("/dev/shm/theirs", make([]byte, 9<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Error(err)
@@ -470,9 +394,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 	} {
 		for _, test := range []struct{ least, want int }{{10, 30}, {50, 50}} {
 			j, err := create(Options{Segments: 500, Extra: 10, Least: test.least, Evict: evict, MaxWait: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			// In shared memory the header takes room as well.
 			if got := j.Segments(); got != test.want && (name != "shared memory" || got != test.want-1) {
 				t.Errorf("%s: it has %d segments, want %d", name, got, test.want)
@@ -482,9 +404,7 @@ func TestJournalFollowsMemoryLimit(t *testing.T) {
 			}
 		}
 		j, err := create(Options{Segments: 500, Extra: 10, MaxWait: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s, n := j.NewStream(StreamParked), 0
 		for ; err == nil && n < 500; n++ {
 			_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
@@ -504,16 +424,10 @@ func TestPointerOfAnother(t *testing.T) {
 	memoryRoot(t)
 	beside := filepath.Join(t.TempDir(), "j")
 	a, err := Create(Place{Beside: beside}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(beside, beside+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Rename(beside, beside+".moved"))
 	b, err := Create(Place{Beside: beside}, small)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a.HasName() || !b.HasName() {
 		t.Errorf("the first has a name: %t, the second: %t", a.HasName(), b.HasName())
 	}
@@ -539,9 +453,7 @@ func TestNoRoomToGrow(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	j, err := New(Options{Medium: Mapped, Name: filepath.Join(dir, "j"), Segments: growBy, Extra: growBy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole := j.pool.f
 	defer whole.Close()
 	if j.pool.f, err = os.Open(j.Name()); err != nil { // which nothing can be allocated in

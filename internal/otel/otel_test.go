@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,12 +16,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // randomAny returns a value of any kind, nested ones up to depth.
 func randomAny(r *rand.Rand, depth int) otel.Any {
@@ -152,19 +145,9 @@ func randomLog(r *rand.Rand) *otel.Log {
 func TestSource(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for round := range 50 {
-		name := filepath.Join(t.TempDir(), "trace.et")
-		f, err := os.Create(name)
-		must(t, err)
 		version := format.V1 + format.Version(round%2)
-		w, err := format.NewWriter(f, version, format.ET, nil)
-		must(t, err)
-		write := func(e *format.TraceEntry, parent uint32) uint32 {
-			e.Parent = parent
-			id, err := w.Write(e)
-			must(t, err)
-			return id
-		}
-		write(format.Root(), 0)
+		x := tracetest.New(t, version, format.ET, format.Root())
+		write := x.AddBelow
 		res := &otel.Resource{Attributes: randomAttributes(r), SchemaURL: "s", Dropped: 3}
 		resource := write(res.Entry(), 0)
 		spans, logs := make(map[uint32]*otel.Span), make(map[uint32]*otel.Log)
@@ -181,12 +164,7 @@ func TestSource(t *testing.T) {
 			l := randomLog(r)
 			logs[write(l.Entry(otel.Where{}), resource)] = l
 		}
-		must(t, w.Close())
-		must(t, f.Close())
-		file, err := format.Open(name, nil)
-		must(t, err)
-		v, err := view.New(t.Context(), []*format.File{file}, nil)
-		must(t, err)
+		v := x.View()
 		source := tracetest.NewSource(v)
 		for id, want := range spans {
 			got, err := source.Span(view.Row(id))
@@ -227,7 +205,6 @@ func TestSource(t *testing.T) {
 		if text(got) != text(res) {
 			t.Fatalf("the resource\n%+v became\n%+v", res, got)
 		}
-		must(t, file.Close())
 	}
 }
 

@@ -40,12 +40,8 @@ func TestRingKill(t *testing.T) {
 			cmd.Env = append(cmd.Env, "ENTRACE_RING_DIR="+dir)
 		}
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		var acks bytes.Buffer
 		begun, read := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -64,9 +60,7 @@ func TestRingKill(t *testing.T) {
 		<-read
 		_ = cmd.Wait()
 		d, err := ring.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if string(d.Note) != "a note" || d.Damaged != 0 {
 			t.Errorf("round %d: the note is %q, %d damaged", round, d.Note, d.Damaged)
 		}
@@ -74,14 +68,10 @@ func TestRingKill(t *testing.T) {
 		have := make(map[string]bool)
 		open := 0
 		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for id := range v.Rows() {
 			e, err := v.Entry(id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if have[e.Message.Value] && e.Metadata.Name == "event" {
 				t.Errorf("round %d: %q is there twice", round, e.Message.Value)
 			}
@@ -118,9 +108,7 @@ func TestRingChild(t *testing.T) {
 		t.Skip("a part of TestRingKill")
 	}
 	g, err := ring.New(&ring.Options{Path: path, Dir: os.Getenv("ENTRACE_RING_DIR"), Bytes: 4 << 20, Note: []byte("a note")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.SetBuffered(allProviders)
 	s := play(t, g.Recorder())
 	for i := range 20 {
@@ -146,9 +134,7 @@ func TestRingFault(t *testing.T) {
 		s.log(format.SpanRef{}, fmt.Sprint("before ", i), 1000)
 	}
 	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, 0))
 	for i := range 1000 {
 		s.log(format.SpanRef{}, fmt.Sprint("lost ", i), 0)
 	}
@@ -178,23 +164,17 @@ func TestRingLosesItsNames(t *testing.T) {
 			s := play(t, g.Recorder())
 			s.log(format.SpanRef{}, "before", 0)
 			d, err := journal.OpenDead(path, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name := d.Name()
 			_ = d.Close()
 			if which == "pointer" {
 				name = path
 			}
 			f, err := osfile.OpenRead(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			// Windows keeps the name of an open file that is only removed.
-			if err := osfile.Remove(f, name); err != nil {
-				t.Fatal(err)
-			}
+			must(t, osfile.Remove(f, name))
 			if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
 				t.Errorf("%v was told", err)
 			}
@@ -229,15 +209,11 @@ func TestOpenRingDamaged(t *testing.T) {
 		}
 	}
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	check := func(what string, b []byte, wantDamage bool) {
 		name := filepath.Join(t.TempDir(), "y.ring")
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, b, 0o600))
 		d, err := ring.Open(name)
 		if err != nil {
 			var no *ring.NotRingError
@@ -252,9 +228,7 @@ func TestOpenRingDamaged(t *testing.T) {
 		}
 		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
 		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := sn.Copy(rec); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -23,9 +23,7 @@ import (
 func tally(t testing.TB, f *format.File) (begun, ended int) {
 	t.Helper()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for id := range v.Rows() {
 		if v.Role(id) != view.RoleSpan {
 			continue
@@ -41,20 +39,14 @@ func tally(t testing.TB, f *format.File) (begun, ended int) {
 func copyFile(t testing.TB, from, to string) string {
 	t.Helper()
 	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := io.Copy(out, in); err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, out.Close())
 	return to
 }
 
@@ -84,18 +76,12 @@ func TestRingEndsGivenUp(t *testing.T) {
 	check("a window", writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at)})))
 	rec := createFor(t, g, "stream.iet", nil)
 	st, err := g.Stream(rec, allProviders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st.Close()
-	if err := rec.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Flush(context.Background()))
 	check("a stream", tracetest.Open(t, rec.StreamPath()))
 	d, err := ring.Open(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	sn := d.Snapshot(all())
 	if living := g.Snapshot(all()); living.From.After(sn.From.Add(time.Millisecond)) && sn.From.Before(time.Unix(0, s.at-int64(time.Second))) {
@@ -168,9 +154,7 @@ func TestRingStandingStream(t *testing.T) {
 	rec := createFor(t, g, "stream.iet", &recorder.Options{Tee: tee, MaxBlock: time.Millisecond})
 	defer close(tee.release)
 	st, err := g.Stream(rec, allProviders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer st.Close()
 	s.log(format.SpanRef{}, "said", 0)
 	<-tee.stands
@@ -200,9 +184,7 @@ func TestRingStreamKilled(t *testing.T) {
 	s := play(t, g.Recorder())
 	dir := t.TempDir()
 	rec, err := g.Create(filepath.Join(dir, "s.iet"), &recorder.Options{BufferDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer tracetest.Close(t, rec)
 	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
 		t.Skip("no crash buffer here:", err)
@@ -211,18 +193,14 @@ func TestRingStreamKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, err := g.Stream(rec, allProviders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer st.Close()
 	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
 	b := s.rec.Batch()
 	b.Log(format.SpanRef{}, s.tick())
 	b.SetProvider(5)
 	b.Entry(ringEntry("sample", 0))
-	if err := b.Write(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Write())
 	to := t.TempDir()
 	copyFile(t, filepath.Join(dir, "s.iet.buffer"), filepath.Join(to, "s.iet.buffer"))
 	name := copyFile(t, filepath.Join(dir, "s.iet"), filepath.Join(to, "s.iet"))
@@ -250,9 +228,7 @@ func TestHeadRotates(t *testing.T) {
 		b.Log(format.SpanRef{}, 0)
 		b.SetProvider(5)
 		b.Entry(ringEntry("sample", 0))
-		if err := b.Write(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Write())
 	}
 	if rec.Stats().Files == 0 {
 		t.Fatal("it did not rotate")
@@ -327,9 +303,7 @@ func TestRingOddTimes(t *testing.T) {
 			rec := tracetest.Create(t, "app.iet", nil)
 			record(play(t, g.Recorder()))
 			record(play(t, rec))
-			if err := rec.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Flush(context.Background()))
 			want := tracetest.Outline(t, tracetest.Open(t, rec.StreamPath()))
 			got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all())))
 			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
@@ -371,16 +345,12 @@ func TestRingLargeWindow(t *testing.T) {
 	for range 200 {
 		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 	}
-	if err := tracetest.WriteSpan(s.rec, span); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracetest.WriteSpan(s.rec, span))
 	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
 	if n := strings.Count(tracetest.Outline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
 		t.Errorf("%d of the 200 events are there", n)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Close())
 	before := s.rec.Stats().Entries.Offered
 	_ = tracetest.WriteSpan(s.rec, span)
 	if st := s.rec.Stats().Entries; st.Offered-before != 201 || st.Dropped.Closed != 201 && st.Dropped.Total() != 0 {
@@ -396,9 +366,7 @@ func TestRingCloseInOnError(t *testing.T) {
 	ready := make(chan struct{})
 	g = newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
 	close(ready)
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, 0))
 	s := play(t, g.Recorder())
 	for range 1000 {
 		s.log(format.SpanRef{}, "said", 100)
@@ -423,9 +391,7 @@ func TestRingManyOpen(t *testing.T) {
 	}
 	f := writeSnapshot(t, g.Snapshot(all()))
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	there := func(from, to int) (n int) {
 		for i := from; i < to; i++ {
 			if _, ok := v.Span(ringRef(1, i)); ok {
@@ -488,16 +454,12 @@ func TestTwoStreams(t *testing.T) {
 	for i := range 3 {
 		rec := createFor(t, g, fmt.Sprint("stream", i, ".et"), nil)
 		st, err := g.Stream(rec, allProviders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer st.Close()
 		recs = append(recs, rec)
 	}
 	for range 10 {
-		if err := g.Recorder().Log(format.SpanRef{}, ringEntry("log", 0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Recorder().Log(format.SpanRef{}, ringEntry("log", 0)))
 	}
 	for i, rec := range recs {
 		if st := rec.Stats().Entries; st.Offered-st.Dropped.Total() < 10 {

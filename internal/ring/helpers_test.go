@@ -20,16 +20,9 @@ func createFor(t testing.TB, g *ring.Ring, name string, o *recorder.Options) *re
 		o = &recorder.Options{}
 	}
 	rec, err := g.Create(filepath.Join(t.TempDir(), name), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { tracetest.Close(t, rec) })
 	return rec
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must

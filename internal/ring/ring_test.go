@@ -42,9 +42,7 @@ const places = 3
 func newRing(t testing.TB, o *ring.Options, keep record.Providers) *ring.Ring {
 	t.Helper()
 	g, err := ring.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.SetBuffered(keep)
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
@@ -60,12 +58,8 @@ func writeSnapshot(t testing.TB, sn *ring.Snapshot) *format.File {
 	defer sn.Close()
 	name := filepath.Join(t.TempDir(), "snapshot.et")
 	rec, err := sn.Create(name, &recorder.Options{Durability: recorder.DurabilityWriteThrough})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sn.Copy(rec); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, sn.Copy(rec))
 	st := rec.Stats()
 	if st.Entries.Offered != st.Entries.Written || st.Spans.Waiting != 0 {
 		t.Errorf("the account of the snapshot is %+v", st)
@@ -82,9 +76,7 @@ func problems2(t testing.TB, name string) (*recorder.Report, []error) {
 	t.Helper()
 	var found []error
 	r, err := recorder.Verify(name, func(p error) { found = append(found, p) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r, found
 }
 
@@ -114,9 +106,7 @@ type script struct {
 func play(t testing.TB, rec *recorder.Recorder) *script {
 	t.Helper()
 	res, err := rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}, Message: format.Some("shop")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &script{rec: rec, batch: rec.Batch(), res: res, at: 1_700_000_000_000_000_000}
 }
 
@@ -211,13 +201,9 @@ func TestRingSnapshotIsRecording(t *testing.T) {
 				t.Errorf("%d entries were evicted", sn.Evicted)
 			}
 			got := raws(t, writeSnapshot(t, sn))
-			if err := rec.Flush(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Flush(context.Background()))
 			f, err := format.Open(rec.StreamPath(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := raws(t, f)
 			_ = f.Close()
 			if len(want) < 3000 {
@@ -272,9 +258,7 @@ func TestRingCarriesOver(t *testing.T) {
 		}
 		f := writeSnapshot(t, sn)
 		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		id, ok := v.Span(top)
 		if !ok {
 			t.Fatal("the span that is open is not there")
@@ -282,9 +266,7 @@ func TestRingCarriesOver(t *testing.T) {
 		kids := 0
 		for _, kid := range v.Children(id) {
 			e, err := v.Entry(kid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if strings.HasPrefix(e.Metadata.Name, "open ") {
 				kids++
 			}
@@ -359,9 +341,7 @@ func TestRingLarge(t *testing.T) {
 			for range 300 {
 				span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
 			}
-			if err := tracetest.WriteSpan(s.rec, span); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tracetest.WriteSpan(s.rec, span))
 		} else {
 			s.start(ref, format.SpanRef{}, "large", 0)
 			s.end(ref, 300, 1000)
@@ -373,9 +353,7 @@ func TestRingLarge(t *testing.T) {
 			t.Errorf("%d events, want 300: %s", n, out[:min(len(out), 200)])
 		}
 		last, err := f.Entry(uint32(f.Len() - 2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, cut := last.Attribute(mapping.AttrTruncated); !cut || len(last.Message.Value) < 1000 {
 			t.Errorf("the long log record is %d bytes, cut %v", len(last.Message.Value), cut)
 		}
@@ -402,13 +380,9 @@ func TestRingStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		st, err := g.Stream(rec, 1<<record.ProviderSpans|1<<5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		res, err := s.rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}, Message: format.Some("second")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.start(c, a, "came later", 0)
 		s.log(c, "not asked for", 0)
 		s.res = res
@@ -420,15 +394,11 @@ func TestRingStream(t *testing.T) {
 		other.Log(c, 0)
 		other.SetProvider(5)
 		other.Entry(&format.TraceEntry{Message: format.Some("below"), Metadata: format.Metadata{Name: "below"}})
-		if err := other.Write(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.Write())
 		s.end(a, 0, 0)
 		st.Close()
 		s.start(ringRef(2, 7), format.SpanRef{}, "too late", 0)
-		if err := rec.Flush(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rec.Flush(context.Background()))
 		f := tracetest.Open(t, rec.StreamPath())
 		want := "root(entrace.trace(sample) resource(open(came later(below) span end)) resource(of the second))"
 		if bytes < 0 {
@@ -516,9 +486,7 @@ func TestRingConcurrent(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for w, list := range got {
 			if when[w] < sn.From.Add(time.Millisecond).UnixNano() {
 				continue // it has had no turn, and others have overwritten what it did

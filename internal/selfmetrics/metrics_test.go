@@ -30,12 +30,12 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
+var must = tracetest.Must
+
 func newRecorder(t testing.TB) *recorder.Recorder {
 	t.Helper()
 	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r
 }
@@ -214,9 +214,7 @@ func TestInstrumentsDuration(t *testing.T) {
 	op.start = op.start.Add(-3 * time.Millisecond)
 	op.End(t.Context(), 1, nil)
 	var rm metricdata.ResourceMetrics
-	if err := r.ManualReader.Collect(t.Context(), &rm); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.ManualReader.Collect(t.Context(), &rm))
 	for _, m := range rm.ScopeMetrics[0].Metrics {
 		h, ok := m.Data.(metricdata.Histogram[float64])
 		if !ok {
@@ -368,22 +366,16 @@ func TestAccount(t *testing.T) {
 	r := metrictest.Measured(t)
 	rec := newRecorder(t)
 	a := Observe(rec)
-	if err := tracetest.WriteSpan(rec, spanOf(1, format.SpanRef{})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracetest.WriteSpan(rec, spanOf(1, format.SpanRef{})))
 	child := spanOf(2, spanRef(9)) // which is not there
 	child.Children = []format.TraceEntry{{Metadata: format.Metadata{Name: "event"}}}
-	if err := tracetest.WriteSpan(rec, child); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracetest.WriteSpan(rec, child))
 	if s := settled(t, rec); s.Spans.Written != 1 || s.Spans.Waiting != 1 || s.Entries.Waiting != 2 {
 		t.Fatalf("the account is %+v", s)
 	}
 	r.Want(t, numbers(rec))
 
-	if err := rec.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Close(t.Context()))
 	if err := tracetest.WriteSpan(rec, child); !errors.Is(err, recorder.ErrClosed) {
 		t.Fatalf("the error is %v", err)
 	}
@@ -411,9 +403,7 @@ func TestAccount(t *testing.T) {
 // settled waits for what the recorder does by itself.
 func settled(t testing.TB, rec *recorder.Recorder) recorder.Stats {
 	t.Helper()
-	if err := rec.Sync(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rec.Sync(context.Background()))
 	return rec.Stats()
 }
 
@@ -520,13 +510,9 @@ func TestAccountKeepsNoRecorder(t *testing.T) {
 func newRecorderFor(t *testing.T) *recorder.Recorder {
 	t.Helper()
 	r, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	Observe(r)
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close(t.Context()))
 	return r
 }
 

@@ -1,10 +1,7 @@
 package timeline_test
 
 import (
-	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
 	"strconv"
@@ -16,41 +13,17 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
+var must = tracetest.Must
+
 // viewOf returns the view of a trace of these entries.
 func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *view.View {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries(func(e *format.TraceEntry) uint32 {
-		id, err := w.Write(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	})
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(t.TempDir(), "a.iet")
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	x := tracetest.New(t, format.V2, format.IET)
+	entries(x.Add)
+	return x.View()
 }
 
 func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
@@ -99,9 +72,7 @@ func TestTimelineMemory(t *testing.T) {
 		}
 	}()
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	calls := 0
 	if err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }); err != nil {
 		t.Fatal(err)
@@ -140,9 +111,7 @@ func TestTimelineSameIDs(t *testing.T) {
 		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
 	}
 	var d timeline.Details
-	if err := tl.Details(n+1, &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.Details(n+1, &d))
 	left := d.Args[len(d.Args)-1]
 	if n, _ := left.Value.U64(); len(d.Links.List) != 1000 {
 		t.Errorf("%d links are read, %s is %d", len(d.Links.List), left.Name, n)
@@ -171,9 +140,7 @@ func TestDetailedSame(t *testing.T) {
 		}
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want []timeline.Moment
 	if err := tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }); err != nil {
 		t.Fatal(err)
@@ -241,14 +208,10 @@ func TestDetailsNames(t *testing.T) {
 			write(entry(c...))
 		})
 		tl, err := timeline.NewTimeline(t.Context(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var d timeline.Details
 		start := time.Now()
-		if err := tl.Details(1, &d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tl.Details(1, &d))
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("%d attributes took %v", len(c), took)
 		}
@@ -280,13 +243,9 @@ func TestDetailsDurations(t *testing.T) {
 		write(e)
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var d timeline.Details
-	if err := tl.Details(1, &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.Details(1, &d))
 	got := make(map[string]string)
 	for _, a := range d.Args {
 		got[a.Name] = a.Value.String()
@@ -315,9 +274,7 @@ func TestTimelineKeepsNoTimes(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 10*n || tl.Processes[0].Lanes != 2 {
@@ -337,9 +294,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 		}
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := int32(0)
 	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
 		if m.What == timeline.Begins {

@@ -15,33 +15,15 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/query/lua"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // open returns a file of entries.
 func open(t testing.TB, version format.Version, entries []*format.TraceEntry) *format.File {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, version, format.IET, nil)
-	must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		must(t, err)
-	}
-	must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "x.iet")
-	must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	return f
+	return tracetest.New(t, version, format.IET, entries...).Open()
 }
 
 // types returns entries with values of all kinds.

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
 )
@@ -253,27 +254,11 @@ func (f Format) Fuzz(fz *testing.F) {
 }
 
 // Must ends the test if there is an error.
-func Must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var Must = tracetest.Must
 
 // Write writes entries to a file and returns its name.
 func Write(t testing.TB, version format.Version, entries ...*format.TraceEntry) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := format.NewWriter(&b, version, format.IET, nil)
-	Must(t, err)
-	for _, e := range entries {
-		_, err := w.Write(e)
-		Must(t, err)
-	}
-	Must(t, w.Close())
-	name := filepath.Join(t.TempDir(), "trace.iet")
-	Must(t, os.WriteFile(name, b.Bytes(), 0o600))
-	return name
+	return tracetest.New(t, version, format.IET, entries...).Save("")
 }
 
 // Open opens the view of a file.
@@ -282,15 +267,12 @@ func Open(t testing.TB, name string) *view.View {
 	f, err := format.Open(name, nil)
 	Must(t, err)
 	t.Cleanup(func() { Must(t, f.Close()) })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	Must(t, err)
-	return v
+	return tracetest.View(t, f)
 }
 
 // View returns the view of a file with entries.
 func View(t testing.TB, entries ...*format.TraceEntry) *view.View {
-	t.Helper()
-	return Open(t, Write(t, format.V2, entries...))
+	return tracetest.New(t, format.V2, format.IET, entries...).View()
 }
 
 // Base is when the spans of Random begin, the earliest of them.

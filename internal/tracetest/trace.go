@@ -1,0 +1,95 @@
+package tracetest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Must ends the test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A Trace is a trace that a test writes entry by entry.
+type Trace struct {
+	t  testing.TB
+	as format.StorageFormat
+	b  bytes.Buffer
+	w  *format.Writer
+}
+
+// New returns a trace in a format, with entries in it.
+func New(t testing.TB, v format.Version, as format.StorageFormat, entries ...*format.TraceEntry) *Trace {
+	t.Helper()
+	x := &Trace{t: t, as: as}
+	var err error
+	x.w, err = format.NewWriter(&x.b, v, as, nil)
+	Must(t, err)
+	for _, e := range entries {
+		x.Add(e)
+	}
+	return x
+}
+
+// Add adds an entry and returns its id.
+func (x *Trace) Add(e *format.TraceEntry) uint32 {
+	x.t.Helper()
+	id, err := x.w.Write(e)
+	Must(x.t, err)
+	return id
+}
+
+// AddBelow adds an entry below another one.
+func (x *Trace) AddBelow(e *format.TraceEntry, parent uint32) uint32 {
+	x.t.Helper()
+	e.Parent = parent
+	return x.Add(e)
+}
+
+// Bytes ends the trace and returns its file.
+func (x *Trace) Bytes() []byte {
+	x.t.Helper()
+	Must(x.t, x.w.Close())
+	return x.b.Bytes()
+}
+
+// Save ends the trace and writes it to a file, in a new folder if the name is empty. It returns the name.
+func (x *Trace) Save(name string) string {
+	x.t.Helper()
+	if name == "" {
+		name = filepath.Join(x.t.TempDir(), "trace."+x.as.String())
+	}
+	Must(x.t, os.WriteFile(name, x.Bytes(), 0o600))
+	return name
+}
+
+// Open ends the trace and opens it for the rest of the test.
+func (x *Trace) Open() *format.File {
+	x.t.Helper()
+	f, err := format.Open(x.Save(""), nil)
+	Must(x.t, err)
+	x.t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// View ends the trace and returns the view of it.
+func (x *Trace) View() *view.View {
+	x.t.Helper()
+	return View(x.t, x.Open())
+}
+
+// View returns the view of files.
+func View(t testing.TB, files ...*format.File) *view.View {
+	t.Helper()
+	v, err := view.New(t.Context(), files, nil)
+	Must(t, err)
+	return v
+}
