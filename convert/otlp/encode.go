@@ -1,12 +1,13 @@
 package otlp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -40,56 +41,150 @@ const (
 	maxBatch = 512
 	// maxBatchSize is the size in bytes from which on it takes no more of them.
 	maxBatchSize = 2 << 20
-	// bufferSize is that of the output's buffer.
-	bufferSize = 128 << 10
+	// maxWorkers is how many goroutines encode messages at most.
+	maxWorkers = 8
 )
 
 // Encode writes the spans and log records of v to w, in the order of their
 // entries, up to 512 of them a message, in which they are grouped by resource and
-// scope. A nil o means defaults. It holds one message in memory.
+// scope. A nil o means defaults. Several goroutines make the messages, of which three for
+// each are in memory at most; w is called by that of the caller.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
 	}
-	out := bufio.NewWriterSize(w, bufferSize)
-	e := encoder{v: v, ids: v.NewReader(), w: out, enc: codec.JSON}
-	if o.Protobuf {
-		e.enc = codec.Protobuf
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	workers := min(runtime.GOMAXPROCS(0), maxWorkers, 1+v.Len()/maxBatch)
+	q := queue{w: w, ahead: make(chan *job, 2*workers), used: make(chan []byte, 2*workers)}
+	defer close(q.ahead)
+	for range workers {
+		e := encoder{ctx: ctx, v: v, rows: v.NewReader(), kids: v.NewReader(), used: q.used, enc: codec.JSON}
+		if o.Protobuf {
+			e.enc = codec.Protobuf
+		}
+		group.Go(func() {
+			for j := range q.ahead {
+				j.err = e.job(j)
+				close(j.messages)
+			}
+		})
 	}
+	jobs := [...]*job{codec.Spans: newJob(codec.Spans), codec.Logs: newJob(codec.Logs)}
 	for r := range v.Rows() {
 		if r%256 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
-		var err error
+		signal := codec.Spans
 		switch role := v.Role(r); {
 		case role == view.RoleSpan && o.Signals != Logs:
-			err = e.span(ctx, r)
 		case role == view.RoleLog && o.Signals != Traces:
+			signal = codec.Logs
+		default:
+			continue
+		}
+		j := jobs[signal]
+		if j.rows = append(j.rows, r); len(j.rows) == maxBatch {
+			if err := q.put(j); err != nil {
+				return err
+			}
+			jobs[signal] = newJob(signal)
+		}
+	}
+	for _, j := range jobs {
+		if err := q.put(j); err != nil {
+			return err
+		}
+	}
+	for len(q.jobs) > 0 {
+		if err := q.write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A job is the rows of a message, or of several if they are large.
+type job struct {
+	signal   codec.Signal
+	rows     []view.Row
+	messages chan []byte
+	err      error // when messages is closed
+}
+
+func newJob(s codec.Signal) *job { return &job{signal: s, messages: make(chan []byte, 1)} }
+
+// A queue writes the messages of jobs in the order in which these were put.
+type queue struct {
+	w     io.Writer
+	jobs  []*job
+	ahead chan *job   // to those who do them
+	used  chan []byte // buffers of messages that are written
+}
+
+// put puts a job, and writes the oldest if there are many.
+func (q *queue) put(j *job) error {
+	for len(q.jobs) == cap(q.ahead) {
+		if err := q.write(); err != nil {
+			return err
+		}
+	}
+	q.jobs = append(q.jobs, j)
+	q.ahead <- j
+	return nil
+}
+
+// write writes the messages of the oldest job.
+func (q *queue) write() error {
+	j := q.jobs[0]
+	q.jobs = q.jobs[1:]
+	for b := range j.messages {
+		if _, err := q.w.Write(b); err != nil {
+			return err
+		}
+		if cap(b) <= 4*maxBatchSize {
+			select {
+			case q.used <- b:
+			default:
+			}
+		}
+	}
+	return j.err
+}
+
+// An encoder does jobs.
+type encoder struct {
+	ctx        context.Context //nolint:containedctx // of the one call that it lives for
+	v          *view.View
+	rows, kids *view.Reader
+	enc        codec.Encoding
+	used       chan []byte
+
+	batch batch
+}
+
+// job sends the messages of j.
+func (e *encoder) job(j *job) (err error) {
+	for _, r := range j.rows {
+		if j.signal == codec.Spans {
+			err = e.span(r)
+		} else {
 			err = e.log(r)
 		}
 		if err != nil {
 			return err
 		}
+		if e.batch.size >= maxBatchSize {
+			if err := e.flush(j); err != nil {
+				return err
+			}
+		}
 	}
-	if err := e.flush(&e.spans, false); err != nil {
-		return err
-	}
-	if err := e.flush(&e.logs, true); err != nil {
-		return err
-	}
-	return out.Flush()
-}
-
-type encoder struct {
-	v   *view.View
-	ids *view.Reader
-	w   *bufio.Writer
-	enc codec.Encoding
-
-	spans, logs batch
-	out         []byte
+	return e.flush(j)
 }
 
 // A batch is the records of one message.
@@ -97,21 +192,20 @@ type batch struct {
 	groups []codec.Group
 	rows   []view.Row                   // of the groups' resources
 	scopes map[string]*codec.ScopeGroup // by resource and scope
-	count  int
-	size   int
+	size   int                          // in bytes
 	key    []byte
 	last   *codec.ScopeGroup // that of key
 	free   [][]byte          // buffers to use again
 }
 
-func (e *encoder) span(ctx context.Context, r view.Row) error {
-	entry, err := e.v.Entry(r)
+func (e *encoder) span(r view.Row) error {
+	entry, err := e.rows.Entry(r)
 	if err != nil {
 		return err
 	}
 	s := otel.ReadSpan(entry, e.parent(r))
 	s.AddMarks()
-	to, err := e.batch(&e.spans, r, &s.Scope)
+	to, err := e.group(r, &s.Scope)
 	if err != nil {
 		return err
 	}
@@ -124,10 +218,10 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 		if e.v.Role(kid) != view.RoleLink {
 			continue
 		}
-		if i%256 == 255 && ctx.Err() != nil {
-			return ctx.Err()
+		if i%256 == 255 && e.ctx.Err() != nil {
+			return e.ctx.Err()
 		}
-		entry, err := e.v.Entry(kid)
+		entry, err := e.kids.Entry(kid)
 		if err != nil {
 			return err
 		}
@@ -143,10 +237,10 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 		if e.v.Role(kid) != view.RoleEvent {
 			continue
 		}
-		if i%256 == 255 && ctx.Err() != nil {
-			return ctx.Err()
+		if i%256 == 255 && e.ctx.Err() != nil {
+			return e.ctx.Err()
 		}
-		entry, err := e.v.Entry(kid)
+		entry, err := e.kids.Entry(kid)
 		if err != nil {
 			return err
 		}
@@ -158,68 +252,63 @@ func (e *encoder) span(ctx context.Context, r view.Row) error {
 		b = e.enc.EndList(b)
 	}
 	to.Records = e.enc.EndSpan(b, from)
-	return e.added(&e.spans, len(to.Records)-from, false)
+	e.batch.size += len(to.Records) - from
+	return nil
 }
 
 // parent returns the span right above row r.
 func (e *encoder) parent(r view.Row) (up format.SpanRef) {
 	if parent := e.v.Parent(r); e.v.Role(parent) == view.RoleSpan {
-		up = e.ids.Ref(parent)
+		up = e.kids.Ref(parent)
 	}
 	return up
 }
 
 func (e *encoder) log(r view.Row) error {
-	entry, err := e.v.Entry(r)
+	entry, err := e.rows.Entry(r)
 	if err != nil {
 		return err
 	}
 	l := otel.ReadLog(entry)
 	l.AddMarks()
-	to, err := e.batch(&e.logs, r, &l.Scope)
+	to, err := e.group(r, &l.Scope)
 	if err != nil {
 		return err
 	}
 	from := len(to.Records)
 	to.Records = e.enc.AppendLog(to.Records, l)
-	return e.added(&e.logs, len(to.Records)-from, true)
+	e.batch.size += len(to.Records) - from
+	return nil
 }
 
-// added counts a record of so many bytes.
-func (e *encoder) added(to *batch, size int, logs bool) error {
-	to.count++
-	to.size += size
-	if to.count < maxBatch && to.size < maxBatchSize {
+// flush sends the message of the batch, if there is something in it.
+func (e *encoder) flush(j *job) error {
+	if e.batch.size == 0 {
 		return nil
 	}
-	return e.flush(to, logs)
-}
-
-// flush writes the message of a batch, if there is something in it.
-func (e *encoder) flush(from *batch, logs bool) error {
-	if from.count == 0 {
-		return nil
-	}
-	signal := codec.Spans
-	if logs {
-		signal = codec.Logs
+	var b []byte
+	select {
+	case b = <-e.used:
+	default:
 	}
 	if e.enc == codec.JSON {
-		e.out = append(e.enc.AppendMessage(e.out[:0], signal, from.groups), '\n')
+		b = append(e.enc.AppendMessage(b[:0], j.signal, e.batch.groups), '\n')
 	} else {
-		e.out = e.enc.AppendMessage(append(e.out[:0], 0, 0, 0, 0), signal, from.groups)
-		binary.BigEndian.PutUint32(e.out, uint32(len(e.out)-sizeSize))
+		b = e.enc.AppendMessage(append(b[:0], 0, 0, 0, 0), j.signal, e.batch.groups)
+		binary.BigEndian.PutUint32(b, uint32(len(b)-sizeSize))
 	}
-	from.reset()
-	_, err := e.w.Write(e.out)
-	if cap(e.out) > 4*maxBatchSize {
-		e.out = nil
+	e.batch.reset()
+	select {
+	case j.messages <- b:
+		return nil
+	case <-e.ctx.Done():
+		return e.ctx.Err()
 	}
-	return err
 }
 
-// batch returns where the record of row r, of that scope, is to be appended.
-func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
+// group returns where the record of row r, of that scope, is to be appended.
+func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
+	to := &e.batch
 	resource := e.v.Resource(r)
 	var scratch [256]byte
 	key := appendScopeKey(scratch[:0], uint32(resource), s)
@@ -250,7 +339,11 @@ func (e *encoder) batch(to *batch, r view.Row, s *otel.Scope) (*codec.ScopeGroup
 		to.groups = append(to.groups, codec.Group{Resource: of})
 		to.rows = append(to.rows, resource)
 	}
-	to.last = &codec.ScopeGroup{Scope: *s}
+	entry, err := e.v.Entry(r)
+	if err != nil {
+		return nil, err
+	}
+	to.last = &codec.ScopeGroup{Scope: otel.ReadSpan(entry, format.SpanRef{}).Scope} // outlives s
 	if n := len(to.free); n > 0 {
 		to.last.Records, to.free = to.free[n-1][:0], to.free[:n-1]
 	}
@@ -271,7 +364,7 @@ func (b *batch) reset() {
 	clear(b.groups)
 	b.groups, b.rows = b.groups[:0], b.rows[:0]
 	clear(b.scopes)
-	b.count, b.size, b.last = 0, 0, nil
+	b.size, b.last = 0, nil
 }
 
 // appendScopeKey appends bytes that tell one resource and scope from another.
