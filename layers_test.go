@@ -139,8 +139,9 @@ var layers = map[string][]string{
 	},
 	"convert": {
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
-		module + "convert/internal/input", module + "convert/measureme", module + "convert/otlp", module + "convert/parquet",
-		module + "convert/perfetto", module + "format", module + "internal/crashtext", module + "internal/deadtrace",
+		module + "convert/internal/input", module + "convert/jaeger", module + "convert/measureme", module + "convert/otlp",
+		module + "convert/parquet", module + "convert/perfetto", module + "convert/stdouttrace", module + "convert/zipkin",
+		module + "format", module + "internal/crashtext", module + "internal/deadtrace",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/tracename",
 		module + "internal/wire", module + "recorder", module + "view",
 	},
@@ -158,6 +159,12 @@ var layers = map[string][]string{
 		"google.golang.org/protobuf/encoding/protowire", module + "convert/internal/input", module + "format", module + "internal/otel",
 		module + "internal/otlp/codec", module + "view",
 	},
+	"convert/internal/foreign": {
+		module + "convert/internal/input", module + "convert/otlp", module + "format", module + "internal/otel", module + "internal/otlp/codec",
+	},
+	"convert/jaeger":      {module + "convert/internal/foreign", module + "convert/internal/input", module + "format", module + "internal/otel"},
+	"convert/stdouttrace": {module + "convert/internal/foreign", module + "format", module + "internal/otel"},
+	"convert/zipkin":      {module + "convert/internal/foreign", module + "format", module + "internal/otel"},
 	"convert/internal/converttest": {
 		module + "convert/internal/input", module + "format", module + "internal/otel", module + "internal/tracetest",
 		module + "internal/wire", module + "view",

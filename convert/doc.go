@@ -19,7 +19,7 @@
 // # Other formats
 //
 // Each has a package below this one, whose documentation says what becomes what and what is lost:
-// chrome, folded (with speedscope), heph, measureme, otlp, parquet and perfetto. Their Decode functions
-// write to a [format.Writer], their Encode functions read a view. A new format is such a package and
-// a line in formats.go; [Formats] lists them.
+// chrome, folded (with speedscope), heph, jaeger, measureme, otlp, parquet, perfetto, stdouttrace and
+// zipkin. Their Decode functions write to a [format.Writer], their Encode functions read a view. A new
+// format is such a package and a line in formats.go; [Formats] lists them.
 package convert

@@ -12,10 +12,13 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/folded"
 	"github.com/entrace-go/entrace/convert/heph"
+	"github.com/entrace-go/entrace/convert/jaeger"
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/convert/perfetto"
+	"github.com/entrace-go/entrace/convert/stdouttrace"
+	"github.com/entrace-go/entrace/convert/zipkin"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -218,9 +221,10 @@ func isText(head []byte) bool {
 	return true
 }
 
-// isJSON reports whether head is the beginning of a JSON object with one of keys.
+// isJSON reports whether head is the beginning of a JSON object with one of keys, or of an array
+// of such.
 func isJSON(head []byte, keys ...string) bool {
-	head = bytes.TrimLeft(head, " \t\r\n")
+	head = bytes.TrimLeft(head, " \t\r\n[")
 	if len(head) == 0 || head[0] != '{' {
 		return false
 	}
@@ -283,6 +287,27 @@ var codecs = []codec{
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
 		},
+	},
+	{
+		FormatInfo: FormatInfo{
+			Format: "stdouttrace", Extensions: []string{".stdouttrace.json"}, JSON: true,
+			What: "what OpenTelemetry's stdouttrace and stdoutlog for Go print", LostIn: "which parents are remote, counts of child spans",
+		},
+		decode: stdouttrace.Decode, is: func(head []byte) bool { return isJSON(head, "SpanContext", "ObservedTimestamp") },
+	},
+	{
+		FormatInfo: FormatInfo{
+			Format: "jaeger", Extensions: []string{".jaeger.json"}, JSON: true, What: "Jaeger's JSON, as its UI and docker buildx write it",
+			LostIn: "warnings of traces",
+		},
+		decode: jaeger.Decode, is: func(head []byte) bool { return isJSON(head, "traceID") },
+	},
+	{
+		FormatInfo: FormatInfo{
+			Format: "zipkin", Extensions: []string{".zipkin.json"}, JSON: true, What: "Zipkin's JSON, version 2",
+			LostIn: "the order of tags",
+		},
+		decode: zipkin.Decode, is: func(head []byte) bool { return isJSON(head, "traceId") && bytes.Contains(head, []byte(`"id"`)) },
 	},
 	{
 		FormatInfo: FormatInfo{

@@ -66,7 +66,7 @@ func targetOf(out, to string) (convert.Format, error) {
 		case ext == ".json":
 			var names []string
 			for _, f := range convert.Formats() {
-				if f.JSON {
+				if f.JSON && f.Writes {
 					names = append(names, string(f.Format))
 				}
 			}
@@ -92,7 +92,7 @@ func targetOf(out, to string) (convert.Format, error) {
 // listFormats prints what convert knows.
 func (a *app) listFormats() error {
 	row := func(name, ext, ways, what string) error {
-		_, err := fmt.Fprintf(a.out, "%-10s %-16s %-4s %s\n", name, ext, ways, what)
+		_, err := fmt.Fprintf(a.out, "%-11s %-17s %-4s %s\n", name, ext, ways, what)
 		return err
 	}
 	err := row("FORMAT", "FILES", "WAYS", "WHAT IT IS, AND WHAT IS LOST")

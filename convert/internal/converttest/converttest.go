@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
@@ -198,30 +200,72 @@ func (f Format) temporary(t *testing.T) {
 // hostile decodes what is cut off and what has a bit that is wrong: that ends with an error that
 // says where, or with entries.
 func (f Format) hostile(t *testing.T) {
-	out := f.Bytes(t, View(t, Random(10, 1)...))
-	try := func(what string, at int, in []byte) {
-		iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
-		if e, _ := errors.AsType[*input.Error](err); err != nil && e == nil {
-			t.Errorf("%s at %d: %v does not say where", what, at, err)
-		}
-		if len(iet) <= wire.MagicSize {
-			return
-		}
-		r, err := format.NewReader(bytes.NewReader(iet), nil)
-		for err == nil {
-			_, err = r.Next()
-		}
-		if !errors.Is(err, io.EOF) {
-			t.Errorf("%s at %d: %v in what was decoded", what, at, err)
-		}
-	}
-	for at := 0; at < len(out); at += 7 {
+	f.Hostile(t, f.Bytes(t, View(t, Random(10, 1)...)))
+}
+
+// Hostile decodes a sample that is cut off, and one that has a bit that is wrong.
+func (f Format) Hostile(t *testing.T, sample []byte) {
+	for at := 0; at < len(sample); at += 7 {
 		if at%70 == 0 {
-			try("cut", at, out[:at])
+			f.try(t, sample[:at])
 		}
-		flipped := bytes.Clone(out)
+		flipped := bytes.Clone(sample)
 		flipped[at] ^= 1 << (at % 8)
-		try("a wrong bit", at, flipped)
+		f.try(t, flipped)
+	}
+}
+
+// try decodes anything: that ends with entries, and may end with an error that says where.
+func (f Format) try(t *testing.T, in []byte) {
+	t.Helper()
+	iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
+	if e, _ := errors.AsType[*input.Error](err); err != nil && (e == nil || e.Offset < 0 || e.Offset > int64(len(in))) {
+		t.Errorf("%q: %v does not say where", in, err)
+	}
+	if len(iet) <= wire.MagicSize {
+		return
+	}
+	r, err := format.NewReader(bytes.NewReader(iet), nil)
+	for err == nil {
+		_, err = r.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("%q: %v in what was decoded", in, err)
+	}
+}
+
+// FuzzDecode decodes anything. The seeds are samples in testdata.
+func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
+	for _, name := range samples {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		Must(fz, err)
+		fz.Add(b)
+	}
+	fz.Fuzz(func(t *testing.T, in []byte) { f.try(t, in) })
+}
+
+// Samples decodes files in testdata, which other programs wrote, and compares what they become in
+// OTLP with a golden file: NAME.otlp.jsonl of NAME.json. Each must be the same when it is read
+// byte by byte, and cut in the middle it must be an error.
+func (f Format) Samples(t *testing.T, encode func(ctx context.Context, w io.Writer, v *view.View) error, names ...string) {
+	for _, name := range names {
+		sample, err := os.ReadFile(filepath.Join("testdata", name))
+		Must(t, err)
+		iet, err := f.Back(t.Context(), t, iotest.OneByteReader(bytes.NewReader(sample)), format.V2)
+		Must(t, err)
+		Golden(t, strings.TrimSuffix(name, ".json")+".otlp.jsonl", Format{Encode: encode}.Bytes(t, Read(t, iet)))
+		if _, err := f.Back(t.Context(), t, bytes.NewReader(sample[:len(sample)/2]), format.V2); !errors.Is(err, format.ErrTruncated) {
+			t.Errorf("half of %s: %v, want %v", name, err, format.ErrTruncated)
+		}
+		if _, err := f.Back(t.Context(), t, iotest.TimeoutReader(bytes.NewReader(sample)), format.V2); !errors.Is(err, iotest.ErrTimeout) {
+			t.Errorf("%s: %v, want the error of the reader", name, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.Back(ctx, t, bytes.NewReader(sample), format.V2); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want the error of the context", name, err)
+		}
+		f.Hostile(t, sample)
 	}
 }
 
@@ -268,6 +312,14 @@ func Open(t testing.TB, name string) *view.View {
 	Must(t, err)
 	t.Cleanup(func() { Must(t, f.Close()) })
 	return tracetest.View(t, f)
+}
+
+// Read returns the view of a file with these bytes.
+func Read(t testing.TB, file []byte) *view.View {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "trace")
+	Must(t, os.WriteFile(name, file, 0o600)) //nolint:gosec // the folder is of the test
+	return Open(t, name)
 }
 
 // View returns the view of a file with entries.

@@ -1,0 +1,282 @@
+// Package foreign brings spans and log records of other formats, which are JSON, the way that
+// those of OTLP take: parents come before children, a resource that is said more than once is
+// written once, and memory is bounded.
+package foreign
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+)
+
+// A Record is a span or a log record, and where it comes from.
+type Record struct {
+	Resource otel.Resource
+	Span     *otel.Span
+	Log      *otel.Log
+}
+
+// An Adder takes the next record, or why there is none, and reports whether to go on.
+type Adder func(r *Record, err error) bool
+
+// Decode reads values of JSON from r, which are in arrays or one behind the other, and writes
+// the records that they hold to w as [otlp.Decode] does. The function records adds those of a
+// value, and reports what add does. Unit is what a value is called in an error, which is an
+// [*input.Error]: the first there is. Behind JSON that is damaged nothing more is read.
+func Decode[T any](ctx context.Context, r io.Reader, w *format.Writer, unit string, records func(v *T, add Adder) bool) error {
+	next, stop := iter.Pull2(func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
+	defer stop()
+	s := stream{next: next}
+	err := otlp.Decode(ctx, &s, w, nil)
+	return cmp.Or(err, s.err)
+}
+
+// A stream reads records as messages of OTLP protobuf.
+type stream struct {
+	next func() (*Record, error, bool)
+	rest []byte
+	buf  []byte
+	err  error
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	for len(s.rest) == 0 {
+		r, err, ok := s.next()
+		switch {
+		case !ok:
+			return 0, io.EOF
+		case err != nil:
+			s.err = cmp.Or(s.err, err)
+		default:
+			s.buf = appendFrame(s.buf[:0], r)
+			s.rest = s.buf
+		}
+	}
+	n := copy(b, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// appendFrame appends the message of a record, behind its size.
+func appendFrame(b []byte, r *Record) []byte {
+	const e = codec.Protobuf
+	signal, group := codec.Spans, codec.ScopeGroup{}
+	if s := r.Span; s != nil {
+		group.Scope = s.Scope
+		group.Records = e.AppendSpan(nil, s)
+		for i := range s.Links {
+			group.Records = e.AppendLink(group.Records, &s.Links[i], i == 0)
+		}
+		for i := range s.Events {
+			group.Records = e.AppendEvent(group.Records, &s.Events[i], i == 0)
+		}
+		group.Records = e.EndSpan(group.Records, 0)
+	} else {
+		signal, group.Scope = codec.Logs, r.Log.Scope
+		group.Records = e.AppendLog(nil, r.Log)
+	}
+	from := len(b)
+	b = append(b, 0, 0, 0, 0)
+	b = e.AppendMessage(b, signal, []codec.Group{{Resource: &r.Resource, Scopes: []*codec.ScopeGroup{&group}}})
+	binary.BigEndian.PutUint32(b[from:], uint32(len(b)-from-4))
+	return b
+}
+
+// maxValue is how many bytes one value may have.
+const maxValue = 256 << 20
+
+// values reads all values and yields their records.
+func values[T any](ctx context.Context, r io.Reader, unit string, records func(v *T, add Adder) bool, yield func(*Record, error) bool) {
+	in := opened{r: r}
+	d := json.NewDecoder(&in)
+	for n := int64(1); ctx.Err() == nil; n++ {
+		v := new(T)
+		err := d.Decode(v)
+		if errors.Is(err, io.EOF) && in.depth > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		add := func(r *Record, err error) bool {
+			if err != nil {
+				err = damage(d, in.from, err, input.Unit(unit, n))
+			}
+			return yield(r, err)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case in.err != nil:
+			yield(nil, in.err)
+			return
+		case err != nil:
+			if !add(nil, err) || !wrongType(err) {
+				return
+			}
+		case !records(v, add):
+			return
+		}
+		in.from = d.InputOffset()
+	}
+	yield(nil, ctx.Err())
+}
+
+// wrongType reports whether err is of a value that is JSON, behind which others are.
+func wrongType(err error) bool {
+	_, wrong := errors.AsType[*json.UnmarshalTypeError](err)
+	return wrong
+}
+
+// damage says where err is, in the value that begins at an offset.
+func damage(d *json.Decoder, at int64, err error, unit string) error {
+	if e, ok := errors.AsType[*input.Error](err); ok {
+		e.Offset, e.Unit = at, unit
+		return e
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = max(d.InputOffset(), e.Offset-1)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = format.ErrTruncated
+	}
+	return &input.Error{Offset: at, Unit: unit, Err: err}
+}
+
+// An opened reader reads arrays as the values that are in them.
+type opened struct {
+	r      io.Reader
+	read   int64
+	from   int64 // where the value at hand begins
+	inner  int   // how deep in a value the reader is
+	depth  int   // how many arrays are around it
+	text   bool  // within a string
+	escape bool
+	err    error // of r
+}
+
+func (o *opened) Read(b []byte) (int, error) {
+	if o.read-o.from > maxValue {
+		o.err = &input.Error{Offset: o.from, Err: format.ErrTooLarge}
+		return 0, o.err
+	}
+	n, err := o.r.Read(b)
+	if n < 0 || n > len(b) {
+		n, err = 0, errors.New("the input returned an impossible count from Read")
+	}
+	o.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		o.err = err
+	}
+	for i, c := range b[:n] {
+		switch {
+		case o.escape:
+			o.escape = false
+		case o.text:
+			o.escape, o.text = c == '\\', c != '"'
+		case c == '"':
+			o.text = true
+		case c == '{' || c == '[' && o.inner > 0:
+			o.inner++
+		case c == '}' || c == ']' && o.inner > 0:
+			o.inner = max(o.inner-1, 0)
+		case o.inner > 0:
+		case c == '[':
+			b[i] = ' '
+			o.depth++
+		case c == ']' && o.depth > 0:
+			b[i] = ' '
+			o.depth--
+		case c == ',' && o.depth > 0:
+			b[i] = ' '
+		}
+	}
+	return n, err
+}
+
+// Any returns what a value of JSON is: numbers without a point or an exponent are integers.
+func Any(raw json.RawMessage) otel.Any {
+	a := otel.Attribute{Value: format.StringValue(string(raw)), Encoding: otel.JSON}
+	return a.Any()
+}
+
+// ID reads an id of hex digits, which may be shorter than id: zeros are before it then. It
+// reports whether it is one.
+func ID(id []byte, digits string) bool {
+	clear(id)
+	if len(digits) > 2*len(id) {
+		// Some write 128 bits where they have 64.
+		extra := digits[:len(digits)-2*len(id)]
+		if strings.Trim(extra, "0") != "" {
+			return false
+		}
+		digits = digits[len(extra):]
+	}
+	if len(digits)%2 != 0 {
+		digits = "0" + digits
+	}
+	b, err := hex.DecodeString(digits)
+	copy(id[len(id)-len(b):], b)
+	return err == nil
+}
+
+// Micros is a time or a duration in microseconds, which some write with a fraction.
+type Micros int64
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *Micros) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		var f float64
+		if f, err = strconv.ParseFloat(string(b), 64); err != nil {
+			return &json.UnmarshalTypeError{Value: "number " + string(b)}
+		}
+		n = int64(f)
+	}
+	*m = Micros(n)
+	return nil
+}
+
+// Nano returns m in nanoseconds.
+func (m Micros) Nano() int64 { return int64(m) * 1000 }
+
+// Text returns the text of an attribute, and takes it away, if there is one of that name.
+func Text(attrs *otel.Attributes, name string) string {
+	for i := range *attrs {
+		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
+			s := a.Value.Text()
+			*attrs = append((*attrs)[:i], (*attrs)[i+1:]...)
+			return s
+		}
+	}
+	return ""
+}
+
+// Marks takes from the attributes of s what OpenTelemetry's exporters say in them of formats
+// that have no field for it: see its page "Transformation to non-OTLP formats".
+func Marks(s *otel.Span) {
+	a := &s.Attributes
+	if kind, ok := otel.ParseSpanKind(strings.ToLower(Text(a, "span.kind"))); ok {
+		s.Kind = kind
+	}
+	switch strings.ToUpper(Text(a, "otel.status_code")) {
+	case "OK":
+		s.Status = otel.StatusOK
+	case "ERROR":
+		s.Status = otel.StatusError
+	}
+	s.Description = Text(a, "otel.status_description")
+	s.Scope.Name = cmp.Or(Text(a, "otel.scope.name"), Text(a, "otel.library.name"))
+	s.Scope.Version = cmp.Or(Text(a, "otel.scope.version"), Text(a, "otel.library.version"))
+	s.TraceState = Text(a, "w3c.tracestate")
+}

@@ -1,0 +1,173 @@
+// Package jaeger reads the JSON of Jaeger: what its UI downloads, its query service answers, and
+// "docker buildx history trace" writes.
+//
+//	Trace.processes  resources, with serviceName as service.name
+//	Span             a span; references of type CHILD_OF of the same trace are its parent, the
+//	                 first of them, and all others are links
+//	Span.logs        events, by their field "event", else "log"
+//	tags             attributes; span.kind, otel.status_code, otel.status_description,
+//	                 otel.scope.name and .version (also otel.library) and w3c.tracestate are
+//	                 where OpenTelemetry has them, and "error": true is the status
+//
+// Times have microseconds. What Jaeger warns of a span is in its attribute jaeger.warnings.
+// The types of tags are kept; a tag of a list is a text, as it is in Jaeger.
+package jaeger
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/convert/internal/foreign"
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+type document struct {
+	Data []trace `json:"data"`
+	trace
+}
+
+type trace struct {
+	Spans     []span             `json:"spans"`
+	Processes map[string]process `json:"processes"`
+}
+
+type process struct {
+	ServiceName string `json:"serviceName"`
+	Tags        []tag  `json:"tags"`
+}
+
+type span struct {
+	TraceID       string         `json:"traceID"`
+	SpanID        string         `json:"spanID"`
+	ParentSpanID  string         `json:"parentSpanID"` // of old versions
+	Flags         uint32         `json:"flags"`
+	OperationName string         `json:"operationName"`
+	References    []reference    `json:"references"`
+	StartTime     foreign.Micros `json:"startTime"`
+	Duration      foreign.Micros `json:"duration"`
+	Tags          []tag          `json:"tags"`
+	Logs          []struct {
+		Timestamp foreign.Micros `json:"timestamp"`
+		Fields    []tag          `json:"fields"`
+	} `json:"logs"`
+	ProcessID string   `json:"processID"`
+	Process   *process `json:"process"`
+	Warnings  []string `json:"warnings"`
+}
+
+type reference struct {
+	RefType string `json:"refType"`
+	TraceID string `json:"traceID"`
+	SpanID  string `json:"spanID"`
+}
+
+type tag struct {
+	Key   string          `json:"key"`
+	Type  string          `json:"type"`
+	Value json.RawMessage `json:"value"`
+}
+
+var errID = errors.New("an id that is too long, or not of hex digits")
+
+// Decode reads the JSON of Jaeger from r and writes its traces to w, parents before children. It
+// does not close w. A document is in memory as a whole, and may have 256 MiB. Where the input is
+// damaged the error is an *Error of package convert; the documents before it are written.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
+	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
+		for i, t := range append(d.Data, d.trace) {
+			for j := range t.Spans {
+				record, err := t.record(&t.Spans[j])
+				if err != nil {
+					err = &input.Error{Field: fmt.Sprintf("data[%d].spans[%d]", i, j), Err: err}
+				}
+				if !add(record, err) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (t *trace) record(from *span) (*foreign.Record, error) {
+	var r foreign.Record
+	p := from.Process
+	if of, ok := t.Processes[from.ProcessID]; ok {
+		p = &of
+	}
+	if p != nil {
+		if p.ServiceName != "" {
+			r.Resource.Attributes = otel.Attributes{{Name: "service.name", Value: format.StringValue(p.ServiceName)}}
+		}
+		r.Resource.Attributes = attributes(r.Resource.Attributes, p.Tags)
+	}
+	s := &otel.Span{
+		Name: from.OperationName, Flags: 0x100 | from.Flags&0xff, Kind: otel.KindInternal,
+		Start: from.StartTime.Nano(), Duration: from.Duration.Nano(), Ended: true, Attributes: attributes(nil, from.Tags),
+	}
+	ok := foreign.ID(s.TraceID[:], from.TraceID) && foreign.ID(s.SpanID[:], from.SpanID) && foreign.ID(s.Parent[:], from.ParentSpanID)
+	for _, ref := range from.References {
+		l := otel.Link{Flags: 0x101}
+		ok = ok && foreign.ID(l.TraceID[:], ref.TraceID) && foreign.ID(l.SpanID[:], ref.SpanID)
+		switch {
+		case l.SpanID == [8]byte{}: // buildx has such a parent of roots
+		case ref.RefType == "CHILD_OF" && l.TraceID == s.TraceID && (s.Parent == [8]byte{} || s.Parent == l.SpanID):
+			s.Parent = l.SpanID
+		default:
+			l.Attributes = otel.Attributes{{Name: "jaeger.ref_type", Value: format.StringValue(ref.RefType)}}
+			s.Links = append(s.Links, l)
+		}
+	}
+	if !ok {
+		return nil, errID
+	}
+	foreign.Marks(s)
+	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {
+		s.Status = otel.StatusError
+		s.Attributes = slices.Delete(s.Attributes, i, i+1)
+	}
+	if len(from.Warnings) > 0 {
+		v := otel.Any{Kind: otel.List}
+		for _, text := range from.Warnings {
+			v.List = append(v.List, otel.Any{Kind: otel.String, Text: text})
+		}
+		s.Attributes = append(s.Attributes, otel.NewAttribute("jaeger.warnings", &v))
+	}
+	for _, log := range from.Logs {
+		ev := otel.Event{Time: log.Timestamp.Nano(), HasTime: true, Attributes: attributes(nil, log.Fields)}
+		ev.Name = cmp.Or(foreign.Text(&ev.Attributes, "event"), "log")
+		s.Events = append(s.Events, ev)
+	}
+	r.Span = s
+	return &r, nil
+}
+
+// attributes appends attributes of tags. A value that is not of its type is what JSON says.
+func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
+	for _, t := range tags {
+		v := foreign.Any(t.Value)
+		switch {
+		case t.Type == "float64" && v.Kind == otel.Int:
+			v = otel.Any{Kind: otel.Float, Float: float64(v.Int)}
+		case t.Type == "binary" && v.Kind == otel.String:
+			if b, err := base64.StdEncoding.DecodeString(v.Text); err == nil {
+				v = otel.Any{Kind: otel.Bytes, Text: string(b)}
+			}
+		case t.Type == "int64" && v.Kind == otel.String: // large numbers may be texts
+			if n, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
+				v = otel.Any{Kind: otel.Int, Int: n}
+			}
+		}
+		attrs = append(attrs, otel.NewAttribute(t.Key, &v))
+	}
+	return attrs
+}

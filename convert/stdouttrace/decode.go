@@ -1,0 +1,277 @@
+// Package stdouttrace reads what OpenTelemetry's exporters stdouttrace and stdoutlog for Go
+// print: an object for each span or log record, on a line or several, or in arrays.
+//
+// All that they print is kept but which parents are remote, the number of child spans, and what
+// is beside the objects. An integer beyond 63 bits, or a number that JSON has no name for, is
+// not printed by them.
+package stdouttrace
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/internal/foreign"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// A record is a span, or a log record if it has an observed time.
+type record struct {
+	Name        string
+	SpanContext spanContext
+	Parent      spanContext
+	SpanKind    int32
+	StartTime   time.Time
+	EndTime     time.Time
+	Events      []struct {
+		Name                  string
+		Attributes            pairs
+		DroppedAttributeCount uint32
+		Time                  time.Time
+	}
+	Links []struct {
+		SpanContext           spanContext
+		Attributes            pairs
+		DroppedAttributeCount uint32
+	}
+	Status struct {
+		Code        string
+		Description string
+	}
+	DroppedEvents, DroppedLinks uint32
+
+	Timestamp         time.Time
+	ObservedTimestamp *time.Time
+	EventName         string
+	Severity          uint32
+	SeverityText      string
+	Body              value
+	TraceID           string
+	SpanID            string
+	TraceFlags        string
+
+	Attributes             pairs
+	DroppedAttributes      uint32
+	Resource               pairs
+	InstrumentationScope   *scope // of spans
+	InstrumentationLibrary scope  // of spans of old versions
+	Scope                  scope  // of log records
+}
+
+type spanContext struct {
+	TraceID    string
+	SpanID     string
+	TraceFlags string
+	TraceState string
+}
+
+type scope struct {
+	Name, Version, SchemaURL string
+	Attributes               pairs
+}
+
+// Pairs are attributes. An object in their place, as stdoutlog prints for none, is empty.
+type pairs []struct {
+	Key   string
+	Value value
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *pairs) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '{' {
+		return nil
+	}
+	type plain pairs // without this method
+	return json.Unmarshal(b, (*plain)(p))
+}
+
+// A value is an attribute's.
+type value struct {
+	Type  string
+	Value json.RawMessage
+}
+
+// maxDepth is how deep values may nest: deeper ones are not read again.
+const maxDepth = 64
+
+var (
+	errID   = errors.New("an id that is too long, or not of hex digits")
+	errDeep = errors.New("values nest too deep")
+)
+
+// Decode reads what the exporters print from r and writes it to w, parents before children. It
+// does not close w. Where the input is damaged the error is an *Error of package convert; the
+// spans and log records before it are written.
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
+	return foreign.Decode(ctx, r, w, "record", func(r *record, add foreign.Adder) bool { return add(r.record()) })
+}
+
+func (r *record) record() (to *foreign.Record, err error) {
+	to = new(foreign.Record)
+	if to.Resource.Attributes, err = r.Resource.attributes(); err != nil {
+		return nil, err
+	}
+	if r.ObservedTimestamp != nil {
+		to.Log, err = r.log()
+	} else {
+		to.Span, err = r.span()
+	}
+	return to, err
+}
+
+func (r *record) span() (s *otel.Span, err error) {
+	from := &r.InstrumentationLibrary
+	if r.InstrumentationScope != nil {
+		from = r.InstrumentationScope
+	}
+	s = &otel.Span{
+		Name: r.Name, TraceState: r.SpanContext.TraceState, Flags: 0x100 | flags(r.SpanContext.TraceFlags), Kind: otel.SpanKindOf(r.SpanKind),
+		Description: r.Status.Description, DroppedAttributes: r.DroppedAttributes, DroppedEvents: r.DroppedEvents, DroppedLinks: r.DroppedLinks,
+	}
+	s.SetTimes(uint64(unixNano(r.StartTime)), uint64(unixNano(r.EndTime)))
+	switch r.Status.Code {
+	case "Ok":
+		s.Status = otel.StatusOK
+	case "Error":
+		s.Status = otel.StatusError
+	}
+	if !foreign.ID(s.TraceID[:], r.SpanContext.TraceID) || !foreign.ID(s.SpanID[:], r.SpanContext.SpanID) || !foreign.ID(s.Parent[:], r.Parent.SpanID) {
+		return nil, errID
+	}
+	s.Scope, err = from.scope()
+	attrs, aerr := r.Attributes.attributes()
+	s.Attributes = attrs
+	err = cmp.Or(err, aerr)
+	for i := range r.Events {
+		e := &r.Events[i]
+		attrs, aerr := e.Attributes.attributes()
+		err = cmp.Or(err, aerr)
+		s.Events = append(s.Events, otel.Event{
+			Name: e.Name, Time: unixNano(e.Time), HasTime: !e.Time.IsZero(), Attributes: attrs, Dropped: e.DroppedAttributeCount,
+		})
+	}
+	for i := range r.Links {
+		from := &r.Links[i]
+		l := otel.Link{TraceState: from.SpanContext.TraceState, Flags: 0x100 | flags(from.SpanContext.TraceFlags), Dropped: from.DroppedAttributeCount}
+		if !foreign.ID(l.TraceID[:], from.SpanContext.TraceID) || !foreign.ID(l.SpanID[:], from.SpanContext.SpanID) {
+			return nil, errID
+		}
+		attrs, aerr := from.Attributes.attributes()
+		err = cmp.Or(err, aerr)
+		l.Attributes = attrs
+		s.Links = append(s.Links, l)
+	}
+	return s, err
+}
+
+func (r *record) log() (l *otel.Log, err error) {
+	l = &otel.Log{
+		Time: unixNano(r.Timestamp), HasTime: !r.Timestamp.IsZero(), Observed: unixNano(*r.ObservedTimestamp), Severity: r.Severity,
+		SeverityText: r.SeverityText, EventName: r.EventName, Flags: flags(r.TraceFlags), Dropped: r.DroppedAttributes,
+	}
+	if !foreign.ID(l.TraceID[:], r.TraceID) || !foreign.ID(l.SpanID[:], r.SpanID) {
+		return nil, errID
+	}
+	var berr, serr error
+	l.Attributes, err = r.Attributes.attributes()
+	l.Body, berr = r.Body.any(0)
+	l.Scope, serr = r.Scope.scope()
+	return l, cmp.Or(err, berr, serr)
+}
+
+func (s *scope) scope() (otel.Scope, error) {
+	attrs, err := s.Attributes.attributes()
+	return otel.Scope{Name: s.Name, Version: s.Version, SchemaURL: s.SchemaURL, Attributes: attrs}, err
+}
+
+func (p pairs) attributes() (attrs otel.Attributes, err error) {
+	for i := range p {
+		v, err := p[i].Value.any(0)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", p[i].Key, err)
+		}
+		attrs = append(attrs, otel.NewAttribute(p[i].Key, &v))
+	}
+	return attrs, nil
+}
+
+// any returns the value. Its type tells floats, bytes and maps from what JSON has in their place.
+func (v *value) any(depth int) (to otel.Any, err error) {
+	if depth > maxDepth {
+		return to, errDeep
+	}
+	switch t := strings.ToUpper(v.Type); t {
+	case "FLOAT64", "FLOAT64SLICE":
+		to = foreign.Any(v.Value)
+		floats(&to)
+	case "BYTESLICE", "BYTES":
+		var text string
+		if err := json.Unmarshal(v.Value, &text); err != nil {
+			return to, err
+		}
+		b, err := base64.StdEncoding.DecodeString(text)
+		return otel.Any{Kind: otel.Bytes, Text: string(b)}, err
+	case "MAP":
+		var all pairs
+		if err := json.Unmarshal(v.Value, &all); err != nil {
+			return to, err
+		}
+		to.Kind = otel.Map
+		for i := range all {
+			item, err := all[i].Value.any(depth + 1)
+			if err != nil {
+				return to, err
+			}
+			to.Map = append(to.Map, otel.KeyValue{Key: all[i].Key, Value: item})
+		}
+	case "SLICE":
+		var all []value
+		if err := json.Unmarshal(v.Value, &all); err != nil {
+			return to, err
+		}
+		to.Kind = otel.List
+		for i := range all {
+			item, err := all[i].any(depth + 1)
+			if err != nil {
+				return to, err
+			}
+			to.List = append(to.List, item)
+		}
+	default:
+		if len(v.Value) > 0 {
+			to = foreign.Any(v.Value)
+		}
+	}
+	return to, nil
+}
+
+// floats makes the numbers of a value floats.
+func floats(v *otel.Any) {
+	if v.Kind == otel.Int {
+		*v = otel.Any{Kind: otel.Float, Float: float64(v.Int)}
+	}
+	for i := range v.List {
+		floats(&v.List[i])
+	}
+}
+
+// flags returns the flags that hex digits name.
+func flags(digits string) uint32 {
+	n, _ := strconv.ParseUint(digits, 16, 8) // none
+	return uint32(n)
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

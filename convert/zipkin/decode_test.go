@@ -1,0 +1,76 @@
+package zipkin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/internal/converttest"
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/convert/zipkin"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+func encode(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }
+
+func TestSamples(t *testing.T) {
+	converttest.Format{Decode: zipkin.Decode}.Samples(t, encode, "otel.json")
+}
+
+func FuzzDecode(f *testing.F) {
+	converttest.Format{Decode: zipkin.Decode}.FuzzDecode(f, "otel.json")
+}
+
+// lines returns what in becomes in OTLP, and the error.
+func lines(t *testing.T, in string) (string, error) {
+	t.Helper()
+	f := converttest.Format{Encode: encode, Decode: zipkin.Decode}
+	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
+	return string(f.Bytes(t, converttest.Read(t, iet))), err
+}
+
+func TestDecode(t *testing.T) {
+	const in = `[{"traceId":"1","id":"2","name":"shared","kind":"SERVER","timestamp":5,"shared":true,"localEndpoint":{"serviceName":"cart","ipv4":"10.0.0.1","port":80},
+		"remoteEndpoint":{"serviceName":"web","ipv6":"::1","port":9},"tags":{"error":"","a":"b"}}]
+		{"traceId":"1","id":"3","parentId":"2","name":"child","duration":1.5,"annotations":[{"timestamp":7,"value":"cs"}]}`
+	const want = `{"resourceSpans":[{"resource":{"attributes":[{"key":"host.ip","value":{"stringValue":"10.0.0.1"}},{"key":"host.port","value":{"intValue":"80"}},` +
+		`{"key":"service.name","value":{"stringValue":"cart"}}]},"scopeSpans":[{"scope":{},"spans":[{"traceId":"00000000000000000000000000000001","spanId":"0000000000000002",` +
+		`"flags":257,"name":"shared","kind":2,"startTimeUnixNano":"5000","attributes":[{"key":"a","value":{"stringValue":"b"}},{"key":"network.peer.address","value":{"stringValue":"::1"}},` +
+		`{"key":"network.peer.port","value":{"intValue":"9"}},{"key":"peer.service","value":{"stringValue":"web"}},{"key":"zipkin.shared","value":{"boolValue":true}}],"status":{"code":2}},` +
+		`{"traceId":"00000000000000000000000000000001","spanId":"0000000000000003","parentSpanId":"0000000000000002","flags":257,"name":"child","kind":1,` +
+		`"endTimeUnixNano":"1000","status":{},"events":[{"timeUnixNano":"7000","name":"cs"}]}]}]}]}` + "\n"
+	if got, err := lines(t, in); err != nil || got != want {
+		t.Errorf("it becomes\n%s, %v; want\n%s", got, err, want)
+	}
+}
+
+// TestDamageIsLocated: what is whole before damage is kept, and what follows a value of a wrong type.
+func TestDamageIsLocated(t *testing.T) {
+	const one, bad, three = `{"traceId":"1","id":"1","name":"one"}`, `{"traceId":"1","id":5}`, `{"traceId":"1","id":"3","name":"three"}`
+	for _, test := range []struct {
+		in, want string
+		offset   int64
+	}{
+		{"[" + one + "," + bad + "," + three + "]", "one three", int64(len("[" + one))},
+		{"[" + one + `,{"traceId":"g"},` + three + "]", "one three", int64(len("[" + one))},
+		{one + "\n" + "}" + three, "one", int64(len(one + "\n"))},
+		{"[" + one + ",", "one", int64(len("[" + one))},
+		{"[" + one, "one", int64(len("[" + one))},
+		{one + `{"traceId`, "one", int64(len(one))},
+	} {
+		got, err := lines(t, test.in)
+		damage, ok := errors.AsType[*input.Error](err)
+		if !ok || damage.Offset != test.offset || damage.Unit != "span 2" {
+			t.Errorf("%s: the error is %v, want one of span 2 at offset %d", test.in, err, test.offset)
+		}
+		for name := range strings.FieldsSeq("one three") {
+			if strings.Contains(got, name) != strings.Contains(test.want, name) {
+				t.Errorf("%s: there is %s, want %s", test.in, got, test.want)
+			}
+		}
+	}
+}
