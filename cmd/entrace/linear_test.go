@@ -124,6 +124,43 @@ func TestWorkIsLinear(t *testing.T) {
 			}
 		})
 	}
+	// What is only read has other shapes: a part that many spans share, and a span with much.
+	for from, x := range map[string]struct{ head, item, between, tail, item2, tail2 string }{
+		"jaeger": {
+			`{"data":[{"spans":[`, `{"traceID":"1","spanID":"%x","processID":"p","references":[{"refType":"CHILD_OF","traceID":"1","spanID":"1"}]}`, ",",
+			`],"processes":{"p":{"serviceName":"s","tags":[`, `{"key":"k%d","value":1}`, `]}}}]}`,
+		},
+		"zipkin": {
+			`[`, `{"traceId":"1","id":"%x","parentId":"1","localEndpoint":{"serviceName":"s"}}`, ",",
+			`,{"traceId":"1","id":"1","tags":{`, `"k%d":"v"`, `}}]`,
+		},
+		"stdouttrace": {
+			``, `{"Name":"%x","SpanContext":{"TraceID":"01","SpanID":"02"}}`, "\n",
+			`{"Name":"last","Attributes":[`, `{"Key":"k%d","Value":{"Type":"INT64","Value":1}}`, `]}`,
+		},
+	} {
+		t.Run("from "+from, func(t *testing.T) {
+			compare(t, "convert - --to iet --from "+from, func(n int) []string {
+				var b strings.Builder
+				list := func(item, between string) {
+					for i := range n {
+						if i > 0 {
+							b.WriteString(between)
+						}
+						fmt.Fprintf(&b, item, i+2)
+					}
+				}
+				b.WriteString(x.head)
+				list(x.item, x.between)
+				b.WriteString(x.tail)
+				list(x.item2, ",")
+				b.WriteString(x.tail2)
+				name := filepath.Join(t.TempDir(), "x.json")
+				must(t, os.WriteFile(name, []byte(b.String()), 0o600))
+				return []string{name}
+			})
+		})
+	}
 	t.Run("ended spans in a chain of open ones", func(t *testing.T) {
 		compare(t, "top", func(n int) []string {
 			name := filepath.Join(t.TempDir(), "open.iet")

@@ -84,12 +84,17 @@ var errID = errors.New("an id that is too long, or not of hex digits")
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
 		for i, t := range append(d.Data, d.trace) {
-			for j := range t.Spans {
-				record, err := t.record(&t.Spans[j])
-				if err != nil {
-					err = &input.Error{Field: fmt.Sprintf("data[%d].spans[%d]", i, j), Err: err}
+			for _, spans := range t.byProcess() {
+				record := foreign.Record{Resource: t.resource(&t.Spans[spans[0]])}
+				for _, j := range spans {
+					s, err := t.Spans[j].span()
+					if err == nil {
+						record.Spans = append(record.Spans, s)
+					} else if !add(nil, &input.Error{Field: fmt.Sprintf("data[%d].spans[%d]", i, j), Err: err}) {
+						return false
+					}
 				}
-				if !add(record, err) {
+				if !add(&record, nil) {
 					return false
 				}
 			}
@@ -98,18 +103,39 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-func (t *trace) record(from *span) (*foreign.Record, error) {
-	var r foreign.Record
+// byProcess returns the spans of each process, in the order in which these come first: a process
+// is said once for all its spans, and may be large.
+func (t *trace) byProcess() (all [][]int) {
+	known := make(map[string]int)
+	for i := range t.Spans {
+		id := t.Spans[i].ProcessID
+		n, ok := known[id]
+		if !ok || t.Spans[i].Process != nil {
+			n = len(all)
+			known[id] = n
+			all = append(all, nil)
+		}
+		all[n] = append(all[n], i)
+	}
+	return all
+}
+
+// resource returns what the process of a span says.
+func (t *trace) resource(from *span) (r otel.Resource) {
 	p := from.Process
 	if of, ok := t.Processes[from.ProcessID]; ok {
 		p = &of
 	}
 	if p != nil {
 		if p.ServiceName != "" {
-			r.Resource.Attributes = otel.Attributes{{Name: "service.name", Value: format.StringValue(p.ServiceName)}}
+			r.Attributes = otel.Attributes{{Name: "service.name", Value: format.StringValue(p.ServiceName)}}
 		}
-		r.Resource.Attributes = attributes(r.Resource.Attributes, p.Tags)
+		r.Attributes = attributes(r.Attributes, p.Tags)
 	}
+	return r
+}
+
+func (from *span) span() (*otel.Span, error) {
 	s := &otel.Span{
 		Name: from.OperationName, Flags: 0x100 | from.Flags&0xff, Kind: otel.KindInternal,
 		Start: from.StartTime.Nano(), Duration: from.Duration.Nano(), Ended: true, Attributes: attributes(nil, from.Tags),
@@ -147,8 +173,7 @@ func (t *trace) record(from *span) (*foreign.Record, error) {
 		ev.Name = cmp.Or(foreign.Text(&ev.Attributes, "event"), "log")
 		s.Events = append(s.Events, ev)
 	}
-	r.Span = s
-	return &r, nil
+	return s, nil
 }
 
 // attributes appends attributes of tags. A value that is not of its type is what JSON says.

@@ -121,9 +121,10 @@ func (r *record) record() (to *foreign.Record, err error) {
 	}
 	if r.ObservedTimestamp != nil {
 		to.Log, err = r.log()
-	} else {
-		to.Span, err = r.span()
+		return to, err
 	}
+	s, err := r.span()
+	to.Spans = []*otel.Span{s}
 	return to, err
 }
 

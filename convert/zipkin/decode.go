@@ -92,7 +92,7 @@ func (from *span) record() (*foreign.Record, error) {
 		s.Events = append(s.Events, otel.Event{Name: a.Value, Time: a.Timestamp.Nano(), HasTime: true})
 	}
 	resource := otel.Resource{Attributes: from.LocalEndpoint.attributes(nil, "service.name", "host.ip", "host.port")}
-	return &foreign.Record{Resource: resource, Span: s}, nil
+	return &foreign.Record{Resource: resource, Spans: []*otel.Span{s}}, nil
 }
 
 // attributes appends attributes of what e says, by these names.

@@ -22,10 +22,10 @@ import (
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
-// A Record is a span or a log record, and where it comes from.
+// A Record is spans, or a log record, of one resource.
 type Record struct {
 	Resource otel.Resource
-	Span     *otel.Span
+	Spans    []*otel.Span
 	Log      *otel.Log
 }
 
@@ -73,26 +73,35 @@ func (s *stream) Read(b []byte) (int, error) {
 // appendFrame appends the message of a record, behind its size.
 func appendFrame(b []byte, r *Record) []byte {
 	const e = codec.Protobuf
-	signal, group := codec.Spans, codec.ScopeGroup{}
-	if s := r.Span; s != nil {
-		group.Scope = s.Scope
-		group.Records = e.AppendSpan(nil, s)
+	var scopes []*codec.ScopeGroup
+	signal := codec.Spans
+	for i, s := range r.Spans {
+		if i == 0 || !sameScope(&s.Scope, &scopes[len(scopes)-1].Scope) {
+			scopes = append(scopes, &codec.ScopeGroup{Scope: s.Scope})
+		}
+		to := scopes[len(scopes)-1]
+		from := len(to.Records)
+		to.Records = e.AppendSpan(to.Records, s)
 		for i := range s.Links {
-			group.Records = e.AppendLink(group.Records, &s.Links[i], i == 0)
+			to.Records = e.AppendLink(to.Records, &s.Links[i], i == 0)
 		}
 		for i := range s.Events {
-			group.Records = e.AppendEvent(group.Records, &s.Events[i], i == 0)
+			to.Records = e.AppendEvent(to.Records, &s.Events[i], i == 0)
 		}
-		group.Records = e.EndSpan(group.Records, 0)
-	} else {
-		signal, group.Scope = codec.Logs, r.Log.Scope
-		group.Records = e.AppendLog(nil, r.Log)
+		to.Records = e.EndSpan(to.Records, from)
+	}
+	if r.Log != nil {
+		signal, scopes = codec.Logs, []*codec.ScopeGroup{{Scope: r.Log.Scope, Records: e.AppendLog(nil, r.Log)}}
 	}
 	from := len(b)
 	b = append(b, 0, 0, 0, 0)
-	b = e.AppendMessage(b, signal, []codec.Group{{Resource: &r.Resource, Scopes: []*codec.ScopeGroup{&group}}})
+	b = e.AppendMessage(b, signal, []codec.Group{{Resource: &r.Resource, Scopes: scopes}})
 	binary.BigEndian.PutUint32(b[from:], uint32(len(b)-from-4))
 	return b
+}
+
+func sameScope(a, b *otel.Scope) bool {
+	return a.Name == b.Name && a.Version == b.Version && a.SchemaURL == b.SchemaURL && a.Dropped == b.Dropped && len(a.Attributes)+len(b.Attributes) == 0
 }
 
 // maxValue is how many bytes one value may have.
