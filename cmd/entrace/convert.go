@@ -167,6 +167,7 @@ type progress struct {
 	bar   *progressbar.ProgressBar
 	begun time.Time
 	app   *app
+	rows  bool // it counts rows, not bytes
 }
 
 func (a *app) progress() *progress { return &progress{begun: time.Now(), app: a} }
@@ -182,7 +183,7 @@ func (p *progress) update(done, total int64) {
 		if total == 0 {
 			total = -1
 		}
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true),
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(!p.rows),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 	}
 	_ = p.bar.Set64(done) // a bar that cannot be drawn is no reason to stop

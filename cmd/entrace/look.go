@@ -25,6 +25,7 @@ type lookFlags struct {
 
 	once     bool                    // the trace is only encoded, and that once
 	progress func(done, total int64) // nil: a bar of its own
+	whole    func(v *view.View)      // is shown all that was opened, before a part is taken; may be nil
 }
 
 // add adds the flags that say what is opened, and which time of it.
@@ -207,13 +208,22 @@ func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 
 // openPart opens files, and of them what the flags select.
 func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
+	whole := o.whole
+	if whole == nil {
+		whole = func(*view.View) {}
+	}
 	if !o.selects() {
-		return a.open(ctx, names, o)
+		t, err := a.open(ctx, names, o)
+		if err == nil {
+			whole(t.View())
+		}
+		return t, err
 	}
 	l, err := a.lookRows(ctx, names, o)
 	if err != nil {
 		return nil, err
 	}
+	whole(l.v)
 	part := l.part(o)
 	if l.result.Rows.Len() == 0 {
 		fmt.Fprintln(a.err, "entrace: the query selects nothing, so there will be nothing in the output")

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/replay"
 	"github.com/entrace-go/entrace/query"
 )
 
@@ -100,7 +101,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())
 		return exitUsage
 	}
-	if _, check := errors.AsType[*checkError](err); check {
+	if _, check := errors.AsType[*checkError](err); check || errors.Is(err, replay.ErrUnreachable) {
 		return exitUsage
 	}
 	return exitData
@@ -183,7 +184,7 @@ func (a *app) root() *cobra.Command {
 		a.takesNewest(c, 1) // behind the query or script
 		root.AddCommand(c)
 	}
-	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.runCommand())
+	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand())
 	return root
 }
 

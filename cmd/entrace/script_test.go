@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +85,7 @@ func setupScript(e *testscript.Env) error {
 //	buffered FILE N      does so with N log records that are in the crash buffer alone
 //	cut FILE N           cuts off the last N bytes
 //	grow FILE TEXT       appends a text in Go's syntax of strings
+//	otlp STATUS          starts an endpoint at $OTLP that answers all with that status
 //	exits N COMMAND...   runs a command and expects that exit status
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"record": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -133,6 +136,14 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 		ts.Check(err)
 		_, err = io.WriteString(f, text)
 		ts.Check(errors.Join(err, f.Close()))
+	},
+	"otlp": func(ts *testscript.TestScript, _ bool, args []string) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // the answer counts
+			http.Error(w, "by \x1b[31m"+r.URL.Path, number(args[0]))
+		}))
+		ts.Defer(s.Close)
+		ts.Setenv("OTLP", s.URL)
 	},
 	"exits": func(ts *testscript.TestScript, _ bool, args []string) {
 		want, err := strconv.Atoi(args[0])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -34,6 +35,9 @@ type EncodeOptions struct {
 	// messages of log records in one file. Not every reader tells them apart,
 	// least of all in protobuf.
 	Signals Signals
+	// Rows are those of which the spans and log records are written, in that order. The
+	// default is all, in the order of their entries.
+	Rows iter.Seq[view.Row]
 }
 
 const (
@@ -45,8 +49,7 @@ const (
 	maxWorkers = 8
 )
 
-// Encode writes the spans and log records of v to w, in the order of their
-// entries, up to 512 of them a message, in which they are grouped by resource and
+// Encode writes the spans and log records of v to w, up to 512 of them a message, in which they are grouped by resource and
 // scope. A nil o means defaults. Several goroutines make the messages, of which three for
 // each are in memory at most; w is called by that of the caller.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
@@ -73,12 +76,17 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 		})
 	}
 	jobs := [...]*job{codec.Spans: newJob(codec.Spans), codec.Logs: newJob(codec.Logs)}
-	for r := range v.Rows() {
-		if r%256 == 0 {
+	rows, n := o.Rows, 0
+	if rows == nil {
+		rows = v.Rows()
+	}
+	for r := range rows {
+		if n%256 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
+		n++
 		signal := codec.Spans
 		switch role := v.Role(r); {
 		case role == view.RoleSpan && o.Signals != Logs:

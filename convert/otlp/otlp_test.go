@@ -485,3 +485,25 @@ func TestBatches(t *testing.T) {
 		t.Errorf("the lines have %v spans", counts)
 	}
 }
+
+// TestEncodeRows writes those that are asked for, in their order.
+func TestEncodeRows(t *testing.T) {
+	v := mustDecode(t, strings.NewReader(`{"resourceSpans":[{"scopeSpans":[{"spans":[`+
+		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0000000000000001","name":"a"},`+
+		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0000000000000002","name":"b"},`+
+		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0000000000000003","name":"c"}]}]}]}`))
+	var rows []view.Row
+	for r := range v.Rows() {
+		if v.Role(r) == view.RoleSpan && v.Name(r) != "b" {
+			rows = append(rows, r)
+		}
+	}
+	var out strings.Builder
+	if err := otlp.Encode(t.Context(), &out, v, &otlp.EncodeOptions{Rows: slices.Values([]view.Row{rows[1], rows[0]})}); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	if c, a := strings.Index(got, `"name":"c"`), strings.Index(got, `"name":"a"`); c < 0 || a < c || strings.Contains(got, `"name":"b"`) {
+		t.Errorf("it writes %s", got)
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/internal/replay"
+	"github.com/entrace-go/entrace/view"
+)
+
+// replayFlags are what the command line says of a replay.
+type replayFlags struct {
+	lookFlags
+
+	endpoint, shift, ids, speed string
+	headers                     []string
+	dry                         bool
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	flags := replayFlags{lookFlags: lookFlags{time: timeLocal}}
+	c := &cobra.Command{
+		Use:   "replay FILE|DIR...",
+		Short: "Send traces by OTLP to another system",
+		Long: "replay sends the spans and log records of traces, of whatever format, by OTLP over HTTP:\n" +
+			"to a Collector, Jaeger, Tempo or another system. OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS,\n" +
+			"_TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY say how, and those\n" +
+			"with _TRACES or _LOGS behind OTLP, as for an SDK; a flag beats them. A request has up to\n" +
+			"512 spans or log records in 4 MiB, is compressed, and is sent again when the other side is\n" +
+			"busy or gone for a while.\n\n" +
+			"Exit status: 0 all was taken, 1 something was refused, 2 wrong usage, or the endpoint cannot\n" +
+			"be reached.",
+		Example: "  entrace replay app.et --endpoint http://localhost:4318\n" +
+			"  entrace replay traces/ -q '{ status = error }' --shift now --new-ids\n" +
+			"  entrace replay app.et --header 'Authorization=Bearer TOKEN' --endpoint https://otlp.example.com",
+		Args: someArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.replay(cmd.Context(), args, &flags)
+		},
+	}
+	c.Flags().StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
+	c.Flags().StringVar(&flags.shift, "shift", "none", "change all times: none, `now` makes the last end of all files now, or as +2h")
+	c.Flags().StringVar(&flags.ids, "new-ids", "", "give traces and spans other ids; the same `KEY` gives the same ones")
+	c.Flags().Lookup("new-ids").NoOptDefVal = madeKey
+	c.Flags().StringVar(&flags.speed, "speed", "max", "`max`, or 1x: as fast as it was recorded")
+	c.Flags().StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
+	c.Flags().BoolVar(&flags.dry, "dry-run", false, "send nothing, and say what would be sent")
+	flags.addQuery(c)
+	flags.addDescendants(c)
+	flags.add(c)
+	return c
+}
+
+// madeKey is --new-ids without a key.
+const madeKey = "random"
+
+func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) error {
+	target, err := replay.NewTarget(flags.endpoint, flags.headers)
+	if err != nil {
+		return &usageError{err}
+	}
+	o := &replay.Options{Target: target, DryRun: flags.dry}
+	if o.Speed, err = flags.pace(); err != nil {
+		return err
+	}
+	if o.Shift, err = flags.fixedShift(); err != nil {
+		return err
+	}
+	if flags.shift == "now" {
+		now := time.Now()
+		flags.whole = func(v *view.View) {
+			if last, ok := replay.LastEnd(v); ok {
+				o.Shift = now.Sub(time.Unix(0, last))
+			}
+		}
+	}
+	switch flags.ids {
+	case "":
+	case madeKey:
+		key := hex.EncodeToString(randomBytes(8))
+		fmt.Fprintf(a.err, "entrace: the new ids are of the key %s; --new-ids=%s gives other files the same ones\n", key, key)
+		o.Key = []byte(key)
+	default:
+		o.Key = []byte(flags.ids)
+	}
+	t, err := a.openPart(ctx, a.eachOnce(names), &flags.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	bar := a.progress()
+	bar.rows = true
+	defer bar.done()
+	o.Progress = bar.update
+	result, err := replay.Run(ctx, t.View(), o)
+	bar.done()
+	if err == nil || result.Requests > 0 {
+		err = errors.Join(err, a.printReplay(result, flags.dry, target))
+	}
+	return errors.Join(err, t.Damage())
+}
+
+// printReplay says what was sent, and what was refused.
+func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) error {
+	verb := "sent"
+	if dry {
+		verb = "would send"
+	}
+	fmt.Fprintf(a.out, "%s %s and %s in %s of %d bytes to %s\n", verb, count(int(r.Spans), "span", "spans"),
+		count(int(r.Logs), "log record", "log records"), count(int(r.Requests), "request", "requests"), r.Bytes, safe(target.String()))
+	if r.First != 0 {
+		const layout = "2006-01-02T15:04:05.000Z"
+		fmt.Fprintf(a.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))
+	}
+	for _, text := range r.Messages {
+		fmt.Fprintln(a.err, "entrace: the endpoint says:", safe(text))
+	}
+	if r.Refused() > 0 {
+		return fmt.Errorf("%s and %s were refused", count(int(r.RefusedSpans), "span", "spans"), count(int(r.RefusedLogs), "log record", "log records"))
+	}
+	return nil
+}
+
+// pace returns what --speed says, 0 for max.
+func (f *replayFlags) pace() (float64, error) {
+	if f.speed == "max" {
+		return 0, nil
+	}
+	number, ok := strings.CutSuffix(f.speed, "x")
+	n, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(n >= 1e-6 && n <= 1e6) {
+		return 0, usagef("--speed is %q, it must be max or as 1x", f.speed)
+	}
+	return n, nil
+}
+
+// fixedShift returns what --shift says, if that does not depend on the trace.
+func (f *replayFlags) fixedShift() (time.Duration, error) {
+	if f.shift == "now" || f.shift == "none" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(f.shift)
+	if err != nil {
+		return 0, usagef("--shift is %q, it must be none, now or as +2h", f.shift)
+	}
+	return d, nil
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails
+	return b
+}
