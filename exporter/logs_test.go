@@ -484,3 +484,29 @@ func TestReportThatIsLoggedEnds(t *testing.T) {
 		t.Errorf("it reported %d times, want once", reported)
 	}
 }
+
+// A loggingError is an error whose text is logged when it is asked for.
+type loggingError struct{ emit func() }
+
+func (e loggingError) Error() string { e.emit(); return "no stock" }
+
+// TestErrorThatLogsIsRecorded: code of the program that runs while a record is made may log itself.
+func TestErrorThatLogsIsRecorded(t *testing.T) {
+	rec := create(t, nil)
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(logProcessor(t, "processor", rec)))
+	var outer, inner log.Record
+	inner.SetBody(attribute.StringValue("inner"))
+	outer.SetBody(attribute.StringValue("outer"))
+	outer.SetErr(loggingError{func() { lp.Logger("l").Emit(t.Context(), inner) }})
+	lp.Logger("l").Emit(t.Context(), outer)
+	logs, _ := logsOf(t, finish(t, rec))
+	if len(logs) != 2 || logs[0].Message != "inner" || logs[1].Message != "outer" {
+		t.Fatalf("the records are %+v", logs)
+	}
+	for _, a := range logs[1].Attributes {
+		if a.Name == "exception.message" && a.Value.Text() == "no stock" {
+			return
+		}
+	}
+	t.Errorf("the attributes are %+v", logs[1].Attributes)
+}

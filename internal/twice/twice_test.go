@@ -1,0 +1,54 @@
+package twice_test
+
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/twice"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestFirstRecordOfBothWaysIsTold: also if it is the only one of the process, whichever way is first,
+// once for a recorder, and not if the ways lead to different recorders.
+func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
+	told := 0
+	notice.SetErrorHandler(func(error) { told++ })
+	t.Cleanup(func() { notice.SetErrorHandler(nil) })
+	span := [8]byte{1}
+	for _, ways := range [][2]func(*recorder.Recorder, [8]byte, int64, string){{twice.Slog, twice.OTel}, {twice.OTel, twice.Slog}} {
+		twice.Reset()
+		a, b := recorder.Stream(&recorder.Options{}), recorder.Stream(&recorder.Options{})
+		told = 0
+		ways[0](a, span, 7, "hello")
+		ways[1](b, span, 7, "hello")
+		if told != 0 {
+			t.Error("records of two recorders are told of")
+		}
+		for range 2 {
+			ways[0](a, span, 8, "hello")
+			ways[1](a, span, 8, "hello")
+		}
+		if told != 1 {
+			t.Errorf("it was told %d times, want once", told)
+		}
+		for _, r := range []*recorder.Recorder{a, b} {
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	twice.Reset()
+	r := recorder.Stream(&recorder.Options{})
+	told = 0
+	twice.Slog(r, span, 9, "the only one")
+	twice.OTel(r, span, 9, "the only one")
+	if told != 1 {
+		t.Errorf("the first record was told of %d times, want once", told)
+	}
+	if n := testing.AllocsPerRun(100, func() { twice.Slog(r, span, 10, "x"); twice.OTel(r, span, 11, "x") }); n > 0 {
+		t.Errorf("two records take %v allocations", n)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
