@@ -41,6 +41,57 @@ func line(severity int, text string, trace [16]byte, span [8]byte, flags uint32,
 	return fmt.Sprintf("severity %d %q, trace %x, span %x, flags %d, at %d, observed %v", severity, text, trace, span, flags, unixNano, observed)
 }
 
+// lines returns a line for each log record of a trace.
+func lines(t *testing.T, path string) (all []string) {
+	t.Helper()
+	_, logs := judged(t, encode(t, path, nil))
+	for _, ld := range logs {
+		for _, rl := range ld.ResourceLogs().All() {
+			for _, sl := range rl.ScopeLogs().All() {
+				for _, l := range sl.LogRecords().All() {
+					all = append(all, line(int(l.SeverityNumber()), l.SeverityText(), l.TraceID(), l.SpanID(), uint32(l.Flags()), int64(l.Timestamp()), l.ObservedTimestamp() != 0))
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestLogProcessorKeepsRecords records what a bridge emits with the log processor, and compares the
+// OTLP log records with those that another exporter gets.
+func TestLogProcessorKeepsRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	rec, err := recorder.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := exporter.NewLogProcessor(exporter.WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs sink
+	lp := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(&theirs)), sdklog.WithProcessor(p))
+	remote := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled,
+	}))
+	h := otelslog.NewHandler("t", otelslog.WithLoggerProvider(lp))
+	for _, ctx := range []context.Context{remote, t.Context()} {
+		for lv := slog.Level(-8); lv <= 20; lv++ {
+			if err := h.Handle(ctx, slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(lp.Shutdown(t.Context()), rec.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(theirs.lines)
+	if ours := lines(t, path); len(ours) != 2*29 || !slices.Equal(ours, theirs.lines) {
+		t.Errorf("%d records\n%q\nand of the other exporter %d\n%q", len(ours), ours, len(theirs.lines), theirs.lines)
+	}
+}
+
 // TestSlogBridge logs the same records with OpenTelemetry's own bridge for log/slog and
 // with slogadapter, in sampled and unsampled spans and outside of spans, and compares the
 // OTLP log records.
@@ -85,18 +136,7 @@ func TestSlogBridge(t *testing.T) {
 		if err := errors.Join(tp.Shutdown(t.Context()), rec.Close(t.Context()), lp.Shutdown(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		_, logs := judged(t, encode(t, path, nil))
-		var ours []string
-		for _, ld := range logs {
-			for _, rl := range ld.ResourceLogs().All() {
-				for _, sl := range rl.ScopeLogs().All() {
-					for _, l := range sl.LogRecords().All() {
-						ours = append(ours, line(int(l.SeverityNumber()), l.SeverityText(), l.TraceID(), l.SpanID(), uint32(l.Flags()), int64(l.Timestamp()), l.ObservedTimestamp() != 0))
-					}
-				}
-			}
-		}
-		slices.Sort(ours)
+		ours := lines(t, path)
 		slices.Sort(theirs.lines)
 		if len(ours) != 4*24*2 || !slices.Equal(ours, theirs.lines) {
 			t.Errorf("version %d: %d records\n%q\nand of the bridge %d\n%q", version, len(ours), ours, len(theirs.lines), theirs.lines)
