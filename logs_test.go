@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -194,4 +195,25 @@ func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 		t.Errorf("the folder of the flight recorder has %d files with one exporter, and with both %d", one, both)
 	}
 	must(t, errors.Join(spans.Shutdown(t.Context()), logs.Shutdown(t.Context())))
+}
+
+// TestErrorOfOpenTelemetrysLogsAsksForATrace: the flight recorder sees these records as it does those of
+// log/slog.
+func TestErrorOfOpenTelemetrysLogsAsksForATrace(t *testing.T) {
+	clean(t)
+	setenv(t, map[string]string{"": "ring", "_DIR": "traces", "_ON_ERROR": "30s"})
+	p := setup(t)
+	ctx, span := p.TracerProvider().Tracer("t").Start(t.Context(), "request")
+	emit(ctx, log.SeverityDebug, "noticed before")
+	emit(ctx, log.SeverityError, "it broke")
+	span.End()
+	must(t, p.Shutdown(t.Context()))
+	list := glob(t, "traces/*.et")
+	if len(list) != 1 {
+		t.Fatalf("there are %q, want a trace", list)
+	}
+	must(t, os.Rename(list[0], "a.et"))
+	if got, want := messages(t), "request: noticed before\nrequest: it broke"; got != want {
+		t.Errorf("the records are %q, want %q", got, want)
+	}
 }

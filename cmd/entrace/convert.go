@@ -192,5 +192,6 @@ func (p *progress) update(done, total int64) {
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
+		p.bar = nil
 	}
 }
