@@ -164,15 +164,22 @@ func (r *replay) slot(at int64) int64 {
 }
 
 // plan sets the items: in the order of their entries, or, to be sent as they were recorded, of their
-// times. A row without a time goes with the one before it.
+// times. A row without a time goes with the one before it, or else with the first that has one.
 func (r *replay) plan() {
-	last := int64(0)
+	last, timed := int64(0), false
 	for row := range r.v.Rows() {
 		if role := r.v.Role(row); role != view.RoleSpan && role != view.RoleLog {
 			continue
 		}
-		if at, ok := sentAt(r.v, row); ok {
+		at, ok := sentAt(r.v, row)
+		if ok {
 			last = at
+		}
+		if ok && !timed {
+			timed = true
+			for i := range r.items {
+				r.items[i].at = at
+			}
 		}
 		r.items = append(r.items, item{last, row})
 	}

@@ -380,6 +380,26 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
+// TestSpeedOfRecordsWithoutTimes: they do not make the others wait since 1970.
+func TestSpeedOfRecordsWithoutTimes(t *testing.T) {
+	ld := logsOf(4, 0)
+	records := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
+	for _, i := range []int{0, 1, 3} {
+		records.At(i).SetTimestamp(0)
+		records.At(i).SetObservedTimestamp(0)
+	}
+	v := viewOf(t, ptrace.NewTraces(), ld)
+	synctest.Test(t, func(t *testing.T) {
+		var e endpoint
+		begun := time.Now()
+		_, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e), Speed: 1})
+		must(t, err)
+		if took := time.Since(begun); took != 0 || len(e.logs) != 4 {
+			t.Errorf("%d records arrived in %v", len(e.logs), took)
+		}
+	})
+}
+
 // TestDryRun counts what a replay would send, and sends nothing.
 func TestDryRun(t *testing.T) {
 	var e endpoint
