@@ -52,7 +52,8 @@
 //	    how long
 //	OTEL_GO_X_OBSERVABILITY           false                   –
 //	    true: metrics of the exporter itself, an experiment of OpenTelemetry Go:
-//	    otel.sdk.exporter.span.inflight, otel.sdk.exporter.span.exported,
+//	    otel.sdk.exporter.span.inflight, otel.sdk.exporter.span.exported, the same with
+//	    log in place of span,
 //	    otel.sdk.exporter.operation.duration and entrace.recorder.*, to the
 //	    global MeterProvider
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/internal/twice"
+	"github.com/entrace-go/entrace/recorder"
 )
 
 var (
@@ -39,16 +40,13 @@ type LogProcessor struct {
 func NewLogProcessor(options ...Option) (*LogProcessor, error) {
 	s := setup.Resolve(options...)
 	p := &LogProcessor{level: s.Level}
-	err := p.openForLogs(s)
+	err := p.open(s, noMode)
+	p.measure(selfmetrics.LogProcessor)
 	return p, err
 }
 
-// openForLogs is open for what takes log records, which have no mode.
-func (t *target) openForLogs(s *setup.Settings) error {
-	err := t.open(s, "")
-	t.account = selfmetrics.Observe(t.recorder)
-	return err
-}
+// noMode is the mode of what takes log records: OTEL_EXPORTER_ENTRACE_MODE is about spans.
+const noMode = ""
 
 // Enabled reports whether a record of that severity would be recorded.
 func (p *LogProcessor) Enabled(_ context.Context, param sdklog.EnabledParameters) bool {
@@ -76,11 +74,18 @@ func (p *LogProcessor) enough(n log.Severity) bool {
 // as well, and r has the ids of its span. It returns nil, as the SDK's answer to an error can be
 // to log it, which would come back here; an error is reported on the console instead, once until
 // a call succeeds again.
-func (p *LogProcessor) OnEmit(_ context.Context, r *sdklog.Record) error {
+func (p *LogProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	if r == nil || !p.takes() || !p.enough(r.Severity()) {
 		return nil
 	}
-	p.result(p.emit(r))
+	o := p.instruments.Begin(ctx, 1)
+	err := p.emit(r)
+	exported := 1
+	if err != nil {
+		exported = 0
+	}
+	o.End(ctx, exported, err)
+	p.result(err)
 	return nil
 }
 
@@ -113,7 +118,8 @@ type LogExporter struct{ target }
 // [New] does; those of one process share a file.
 func NewLogExporter(options ...Option) (*LogExporter, error) {
 	e := &LogExporter{}
-	err := e.openForLogs(setup.Resolve(options...))
+	err := e.open(setup.Resolve(options...), noMode)
+	e.measure(selfmetrics.LogExporter)
 	return e, err
 }
 
@@ -125,12 +131,22 @@ func (e *LogExporter) MarshalLog() any {
 // Export records log records. When it returns they are as safe as the recorder's durability
 // promises. It does its work even if ctx is done. What is wrong with one record is joined to the
 // error, and the others are recorded. After Shutdown it returns [sdklog.ErrExporterShutdown].
-func (e *LogExporter) Export(_ context.Context, records []sdklog.Record) (err error) {
+func (e *LogExporter) Export(ctx context.Context, records []sdklog.Record) error {
+	o := e.instruments.Begin(ctx, len(records))
+	exported, err := e.export(records)
+	o.End(ctx, exported, err)
+	if errors.Is(err, selfmetrics.ErrShutdown) {
+		return sdklog.ErrExporterShutdown // which tells the SDK the same
+	}
+	return err
+}
+
+func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) {
 	if e.stopped.Load() {
-		return sdklog.ErrExporterShutdown
+		return 0, selfmetrics.ErrShutdown
 	}
 	if !e.recorder.TakesLogs() || e.recorder.Discards() {
-		return nil
+		return len(records), nil
 	}
 	defer recovered(&err)
 	m := e.mapper()
@@ -145,10 +161,14 @@ func (e *LogExporter) Export(_ context.Context, records []sdklog.Record) (err er
 	for i := range records {
 		e.tellTwice(&records[i])
 	}
-	if len(errs) == 0 {
-		return err
+	exported = len(records)
+	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
+		exported = max(0, exported-refused.Records)
 	}
-	return errors.Join(append(errs, err)...)
+	if len(errs) == 0 {
+		return exported, err
+	}
+	return exported, errors.Join(append(errs, err)...)
 }
 
 // safeRecord maps one of many records, and leaves it out if it panics.

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -146,4 +147,49 @@ func TestProcessorMetrics(t *testing.T) {
 		span.exported{entrace_span_processor/0} 100
 		span.exported{error.type=closed,entrace_span_processor/0} 1
 		span.inflight{entrace_span_processor/0} 0`)
+}
+
+func TestLogMetrics(t *testing.T) {
+	r := metrictest.Measured(t)
+	metrictest.Handled(t, func() {})
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewLogProcessor(WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewLogExporter(WithRecorder(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func() error {
+		return errors.Join(p.OnEmit(t.Context(), new(sdklog.Record)), e.Export(t.Context(), make([]sdklog.Record, 3)))
+	}
+	if err := errors.Join(record(), record(), rec.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := record(); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := errors.Join(p.Shutdown(t.Context()), e.Shutdown(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := record(); !errors.Is(err, sdklog.ErrExporterShutdown) {
+		t.Errorf("the error is %v", err)
+	}
+	wantComponents(t, r.Collect(t), `
+		log.exported{entrace_log_exporter/0} 6
+		log.exported{entrace_log_processor/0} 2
+		log.exported{error.type=closed,entrace_log_exporter/0} 3
+		log.exported{error.type=closed,entrace_log_processor/0} 1
+		log.exported{error.type=shutdown,entrace_log_exporter/0} 3
+		log.inflight{entrace_log_exporter/0} 0
+		log.inflight{entrace_log_processor/0} 0
+		operation.duration{entrace_log_exporter/0} 2
+		operation.duration{entrace_log_processor/0} 2
+		operation.duration{error.type=closed,entrace_log_exporter/0} 1
+		operation.duration{error.type=closed,entrace_log_processor/0} 1
+		operation.duration{error.type=shutdown,entrace_log_exporter/0} 1`)
 }

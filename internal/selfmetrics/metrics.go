@@ -39,6 +39,8 @@ const (
 const (
 	ExporterComponent  = "entrace_span_exporter"
 	ProcessorComponent = "entrace_span_processor"
+	LogExporter        = "entrace_log_exporter"
+	LogProcessor       = "entrace_log_processor"
 	recorderComponent  = "entrace_recorder"
 )
 
@@ -57,6 +59,9 @@ var durations = []float64{
 //	otel.sdk.exporter.span.inflight       spans that are being handed to the recorder
 //	otel.sdk.exporter.span.exported       those that were; error.type: those that were not
 //	otel.sdk.exporter.operation.duration  of ExportSpans, and of OnEnd, in seconds
+//
+// For one of log records the first two have log in place of span, and the third is of Export and
+// of OnEmit.
 //
 // A span counts as exported once the recorder has taken it, even if it waits in
 // memory for its parent then: what became of it is in the recorder's account, see
@@ -87,12 +92,19 @@ func NewInstruments(componentType string) *Instruments {
 		return nil
 	}
 	m := meter()
-	inflight, err1 := otelconv.NewSDKExporterSpanInflight(m)
-	exported, err2 := otelconv.NewSDKExporterSpanExported(m)
 	duration, err3 := otelconv.NewSDKExporterOperationDuration(m, metric.WithExplicitBucketBoundaries(durations...))
-	i := &Instruments{
-		inflight: inflight.Inst(), exported: exported.Inst(), duration: duration.Inst(),
-		component: component(componentType),
+	i := &Instruments{duration: duration.Inst(), component: component(componentType)}
+	var err1, err2 error
+	if componentType == LogExporter || componentType == LogProcessor {
+		inflight, err := otelconv.NewSDKExporterLogInflight(m)
+		i.inflight, err1 = inflight.Inst(), err
+		exported, err := otelconv.NewSDKExporterLogExported(m)
+		i.exported, err2 = exported.Inst(), err
+	} else {
+		inflight, err := otelconv.NewSDKExporterSpanInflight(m)
+		i.inflight, err1 = inflight.Inst(), err
+		exported, err := otelconv.NewSDKExporterSpanExported(m)
+		i.exported, err2 = exported.Inst(), err
 	}
 	set := attributes(i.component)
 	i.add, i.record = []metric.AddOption{set}, []metric.RecordOption{set}
