@@ -61,8 +61,12 @@ type Files struct {
 	closing sync.WaitGroup
 	stop    chan struct{}
 
-	requests sync.Pool // of *taking
+	requests sync.Pool     // of *request
+	turns    chan struct{} // of those that take at a time
 }
+
+// maxTurns bounds the memory of what is taken at a time, and the files that are in use.
+const maxTurns = 16
 
 // A file is that of a service.
 type file struct {
@@ -83,7 +87,7 @@ type file struct {
 // NewFiles returns Files that record until Close.
 func NewFiles(o FilesOptions) (*Files, error) {
 	o.Idle, o.MaxOpen = cmp.Or(o.Idle, 5*time.Minute), cmp.Or(o.MaxOpen, 64)
-	f := &Files{o: o, open: make(map[string]*file), stop: make(chan struct{})}
+	f := &Files{o: o, open: make(map[string]*file), stop: make(chan struct{}), turns: make(chan struct{}, min(maxTurns, o.MaxOpen))}
 	f.quota.Dir = o.Dir
 	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
 	if o.File != "" {
@@ -91,7 +95,7 @@ func NewFiles(o FilesOptions) (*Files, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.leave(x, time.Now())
+		f.leave(x)
 		return f, nil
 	}
 	if err := f.quota.Rescan(); err != nil {
@@ -253,8 +257,8 @@ func (f *Files) makeRoom() bool {
 }
 
 // leave gives a file back.
-func (f *Files) leave(x *file, now time.Time) {
-	bytes := x.rec.Stats().Bytes
+func (f *Files) leave(x *file) {
+	now, bytes := time.Now(), x.rec.Stats().Bytes
 	f.mu.Lock()
 	x.users--
 	x.last = now
@@ -295,100 +299,112 @@ func (f *Files) create(x *file, service string) error {
 	return nil
 }
 
-// A taking is the memory of one call of Take.
-type taking struct {
-	request
-
-	resources []otel.Resource
-	files     []*file
-}
-
-// Take implements Sink.
-func (f *Files) Take(_ context.Context, _ Signal, e codec.Encoding, b []byte) (done Result, err error) {
-	t, ok := f.requests.Get().(*taking)
-	if !ok {
-		t = new(taking)
+// Take implements Sink. Each resource's records go to its file before the next one's: a request may
+// name more services than there may be open files.
+func (f *Files) Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) (done Result, err error) {
+	select {
+	case f.turns <- struct{}{}:
+		defer func() { <-f.turns }()
+	case <-ctx.Done():
+		return Result{}, ErrFull // the sender has gone
 	}
-	defer func() {
-		for _, x := range t.files {
-			if x != nil {
-				f.leave(x, time.Now())
-			}
-		}
-		t.reset()
-		clear(t.files)
-		t.files = t.files[:0]
-		clear(t.resources)
-		f.requests.Put(t)
-	}()
 	if f.o.File == "" && f.quota.Full() {
 		f.prune()
 		if f.quota.Full() {
 			return Result{}, fmt.Errorf("%w: %w", ErrFull, f.quota.Exceeded())
 		}
 	}
+	t, ok := f.requests.Get().(*request)
+	if !ok {
+		t = new(request)
+	}
+	defer func() {
+		t.reset()
+		f.requests.Put(t)
+	}()
+	t.left = max(minRecords, len(b)/bytesOfRecord)
 	r := codec.NewReader(b, e)
+	r.Assume(codec.Signal(s)) // a request has no metrics here
 	_, damage := r.Walk(0, int64(len(b)), false, t)
 	t.close()
-	// All files first: a request is taken as far as it is whole, or not at all.
-	for i := range t.holders {
-		if len(t.resources) <= i {
-			t.resources = append(t.resources, otel.Resource{})
-		}
-		h := &t.holders[i].head
-		if h.Value.From >= 0 || h.URL.From >= 0 {
-			if err := r.Resource(h, &t.resources[i]); err != nil {
-				damage = cmp.Or(damage, err)
-				t.files = append(t.files, nil)
-				continue
-			}
-		}
-		key, service := f.serviceOf(&t.resources[i])
-		x, err := f.use(key, service, time.Now())
-		if err != nil {
-			return Result{}, err
-		}
-		t.files = append(t.files, x)
+	if t.left < 0 {
+		return Result{}, ErrTooMany
 	}
-	overflow := false
+	var full error
 	scope, record := 0, 0
 	scopes := scopesFloor + scopesFactor*int64(len(b))
-	for i, holder := range t.holders {
-		x := t.files[i]
-		if x == nil { // its resource cannot be read
-			for ; scope < holder.end; scope++ {
-				done.Refused += t.scopes[scope].end - record
-				record = t.scopes[scope].end
-			}
-			continue
+	for i := range t.holders {
+		h := &t.holders[i]
+		from, first := scope, record
+		if scope = h.end; scope > from {
+			record = t.scopes[scope-1].end
 		}
-		m, ok := x.mappers.Get().(*mapper)
-		if !ok {
-			m = &mapper{batch: x.rec.Batch()}
+		if record == first && h.refused == 0 {
+			continue // such a resource is no reason for a file
 		}
-		m.done, m.scopes = Result{}, scopes
-		m.resource, err = x.rec.Resource(t.resources[i].Entry())
+		one, err := f.takeHolder(r, t, i, from, first, &scopes)
 		if err != nil {
-			m.done.Why = err // below the root
+			one = Result{Refused: record - first, Why: err}
+			if errors.Is(err, ErrFull) {
+				full = err
+			} else {
+				damage = cmp.Or(damage, err)
+			}
 		}
-		for ; scope < holder.end; scope++ {
-			m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
-			record = t.scopes[scope].end
+		if h.refused > 0 {
+			one.refuse(h.refused, errNoID)
 		}
-		overflow = m.write() || overflow
-		scopes = m.scopes
-		done.Taken += m.done.Taken
-		done.Refused += m.done.Refused
-		done.Why = cmp.Or(done.Why, m.done.Why)
-		x.mappers.Put(m)
+		done.Taken += one.Taken
+		done.Refused += one.Refused
+		done.Why = cmp.Or(done.Why, one.Why)
 	}
 	switch {
+	case full != nil && done.Taken == 0:
+		return Result{}, full
 	case damage != nil:
 		return done, &DamageError{damage}
-	case overflow && done.Taken == 0:
-		return Result{}, fmt.Errorf("%w: %w", ErrFull, done.Why)
 	}
 	return done, nil
+}
+
+// takeHolder records what a request has of its i-th resource: from a scope and a record on.
+func (f *Files) takeHolder(r *codec.Reader, t *request, i, scope, record int, scopes *int64) (Result, error) {
+	h := &t.holders[i]
+	var resource otel.Resource
+	if h.head.Value.From >= 0 || h.head.URL.From >= 0 {
+		if err := r.Resource(&h.head, &resource); err != nil {
+			return Result{}, err
+		}
+	}
+	if scope == h.end || record == t.scopes[h.end-1].end {
+		return Result{}, nil // only what is refused
+	}
+	key, service := f.serviceOf(&resource)
+	x, err := f.use(key, service, time.Now())
+	if err != nil {
+		return Result{}, err
+	}
+	defer f.leave(x)
+	m, ok := x.mappers.Get().(*mapper)
+	if !ok {
+		m = &mapper{batch: x.rec.Batch()}
+	}
+	defer x.mappers.Put(m)
+	m.done, m.scopes = Result{}, *scopes
+	m.resource, err = x.rec.Resource(resource.Entry())
+	if err != nil {
+		m.done.Why = err // below the root
+	}
+	for ; scope < h.end; scope++ {
+		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
+		record = t.scopes[scope].end
+	}
+	overflow := m.write()
+	*scopes = m.scopes
+	if overflow && m.done.Taken == 0 {
+		return Result{}, fmt.Errorf("%w: %w", ErrFull, m.done.Why)
+	}
+	return m.done, nil
 }
 
 // serviceOf returns what tells a service's file from others, and the service's name.

@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/entrace-go/entrace/format"
@@ -15,6 +16,24 @@ type request struct {
 	records []item
 	scopes  []group // of records
 	holders []group // of scopes, by their resource
+	refused int     // spans without ids, of the resource at hand
+	left    int     // how many more of all these there may be, below 0 if there were more
+}
+
+// A request may have a record for each so many bytes, and minRecords at all events: an empty one
+// takes two bytes, and some thirty times as much memory.
+const (
+	minRecords    = 1 << 18
+	bytesOfRecord = 64
+)
+
+// ErrTooMany says that a request has more records, scopes and resources than its size can justify.
+var ErrTooMany = errors.New("the request has too many records for its size")
+
+// room reports whether there may be one more.
+func (r *request) room() bool {
+	r.left--
+	return r.left >= 0
 }
 
 // An item is a record.
@@ -26,43 +45,65 @@ type item struct {
 
 // A group is what is behind the one before it, up to an end.
 type group struct {
-	head codec.Head
-	end  int
+	head    codec.Head
+	end     int
+	refused int // in a resource
 }
 
 func (r *request) reset() {
-	r.records, r.scopes, r.holders = r.records[:0], r.scopes[:0], r.holders[:0]
+	*r = request{records: r.records[:0], scopes: r.scopes[:0], holders: r.holders[:0]}
 }
 
 // Span implements codec.Visitor.
 func (r *request) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
+	if *trace == [16]byte{} || *span == [8]byte{} {
+		r.refused++
+		return
+	}
 	i := item{off: off, span: keyOf(trace, span)}
 	if *parent != [8]byte{} {
 		i.parent = keyOf(trace, parent)
 	}
-	r.records = append(r.records, i)
+	if r.room() {
+		r.records = append(r.records, i)
+	}
 }
 
 // Log implements codec.Visitor.
 func (r *request) Log(off int64, trace *[16]byte, span *[8]byte) {
-	r.records = append(r.records, item{off: off, log: true, span: keyOf(trace, span)})
+	if r.room() {
+		r.records = append(r.records, item{off: off, log: true, span: keyOf(trace, span)})
+	}
 }
 
 // EndScope implements codec.Visitor.
-func (r *request) EndScope(h codec.Head) { r.scopes = append(r.scopes, group{h, len(r.records)}) }
+func (r *request) EndScope(h codec.Head) {
+	if ends(r.scopes) < len(r.records) && r.room() {
+		r.scopes = append(r.scopes, group{head: h, end: len(r.records)})
+	}
+}
 
 // EndResource implements codec.Visitor.
-func (r *request) EndResource(h codec.Head) { r.holders = append(r.holders, group{h, len(r.scopes)}) }
+func (r *request) EndResource(h codec.Head) {
+	if (ends(r.holders) < len(r.scopes) || r.refused > 0) && r.room() {
+		r.holders = append(r.holders, group{head: h, end: len(r.scopes), refused: r.refused})
+		r.refused = 0
+	}
+}
+
+// ends returns where the last of some groups ends.
+func ends(list []group) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1].end
+}
 
 // close ends what damage has cut off.
 func (r *request) close() {
 	nowhere := codec.Head{Value: codec.Place{From: -1, To: -1}, URL: codec.Place{From: -1, To: -1}}
-	if len(r.records) > 0 && (len(r.scopes) == 0 || r.scopes[len(r.scopes)-1].end < len(r.records)) {
-		r.EndScope(nowhere)
-	}
-	if len(r.scopes) > 0 && (len(r.holders) == 0 || r.holders[len(r.holders)-1].end < len(r.scopes)) {
-		r.EndResource(nowhere)
-	}
+	r.EndScope(nowhere)
+	r.EndResource(nowhere)
 }
 
 func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
@@ -102,11 +143,9 @@ var errScope = errors.New("the scope is too large for so many records")
 // does not say.
 var below = otel.Where{Trace: true, Parent: true}
 
-func (m *mapper) refuse(n int, err error) {
-	m.done.Refused += n
-	if m.done.Why == nil {
-		m.done.Why = err
-	}
+func (r *Result) refuse(n int, err error) {
+	r.Refused += n
+	r.Why = cmp.Or(r.Why, err)
 }
 
 // record writes the records of one scope.
@@ -114,12 +153,12 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	m.scope = otel.Scope{}
 	if head.Value.From >= 0 || head.URL.From >= 0 {
 		if err := r.Scope(head, &m.scope); err != nil {
-			m.refuse(len(items), err)
+			m.done.refuse(len(items), err)
 			return
 		}
 	}
 	if m.scopes -= head.Size() * int64(len(items)); m.scopes < 0 {
-		m.refuse(len(items), errScope)
+		m.done.refuse(len(items), errScope)
 		return
 	}
 	m.order.Reset()
@@ -138,7 +177,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 			err = m.writeSpan(r, &items[i])
 		}
 		if err != nil {
-			m.refuse(1, err)
+			m.done.refuse(1, err)
 		} else {
 			m.done.Taken++
 		}
@@ -152,9 +191,6 @@ var errNoID = errors.New("a span without an id")
 
 func (m *mapper) writeSpan(r *codec.Reader, i *item) error {
 	s := &m.span
-	if ref := refOf(&i.span); !ref.IsValid() {
-		return errNoID
-	}
 	if err := r.Span(i.off, s); err != nil {
 		return err
 	}
@@ -200,7 +236,7 @@ func (m *mapper) write() (overflow bool) {
 	if !ok {
 		return false
 	}
-	m.refuse(refused.Records, err)
+	m.done.refuse(refused.Records, err)
 	m.done.Taken -= refused.Records
 	return errors.Is(err, recorder.ErrOverflow)
 }

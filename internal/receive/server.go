@@ -41,7 +41,7 @@ type Result struct {
 
 // A Sink takes requests. Take is called by many goroutines at once, and keeps nothing of b. Its
 // error is a *DamageError if b is damaged: what was whole before counts as taken. It is
-// [ErrFull] if nothing was taken and the sender may try again.
+// [ErrFull] if nothing was taken and the sender may try again, and [ErrTooMany] if it should not.
 type Sink interface {
 	Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) (Result, error)
 }
@@ -117,14 +117,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler: s, Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 	}
+	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer cancel()
 		if h.Shutdown(late) != nil {
 			_ = h.Close() // somebody is slow
 		}
 	})
-	defer stop()
+	defer func() {
+		if !stop() {
+			<-ended // h.Serve does not wait for the requests
+		}
+	}()
 	l = netutil.LimitListener(l, maxConnections) // others wait until one of those ends
 	var err error
 	if s.o.TLS != nil {
@@ -146,8 +152,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	var a answer = &httpAnswer{w: w, encoding: codec.Protobuf}
-	grpc := r.ProtoMajor == 2 && strings.HasPrefix(kind, "application/grpc")
+	encoding := codec.Protobuf
+	if kind == "application/json" {
+		encoding = codec.JSON
+	}
+	var a answer = &httpAnswer{w: w, encoding: encoding}
+	grpc := r.ProtoMajor == 2 && (kind == "application/grpc" || kind == "application/grpc+proto")
 	if grpc {
 		a = &grpcAnswer{w: w}
 	}
@@ -163,22 +173,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !s.mayEnter(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		a.fail(http.StatusUnauthorized, "the token is missing or wrong")
+	case !grpc && !slices.Contains(mediaTypes[:], kind):
+		a.fail(http.StatusUnsupportedMediaType, "expected application/x-protobuf or application/json")
 	default:
-		encoding := codec.Protobuf
-		if !grpc {
-			switch kind {
-			case "application/x-protobuf", "application/protobuf":
-			case "application/json":
-				encoding = codec.JSON
-			default:
-				a.fail(http.StatusUnsupportedMediaType, "expected application/x-protobuf or application/json")
-				return
-			}
-			a.(*httpAnswer).encoding = encoding
-		}
 		s.take(w, r, a, signal, encoding, grpc)
 	}
 }
+
+var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}
 
 // signalOf returns the signal that a path stands for.
 func signalOf(path string, grpc bool) (Signal, bool) {
@@ -227,6 +229,8 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal S
 	switch {
 	case err == nil:
 		a.done(signal, done)
+	case errors.Is(err, ErrTooMany):
+		a.fail(http.StatusRequestEntityTooLarge, err.Error())
 	case errors.Is(err, ErrFull):
 		a.fail(http.StatusServiceUnavailable, err.Error())
 	default:

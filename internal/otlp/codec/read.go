@@ -114,6 +114,9 @@ func NewReader(b []byte, e Encoding) *Reader {
 	return r
 }
 
+// Assume says what a message of protobuf is that does not tell, as one of empty records.
+func (r *Reader) Assume(s Signal) { r.signal = s }
+
 // seek begins to read a record.
 func (r *Reader) seek(off int64) {
 	r.in.seek(off)

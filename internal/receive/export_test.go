@@ -1,0 +1,4 @@
+package receive
+
+// Memory returns the bytes of the requests that are being read or recorded.
+func (s *Server) Memory() int64 { return s.memory.Load() }
