@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"internal/conformance": {},
 	"internal/querytest":   {module + "format", module + "internal/mapping"},
 	"internal/tracetest":   {module + "format", module + "internal/otel", module + "recorder", module + "view"},
-	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "view"},
+	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "internal/text", module + "view"},
 	"view": {
 		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
@@ -141,11 +141,14 @@ var layers = map[string][]string{
 		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
 		module + "convert/internal/input", module + "convert/jaeger", module + "convert/measureme", module + "convert/otlp",
 		module + "convert/parquet", module + "convert/perfetto", module + "convert/stdouttrace", module + "convert/zipkin",
-		module + "format", module + "internal/crashtext", module + "internal/deadtrace",
-		module + "internal/mapping", module + "internal/osfile", module + "internal/otel", module + "internal/tracename",
-		module + "internal/wire", module + "recorder", module + "view",
+		module + "format", module + "internal/crashtext", module + "internal/deadtrace", module + "internal/mapping",
+		module + "internal/osfile", module + "internal/otel", module + "internal/tracename", module + "internal/wire", module + "recorder",
+		module + "view",
 	},
-	"convert/chrome": {module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/timeline", module + "view"},
+	"convert/chrome": {
+		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/text", module + "internal/timeline",
+		module + "view",
+	},
 	"convert/folded": {module + "format", module + "internal/jsontext", module + "internal/timeline", module + "view"},
 	"convert/heph": {
 		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",
@@ -160,7 +163,8 @@ var layers = map[string][]string{
 		module + "internal/otlp/codec", module + "view",
 	},
 	"convert/internal/foreign": {
-		module + "convert/internal/input", module + "convert/otlp", module + "format", module + "internal/otel", module + "internal/otlp/codec",
+		module + "convert/internal/input", module + "convert/otlp", module + "format", module + "internal/otel",
+		module + "internal/otlp/codec",
 	},
 	"convert/jaeger":      {module + "convert/internal/foreign", module + "convert/internal/input", module + "format", module + "internal/otel"},
 	"convert/stdouttrace": {module + "convert/internal/foreign", module + "format", module + "internal/otel"},
@@ -182,8 +186,8 @@ var layers = map[string][]string{
 		module + "control/tracedir", module + "convert", module + "format", module + "internal/deadtrace", module + "internal/entryjson",
 		module + "internal/env", module + "internal/interest", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/osfile", module + "internal/otel", module + "internal/quantity", module + "internal/receive",
-		module + "internal/wire", module + "query", module + "query/lua", module + "recorder", module + "remote", module + "view",
-		module + "viewer",
+		module + "internal/replay", module + "internal/text", module + "internal/wire", module + "query", module + "query/lua",
+		module + "recorder", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/columns":   {module + "format"},
@@ -214,6 +218,10 @@ var layers = map[string][]string{
 		"github.com/klauspost/compress/gzip", "golang.org/x/net/netutil", "google.golang.org/protobuf/encoding/protowire",
 		module + "format", module + "internal/inbox", module + "internal/otel", module + "internal/otlp/codec", module + "internal/retain",
 		module + "internal/spanmap", module + "internal/tracename", module + "recorder",
+	},
+	"internal/replay": {
+		"google.golang.org/protobuf/encoding/protowire", module + "convert/otlp", module + "internal/env", module + "internal/quantity",
+		module + "internal/text", module + "view",
 	},
 }
 
