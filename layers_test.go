@@ -335,6 +335,7 @@ var commandLinks = []string{
 	"github.com/spf13/pflag",
 	"github.com/twpayne/go-geom",
 	"github.com/yuin/gopher-lua",
+	"golang.org/x/net",
 	"golang.org/x/sys",
 	"golang.org/x/term",
 	"google.golang.org/protobuf",

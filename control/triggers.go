@@ -37,7 +37,7 @@ func (c *Control) logged(s *ring.LogEvent) {
 // Flight returns what the span processor of this module calls.
 func (c *Control) Flight() flight.Recorder { return spanTriggers{c} }
 
-// A spanTriggers is what a span processor calls of a control, which may be nil.
+// A spanTriggers is the part of a control, which may be nil, that a span processor calls.
 type spanTriggers struct{ *Control }
 
 // SpanEnded costs an atomic load unless the span is slow. A span for which there is a trace since it

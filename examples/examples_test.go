@@ -115,14 +115,14 @@ func logs(t *testing.T, name string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := fmt.Sprintf("%s: %s %s %s", v.Name(v.Parent(row)), e.Metadata.Level, e.Metadata.Target, e.Message.Value)
+		words := []string{v.Name(v.Parent(row)) + ":", e.Metadata.Level.String(), e.Metadata.Target, e.Message.Value}
 		for _, a := range e.Attributes {
 			switch a.Name {
 			case "n", "user", "tags", "items", "exception.message":
-				line += fmt.Sprintf(" %s=%s", a.Name, a.Value)
+				words = append(words, fmt.Sprintf("%s=%s", a.Name, a.Value))
 			}
 		}
-		all = append(all, line)
+		all = append(all, strings.Join(words, " "))
 	}
 	slices.Sort(all)
 	return all

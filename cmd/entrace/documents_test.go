@@ -32,6 +32,8 @@ func shop() {
 // elsewhere are the commands of the documents that another test runs.
 var elsewhere = map[string]string{
 	"go build ./examples/flightrecorder && ./flightrecorder -listen localhost:8080 -dir traces &": "TestFlightRecorder of examples",
+	"entrace replay app.et --endpoint http://localhost:4318":                                      "TestScript/replay",
+	"entrace replay traces/ -q '{ status = error }' --shift now --new-ids":                        "TestScript/replay",
 	"curl -s 'localhost:8080/hang?user=ada' &":                                                    "TestFlightRecorder of examples",
 	"sleep 4; entrace tree traces/*-hang.et | grep -A 1 '/hang not ended'":                        "TestFlightRecorder of examples",
 	"curl -s -X POST localhost:8080/debug/entrace/snapshot":                                       "TestFlightRecorder of examples",

@@ -21,7 +21,7 @@ type bodyError struct {
 
 func (e *bodyError) Error() string { return e.text }
 
-// A body is what a request brings. It is memory that the server counts.
+// A body is the content of a request, in memory that the server counts.
 type body struct {
 	server   *Server
 	data     []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A request is what the first pass finds in one.
+// A request holds the places of the records, scopes and resources of a message.
 type request struct {
 	records []item
 	scopes  []group // of records
@@ -43,7 +43,7 @@ type item struct {
 	span, parent spanmap.Key
 }
 
-// A group is what is behind the one before it, up to an end.
+// A group is a run of records or scopes, from the end of the group before it.
 type group struct {
 	head    codec.Head
 	end     int

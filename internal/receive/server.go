@@ -32,7 +32,7 @@ const (
 	Metrics
 )
 
-// A Result is what a Sink did with a request.
+// A Result says how many records of a request a Sink took.
 type Result struct {
 	Taken   int
 	Refused int

@@ -47,7 +47,7 @@ func request(of message) message {
 	return message{1: {enter, message{2: {enter, message{2: {record, of}}}}}}
 }
 
-// A change is what a replay makes of a message, and finds in it.
+// A change replaces times and ids in a message, and counts its records.
 type change struct {
 	shift time.Duration
 	ids   *ids // nil: they stay

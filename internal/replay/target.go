@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// A signal is what a request is about.
+// A signal is the kind of a request: traces or logs.
 type signal int
 
 const (

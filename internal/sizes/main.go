@@ -56,7 +56,8 @@ func inCore(name string) bool {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
 	case "internal/hosttest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
-		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes":
+		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes",
+		"internal/otlp", "internal/otlp/codec", "internal/receive", "internal/replay": // of the command alone
 		return false
 	}
 	return strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "internal/conformance") && !strings.HasPrefix(name, "internal/bench")

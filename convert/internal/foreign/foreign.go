@@ -259,7 +259,7 @@ func (m *Micros) UnmarshalJSON(b []byte) error {
 // Nano returns m in nanoseconds.
 func (m Micros) Nano() int64 { return int64(m) * 1000 }
 
-// Text returns the text of an attribute, and takes it away, if there is one of that name.
+// Text takes away the attribute of a name, and returns its text.
 func Text(attrs *otel.Attributes, name string) string {
 	for i := range *attrs {
 		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {

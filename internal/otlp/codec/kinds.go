@@ -163,7 +163,7 @@ func (l list[T, U]) read(r *Reader, to *T) {
 	items := l.at(to)
 	for more := r.in.first(); more; more = r.in.more() {
 		r.count()
-		// The memory of an item is what an earlier record left there.
+		// An item keeps the memory that an earlier record left there.
 		*items = slices.Grow(*items, 1)
 		*items = (*items)[:len(*items)+1]
 		item := &(*items)[len(*items)-1]

@@ -87,7 +87,7 @@ type input interface {
 	quickAttribute() (a otel.Attribute, ok bool)
 }
 
-// A frame is what an input keeps of a message while it reads one within.
+// A frame is the state of a message while an input reads another one within it.
 type frame struct {
 	end int
 	cut bool
