@@ -38,6 +38,9 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
 
+// followGrace is how long the lines of --console may take that are not printed yet at the end.
+const followGrace = 5 * time.Second
+
 // errMatched ends a receiver whose query has selected something.
 var errMatched = errors.New("the query of --until has selected something")
 
@@ -107,9 +110,10 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		})
 	}
 	serving.Wait()
-	stop()
 	files.Close(context.WithoutCancel(ctx))
-	following.Wait()
+	late := time.AfterFunc(followGrace, stop) // --keep-bytes may have removed a file before it was opened
+	defer late.Stop()
+	following.Wait() // each ends with its file
 	return first
 }
 
