@@ -65,8 +65,10 @@ func (a *Attributes) Native(i int) (format.Value, bool) {
 // Write implements Users.
 func (a *Attributes) Write(w Writer, prefix string) {
 	for i := range *a {
-		b := (*a)[i]
-		b.Name = prefix + b.Name
+		b := &(*a)[i]
+		if prefix != "" { // a copy is an allocation
+			b = &Attribute{prefix + b.Name, b.Value, b.Encoding}
+		}
 		b.Write(w)
 	}
 }

@@ -100,6 +100,13 @@ type Reader struct {
 	in     input
 	budget int    // how many values the record may still have
 	signal Signal // of protobuf's latest message
+	ids    ids
+}
+
+// ids are those of the record at hand.
+type ids struct {
+	trace        [16]byte
+	span, parent [8]byte
 }
 
 // NewReader returns a Reader of b, which must not change. What it reads may alias b, and its

@@ -107,26 +107,25 @@ func (r *Reader) walkScope(s *signal, signal Signal, v Visitor) {
 
 func (r *Reader) walkRecord(s *signal, signal Signal, v Visitor) {
 	off := r.in.offset()
-	var trace [16]byte
-	var span, parent [8]byte
+	r.ids = ids{}
 	f := r.in.enter(true)
 	for i := r.in.field(s.ids, 0); i >= 0; i = r.in.field(s.ids, i+1) {
 		switch i {
 		case idTrace:
-			r.in.looseID(trace[:])
+			r.in.looseID(r.ids.trace[:])
 		case idSpan:
-			r.in.looseID(span[:])
+			r.in.looseID(r.ids.span[:])
 		case idParent:
-			r.in.looseID(parent[:])
+			r.in.looseID(r.ids.parent[:])
 		}
 	}
 	r.in.leave(f)
 	switch {
 	case r.in.failure() != nil:
 	case signal == Logs:
-		v.Log(off, &trace, &span)
+		v.Log(off, &r.ids.trace, &r.ids.span)
 	default:
-		v.Span(off, &trace, &span, &parent)
+		v.Span(off, &r.ids.trace, &r.ids.span, &r.ids.parent)
 	}
 }
 
