@@ -5,9 +5,43 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/receive"
 )
+
+const manySpans = 512
+
+// ofMany returns a request of so many spans of 5 attributes, children first.
+func ofMany() []byte {
+	var records [][]byte
+	for i := range manySpans {
+		var attrs []any
+		for j := range 5 {
+			attrs = append(attrs, 9, text(fmt.Sprint("attribute.", j), fmt.Sprint("value ", i)))
+		}
+		records = append(records, span(manySpans-i, (manySpans-i)/2, "GET /orders", attrs...))
+	}
+	return request("shop", records...)
+}
+
+// TestSpansTakeNoAllocations records the same spans again and again.
+func TestSpansTakeNoAllocations(t *testing.T) {
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	request := ofMany()
+	got := hosttest.Allocations(20, func() {
+		if _, err := f.Take(t.Context(), receive.Traces, codec.Protobuf, request); err != nil {
+			t.Error(err)
+		}
+	})
+	if got > manySpans/2 {
+		t.Errorf("a request of %d spans takes %g allocations", manySpans, got)
+	}
+}
 
 // BenchmarkTake records requests of 512 spans of 5 attributes, as a sender has them.
 func BenchmarkTake(b *testing.B) {
@@ -16,16 +50,7 @@ func BenchmarkTake(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer f.Close(context.Background())
-	const spans = 512
-	var records [][]byte
-	for i := range spans {
-		var attrs []any
-		for j := range 5 {
-			attrs = append(attrs, 9, text(fmt.Sprint("attribute.", j), fmt.Sprint("value ", i)))
-		}
-		records = append(records, span(spans-i, (spans-i)/2, "GET /orders", attrs...))
-	}
-	request := request("shop", records...)
+	request := ofMany()
 	b.SetBytes(int64(len(request)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -33,5 +58,5 @@ func BenchmarkTake(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(spans*b.N)/b.Elapsed().Seconds(), "spans/s")
+	b.ReportMetric(float64(manySpans*b.N)/b.Elapsed().Seconds(), "spans/s")
 }
