@@ -38,8 +38,6 @@ var elsewhere = map[string]string{
 	"sleep 4; entrace tree traces/*-hang.et | grep -A 1 '/hang not ended'":                        "TestFlightRecorder of examples",
 	"curl -s -X POST localhost:8080/debug/entrace/snapshot":                                       "TestFlightRecorder of examples",
 	"curl -s -X POST 'localhost:8080/debug/entrace/start?config=deep&for=20s'":                    "TestFlightRecorder of examples",
-	"entrace replay app.et --endpoint http://localhost:4318":                                      "TestScript/replay",
-	"entrace replay traces/ -q '{ status = error }' --shift now --new-ids":                        "TestScript/replay",
 }
 
 // A documented command is one of a document, with the output that is shown there.
