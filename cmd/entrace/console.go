@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -198,8 +200,8 @@ func anyOf(v any) otel.Any {
 		return list
 	case map[string]any:
 		m := otel.Any{Kind: otel.Map}
-		for key, x := range v {
-			m.Map = append(m.Map, otel.KeyValue{Key: key, Value: anyOf(x)})
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			m.Map = append(m.Map, otel.KeyValue{Key: key, Value: anyOf(v[key])})
 		}
 		return m
 	}

@@ -159,7 +159,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		return torn(name, errors.Join(err, l.damage()))
 	}
 	// It is open before anything is printed, which can take a while.
-	grows, err := openGrowing(format.Find(name))
+	grows, err := openGrowing(ctx, name)
 	if err != nil {
 		return known(name, err)
 	}
@@ -251,13 +251,22 @@ type growing struct {
 	rotated bool // the last entry says that another file follows
 }
 
-func openGrowing(path string) (*growing, error) {
-	for {
+// openGrowing opens a file, or the one that is left of its trace. It waits for the first bytes of
+// one that is being made.
+func openGrowing(ctx context.Context, name string) (*growing, error) {
+	for began := time.Now(); ; {
+		path := format.Find(name)
 		was, err := osfile.Stat(path)
 		if err != nil {
 			return nil, err
 		}
 		fl, err := format.Follow(path, nil)
+		if errors.Is(err, format.ErrTruncated) {
+			lock, _ := osfile.LockHolder(path)
+			if alive := lock != osfile.LockFree || time.Since(began) < emptyFor; alive && wait(ctx) {
+				continue
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -268,6 +277,10 @@ func openGrowing(path string) (*growing, error) {
 		g.close() // another one got the name in between
 	}
 }
+
+// emptyFor is how long a file without its first bytes and without a lock can be one that is
+// being made.
+const emptyFor = time.Second
 
 // is reports whether the file has the name path now.
 func (g *growing) is(path string) bool {
@@ -308,7 +321,7 @@ func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing)
 		var next *growing
 		for {
 			// When the program has ended meanwhile there is the ET.
-			if next, err = openGrowing(format.Find(g.path)); !errors.Is(err, fs.ErrNotExist) {
+			if next, err = openGrowing(ctx, g.path); !errors.Is(err, fs.ErrNotExist) {
 				break
 			}
 			if !wait(ctx) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -60,6 +61,36 @@ func TestTailWaitsForFile(t *testing.T) {
 	must(t, traceOf("sample", name).Close(t.Context()))
 	tail.await(&tail.out, "cart loaded")
 	tail.exit(exitFine)
+}
+
+// TestTailWaitsForFirstBytes: a file that has no bytes yet belongs to a program that is about to
+// write them.
+func TestTailWaitsForFirstBytes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := read(t, filepath.Join("..", "..", "format", "testdata", "v1.iet"))
+	name := filepath.Join(dir, "app.iet")
+	f, err := osfile.CreateAppend(name)
+	must(t, err)
+	if err := osfile.Lock(f, true); errors.Is(err, osfile.ErrNoLocks) {
+		t.Skip(err)
+	} else {
+		must(t, err)
+	}
+	for _, q := range []string{"", "{}"} {
+		must(t, f.Truncate(0))
+		args := []string{"tail", "-f", "-n", "-1", name}
+		if q != "" {
+			args = append(args, "-q", q)
+		}
+		tail := start(t, args...)
+		time.Sleep(100 * time.Millisecond) // for it to look at the empty file; without, the test shows less
+		_, err = f.Write(whole)
+		must(t, err)
+		tail.await(&tail.out, "\n")
+		tail.stop()
+	}
+	must(t, f.Close())
 }
 
 // TestTailFollowsRotation follows a recording, and what a query selects of it, from file to file, each

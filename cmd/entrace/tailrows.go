@@ -16,7 +16,7 @@ import (
 
 // tailRows follows what a query selects, or rows in JSON.
 func (a *app) tailRows(ctx context.Context, name string, o tailOptions) error {
-	grows, err := openGrowing(format.Find(name))
+	grows, err := openGrowing(ctx, name)
 	if err != nil {
 		return known(name, err)
 	}
