@@ -265,3 +265,42 @@ func follow(t *testing.T, name, entry string) {
 		}
 	}
 }
+
+// TestBothWaysAreShownOnce: what a program records itself and also sends by OTLP, to entrace
+// run, is there once in a view of both files.
+func TestBothWaysAreShownOnce(t *testing.T) {
+	dir := t.TempDir()
+	entrace := filepath.Join(dir, "entrace")
+	install := exec.Command("go", "build", "-o", entrace, "./cmd/entrace")
+	install.Dir = ".."
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(entrace, "run", "-o", "sent.et", "--", build(t, "otlp"))
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "sent.et: 2 spans, 1 log record") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var files []*format.File
+	for _, name := range []string{"sent.et", "otlp.et"} {
+		f, err := format.Open(filepath.Join(dir, name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	v, err := view.New(t.Context(), files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r := range v.Rows() {
+		if v.Role(r) == view.RoleSpan && v.Name(r) == "GET /cart" || v.Role(r) == view.RoleLog {
+			n++
+		}
+	}
+	if n != 2 || v.Copies() < 2 {
+		t.Errorf("%d rows are there, want a span and a log record; %d are copies", n, v.Copies())
+	}
+}

@@ -25,14 +25,18 @@ func sendOTLP() {
 			"scopeLogs":[{"logRecords":[{"traceId":"0123456789abcdef0123456789abcdef","spanId":"0123456789abcdef",
 			"timeUnixNano":"1700000000000000050","severityNumber":13,"body":{"stringValue":"said"}}]}]}]}`},
 	} {
-		r, err := http.Post(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+x.path, "application/json", strings.NewReader(x.body)) //nolint:noctx // it is a test
-		check(err)
-		b, err := io.ReadAll(r.Body)
-		check(err)
-		check(r.Body.Close())
-		if r.StatusCode != http.StatusOK || string(b) != "{}" {
-			panic(r.Status + ": " + string(b))
-		}
+		post(x.path, x.body)
+	}
+}
+
+func post(path, body string) {
+	r, err := http.Post(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+path, "application/json", strings.NewReader(body)) //nolint:noctx // it is a test
+	check(err)
+	b, err := io.ReadAll(r.Body)
+	check(err)
+	check(r.Body.Close())
+	if r.StatusCode != http.StatusOK || string(b) != "{}" {
+		panic(r.Status + ": " + string(b))
 	}
 }
 
