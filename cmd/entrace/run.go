@@ -190,7 +190,7 @@ func (r *running) start(ctx context.Context) (err error) {
 	}
 	go func() {
 		for s := range r.signals {
-			if s != syscall.SIGURG && !fromTerminal(s) {
+			if !fromTerminal(s) {
 				_ = r.cmd.Process.Signal(s) // it may have ended just now
 			}
 		}

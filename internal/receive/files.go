@@ -290,7 +290,7 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.OnDone != nil {
 			f.o.OnDone(name, 0, 0, err)
 		}
-		return err
+		return fmt.Errorf("%w: %w", ErrFull, err) // the sender is not to blame, and may come again
 	}
 	x.rec = rec
 	if f.o.OnBegun != nil {
@@ -399,9 +399,9 @@ func (f *Files) takeHolder(r *codec.Reader, t *request, i, scope, record int, sc
 		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
 		record = t.scopes[scope].end
 	}
-	overflow := m.write()
+	later := m.write()
 	*scopes = m.scopes
-	if overflow && m.done.Taken == 0 {
+	if later && m.done.Taken == 0 {
 		return Result{}, fmt.Errorf("%w: %w", ErrFull, m.done.Why)
 	}
 	return m.done, nil

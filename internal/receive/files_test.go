@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -219,6 +220,30 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 				t.Errorf("got files %v", files)
 			}
 		})
+	}
+}
+
+// TestFileThatCannotBeMadeIsNoFaultOfTheSender: it may come again, when there is a folder.
+func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	b := request("a", span(1, 0, "a"))
+	for _, change := range []func() error{func() error { return os.Remove(dir) }, func() error { return os.Mkdir(dir, 0o700) }} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		_, serr := os.Stat(dir)
+		done, err := f.Take(t.Context(), receive.Traces, codec.Protobuf, b)
+		if gone := serr != nil; errors.Is(err, receive.ErrFull) != gone || (done.Taken == 1) == gone {
+			t.Errorf("the folder is there: %t; got %+v, %v", !gone, done, err)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowle
 				var list []string
 				for j := range 1 + i%5 {
 					name := fmt.Sprintf("span %d %d %d", sender, i, j)
-					records, list = append(records, span(1+j+8*i+sender<<32, 0, name)), append(list, name)
+					records, list = append(records, span(1+j+8*i+sender<<27, 0, name)), append(list, name)
 				}
 				b := request(fmt.Sprint("service", (sender+i)%3), records...)
 				path, kind := "/v1/traces", protobuf

@@ -3,6 +3,7 @@ package receive
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
@@ -229,8 +230,9 @@ func (m *mapper) writeLog(r *codec.Reader, i *item) error {
 	return nil
 }
 
-// write hands over what was built.
-func (m *mapper) write() (overflow bool) {
+// write hands over what was built, and reports whether something was refused that may be taken
+// another time.
+func (m *mapper) write() (later bool) {
 	err := m.batch.Write()
 	refused, ok := errors.AsType[*recorder.RefusedError](err)
 	if !ok {
@@ -238,5 +240,7 @@ func (m *mapper) write() (overflow bool) {
 	}
 	m.done.refuse(refused.Records, err)
 	m.done.Taken -= refused.Records
-	return errors.Is(err, recorder.ErrOverflow)
+	return slices.ContainsFunc(refused.Errs, func(err error) bool {
+		return !errors.Is(err, format.ErrTooLarge) && !errors.Is(err, format.ErrInvalid)
+	})
 }
