@@ -98,7 +98,11 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 			end(nil)
 			break
 		}
-		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(x.protocol+"://"+l.Addr().String()))
+		scheme := x.protocol
+		if config != nil {
+			scheme += "s"
+		}
+		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(scheme+"://"+l.Addr().String()))
 		s := receive.NewServer(files, receive.Options{
 			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, Local: isLocal(l.Addr()),
 		})
