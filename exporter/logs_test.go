@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -500,6 +501,7 @@ func TestErrorThatLogsIsRecorded(t *testing.T) {
 	outer.SetErr(loggingError{func() { lp.Logger("l").Emit(t.Context(), inner) }})
 	lp.Logger("l").Emit(t.Context(), outer)
 	logs, _ := logsOf(t, finish(t, rec))
+	slices.SortFunc(logs, func(a, b *otel.Log) int { return strings.Compare(a.Message, b.Message) }) // the outer one began first and ended last
 	if len(logs) != 2 || logs[0].Message != "inner" || logs[1].Message != "outer" {
 		t.Fatalf("the records are %+v", logs)
 	}
