@@ -11,10 +11,10 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// NewSpanExporter returns a span exporter for spans that have ended that records as [Setup]
-// does, also to an endpoint or for a flight recorder. Options that are about the
-// TracerProvider have no effect. It is for programs that make their span processors
-// themselves, and for contrib's autoexport: see package exporter/autoexport.
+// NewSpanExporter returns an exporter for ended spans. It records them to the same places as
+// [Setup] does, an endpoint or a flight recorder included. Options about the TracerProvider have
+// no effect. Use it in programs that make their span processors themselves. Contrib's autoexport
+// uses it through package exporter/autoexport.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -25,8 +25,8 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	return &spanExporter{Exporter: e, user: u}, err
 }
 
-// NewLogExporter is [NewSpanExporter] for the records of OpenTelemetry's log API. The two share a
-// recording if both are without options.
+// NewLogExporter does the same as [NewSpanExporter], for the records of OpenTelemetry's log API.
+// The two exporters share a recording if both are made without options.
 func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -37,7 +37,7 @@ func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	return &logExporter{LogExporter: e, user: u}, err
 }
 
-// A spanExporter is an exporter with the recording that it writes to.
+// A spanExporter is a span exporter together with its use of a recording.
 type spanExporter struct {
 	*exporter.Exporter
 
@@ -49,7 +49,7 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 	return e.user.shutdown(ctx, e.Exporter.Shutdown)
 }
 
-// A logExporter is an exporter with the recording that it writes to.
+// A logExporter is a log exporter together with its use of a recording.
 type logExporter struct {
 	*exporter.LogExporter
 
@@ -61,14 +61,14 @@ func (e *logExporter) Shutdown(ctx context.Context) error {
 	return e.user.shutdown(ctx, e.LogExporter.Shutdown)
 }
 
-// A usedRecording is a recording that the last of its users closes.
+// A usedRecording is a recording with a count of its users. The last user closes it.
 type usedRecording struct {
 	recording *recording
 	users     int
 }
 
-// environment is the recording of the exporters that have no options: a flight recorder, or an
-// endpoint, is to be there once.
+// environment holds the recording that all exporters without options share, so that the process
+// has one flight recorder or one connection to the endpoint.
 var environment struct {
 	mu sync.Mutex
 
@@ -81,8 +81,9 @@ type user struct {
 	once sync.Once
 }
 
-// use opens a recording, or joins the one that is shared. What it tells on the console it tells
-// with the lock held, which only those take who make or end an exporter.
+// use opens a recording. If shared is true and the shared recording is open, use joins that
+// instead. It may print on the console with environment.mu held; only code that makes or ends an
+// exporter locks environment.mu.
 func (c *config) use(shared bool) (*user, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
@@ -101,7 +102,7 @@ func (c *config) use(shared bool) (*user, error) {
 	return &user{of: used}, nil
 }
 
-// shutdown ends an exporter, and the recording if nobody else uses it.
+// shutdown ends an exporter. It also closes the recording if u is its last user.
 func (u *user) shutdown(ctx context.Context, exporter func(context.Context) error) (err error) {
 	u.once.Do(func() {
 		finish := ctx.Err() == nil
@@ -112,7 +113,7 @@ func (u *user) shutdown(ctx context.Context, exporter func(context.Context) erro
 	return err
 }
 
-// leave reports whether u is the last one.
+// leave removes u from the users of its recording, and reports whether u was the last one.
 func (u *user) leave() bool {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()

@@ -39,7 +39,7 @@ import (
 
 const envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
-// setenv sets variables, whose names begin with envControl if they begin with "_".
+// setenv sets variables. It puts envControl before a name that begins with "_".
 func setenv(t *testing.T, env map[string]string) {
 	t.Helper()
 	for name, value := range env {
@@ -105,7 +105,7 @@ func read(t *testing.T, name string) *view.View {
 	return v
 }
 
-// count returns how many entries have that name or message.
+// count returns how many entries have the given name or message.
 func count(t *testing.T, v *view.View, text string) (n int) {
 	t.Helper()
 	for id := range v.Len() {
@@ -189,7 +189,7 @@ func TestControlEnvironment(t *testing.T) {
 			if len(rings) != 1 {
 				t.Fatalf("the rings are %q", rings)
 			}
-			d, err := journal.OpenDead(rings[0], false) // it is in shared memory, where there is some
+			d, err := journal.OpenDead(rings[0], false) // on systems with shared memory the ring is there
 			must(t, err)
 			defer d.Close()
 			if fi, err := d.Stat(); err != nil || fi.Size() < 4<<20 || fi.Size() > 20_000_000 || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
@@ -309,7 +309,7 @@ func TestControlUnsampled(t *testing.T) {
 	}
 }
 
-// fixedIDs gives the trace ids of a test, the same for each.
+// fixedIDs generates the same trace ids for each provider.
 type fixedIDs struct{ r *rand.Rand }
 
 func (g fixedIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
@@ -323,8 +323,8 @@ func (g fixedIDs) NewSpanID(context.Context, trace.TraceID) (span trace.SpanID) 
 	return span
 }
 
-// sampledOf returns which of 1,000 traces tp samples, each with no parent, and
-// with remote and local ones that are sampled or not.
+// sampledOf returns which of 1,000 traces tp samples. Each is tried without a parent,
+// and with remote and local parents that are sampled or not.
 func sampledOf(tp *sdktrace.TracerProvider) string {
 	tracer := tp.Tracer("t")
 	var b strings.Builder
@@ -344,8 +344,8 @@ func sampledOf(tp *sdktrace.TracerProvider) string {
 	return b.String()
 }
 
-// TestControlSamplers compares what the environment says with what the SDK makes of
-// it.
+// TestControlSamplers compares the sampler that Setup makes from the environment with
+// the SDK's own.
 func TestControlSamplers(t *testing.T) {
 	for _, sampler := range []string{
 		"", "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio",
@@ -356,7 +356,7 @@ func TestControlSamplers(t *testing.T) {
 			args = []string{"", "0", "0.25", " 0.25 ", "1", "1.0", "1e-1", "-0.5", "1.5", "x", "0x1p-2", "Inf"}
 		}
 		for _, arg := range args {
-			for _, wanted := range []control.Set{control.Spans, control.Logs} { // that is recorded, or is not
+			for _, wanted := range []control.Set{control.Spans, control.Logs} { // a parent that is recorded or not
 				t.Run(fmt.Sprintf("%s %s %v", sampler, arg, wanted), func(t *testing.T) {
 					clean(t)
 					reports(t)
@@ -386,7 +386,7 @@ func TestControlSamplers(t *testing.T) {
 }
 
 // TestSamplerDecides compares the decisions and the trace state with those of the
-// sampler within.
+// wrapped sampler.
 func TestSamplerDecides(t *testing.T) {
 	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
 	for _, next := range []sdktrace.Sampler{sdktrace.AlwaysSample(), sdktrace.NeverSample(), sdktrace.TraceIDRatioBased(0.5), sdktrace.AlwaysRecord(sdktrace.NeverSample())} {
@@ -414,8 +414,8 @@ func TestSamplerDecides(t *testing.T) {
 	}
 }
 
-// TestSamplerByDefault: the sampler that is written out decides as the SDK's own does
-// with one around it.
+// TestSamplerByDefault: defaultSampler decides like a sampler around the SDK's default
+// sampler.
 func TestSamplerByDefault(t *testing.T) {
 	on, off := ringOf(t, control.Spans), ringOf(t, control.Logs)
 	next := sdktrace.ParentBased(sdktrace.AlwaysSample())
@@ -528,7 +528,7 @@ func labelsOf(s trace.Span) string {
 	return "span_id=" + s.SpanContext().SpanID().String() + " trace_id=" + s.SpanContext().TraceID().String()
 }
 
-// TestControlLabels looks at the goroutine's labels as spans come and go.
+// TestControlLabels checks the goroutine's labels while spans begin and end.
 func TestControlLabels(t *testing.T) {
 	clean(t)
 	all := control.Spans | control.Goroutines
@@ -579,7 +579,7 @@ func TestControlLabels(t *testing.T) {
 	}
 	<-stream.Done()
 
-	// Nobody looks at goroutines: nothing has labels.
+	// No trace has the provider goroutines: no goroutine gets labels.
 	quiet := *ctl.Config()
 	quiet.Traces = nil
 	must(t, ctl.SetConfig(&quiet))
@@ -587,7 +587,8 @@ func TestControlLabels(t *testing.T) {
 	want("that nobody wants", "")
 	s.End()
 
-	// The labels go with the span although nobody wants them any more.
+	// The labels are removed at the end of the span although no trace needs labels any
+	// more.
 	must(t, ctl.SetConfig(&control.Config{
 		ID: "again", Dir: quiet.Dir, Ring: quiet.Ring, Traces: []control.TraceConfig{asked(control.ModeSnapshot, all)},
 	}))
@@ -614,7 +615,7 @@ func TestControlLeavesNoRoom(t *testing.T) {
 	s.End()
 }
 
-// slowExporter is told last of all spans when it is shut down.
+// slowExporter exports its last spans during Shutdown.
 type slowExporter struct{ ended chan struct{} }
 
 func (slowExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
@@ -686,7 +687,7 @@ func TestControlShutdown(t *testing.T) {
 			t.Errorf("Shutdown returns %v", err)
 		}
 		must(t, p.Shutdown(t.Context()))
-		must(t, p.Control().Shutdown(t.Context())) // waits for what goes on
+		must(t, p.Control().Shutdown(t.Context())) // waits for the running goroutines
 		files := controlTraces(t, filepath.Join(dir, "traces"), "all")
 		if len(files) != 1 {
 			t.Fatalf("the traces are %q", files)
@@ -730,7 +731,7 @@ func TestControlDisabled(t *testing.T) {
 	}
 }
 
-// TestNoFlightRecorder: a flight recorder that is nil is none.
+// TestNoFlightRecorder: a nil flight recorder does nothing.
 func TestNoFlightRecorder(t *testing.T) {
 	var none *control.Control
 	clean(t)

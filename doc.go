@@ -1,5 +1,6 @@
-// Package entrace is the front door: [Setup] records the OpenTelemetry spans and the log
-// records of a program, of log/slog and of OpenTelemetry, into one file, as the environment says.
+// Package entrace is the front door of this module. [Setup] records the OpenTelemetry spans of a
+// program and its log records, those of log/slog and those of OpenTelemetry, into one file.
+// Environment variables configure it.
 //
 //	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
 //	if err != nil {
@@ -7,9 +8,9 @@
 //	}
 //	defer p.Shutdown(context.WithoutCancel(ctx))
 //
-// What was recorded survives the process, even kill -9; see [recorder.Durability].
+// Recorded data survives the process, even kill -9; see [recorder.Durability].
 //
-// # The house
+// # Packages
 //
 //   - recorder takes entries from many goroutines and writes them to a file that survives a
 //     kill; format reads and writes the formats of that file.
@@ -17,18 +18,19 @@
 //     recorder.Batch, as an adapter of your own would.
 //   - control is a flight recorder: it decides when what was recorded becomes a trace.
 //   - remote sends and receives over the network.
-//   - view shows files as spans, log records and a tree; query asks it questions.
-//   - convert opens, joins and translates traces; a package below it for each foreign format.
-//   - viewer is a page that shows them in a browser; cmd/entrace is the command for all of it.
+//   - view shows files as spans, log records and a tree; query runs queries on a view.
+//   - convert opens, joins and translates traces; it has a subpackage for each foreign format.
+//   - viewer is a page that shows traces in a browser; cmd/entrace is the command for all of these
+//     tasks.
 //
 // ARCHITECTURE.md follows a record from the call to the file and back.
 //
 // # Environment
 //
-// An option beats the environment, which beats the default. Empty is unset. A value that is
-// not understood is reported on the console with its text and ignored. docs/environment.md has
-// all variables on one page. What is about the
-// file is in the table of package exporter; Setup reads that and
+// An option beats the environment, and the environment beats the default. An empty variable counts
+// as unset. A value that is not understood is reported on the console with its text and ignored.
+// docs/environment.md has all variables on one page. Setup reads the variables about the file,
+// which are in the table of package exporter, and these:
 //
 //	variable                          default                 option
 //	OTEL_TRACES_EXPORTER              entrace                 WithSpanExporter adds to what a list may name
@@ -41,17 +43,17 @@
 //	    debug, info, warn, error or one with a number, as info+2: which log records are
 //	    recorded; debug for a flight recorder
 //	OTEL_EXPORTER_ENTRACE_ENDPOINT    –                       WithEndpoint
-//	    tcp://host:port, tls://host:port, unix:///path or host:port, which is tcp: where
-//	    entrace receive or ENTRACE takes what is recorded, beside the file; without a port
-//	    6142; see package remote
+//	    tcp://host:port, tls://host:port, unix:///path or host:port (tcp): the address of
+//	    entrace receive or ENTRACE, which gets a copy of all records; the
+//	    default port is 6142; see package remote
 //	OTEL_EXPORTER_ENTRACE_TOKEN       –                       WithEndpoint
-//	    what is shown to the receiver, 16 to 256 bytes
+//	    the secret that authenticates to the receiver, 16 to 256 bytes
 //	OTEL_EXPORTER_ENTRACE_CONTROL     off                     WithControl
-//	    off, ring, stream: a flight recorder, see package control, instead of one file: of
-//	    those in package exporter only VERSION and BUFFER_DIR have an effect then. Spans
-//	    that are not sampled are recorded as well
+//	    off, ring, stream: a flight recorder, see package control, instead of one file.
+//	    Of the variables in package exporter only VERSION and BUFFER_DIR have an effect
+//	    then. Spans that are not sampled are recorded as well
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
-//	    a YAML file with its configuration, which is followed: see package
+//	    a YAML file with its configuration, read again when it changes: see package
 //	    control/filesource; CONTROL may be unset then, as with _ON_ERROR, _ON_SLOW and
 //	    _ON_HANG
 //	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR, _ON_SLOW, _ON_HANG
@@ -61,26 +63,26 @@
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –
 //	    a list of these two, or none
 //
-// Sizes are bytes or have a unit, as 10MB or 64MiB have; times are milliseconds or have one,
-// as 5s or 1m30s. An unknown variable that begins as these do is reported.
+// A size without a unit is in bytes; 10MB and 64MiB have a unit. A time without a unit is in
+// milliseconds; 5s and 1m30s have a unit. An unknown variable that begins with
+// OTEL_EXPORTER_ENTRACE_ is reported.
 //
 // # The console
 //
-// What goes wrong after Setup, such as a disk that is full, and what happens to files is told
-// on stderr, or to the handler that [Pipeline.LogHandler] was given, and never recorded:
-// warnings and notices that begin with "entrace: ". See [WithErrorHandler] and
-// [WithoutNotices].
+// After Setup, this module reports errors, such as a full disk, as warnings, and changes of files
+// as notices. They begin with "entrace: " and go to stderr, or to the handler that was passed to
+// [Pipeline.LogHandler]. They are never recorded. See [WithErrorHandler] and [WithoutNotices].
 //
 // # The end of a program
 //
-// Shutdown finishes the file. A program that is killed leaves an IET and a crash buffer, which
-// all commands read, and which the next start of the same service or 'entrace recover'
-// finishes. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
-// handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
-// The trace also has what the runtime writes when a program dies of a panic: Setup calls
-// debug.SetCrashOutput, see [WithoutCrashText].
+// Shutdown finishes the file. A program that is killed leaves an IET and a crash buffer. All
+// commands can read them, and the next start of the same service, or 'entrace recover', makes a
+// finished file of them. SIGTERM, which docker stop and Kubernetes send, kills a program that does
+// not handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
+// If a program dies of a panic, the trace also contains the text that the runtime writes: Setup
+// calls debug.SetCrashOutput, see [WithoutCrashText].
 //
-// The SDK reads by itself: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
-// OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other limits, and in mode
-// batch OTEL_BSP_SCHEDULE_DELAY and its like.
+// OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other
+// limits, and in mode batch OTEL_BSP_SCHEDULE_DELAY and the other OTEL_BSP variables.
 package entrace

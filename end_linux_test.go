@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestNoLocks: where the file system has no locks, what is there may be in use. The second
-// process records to a file of its own.
+// TestNoLocks: on a file system without locks, an existing file may be in use. So the
+// second process records to a file of its own.
 func TestNoLocks(t *testing.T) {
 	hosttest.NeedStrace(t)
 	clean(t)

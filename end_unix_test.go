@@ -29,7 +29,7 @@ import (
 
 func init() { program = child }
 
-// child records to app.et and ends in some way.
+// child records to app.et and ends in the way that the environment names.
 func child(end string) {
 	var o []entrace.Option
 	switch end {
@@ -64,7 +64,7 @@ func child(end string) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(time.Minute)
 	case "signals":
-		go p.Shutdown(context.Background()) // it does not come back
+		go p.Shutdown(context.Background()) // it does not return
 		time.Sleep(100 * time.Millisecond)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(100 * time.Millisecond)
@@ -83,7 +83,7 @@ func child(end string) {
 	}
 }
 
-// hung is a span processor whose Shutdown does not come back.
+// hung is a span processor whose Shutdown does not return.
 type hung struct{ sdktrace.SpanProcessor }
 
 func (hung) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
@@ -99,8 +99,8 @@ func ended(t *testing.T, end string, env ...string) (output string, state *os.Pr
 	return string(b), cmd.ProcessState
 }
 
-// TestPanicLeavesItsReason: a panic and a fatal error of the runtime are in the trace, with
-// their stacks, for readers of what is left, too, and once.
+// TestPanicLeavesItsReason: a panic and a fatal error of the runtime are in the trace with their
+// stacks, exactly once. Readers of the unfinished files see them as well.
 func TestPanicLeavesItsReason(t *testing.T) {
 	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "goroutine "} {
 		for _, durability := range []string{"process", "writethrough"} {
@@ -137,8 +137,8 @@ func TestPanicLeavesItsReason(t *testing.T) {
 	}
 }
 
-// TestKillAfterEmitLosesNothing: a record is in the file when Emit has returned, whatever kills the
-// process then.
+// TestKillAfterEmitLosesNothing: when Emit has returned, the record is in the file, even if the
+// process is then killed.
 func TestKillAfterEmitLosesNothing(t *testing.T) {
 	clean(t)
 	ended(t, "kill after logs")
@@ -172,7 +172,7 @@ func TestWithoutCrashText(t *testing.T) {
 	}
 }
 
-// TestNextStartFinishesACrash: the next recorder of the path finishes it all.
+// TestNextStartFinishesACrash: the next recorder of the path finishes the file of the crash.
 func TestNextStartFinishesACrash(t *testing.T) {
 	clean(t)
 	for _, end := range []string{"panic", "kill"} {
@@ -204,7 +204,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestCrashIsTold: a start that makes a trace of a dead process's ring says so.
+// TestCrashIsTold: a start that makes a trace of a dead process's ring reports this.
 func TestCrashIsTold(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", "ring")

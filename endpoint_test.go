@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// receiver serves until the function that it returns is called, which returns what
-// came.
+// receiver serves until the returned function is called. That function returns the
+// received records.
 func receiver(t *testing.T, token string) (endpoint string, end func() []remote.Received) {
 	t.Helper()
 	var mu sync.Mutex
@@ -49,8 +49,9 @@ func receiver(t *testing.T, token string) (endpoint string, end func() []remote.
 	}
 }
 
-// TestEndpoint records a span with the endpoint in the environment or an option,
-// and finds it at the receiver and, but for the path none, in the file.
+// TestEndpoint records a span with the endpoint in the environment or in an
+// option. The span must be at the receiver and, unless the path is none, in the
+// file.
 func TestEndpoint(t *testing.T) {
 	const secret = "a token of some length"
 	for _, tt := range []struct {
@@ -128,7 +129,7 @@ func TestEndpointWrong(t *testing.T) {
 	}
 }
 
-// TestNoFileNoEndpoint: without either nothing is recorded.
+// TestNoFileNoEndpoint: without a file and an endpoint nothing is recorded.
 func TestNoFileNoEndpoint(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e, err := exporter.New(exporter.WithPath("none"))

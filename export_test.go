@@ -5,10 +5,11 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 )
 
-// Variables are those that are known.
+// Variables are the known variables that begin with OTEL_EXPORTER_ENTRACE_.
 var Variables = variables
 
-// ForgetLoggerProvider makes the global LoggerProvider one of Setup's own, which the next one replaces.
+// ForgetLoggerProvider makes the global LoggerProvider count as one of Setup, so that the next
+// Setup replaces it.
 func ForgetLoggerProvider() {
 	lp := sdklog.NewLoggerProvider()
 	lastLoggers.Store(lp)

@@ -24,7 +24,8 @@ func (c *config) recordLogs(ctx context.Context, p *Pipeline) {
 		o = append(o, sdklog.WithProcessor(sdklog.NewBatchProcessor(e)))
 	}
 	if records { // last, to see what the others change
-		p.ownLogs, _ = exporter.NewLogProcessor(append(p.recording.options(c), setup.WithLevel(p.level))...) // what could fail is open already
+		// No error: the recorder is open already.
+		p.ownLogs, _ = exporter.NewLogProcessor(append(p.recording.options(c), setup.WithLevel(p.level))...)
 		o = append(o, sdklog.WithProcessor(p.ownLogs))
 	}
 	p.loggers = sdklog.NewLoggerProvider(o...)
@@ -33,11 +34,12 @@ func (c *config) recordLogs(ctx context.Context, p *Pipeline) {
 	}
 }
 
-// lastLoggers is the LoggerProvider that Setup has made OpenTelemetry's global one.
+// lastLoggers is the last LoggerProvider that Setup made OpenTelemetry's global one.
 var lastLoggers atomic.Pointer[sdklog.LoggerProvider]
 
-// globalLoggers makes the LoggerProvider of p OpenTelemetry's own, unless the program has set one.
-// OpenTelemetry does not tell whether it has, but for the type of the one that is there.
+// globalLoggers makes the LoggerProvider of p OpenTelemetry's global one, unless the program has
+// set another. OpenTelemetry has no function that reports this, so globalLoggers compares the type
+// of the current provider.
 func (p *Pipeline) globalLoggers() {
 	before := otel.GetLoggerProvider()
 	earlier, _ := before.(*sdklog.LoggerProvider)

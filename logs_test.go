@@ -29,7 +29,7 @@ func emit(ctx context.Context, severity log.Severity, body string) {
 	otel.Logger("t").Emit(ctx, r)
 }
 
-// messages returns the log records of a.et, each with the name of what it is below.
+// messages returns the log records of a.et, each with the name of its parent entry.
 func messages(t *testing.T) string {
 	t.Helper()
 	f, err := format.Open("a.et", nil)
@@ -47,8 +47,8 @@ func messages(t *testing.T) string {
 	return strings.Join(all, "\n")
 }
 
-// TestSetupRecordsOpenTelemetrysLogs: they are below their span, beside those of log/slog, from the
-// level on that holds for both. A second Setup takes the place of the first.
+// TestSetupRecordsOpenTelemetrysLogs: the records are below their span, like those of log/slog, and
+// the level applies to both. A second Setup replaces the LoggerProvider of the first.
 func TestSetupRecordsOpenTelemetrysLogs(t *testing.T) {
 	clean(t)
 	for range 2 {
@@ -70,8 +70,9 @@ func TestSetupRecordsOpenTelemetrysLogs(t *testing.T) {
 	}
 }
 
-// TestSetupLeavesLoggerProvider: one that the program has set stays, and gets no records recorded;
-// without logs, without globals and with none, nothing is set.
+// TestSetupLeavesLoggerProvider: a LoggerProvider that the program has set stays, and its records
+// are not recorded. With WithoutLogs, WithoutGlobals or the exporter none, no LoggerProvider is
+// set.
 func TestSetupLeavesLoggerProvider(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -151,7 +152,7 @@ func TestLogsExporterNamesOthers(t *testing.T) {
 	}
 }
 
-// TestDisabledSetsNoLoggerProvider: with OTEL_SDK_DISABLED records go nowhere.
+// TestDisabledSetsNoLoggerProvider: with OTEL_SDK_DISABLED records are dropped.
 func TestDisabledSetsNoLoggerProvider(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_SDK_DISABLED", "true")
@@ -165,8 +166,8 @@ func TestDisabledSetsNoLoggerProvider(t *testing.T) {
 	}
 }
 
-// TestExportersOfTheEnvironmentShareARecording: what one has shut down goes on for the other, and a
-// flight recorder is there once.
+// TestExportersOfTheEnvironmentShareARecording: after one exporter is shut down, the other still
+// records. There is only one flight recorder.
 func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_EXPORTER_ENTRACE_PATH", "a.et")
@@ -197,8 +198,8 @@ func TestExportersOfTheEnvironmentShareARecording(t *testing.T) {
 	must(t, errors.Join(spans.Shutdown(t.Context()), logs.Shutdown(t.Context())))
 }
 
-// TestErrorOfOpenTelemetrysLogsAsksForATrace: the flight recorder sees these records as it does those of
-// log/slog.
+// TestErrorOfOpenTelemetrysLogsAsksForATrace: the flight recorder sees OpenTelemetry's records like
+// those of log/slog.
 func TestErrorOfOpenTelemetrysLogsAsksForATrace(t *testing.T) {
 	clean(t)
 	setenv(t, map[string]string{"": "ring", "_DIR": "traces", "_ON_ERROR": "30s"})

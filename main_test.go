@@ -13,7 +13,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// program is run instead of the tests if a test wants to see it end.
+// program runs instead of the tests in a child process, for tests of the end of
+// a program.
 var program func(end string)
 
 func TestMain(m *testing.M) {
@@ -25,8 +26,7 @@ func TestMain(m *testing.M) {
 
 var must = tracetest.Must
 
-// flushed returns rec with everything in its file that does not wait, unless it
-// is closed.
+// flushed flushes rec, unless it is closed, and returns it.
 func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	t.Helper()
 	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {

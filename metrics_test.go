@@ -45,7 +45,7 @@ func TestSetupMetrics(t *testing.T) {
 	}
 }
 
-// TestSetupMetricsFailed: a recorder that discards has no numbers.
+// TestSetupMetricsFailed: a recorder that discards everything has no metrics.
 func TestSetupMetricsFailed(t *testing.T) {
 	r := metrictest.Measured(t)
 	p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals(), exporter.WithPath(filepath.Join(os.Args[0], "app.et")))

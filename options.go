@@ -21,7 +21,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// The variables. The comment of each is its row in docs/environment.md: the default and the meaning.
+// The variables. The comment of each variable is its row in docs/environment.md: the default and
+// the meaning.
 const (
 	// `live` | `live`: spans when they start and end; `batch`: when they have ended.
 	envMode = "OTEL_EXPORTER_ENTRACE_MODE"
@@ -34,7 +35,7 @@ const (
 	envEndpoint = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
 
 	// – | what is shown to the receiver, 16 to 256 bytes.
-	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of one
+	envToken = "OTEL_EXPORTER_ENTRACE_TOKEN" //nolint:gosec // the name of a variable, not a token
 
 	// `off` | `ring`: snapshots when something asks; `stream`: a trace of everything as well.
 	envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
@@ -78,7 +79,7 @@ const (
 	envPropagators = "OTEL_PROPAGATORS"
 )
 
-// A Mode is how spans are recorded.
+// A Mode is a way to record spans.
 type Mode string
 
 // The modes.
@@ -87,12 +88,13 @@ const (
 	ModeBatch Mode = "batch" // when they have ended, in batches
 )
 
-// An Option is an option of [Setup]: one of this package, or any of package exporter's.
+// An Option is an option of [Setup]: an option of this package or of package exporter.
 type Option interface{ Apply(*setup.Settings) }
 
 type option func(*config)
 
-// Apply implements Option. What this package's options are about is in a config.
+// Apply implements Option. It changes nothing: the options of this package set fields of config,
+// not of setup.Settings.
 func (option) Apply(*setup.Settings) {}
 
 type config struct {
@@ -116,13 +118,13 @@ type config struct {
 	noCrash      bool
 }
 
-// WithControl records for c: to its ring, live, also spans that are recorded but not sampled. What is about files has no effect then. c stays the caller's to shut down.
+// WithControl records live to the ring of c, including spans that are recorded but not sampled.
+// Options and variables about files have no effect then. The caller has to shut c down.
 func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
 
-// WithEndpoint also sends what is recorded to tcp://host:port, tls://host:port or
-// unix:///path, as OTEL_EXPORTER_ENTRACE_ENDPOINT does; see package remote. A nil o means
-// defaults, and the token of the environment. It has no effect beside
-// [exporter.WithRecorder].
+// WithEndpoint also sends all records to tcp://host:port, tls://host:port or unix:///path, as
+// OTEL_EXPORTER_ENTRACE_ENDPOINT does; see package remote. A nil o means the defaults and the token
+// from the environment. WithEndpoint has no effect if [exporter.WithRecorder] is given.
 func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	return option(func(c *config) {
 		c.endpoint = target
@@ -132,30 +134,30 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	})
 }
 
-// WithSlogDefault makes slog's default logger write to the recorder and, as text from INFO
-// on, to stderr; to stderr alone if nothing can be recorded. It takes the place of the logger
-// that was slog's default, and stays so after Shutdown. To keep a handler of your own, give
-// that to [Pipeline.LogHandler].
+// WithSlogDefault replaces slog's default logger by one that writes to the recorder and, as text
+// from INFO on, to stderr. If nothing can be recorded, it writes to stderr alone. It stays slog's
+// default after Shutdown. To keep a handler of your own, pass it to [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
-// WithLogLevel sets from which level on log records are recorded, those of OpenTelemetry's log API
-// as well, in place of OTEL_EXPORTER_ENTRACE_LEVEL. It is read for every record.
+// WithLogLevel sets the lowest level at which log records are recorded, those of OpenTelemetry's
+// log API included. It replaces OTEL_EXPORTER_ENTRACE_LEVEL. The Leveler is asked for every record.
 func WithLogLevel(l slog.Leveler) Option { return option(func(c *config) { c.level = l }) }
 
-// WithErrorHandler sets who is told of what goes wrong later on, such as a full disk, and of
-// variables that are not understood; by default that is the console, at level WARN. It holds
-// for the process, and may be otel.Handle unless that ends in a logger that records.
+// WithErrorHandler sets the function that gets later errors, such as a full disk, and errors about
+// variables that are not understood. By default they go to the console at level WARN. The function
+// applies to the whole process. It may be otel.Handle, unless that passes errors to a logger whose
+// records are recorded.
 func WithErrorHandler(fn func(error)) Option {
 	return option(func(*config) { notice.SetErrorHandler(fn) })
 }
 
-// WithoutNotices keeps the lines from the console that say what happens to files: a flight
-// recorder wrote one, that of a dead process was finished, old ones were removed.
+// WithoutNotices turns off the notices about files on the console: a flight recorder wrote a file,
+// the file of a dead process was finished, old files were removed.
 func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
 
-// WithSignals shuts the Pipeline down when the process gets one of the signals, and then lets
-// the signal end the process as it would have. Without any it is SIGTERM, which docker stop
-// sends, and an interrupt. It is for programs that do not handle the signals themselves.
+// WithSignals shuts the Pipeline down when the process gets one of the signals, and then lets the
+// signal end the process as it would have. Without arguments the signals are SIGTERM, which docker
+// stop sends, and os.Interrupt. Use it in programs that do not handle these signals themselves.
 func WithSignals(signals ...os.Signal) Option {
 	if len(signals) == 0 {
 		signals = []os.Signal{syscall.SIGTERM, os.Interrupt}
@@ -163,25 +165,26 @@ func WithSignals(signals ...os.Signal) Option {
 	return option(func(c *config) { c.signals = append(c.signals, signals...) })
 }
 
-// WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup has the
-// runtime write there to a file of its own, so that a panic's text and stacks are in the
-// trace; Shutdown sets it to nothing.
+// WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup sets the crash
+// output to a file of its own, so that the text and the stacks of a panic are in the trace;
+// Shutdown unsets it.
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
-// WithSampler sets the sampler of the TracerProvider, where the environment has another
-// one. With a control, use it rather than the SDK's own option, which would keep spans that
-// are not sampled from the control.
+// WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With
+// a control, use WithSampler and not the SDK's own option: with the SDK's option the control would
+// not get spans that are not sampled.
 func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
 
-// WithMode sets how spans are recorded.
+// WithMode sets the way in which spans are recorded.
 func WithMode(m Mode) Option { return option(func(c *config) { c.mode = m }) }
 
-// WithResource sets the resource of the spans, to which the environment and the SDK's
-// defaults add what it does not say.
+// WithResource sets the resource of the spans. The environment and the SDK's defaults add the
+// attributes that r does not have.
 func WithResource(r *resource.Resource) Option { return option(func(c *config) { c.resource = r }) }
 
-// WithSpanExporter lets OTEL_TRACES_EXPORTER name an exporter of another kind, which then
-// gets the spans as well, through a batch span processor.
+// WithSpanExporter adds another kind of exporter under a name for OTEL_TRACES_EXPORTER. If the
+// variable lists the name, f makes the exporter, which gets the spans through a batch span
+// processor.
 func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporter, error)) Option {
 	return option(func(c *config) {
 		if c.factories == nil {
@@ -191,8 +194,8 @@ func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporte
 	})
 }
 
-// WithLogExporter is [WithSpanExporter] for OTEL_LOGS_EXPORTER and the records of OpenTelemetry's
-// log API.
+// WithLogExporter does the same as [WithSpanExporter], for OTEL_LOGS_EXPORTER and the records of
+// OpenTelemetry's log API.
 func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, error)) Option {
 	return option(func(c *config) {
 		if c.logFactories == nil {
@@ -202,8 +205,8 @@ func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, erro
 	})
 }
 
-// WithLoggerProviderOptions adds options for the SDK's LoggerProvider. What they register sees log
-// records before the recorder does.
+// WithLoggerProviderOptions adds options for the SDK's LoggerProvider. Processors that they
+// register see log records before the recorder does.
 func WithLoggerProviderOptions(o ...sdklog.LoggerProviderOption) Option {
 	return option(func(c *config) { c.loggers = append(c.loggers, o...) })
 }
@@ -211,8 +214,8 @@ func WithLoggerProviderOptions(o ...sdklog.LoggerProviderOption) Option {
 // WithoutLogs leaves the records of OpenTelemetry's log API alone: Setup sets no LoggerProvider.
 func WithoutLogs() Option { return option(func(c *config) { c.noLogs = true }) }
 
-// WithTracerProviderOptions adds options for the SDK's TracerProvider. What they register
-// sees spans before the recorder does.
+// WithTracerProviderOptions adds options for the SDK's TracerProvider. Processors that they
+// register see spans before the recorder does.
 func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 	return option(func(c *config) { c.provider = append(c.provider, o...) })
 }
@@ -221,10 +224,10 @@ func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 // propagator.
 func WithoutGlobals() Option { return option(func(c *config) { c.noGlobals = true }) }
 
-// WithEnvironmentParent hangs the first span of each trace of this process below the span that the
-// environment names: TRACEPARENT, with TRACESTATE and BAGGAGE, as `entrace run` and CI systems
-// set them. It is an option of the global TracerProvider: what [Pipeline.TracerProvider] returns
-// begins traces of its own.
+// WithEnvironmentParent makes spans without a parent children of the span in the environment
+// variables TRACEPARENT, TRACESTATE and BAGGAGE, which `entrace run` and CI systems set. It applies
+// to the global TracerProvider only: spans of the provider that [Pipeline.TracerProvider] returns
+// begin traces of their own.
 func WithEnvironmentParent() Option { return option(func(c *config) { c.parent = true }) }
 
 // newConfig applies options.
@@ -241,7 +244,7 @@ func newConfig(options []Option) *config {
 	return c
 }
 
-// modeEnvironment sets the mode if options left it open.
+// modeEnvironment sets the mode from the environment if no option did.
 func (c *config) modeEnvironment() {
 	if s, ok := env.Lookup(envMode); ok && c.mode == "" {
 		switch m := Mode(strings.ToLower(s)); m {
@@ -261,7 +264,7 @@ func (c *config) modeEnvironment() {
 	}
 }
 
-// disabled reports whether OTEL_SDK_DISABLED says so.
+// disabled reports whether OTEL_SDK_DISABLED is true.
 func disabled() bool {
 	s, ok := env.Lookup(envDisabled)
 	switch {

@@ -10,8 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace/embedded"
 )
 
-// environmentParent returns a context with the span that the environment names, and its baggage,
-// as OpenTelemetry's specification of environment variables as carriers has it.
+// environmentParent returns a context with the span context and the baggage in the environment
+// variables, as OpenTelemetry's specification "Environment Variables as Context Propagation
+// Carriers" defines them.
 func environmentParent() context.Context {
 	carrier := make(propagation.MapCarrier)
 	for key, name := range map[string]string{"traceparent": "TRACEPARENT", "tracestate": "TRACESTATE", "baggage": "BAGGAGE"} {
@@ -20,8 +21,8 @@ func environmentParent() context.Context {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}).Extract(context.Background(), carrier)
 }
 
-// belowEnvironment returns a provider whose spans without a parent hang below the one that the
-// environment names. It is tp if that names none.
+// belowEnvironment returns a provider that makes spans without a parent children of the span
+// that the environment names. If the environment names no span, it returns tp.
 func belowEnvironment(tp trace.TracerProvider) trace.TracerProvider {
 	up := environmentParent()
 	if !trace.SpanContextFromContext(up).IsValid() {

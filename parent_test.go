@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// TestEnvironmentParent: the first span of a trace hangs below the one that the environment names,
-// unless it has a parent or is to have none, and only where the environment names one.
+// TestEnvironmentParent: if the environment names a span, that becomes the parent of a span
+// without a parent, except with WithNewRoot.
 func TestEnvironmentParent(t *testing.T) {
 	const up = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 	for _, x := range []struct{ name, traceparent, wantTrace string }{

@@ -2,5 +2,6 @@
 
 package entrace_test
 
-// raceEnabled says that pools drop what they are given, now and then.
+// raceEnabled is true under the race detector, which makes sync.Pool drop some
+// items.
 const raceEnabled = true

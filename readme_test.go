@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The snippets of the README behind the first program are the bodies of these functions.
+// The snippets of the README after the first program are the bodies of these functions.
 
 func byHand(ctx context.Context) error {
 	// README
@@ -90,7 +90,8 @@ func TestReadmeSnippets(t *testing.T) {
 	}
 }
 
-// TestReadmeProgram builds the first Go block of the README as it stands, and runs it.
+// TestReadmeProgram builds the first Go block of the README without changes, and runs
+// it.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	must(t, err)
@@ -99,7 +100,7 @@ func TestReadmeProgram(t *testing.T) {
 	dir := t.TempDir()
 	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
 	must(t, os.WriteFile(file, []byte(program), 0o600))
-	at, err := filepath.Abs("internal/readme/main.go") // which only the overlay has
+	at, err := filepath.Abs("internal/readme/main.go") // only the overlay has this file
 	must(t, err)
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {at: file}})
 	must(t, err)

@@ -27,7 +27,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A recording is where spans and log records go.
+// A recording is the destination of spans and log records: a recorder with its resource and
+// what has to be closed with it.
 type recording struct {
 	recorder *recorder.Recorder
 	owned    bool             // the recorder was opened here
@@ -38,12 +39,13 @@ type recording struct {
 	crash    *crashtext.Output    // nil: none
 }
 
-// open opens what spans and log records go to. With an error it drops them.
+// open opens the recording. If that fails, it returns the error and a recording that drops
+// everything.
 func (c *config) open() (*recording, error) {
 	r := new(recording)
 	var err error
 	if r.resource, err = setup.Resource(c.resource); err != nil {
-		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
+		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // the resource is usable nevertheless
 	}
 	failed := c.openRecorder(r)
 	if failed != nil {
@@ -51,15 +53,15 @@ func (c *config) open() (*recording, error) {
 	}
 	r.keepCrashText(!c.noCrash)
 	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
-	// Logs before the first span find the resource already.
+	// Record the resource now: log records may come before the first span.
 	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
 		notice.Error(err)
 	}
 	return r, failed
 }
 
-// keepCrashText has the runtime write to a file beside the growing one why the process dies,
-// if it does. A flight recorder does so itself.
+// keepCrashText makes the runtime write the text of a fatal panic to a file beside the IET.
+// A flight recorder does this itself.
 func (r *recording) keepCrashText(wanted bool) {
 	if !r.owned || !wanted || r.recorder.StreamPath() == "" {
 		return
@@ -99,7 +101,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 	return err
 }
 
-// options returns those for what writes to r.
+// options returns the options for exporters and processors that write to r.
 func (r *recording) options(c *config) []exporter.Option {
 	o := slices.Concat(c.recording, []exporter.Option{exporter.WithRecorder(r.recorder)})
 	if r.control != nil {
@@ -113,16 +115,16 @@ func serviceName(r *resource.Resource) string {
 	return v.String()
 }
 
-// close ends the recording. Finish says that ctx was not done when the end began.
+// close ends the recording. If finish is true, ctx was not done when the shutdown began.
 func (r *recording) close(ctx context.Context, finish bool) (err error) {
-	if r.ours { // a ring that stays would be taken for that of a crash
+	if r.ours { // a ring that is left behind looks like that of a crashed process
 		late, cancel := lingering(ctx)
 		err = errors.Join(r.control.Shutdown(late), ctx.Err())
 		cancel()
 	}
 	switch {
 	case !r.owned:
-	case finish && ctx.Err() != nil: // others have used it up
+	case finish && ctx.Err() != nil: // exporters have used up the time
 		err = errors.Join(err, withGrace(ctx, r.recorder.Close))
 	default:
 		err = errors.Join(err, r.recorder.Close(ctx))
@@ -131,13 +133,15 @@ func (r *recording) close(ctx context.Context, finish bool) (err error) {
 	return errors.Join(err, r.account.Close(ctx))
 }
 
-// endpointEnvironment sets where to send to, if options left that open.
+// endpointEnvironment sets the endpoint and the token from the environment if no option
+// did.
 func (c *config) endpointEnvironment() {
 	if s, ok := env.Lookup(envToken); ok && c.sending.Token == "" {
 		c.sending.Token = s
 	}
 	if s, ok := env.Lookup(envEndpoint); ok && c.endpoint == "" {
-		// The error is made here for its text, the sender where it is needed.
+		// This sender only checks the endpoint, to report its error; c.sender makes the one that
+		// sends.
 		if _, err := remote.NewSender(s, &c.sending); err != nil {
 			notice.Error(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
 			return
@@ -146,7 +150,7 @@ func (c *config) endpointEnvironment() {
 	}
 }
 
-// sender returns what sends to the endpoint, nil if there is none.
+// sender returns a Tee that sends to the endpoint, or nil if there is no endpoint.
 func (c *config) sender() (recorder.Tee, error) {
 	c.endpointEnvironment()
 	if c.endpoint == "" {
@@ -159,10 +163,11 @@ func (c *config) sender() (recorder.Tee, error) {
 	return remote.NewSender(c.endpoint, &o)
 }
 
-// defaultTraces is the folder of the traces of a control.
+// defaultTraces is the default folder of the traces of a flight recorder.
 const defaultTraces = "{service}-traces"
 
-// controlled returns the control to use, nil for none, and whether it was made here.
+// controlled returns the control to use, or nil for none. ours reports whether it was made
+// here.
 func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Control, ours bool) {
 	if c.control != nil {
 		return c.control, false
@@ -194,14 +199,14 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 	}
 	ctl, err := control.New(o)
 	if err != nil {
-		// A flight recorder that cannot be had costs no more than itself.
+		// Without the flight recorder, the program still gets an ordinary recording.
 		notice.Error(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
 		return nil, false
 	}
 	return ctl, true
 }
 
-// wrote tells of a trace that a flight recorder has made.
+// wrote prints a notice about a trace that a flight recorder wrote.
 func wrote(t *control.Trace) {
 	if t.Verdict() != control.VerdictStarted || t.Path() == "" {
 		return
@@ -213,7 +218,7 @@ func wrote(t *control.Trace) {
 	notice.Info(fmt.Sprintf("wrote %s: %s", t.Path(), why))
 }
 
-// saved tells of the trace of a process that died.
+// saved prints a notice about the trace of a process that died.
 func saved(c *tracedir.Result) {
 	why := c.Reason
 	if why == "" {
@@ -222,7 +227,8 @@ func saved(c *tracedir.Result) {
 	notice.Info(fmt.Sprintf("made %s of what process %d has left, which ended at %s: %s", c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), why))
 }
 
-// mustBeLive tells of what a control leaves no room for.
+// mustBeLive reports settings that have no effect with a control: mode batch and an
+// endpoint.
 func (c *config) mustBeLive() {
 	if c.mode == ModeBatch {
 		env.ReportValue(envMode, string(c.mode), errors.New("a control records live"))

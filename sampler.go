@@ -13,9 +13,9 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 )
 
-// RecordingSampler returns a sampler that decides as next does, but for spans that next
-// drops: those are recorded, without being sampled, while c wants spans. No
-// exporter sees them. [Setup] does this itself.
+// RecordingSampler returns a sampler that decides as next does, with one exception: spans that
+// next drops are recorded, but not sampled, while c wants spans. Exporters do not see these
+// spans. [Setup] uses this sampler itself.
 func RecordingSampler(next sdktrace.Sampler, c *control.Control) sdktrace.Sampler {
 	if next == byDefault {
 		return defaultSampler{c}
@@ -40,12 +40,12 @@ func (s sampler) Description() string {
 	return fmt.Sprintf("RecordWhileWanted{%s}", s.next.Description())
 }
 
-// byDefault is the sampler that the SDK takes when it is told nothing else.
+// byDefault is the SDK's default sampler.
 var byDefault = sdktrace.ParentBased(sdktrace.AlwaysSample())
 
-// A defaultSampler is a sampler around byDefault. As that is what most programs
-// have, and what every span is asked for, it is written out: three samplers that
-// ask each other take three times as long.
+// A defaultSampler decides like sampler{byDefault, c}, in one function. Most programs have this
+// sampler, and it runs for every span: three samplers that call each other take three times as
+// long.
 type defaultSampler struct{ c *control.Control }
 
 func (s defaultSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -70,8 +70,8 @@ const (
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
 )
 
-// environmentSampler returns the sampler that the SDK would take from the
-// environment: it does not tell.
+// environmentSampler returns the sampler that the SDK would make from the environment. The SDK
+// has no function that returns it.
 func environmentSampler() sdktrace.Sampler {
 	s, ok := env.Lookup(envSampler)
 	if !ok {
@@ -95,8 +95,8 @@ func environmentSampler() sdktrace.Sampler {
 	return byDefault
 }
 
-// ratio returns the sampler of OTEL_TRACES_SAMPLER_ARG, which is 1 if that is not
-// what it should be.
+// ratio returns a sampler with the ratio in OTEL_TRACES_SAMPLER_ARG, which is 1 if the variable
+// is unset or not valid.
 func ratio() sdktrace.Sampler {
 	s := strings.TrimSpace(os.Getenv(envSamplerArg))
 	if s == "" {

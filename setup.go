@@ -26,29 +26,29 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A Pipeline holds the providers and the logger that [Setup] has made.
+// A Pipeline holds the recorder and the providers that [Setup] makes.
 type Pipeline struct {
 	recording *recording
 	provider  *sdktrace.TracerProvider
-	own       sdktrace.SpanProcessor // that records; nil without
+	own       sdktrace.SpanProcessor // writes to the recorder; nil: none
 	loggers   *sdklog.LoggerProvider
-	ownLogs   *exporter.LogProcessor // that records; nil without
+	ownLogs   *exporter.LogProcessor // writes to the recorder; nil: none
 
-	level slog.Leveler // that is recorded
+	level slog.Leveler // the lowest level of log records that are recorded
 
 	mu   sync.Mutex
 	done bool
 }
 
-// Setup records the spans of this process as the environment says, and makes its
-// TracerProvider and propagator OpenTelemetry's global ones. So it does with the records of
-// OpenTelemetry's log API, and of bridges to it such as otelzap, unless the program has set a
-// LoggerProvider. Use [WithSlogDefault] or the Recorder for the records of log/slog, and call
-// Shutdown at the end.
+// Setup starts to record the spans of this process, as the environment configures it, and makes
+// its TracerProvider and propagator OpenTelemetry's global ones. It also makes its
+// LoggerProvider the global one, unless the program has set another; that records
+// OpenTelemetry's log records and those of bridges such as otelzap. Use [WithSlogDefault] or
+// [Pipeline.LogHandler] for the records of log/slog. Call Shutdown at the end.
 //
-// With an error, such as a file that cannot be created, the Pipeline is fit for use all the
-// same, other exporters included, and only records nothing: a program need not end for want
-// of a trace.
+// If Setup returns an error, for example because the file cannot be created, the Pipeline is
+// usable nevertheless, other exporters included: it only records nothing. So a program can
+// continue without a trace.
 func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	c := newConfig(options)
 	if disabled() {
@@ -106,8 +106,8 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 	return level
 }
 
-// globals makes tp and the propagator of the environment OpenTelemetry's own, and a logger
-// that records slog's, as far as the options have it so.
+// globals makes tp and the propagator of the environment OpenTelemetry's global ones, unless
+// WithoutGlobals was given. With WithSlogDefault it sets slog's default logger.
 func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if c.slog {
 		slog.SetDefault(slog.New(p.LogHandler(nil)))
@@ -121,17 +121,17 @@ func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	}
 }
 
-// LogHandler returns a handler that hands records to console and records them; it is console
-// alone if nothing can be recorded. A nil console is text on stderr. What this module itself
-// has to say later on, such as that the disk is full, goes to console from now on, at level
-// WARN or INFO and with the prefix "entrace: ", and is never recorded.
+// LogHandler returns a handler that passes records to console and also records them. If nothing
+// can be recorded, it returns console alone. A nil console means text on stderr. From now on the
+// warnings and notices of this module, such as about a full disk, go to console too, at level
+// WARN or INFO and with the prefix "entrace: ". They are never recorded.
 //
-// Recorded are levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for a
-// flight recorder. console decides for itself.
+// The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for
+// a flight recorder. console uses its own level.
 func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if console == nil || fmt.Sprintf("%T", console) == "*slog.defaultHandler" {
-		// That one writes through package log, which writes through slog's default, which
-		// this may become.
+		// slog's default handler writes through package log. If the new handler becomes slog's
+		// default, package log writes through it, and records would loop.
 		console = notice.Stderr()
 	}
 	notice.SetConsole(console)
@@ -142,7 +142,7 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	return slog.NewMultiHandler(console, slogadapter.New(r, &slogadapter.Options{Level: p.level}))
 }
 
-// endOn shuts p down on the first of the signals, and lets that end the process.
+// endOn shuts p down on the first of the signals, and then lets the signal end the process.
 func (p *Pipeline) endOn(signals []os.Signal) {
 	if signals == nil {
 		return
@@ -151,7 +151,7 @@ func (p *Pipeline) endOn(signals []os.Signal) {
 	signal.Notify(got, signals...)
 	go func() {
 		s := <-got
-		signal.Reset(signals...) // the next one ends the process at once
+		signal.Reset(signals...) // a second signal ends the process at once
 		ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 		defer cancel()
 		done := make(chan error, 1)
@@ -161,31 +161,31 @@ func (p *Pipeline) endOn(signals []os.Signal) {
 			if err != nil {
 				notice.Error(err)
 			}
-		case <-ctx.Done(): // somebody else shuts down, or an exporter hangs
+		case <-ctx.Done(): // another goroutine shuts down, or an exporter hangs
 		}
 		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
-			time.Sleep(endGrace) // it ends now
+			time.Sleep(endGrace) // the signal ends the process meanwhile
 		}
-		os.Exit(1) // where a process cannot be sent a signal
+		os.Exit(1) // on systems where a process cannot send itself the signal
 	}()
 }
 
 // endGrace is how long Shutdown may take after a signal: docker kills after ten seconds.
 const endGrace = 5 * time.Second
 
-// nothing returns a Pipeline that records nothing. A TracerProvider that was shut down hands
-// out tracers that do nothing and leave span contexts alone.
+// nothing returns a Pipeline that records nothing. Its TracerProvider is shut down: such a
+// provider returns tracers that do nothing and leave span contexts unchanged.
 func nothing(c *config) *Pipeline {
 	p := &Pipeline{
 		recording: &recording{recorder: recorder.Discard()}, provider: sdktrace.NewTracerProvider(), loggers: sdklog.NewLoggerProvider(), done: true,
 	}
 	_ = p.provider.Shutdown(context.Background()) // it has no processors
-	c.globals(p, noop.NewTracerProvider())        // traces pass through all the same
+	c.globals(p, noop.NewTracerProvider())        // trace contexts still propagate
 	return p
 }
 
-// processors returns those for the exporters that OTEL_TRACES_EXPORTER names: the one that
-// records, if it is among them, and the others.
+// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names: own
+// is the processor that records, if the list has entrace, and others has the rest.
 func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
 	records, exporters := named(ctx, envTracesExporter, "WithSpanExporter", c.factories)
 	for _, e := range exporters {
@@ -197,8 +197,9 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	return own, others
 }
 
-// named makes the exporters that a variable lists, of those that option has added, and reports
-// whether entrace is to record. It is when nothing of the list was understood.
+// named makes the exporters that a variable lists, with the factories that an option added. It
+// reports whether entrace should record: that is so if the list has entrace, or if no name in
+// the list is known.
 func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, variable, option string, factories map[string]F) (records bool, others []E) {
 	s, _ := env.Lookup(variable)
 	names := env.List(s)
@@ -214,7 +215,7 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 			records = true
 		case f == nil:
 			if _, run := env.Lookup(envRun); run {
-				continue // it sets the variables for all languages
+				continue // entrace run sets the variables for programs in all languages
 			}
 			env.ReportValue(variable, s, fmt.Errorf("there is no exporter %q here; %s adds one", name, option))
 		default:
@@ -229,18 +230,18 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 	return records || !none && len(others) == 0, others
 }
 
-// own returns the processor that records.
+// own returns the span processor that writes to r.
 func (c *config) own(r *recording) sdktrace.SpanProcessor {
 	o := r.options(c)
 	if c.mode == ModeBatch && r.control == nil {
-		e, _ := exporter.New(o...) // what could fail is open already
+		e, _ := exporter.New(o...) // it cannot fail: the recorder is open already
 		return sdktrace.NewBatchSpanProcessor(e)
 	}
 	p, _ := exporter.NewSpanProcessor(o...)
 	return p
 }
 
-// propagator returns the one that OTEL_PROPAGATORS names, nil for none.
+// propagator returns the propagator that OTEL_PROPAGATORS names, or nil for none.
 func propagator() propagation.TextMapPropagator {
 	s, ok := env.Lookup(envPropagators)
 	if !ok {
@@ -264,23 +265,23 @@ func propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(out...)
 }
 
-// Recorder returns the recorder of the process, for log records and entries of one's own.
-// When OTEL_SDK_DISABLED is set it drops everything.
+// Recorder returns the recorder of the Pipeline, to which programs can write log records and
+// entries of their own. If OTEL_SDK_DISABLED is true, it drops everything.
 func (p *Pipeline) Recorder() *recorder.Recorder { return p.recording.recorder }
 
 // TracerProvider returns the provider of the spans that are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
-// Control returns what decides which requests become traces, nil if there is none. It may
-// be used all the same.
+// Control returns the flight recorder's control, which decides when to write a trace, or nil if
+// there is none. The methods of a nil Control may be called.
 func (p *Pipeline) Control() *control.Control { return p.recording.control }
 
-// LoggerProvider returns the provider of OpenTelemetry's log records that are recorded. It drops
-// them with [WithoutLogs].
+// LoggerProvider returns the provider whose OpenTelemetry log records are recorded. With
+// [WithoutLogs] the provider drops them.
 func (p *Pipeline) LoggerProvider() *sdklog.LoggerProvider { return p.loggers }
 
-// ForceFlush makes sure that spans that have ended, and log records, are in the file, where
-// other processes can read them.
+// ForceFlush writes all ended spans and log records to the file, where other processes can read
+// them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	err := errors.Join(p.provider.ForceFlush(ctx), p.loggers.ForceFlush(ctx))
 	if ferr := p.Recorder().Flush(ctx); !errors.Is(ferr, recorder.ErrClosed) {
@@ -289,8 +290,8 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	return err
 }
 
-// Shutdown ends recording and finishes the file. With a context that is done it leaves a
-// whole IET and returns the context's error. It is idempotent.
+// Shutdown ends recording and finishes the file. If ctx is done, it leaves a complete IET
+// instead and returns the context's error. It is idempotent.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,14 +300,15 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	}
 	p.done = true
 	finish := ctx.Err() == nil
-	// Spans that have ended are recorded whatever the context says, before an exporter of
-	// another kind can use up the time that it leaves.
+	// Record ended spans first, even if ctx is done: other exporters could use up the time that ctx
+	// leaves.
 	var err error
 	if p.own != nil {
 		err = withGrace(ctx, p.own.Shutdown)
 	}
 	err = errors.Join(err, p.provider.Shutdown(ctx))
-	// The ends of spans may have been logged until now.
+	// Processors may have logged the ends of spans until now, so the log processor ends after the
+	// span processors.
 	if p.ownLogs != nil {
 		err = errors.Join(err, withGrace(ctx, p.ownLogs.Shutdown))
 	}
@@ -314,14 +316,14 @@ func (p *Pipeline) Shutdown(ctx context.Context) error {
 	return errors.Join(err, p.recording.close(ctx, finish))
 }
 
-// withGrace calls fn with a context that leaves it some time, be ctx done or not.
+// withGrace calls fn with a context that ends after shutdownGrace, even if ctx is done already.
 func withGrace(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	return fn(ctx)
 }
 
-// lingering returns a context that ends some time after ctx.
+// lingering returns a context that ends shutdownGrace after ctx.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -331,6 +333,5 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel() }
 }
 
-// shutdownGrace is how long recording may take that does not wait for anything but the
-// disk.
+// shutdownGrace is how long the end of a recording may take if it waits only for the disk.
 const shutdownGrace = 2 * time.Second

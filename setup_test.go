@@ -49,7 +49,7 @@ func reports(t *testing.T) func() string {
 	}
 }
 
-// clean unsets all that the tests set, and works in a folder of its own.
+// clean unsets all variables that the tests set, and changes to a new working directory.
 func clean(t *testing.T) string {
 	t.Helper()
 	for _, kv := range os.Environ() {
@@ -188,7 +188,7 @@ func TestOptionBeatsEnvironment(t *testing.T) {
 	}
 }
 
-// TestBadValues: each is reported with its text, and nothing else happens.
+// TestBadValues: each bad value is reported with its text and has no other effect.
 func TestBadValues(t *testing.T) {
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_ENTRACE_FORMAT":   "ietprefix",
@@ -272,7 +272,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// TestSetupFails: the program goes on without a trace.
+// TestSetupFails: the program continues without a trace.
 func TestSetupFails(t *testing.T) {
 	clean(t)
 	t.Setenv("OTEL_TRACES_EXPORTER", "mine,Entrace")
@@ -353,7 +353,7 @@ func TestSetupBorrowedRecorder(t *testing.T) {
 	}
 }
 
-// TestSetupShutdownDead leaves a whole IET.
+// TestSetupShutdownDead calls Shutdown with a context that is done, which leaves a complete IET.
 func TestSetupShutdownDead(t *testing.T) {
 	for mode, want := range map[entrace.Mode]int{entrace.ModeLive: 5, entrace.ModeBatch: 4} {
 		shutdownDead(t, mode, want)

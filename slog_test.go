@@ -24,8 +24,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// stderr makes a file of os.Stderr and slog's default what it was at the end, and returns
-// what was written to the file.
+// stderr replaces os.Stderr by a file until the test ends, and then also restores slog's
+// default. The returned function returns the content of the file.
 func stderr(t *testing.T) func() string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -46,8 +46,8 @@ func stderr(t *testing.T) func() string {
 	}
 }
 
-// TestSlogDefault: a log record is on stderr and in the file, below its span, also by
-// package log; and on stderr still when the recorder is closed.
+// TestSlogDefault: a log record, also one of package log, is on stderr and in the file below
+// its span. After the recorder is closed, records are still on stderr.
 func TestSlogDefault(t *testing.T) {
 	clean(t)
 	console := stderr(t)
@@ -88,7 +88,7 @@ func TestSlogDefault(t *testing.T) {
 	}
 }
 
-// TestSlogDefaultWithoutRecorder: when nothing can be recorded the console has it all.
+// TestSlogDefaultWithoutRecorder: if nothing can be recorded, the console gets all records.
 func TestSlogDefaultWithoutRecorder(t *testing.T) {
 	clean(t)
 	for name, o := range map[string]exporter.Option{
@@ -110,8 +110,8 @@ func TestSlogDefaultWithoutRecorder(t *testing.T) {
 	}
 }
 
-// TestSlogDefaultComesBack: OpenTelemetry's own error handler writes through package log,
-// which writes through slog's default, which records: nothing waits for itself.
+// TestSlogDefaultComesBack: OpenTelemetry's own error handler writes through package log, which
+// writes through slog's default, which records. This must not deadlock.
 func TestSlogDefaultComesBack(t *testing.T) {
 	clean(t)
 	console := stderr(t)
@@ -148,9 +148,8 @@ func TestSlogDefaultComesBack(t *testing.T) {
 	}
 }
 
-// TestLogHandler: the console that it is given decides for itself what it shows, the recorder
-// takes what OTEL_EXPORTER_ENTRACE_LEVEL says, and what the module itself has to say reaches
-// the console alone.
+// TestLogHandler: the console uses its own level, the recorder uses
+// OTEL_EXPORTER_ENTRACE_LEVEL, and messages of this module go only to the console.
 func TestLogHandler(t *testing.T) {
 	for _, tt := range []struct {
 		level, control string
@@ -212,7 +211,7 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestLogHandlerOfDefault: slog's own default handler would wait for itself.
+// TestLogHandlerOfDefault: slog's own default handler as the console would deadlock.
 func TestLogHandlerOfDefault(t *testing.T) {
 	clean(t)
 	console := stderr(t)
@@ -235,7 +234,8 @@ func TestLogHandlerOfDefault(t *testing.T) {
 	}
 }
 
-// TestWritesAreTold: that a flight recorder wrote a file is told on the console, which and why.
+// TestWritesAreTold: when a flight recorder has written a file, the console shows its name and
+// the reason.
 func TestWritesAreTold(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		dir := clean(t)
@@ -290,8 +290,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestLogOptions: WithLogLevel beats the environment and is read for each record, and
-// WithErrorHandler gets in place of the console what goes wrong.
+// TestLogOptions: WithLogLevel beats the environment and is read for each record. The function
+// of WithErrorHandler gets errors instead of the console.
 func TestLogOptions(t *testing.T) {
 	clean(t)
 	console := stderr(t)

@@ -14,13 +14,14 @@ import (
 
 const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 
-// variables are all that begin with envPrefix.
+// variables are all known variables that begin with envPrefix.
 var variables = slices.Concat(setup.Variables(), []string{
 	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders,
 	envOnError, envOnSlow, envOnHang, envRun,
 })
 
-// unknownVariables tells of variables that look like ours and have no effect.
+// unknownVariables reports variables that begin with envPrefix but are not
+// known.
 func unknownVariables() {
 	for _, kv := range os.Environ() {
 		name, value, _ := strings.Cut(kv, "=")
@@ -35,7 +36,7 @@ func unknownVariables() {
 	}
 }
 
-// withoutEffect tells of variables that a flight recorder leaves without one.
+// withoutEffect reports variables that have no effect with a flight recorder.
 func withoutEffect() {
 	for _, name := range setup.Variables() {
 		if strings.HasSuffix(name, "_VERSION") || strings.HasSuffix(name, "_BUFFER_DIR") {

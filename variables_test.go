@@ -21,8 +21,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestControlEnvironmentWrong has values that are not understood: each is told, and there is
-// a flight recorder all the same.
+// TestControlEnvironmentWrong sets values that are not valid: each is reported, and the flight
+// recorder works nevertheless.
 func TestControlEnvironmentWrong(t *testing.T) {
 	tests := []struct {
 		env  map[string]string
@@ -68,7 +68,8 @@ func TestControlEnvironmentWrong(t *testing.T) {
 	}
 }
 
-// TestControlCannotBe: without a folder for a flight recorder a file is recorded.
+// TestControlCannotBe: if the folder for a flight recorder cannot be made, a file is recorded
+// instead.
 func TestControlCannotBe(t *testing.T) {
 	dir := clean(t)
 	told := reports(t)
@@ -82,7 +83,7 @@ func TestControlCannotBe(t *testing.T) {
 	}
 }
 
-// TestControlImplied: a trigger asks for the flight recorder.
+// TestControlImplied: a variable for a trigger switches on the flight recorder.
 func TestControlImplied(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
@@ -111,7 +112,8 @@ func TestControlImplied(t *testing.T) {
 	}
 }
 
-// TestUnknownVariables: a variable that has no effect is told, with what may be meant.
+// TestUnknownVariables: a variable that has no effect is reported, with the most similar known
+// name.
 func TestUnknownVariables(t *testing.T) {
 	for name, want := range map[string]string{
 		"OTEL_EXPORTER_ENTRACE_PTH":              "is OTEL_EXPORTER_ENTRACE_PATH meant?",
@@ -128,7 +130,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// TestVariablesAreKnown has every variable that the documents name.
+// TestVariablesAreKnown checks that every variable in the documents is known.
 func TestVariablesAreKnown(t *testing.T) {
 	known := make(map[string]bool)
 	for _, name := range entrace.Variables {
@@ -149,7 +151,7 @@ func TestVariablesAreKnown(t *testing.T) {
 	}
 }
 
-// TestUnknownExporter: where nothing of OTEL_TRACES_EXPORTER is known, spans are recorded.
+// TestUnknownExporter: if no name in OTEL_TRACES_EXPORTER is known, spans are recorded.
 func TestUnknownExporter(t *testing.T) {
 	for exporters, want := range map[string]int{"otlp": 1, "otlp,console": 1, "none": 0, "otlp,none": 0} {
 		clean(t)
@@ -175,7 +177,7 @@ func TestUnknownExporter(t *testing.T) {
 	}
 }
 
-// TestOddPaths: a path that does not mean what it seems to is told.
+// TestOddPaths: a path with an unknown placeholder or a misleading extension is reported.
 func TestOddPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"{name}-{time}.et": "{name} is no placeholder", "app.json": "will be an ET", "app.et": "", "app": "", "{service}.{pid}": "", "none": "",

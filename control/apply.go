@@ -8,9 +8,9 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// SetConfig puts another configuration in force. If it is wrong the old one stays.
-// The folder, and the size and place of the ring, do not change. SetConfig waits for no file and
-// no provider: providers start and stop soon afterwards.
+// SetConfig puts another configuration in force. If the new one is not valid, SetConfig returns an
+// error and the old one stays in force. The folder, and the size and place of the ring, do not
+// change. SetConfig does not wait for files or providers: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: there is no configuration")
@@ -24,15 +24,16 @@ func (c *Control) SetConfig(cfg *Config) error {
 	case c.over:
 		return errClosed
 	case c.override.timer != nil:
-		c.override.base = cfg // for later
+		c.override.base = cfg // in force after the override
 	default:
 		c.apply(cfg)
 	}
 	return nil
 }
 
-// Override puts a configuration in force for a time. Then the one before comes back, or the latest one
-// of SetConfig and of the source. A nil cfg ends an override now. Like SetConfig it waits for nothing.
+// Override puts a configuration in force for the time d. After that, the configuration before the
+// override is in force again, or the latest one that SetConfig or the source has set since. A nil
+// cfg ends a running override now. Like SetConfig, Override does not wait for files or providers.
 func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if err := c.check(cfg); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (c *Control) Override(cfg *Config, d time.Duration) error {
 	return nil
 }
 
-// check returns why a configuration cannot be put in force. A nil one can.
+// check returns an error if cfg cannot be put in force. A nil cfg is valid.
 func (c *Control) check(cfg *Config) error {
 	if c == nil || c.closed.Load() {
 		return errClosed
@@ -81,7 +82,8 @@ func (c *Control) countRefused() {
 	c.account.refused++
 }
 
-// sourceChanged puts a configuration in force that the source has read.
+// sourceChanged puts a configuration in force that the source has read, or reports the source's
+// error.
 func (c *Control) sourceChanged(cfg *Config, err error) {
 	if err == nil {
 		err = c.SetConfig(cfg)
@@ -93,7 +95,8 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 	}
 }
 
-// endOverride puts the configuration before an override in force. The lock applying is held.
+// endOverride ends an override and puts the base configuration in force. The caller holds the lock
+// applying.
 func (c *Control) endOverride() {
 	if c.override.timer == nil {
 		return
@@ -104,7 +107,7 @@ func (c *Control) endOverride() {
 	c.apply(base)
 }
 
-// apply puts a configuration in force. The lock applying is held.
+// apply puts a configuration in force. The caller holds the lock applying.
 func (c *Control) apply(cfg *Config) {
 	if c.over {
 		return

@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// child is what a process of this binary does that is none of tests.
+// child runs the work of a process of this binary that does not run tests.
 func child(what, dir string) error {
 	if c := children[what]; c != nil {
 		return c(dir)
@@ -41,10 +41,10 @@ func child(what, dir string) error {
 	return fmt.Errorf("there is nothing called %q to do", what)
 }
 
-// children are those of files that are not for every system.
+// children has the children that are defined in files for some systems only, by name.
 var children = make(map[string]func(dir string) error)
 
-// A recording is what a child records with.
+// A recording is the control of a child, with the tracer and the logger that it records with.
 type recording struct {
 	ctl    *control.Control
 	p      *entrace.Pipeline
@@ -71,7 +71,7 @@ func recordingOf(ctl *control.Control) (*recording, error) {
 	return &recording{ctl, p, p.TracerProvider().Tracer("accept"), slog.New(slogadapter.New(p.Recorder(), nil))}, nil
 }
 
-// snapshots takes n traces, one after the other.
+// snapshots takes n snapshots, one after the other.
 func (r *recording) snapshots(n int) error {
 	for range n {
 		if _, err := r.ctl.Start(context.Background(), api("asked")); err != nil {
@@ -91,14 +91,14 @@ func persistent(dir string, traces ...control.TraceConfig) *control.Config {
 	return cfg
 }
 
-// The load of a child that records: so much that the ring need not give up any.
+// The load of a child that records. It fits in the ring, so that nothing is evicted.
 const (
 	childGoroutines = 2
-	childRecords    = 30_000 // of each
+	childRecords    = 30_000 // for each goroutine
 )
 
-// recordChild records and says on the standard output what it has, until somebody
-// kills it:
+// recordChild records until it is killed. It prints each step on the standard output when
+// it is recorded:
 //
 //	S G N // span N of goroutine G has begun
 //	L G N // in it there is a log record
@@ -117,7 +117,7 @@ func recordChild(dir string) error {
 				r.log.InfoContext(ctx, "load", "g", g, "n", n)
 				fmt.Printf("L %d %d\n", g, n)
 				if n%10 == 3 {
-					continue // it never ends
+					continue // the span never ends
 				}
 				span.End()
 				fmt.Printf("E %d %d\n", g, n)
@@ -131,7 +131,7 @@ func recordChild(dir string) error {
 
 func nobody() *recording { return nil }
 
-// die records something and dies.
+// die records something and then dies in the way that how names.
 func die(dir, how string) error {
 	r, err := newRecording(persistent(dir, control.TraceConfig{ // for which goroutines have labels
 		Name: "shot", Providers: control.Spans | control.Goroutines, On: onAPI("shot"),
@@ -151,7 +151,7 @@ func die(dir, how string) error {
 			nobody().log.Info("there is none")
 		}()
 	case "map":
-		runtime.GOMAXPROCS(4) // they must be at it at the same time
+		runtime.GOMAXPROCS(4) // the goroutines must use the map at the same time
 		m := make(map[int]int)
 		for range 8 {
 			go func() {
@@ -172,7 +172,7 @@ func die(dir, how string) error {
 	return errors.New("it is alive")
 }
 
-// manyTraces makes traces until it is killed.
+// manyTraces makes traces until the process is killed.
 func manyTraces(dir string) error {
 	r, err := newRecording(persistent(dir,
 		control.TraceConfig{Name: "stream", Mode: control.ModeStream, Providers: control.Logs | control.Spans, On: onAPI("stream*")},

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/internal/retain"
 )
 
-// A Config says which requests become traces and what the traces contain. Do not
-// change it once a [Control] has it: a trace keeps the one that it began with.
+// A Config says which requests become traces and what the traces contain. Do not change a Config
+// that a [Control] uses: a trace keeps the Config that it began with.
 type Config struct {
 	// ID names the configuration in the traces. It must not be empty.
 	ID string
@@ -24,47 +24,48 @@ type Config struct {
 	Dir string
 	// Keep bounds the traces in Dir.
 	Keep Keep
-	// Ring is about the providers that record all the time.
+	// Ring configures the ring and the providers that record all the time.
 	Ring RingConfig
-	// Traces are the kinds of traces. A request becomes the first one that matches.
+	// Traces are the kinds of traces. A request becomes a trace of the first kind that matches.
 	Traces []TraceConfig
 }
 
-// Keep bounds the traces in a folder. Beyond a bound the oldest traces are removed first,
-// and those that somebody asked for by hand last. Zero is no bound.
+// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed first,
+// and those that were requested by hand last. Zero means no bound.
 //
-// A trace that was finished just now always stays. The age of a trace of this process
-// counts from its end, by the monotonic clock. Any other trace dates from its name or
-// its last change, whichever is earlier, and is too old only if both are. A trace that
-// is dated more than five minutes in the future is the first to be removed. Traces that
-// are [VerdictUnfinished] are not counted and not removed.
+// Traces that were finished just now always stay. The age of a trace of this process counts from its
+// end, by the monotonic clock. For any other trace, the time in its name and the time of its last
+// change count: the earlier time is its date, and it is too old only if both times are. A trace
+// that is dated more than five minutes in the future is the first to be removed. Traces that are
+// [VerdictUnfinished] are not counted and not removed.
 type Keep struct {
 	Files int
 	Bytes int64
 	Age   time.Duration
 }
 
-// A RingConfig has the providers that record all the time, and the memory that they use again and again.
+// A RingConfig configures the ring and the providers that record to it all the time.
 type RingConfig struct {
-	// Bytes is the size of the ring, 4 MiB at least, or 0 for no ring. Like Persist it cannot change while the
-	// process runs.
+	// Bytes is the size of the ring, at least 4 MiB, or 0 for no ring. Bytes and Persist cannot change
+	// while the process runs.
 	Bytes int64
-	// Persist keeps the ring in a file, which the next start finds after a crash together with
-	// the last words of the runtime: see
-	// [debug.SetCrashOutput], which takes one file for a process.
+	// Persist keeps the ring in a file. After a crash, the next start makes a trace of it, with the
+	// text that the runtime wrote: see [debug.SetCrashOutput], which a process can set to one file
+	// only.
 	Persist bool
-	// Always are the providers that record all the time. Those of the snapshots in Traces do so as well.
+	// Always are the providers that record all the time. The providers of the snapshots in Traces also
+	// record all the time.
 	Always Set
 	// Params are the parameters of the providers that run all the time.
 	Params map[string]string
 }
 
-// A Mode says which records a trace has.
+// A Mode determines which records a trace has.
 type Mode string
 
 // The modes.
 const (
-	ModeSnapshot Mode = "snapshot" // the records in the ring, which records on
+	ModeSnapshot Mode = "snapshot" // the records that are in the ring
 	ModeStream   Mode = "stream"   // the records from now on
 )
 
@@ -76,31 +77,31 @@ const (
 
 // A TraceConfig is one kind of trace.
 type TraceConfig struct {
-	// Name is in the file's name: letters, digits, "-", "_" and ".", up to 64.
+	// Name is a part of the file name. It has at most 64 letters, digits, "-", "_" and ".".
 	Name string
-	// On has the requests that the trace is for.
+	// On lists the requests that become such a trace.
 	On []On
 	// Mode is [ModeSnapshot] if empty.
 	Mode Mode
 	// Window is how far back a snapshot goes. The default is 30 s.
 	Window time.Duration
-	// Scope says what of a snapshot is kept: "all", which is the default, or "trace", the spans and log
-	// records of the OpenTelemetry trace that made the request alone, and everything else.
+	// Scope selects the spans and log records of a snapshot. "all", the default, selects all of them.
+	// "trace" selects only those of the OpenTelemetry trace that made the request. The records of
+	// other providers are always in the snapshot.
 	Scope string
 	// Providers record to the trace.
 	Providers Set
-	// Every is the shortest time between two traces, PerHour the largest number of traces in an
-	// hour, and with OneIn one request of so many becomes a trace. Zero is no limit. Requests that are
-	// Manual are not limited.
+	// Every is the shortest time between two traces. PerHour is the largest number of traces in an
+	// hour. With OneIn, one of that many requests becomes a trace. Zero means no limit. Manual
+	// requests are not limited.
 	Every   time.Duration
 	PerHour int
 	OneIn   int
-	// A stream ends after Timeout, and when its entries have MaxBytes. The defaults are
-	// 30 s and no bound. A stream that was asked for by hand has no timeout unless
-	// the request has one.
+	// A stream ends after Timeout, or when its entries reach MaxBytes. The defaults are 30 s and no
+	// bound. A stream that was requested by hand has no timeout unless the request has one.
 	Timeout  time.Duration
 	MaxBytes int64
-	// KeepIf decides at the end whether a stream is kept. Nil keeps it.
+	// KeepIf decides at the end whether a stream is kept. If it is nil, the stream is kept.
 	KeepIf *KeepIf
 	// Params are the parameters of the providers, by PROVIDER.NAME.
 	Params map[string]string
@@ -117,7 +118,7 @@ const (
 	TriggerLog      Trigger = "log"      // a log record; key: its message
 	TriggerSpan     Trigger = "span"     // a span that has ended; key: its name
 	TriggerWatchdog Trigger = "watchdog" // a span that is still open; key: its name
-	TriggerPanic    Trigger = "panic"    // CapturePanic, a span that ends by a panic, net/http's log of one; key: the value of the panic
+	TriggerPanic    Trigger = "panic"    // a call of CapturePanic, or a span or net/http handler that ends with a panic; key: the value of the panic
 	TriggerStart    Trigger = "start"    // the start of the process
 	TriggerExit     Trigger = "exit"     // its end, Shutdown
 )
@@ -129,23 +130,24 @@ var triggers = []Trigger{
 // An On matches requests.
 type On struct {
 	Trigger Trigger
-	// Key is a pattern for the request's key, in which "*" stands for any text.
-	// Empty is everything.
+	// Key is a pattern for the request's key, in which "*" stands for any text. An empty pattern
+	// matches every key.
 	Key string
 	// Level is the lowest level of a log record.
 	Level slog.Level
 	// LongerThan is the time that a span must have taken, or been open.
 	LongerThan time.Duration
-	// With Count so many requests match once, if they come within Within. Without Within the count
-	// never expires.
+	// If Count is set, only every Count-th such request matches, and only if those requests came
+	// within Within. If Within is zero, the count never expires.
 	Count  int
 	Within time.Duration
 }
 
-// KeepIf decides whether a stream that has ended is kept. With Any one of these attributes, and with
-// All each of them, must be on some span or log record of the trace. Then the highest bound in Longest
-// that the longest span of the trace exceeds says how many traces are kept. Of the other traces one in
-// Else is kept, none with an Else of 0.
+// KeepIf decides whether a stream that has ended is kept. If Any is set, at least one of its
+// attributes must be on some span or log record of the trace; if All is set, each of its attributes
+// must be. For such a trace, the longest span is compared with Longest: the highest bound that it
+// exceeds determines the share of traces that is kept. Of all other traces one in Else is kept, or
+// none if Else is 0.
 type KeepIf struct {
 	Longest  []KeepLongest
 	Any, All []string // "name=value"
@@ -158,7 +160,7 @@ type KeepLongest struct {
 	OneIn      int // 0 or 1: all
 }
 
-// minRingBytes is the size of the smallest ring.
+// minRingBytes is the smallest size of a ring.
 const minRingBytes = 4 << 20
 
 // The defaults of a [TraceConfig].
@@ -167,8 +169,9 @@ const (
 	defaultTimeout = 30 * time.Second
 )
 
-// DefaultConfig returns the defaults of [Env] and of files: 50 files of 2 GiB in all, and a persistent ring of 32 MiB that has spans, logs, runtime.metrics and gc. It has no ID, Dir
-// or Traces.
+// DefaultConfig returns the defaults of [Env] and of configuration files: at most 50 traces of 2
+// GiB in total, and a persistent ring of 32 MiB with the providers spans, logs, runtime.metrics and
+// gc. ID, Dir and Traces are empty.
 func DefaultConfig() *Config {
 	return &Config{
 		Keep: Keep{Files: retain.DefaultFiles, Bytes: retain.DefaultBytes},
@@ -176,7 +179,7 @@ func DefaultConfig() *Config {
 	}
 }
 
-// A FieldError says why a field of a configuration is wrong.
+// A FieldError is the error of a field of a configuration.
 type FieldError struct {
 	Path string // as in "traces[1].on[0].key"
 	Err  error

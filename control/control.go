@@ -17,32 +17,32 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Options are the parts of a [Control]. One of Config and Source is required.
+// Options configure a [Control]. Config or Source is required.
 type Options struct {
 	Config *Config
 	Source Source
-	// Providers record beside the span processor and the slog handler, which are always there.
-	// Package provider has some.
+	// Providers record in addition to the span processor and the slog handler, which always do.
+	// Package provider has providers.
 	Providers []Provider
 	// Service names the process in the trace of its crash.
 	Service string
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is
-	// in shared memory where that survives the process, and smaller if memory is short,
-	// else in the folder of the traces.
+	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared
+	// memory if that survives the process, and smaller if memory is short; otherwise it is in the
+	// folder of the traces.
 	BufferDir string
-	// OnError, if set, is called with errors: of a configuration that is broken, of a trace
-	// that could not be written, of a ring that has no file. It and OnTrace
-	// are called on a goroutine of their own, one at a time. Calls beyond 64 that wait are
-	// dropped. They may call all methods of the control but Shutdown.
+	// OnError, if set, is called with errors: for example, a configuration is broken, a trace could
+	// not be written, or the ring has no file. OnError and OnTrace are called one at a time, on a
+	// goroutine of their own. If 64 calls wait, further calls are dropped. The functions may call all
+	// methods of the control except Shutdown.
 	OnError func(error)
 	// OnTrace, if set, is called when a trace ends. If its verdict is VerdictUnfinished,
 	// OnTrace is called again when the trace is finished.
 	OnTrace func(*Trace)
-	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that
-	// died. It is called as OnTrace is.
+	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that died. It is
+	// called in the same way as OnTrace.
 	OnCrash func(*tracedir.Result)
 }
 
@@ -52,17 +52,18 @@ const maxStreams = 4
 // maxQueue bounds the requests that wait for the goroutine that writes traces, and the callbacks that wait.
 const maxQueue = 64
 
-// A Control decides which requests become traces, and writes them. Its ring is fed
-// by its Recorder. A nil Control does nothing and denies everything.
+// A Control decides which requests become traces, and writes the traces. Its Recorder records to
+// its ring. A nil Control does nothing and denies all requests.
 //
-// Decisions are made on the goroutine of the caller, under a lock that nobody holds while a file
-// is used or a provider, a dumper or a callback runs. What takes time has goroutines of its own: the
-// writer begins, takes and ends traces, one after the other; another one switches providers, another
-// one writes the note of the ring, and another one calls OnError, OnTrace and OnCrash.
+// Decisions are made on the goroutine of the caller, under a lock that is never held during a use
+// of a file or a call of a provider, a dumper or a callback. Work that takes time has goroutines of
+// its own. The writer begins, writes and ends traces, one after the other. A second goroutine
+// starts and stops providers, a third writes the note of the ring, and a fourth calls OnError,
+// OnTrace and OnCrash.
 //
 // A Control is safe for concurrent use.
 type Control struct {
-	on     atomic.Uint64 // providers, for a quick look
+	on     atomic.Uint64 // the providers that are on, for a quick check
 	o      Options
 	dir    *traces.Folder
 	ring   *ring.Ring
@@ -91,32 +92,32 @@ type listeners struct {
 	panics   lastPanic
 }
 
-// configuring is the state of those who put a configuration in force.
+// configuring is the state of SetConfig and Override.
 type configuring struct {
-	applying sync.Mutex // taken before all others
+	applying sync.Mutex // locked before all other locks
 
-	over     bool // no configuration is put in force and no trace begins any more; changed under deciding.mu as well
+	over     bool // no configuration is put in force and no trace begins any more; set with deciding.mu held as well
 	override struct {
 		timer *time.Timer // nil: there is no override
-		base  *Config     // in force afterwards
+		base  *Config     // the configuration after the override
 	}
 }
 
-// feeding is the state of those who call providers.
+// feeding is the state of the code that calls providers.
 type feeding struct {
 	switches *repeater // starts and stops providers
-	provided Set       // by the span processor, the slog handler and the members
+	provided Set       // all providers: the span processor, the slog handler and the members
 
-	calling sync.Mutex // held while a provider is called; taken before deciding.mu
+	calling sync.Mutex // held while a provider is called; locked before deciding.mu
 
 	members []*member
 }
 
-// deciding is the state of decisions.
+// deciding is the state of the decisions whether a request becomes a trace.
 type deciding struct {
-	mu sync.Mutex // never held while a file is used or code of others runs
+	mu sync.Mutex // never held while a file is used or a provider or callback runs
 
-	running []*Trace // streams that were asked for and are not to end yet
+	running []*Trace // streams that were requested and whose end is not queued yet
 	fed     []*Trace // streams that providers write to
 	limits  map[string]*limit
 	account account
@@ -137,11 +138,11 @@ type account struct {
 	kept       uint64
 	unkept     uint64
 	on         Set               // of the members
-	off        map[string]string // members that cannot go on, and why
+	off        map[string]string // members that failed, and why
 }
 
-// New first makes traces of what processes that died have left in the folder of the configuration. Then
-// it returns a control that records.
+// New first makes traces of the files that dead processes left in the folder of the configuration.
+// Then it returns a control that records.
 func New(o *Options) (*Control, error) {
 	c := &Control{o: *o, began: time.Now(), stop: func() {}}
 	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
@@ -176,8 +177,8 @@ func New(o *Options) (*Control, error) {
 		c.members = append(c.members, &member{Provider: p})
 		c.provided |= p.Provides
 	}
-	// The queue has room for the requests, for the ends of their streams and of those that run, and
-	// for Shutdown, so that a decision never waits.
+	// The queue has room for the requests, for the ends of their streams and of the running streams,
+	// and for Shutdown, so that a decision never waits.
 	c.writer.start(2*maxQueue + 2*maxStreams)
 	c.switches = newRepeater(&c.writer.guard, c.switchProviders)
 	c.notes = newRepeater(&c.writer.guard, func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
@@ -194,7 +195,7 @@ func New(o *Options) (*Control, error) {
 	return c, nil
 }
 
-// startUnlessDenied asks for a trace and reports an error that is not a refusal.
+// startUnlessDenied requests a trace. It reports an error unless that is a DeniedError.
 func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 	var denied *DeniedError
 	if _, err := c.Start(ctx, r); err != nil && !errors.As(err, &denied) {
@@ -202,7 +203,7 @@ func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 	}
 }
 
-// newRing makes the ring, in a file if that can be had.
+// newRing makes the ring, in a file if possible.
 func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	ro := ring.Options{
 		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged,
@@ -228,7 +229,7 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	return g, nil
 }
 
-// report calls OnError with an error that is no reason to stop.
+// report calls OnError with an error after which the control continues.
 func (c *Control) report(err error) {
 	if c.o.OnError != nil && err != nil {
 		c.callbacks.offer(func() { c.o.OnError(err) })
@@ -265,8 +266,9 @@ func (c *Control) Dir() string {
 
 var errClosed = errors.New("control: shut down")
 
-// Shutdown makes the trace of the trigger exit, if there is one, ends all streams, and removes the file
-// of the ring. It waits for all goroutines, until ctx ends. It is idempotent.
+// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and
+// removes the file of the ring. It waits for all goroutines, but no longer than ctx. It is
+// idempotent.
 func (c *Control) Shutdown(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -293,7 +295,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 			c.crash.Close()
 		}
 		c.writer.stop()
-		_ = c.callbacks.do(func() {}) // those that wait are made
+		_ = c.callbacks.do(func() {}) // after all queued callbacks
 		c.callbacks.stop()
 		finished <- err
 	}()
@@ -305,7 +307,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	}
 }
 
-// endDecisions has all streams end, and no trace begin any more.
+// endDecisions ends all streams and lets no trace begin any more.
 func (c *Control) endDecisions() {
 	c.applying.Lock()
 	defer c.applying.Unlock()
@@ -322,7 +324,7 @@ func (c *Control) endDecisions() {
 	}
 }
 
-// finish is the last that the writer does.
+// finish stops the providers and closes the ring. It is the last function that the writer runs.
 func (c *Control) finish() error {
 	c.switches.stop()
 	c.stopProviders()
@@ -332,5 +334,5 @@ func (c *Control) finish() error {
 	return err
 }
 
-// note returns the note of this process for the file of the ring.
+// note returns the note for the file of the ring. It describes this process.
 func (c *Control) note(cfg *Config) []byte { return traces.Note(c.o.Service, cfg.ID) }

@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestTwoSnapshotsOfOneProcess: what two snapshots have in common is in their view once, and a span
-// that ended after the first one has ended.
+// TestTwoSnapshotsOfOneProcess checks that a view of two snapshots has their common entries once, and that
+// a span which ended after the first snapshot has ended in the view.
 func TestTwoSnapshotsOfOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	shot := control.TraceConfig{Name: "shot", Providers: control.Spans | control.Logs | control.Goroutines, Window: time.Hour, On: onAPI("shot")}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Start asks for a trace. Of a snapshot it returns when the file is there, of a
-// stream when that has begun. The error is a [*DeniedError], or that of ctx: the
-// trace may come all the same then.
+// Start requests a trace. If the request becomes a snapshot, Start returns when the file is
+// written; if it becomes a stream, Start returns when the stream has begun. The error is a
+// [*DeniedError] or the error of ctx. If it is the error of ctx, the trace may still be made.
 func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -43,8 +43,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	return made, begun
 }
 
-// Fire asks for a trace like Start and returns at once; the verdict is counted. A request for a trace for
-// which another request waits is one with that.
+// Fire requests a trace like Start, but returns at once; the verdict is counted. If another request
+// for the same trace waits already, the two requests count as one.
 func (c *Control) Fire(r Request) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -72,8 +72,8 @@ func (c *Control) Fire(r Request) {
 	}
 }
 
-// match returns the trace of the configuration in force that r is for. It counts another verdict than
-// VerdictStarted.
+// match returns the index of the trace in the current configuration that r requests. It counts
+// verdicts other than VerdictStarted.
 func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	if c == nil || c.closed.Load() {
 		return nil, 0, VerdictClosed
@@ -85,9 +85,9 @@ func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	return f, trace, v
 }
 
-// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts another verdict
-// than VerdictStarted. The caller has taken a slot. Admit frees it with such a verdict, and the writer
-// when it calls begin.
+// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts verdicts
+// other than VerdictStarted. The caller has taken a slot. If the verdict is VerdictStarted, the
+// writer frees the slot before it calls begin; otherwise admit frees it.
 func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Verdict {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Ver
 		c.running = append(c.running, t)
 	}
 	if r.Trigger == TriggerWatchdog {
-		c.watchdog.traces(r.Span) // now: it may end at any moment
+		c.watchdog.traces(r.Span) // do this now: the span may end at any moment
 	}
 	c.writer.queue <- func() {
 		<-c.slots
@@ -114,7 +114,7 @@ func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Ver
 	return VerdictStarted
 }
 
-// allow returns VerdictStarted if there can be a trace now. The lock mu is held.
+// allow returns VerdictStarted if a trace can begin now. The caller holds the lock mu.
 func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	if c.over {
 		return VerdictClosed
@@ -140,16 +140,17 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	return l.allow(tc, now)
 }
 
-// same reports whether r and other ask for the same.
+// same reports whether r and other have the same trigger and key.
 func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
 
-// Stop ends the streams that a request like r has started, and reports whether there was one. It returns
-// at once: the streams take no more spans and log records, and [Trace.Done] says when a file is finished.
+// Stop ends the streams that requests with r's trigger and key started, and reports whether any
+// ran. It returns at once: the streams take no more spans and log records, and the channel of
+// [Trace.Done] is closed when a file is finished.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endStopped, "")
 }
 
-// Abort is Stop, and removes the files of the streams.
+// Abort ends the same streams as Stop, and removes their files.
 func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endAborted, why)
 }
@@ -168,7 +169,8 @@ func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (en
 	return ended
 }
 
-// endStream queues the end of a stream, and reports whether it ran. The lock mu is held.
+// endStream queues the end of a stream, and reports whether the stream was running. The caller
+// holds the lock mu.
 func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	i := slices.Index(c.running, t)
 	if i < 0 {
@@ -183,7 +185,7 @@ func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	return true
 }
 
-// Running returns the streams that have begun and have not been stopped.
+// Running returns the streams that have begun and are not being ended.
 func (c *Control) Running() (begun []*Trace) {
 	if c == nil {
 		return nil
@@ -198,17 +200,17 @@ func (c *Control) Running() (begun []*Trace) {
 	return begun
 }
 
-// A limit counts how often a trace was taken, for every, per_hour, one_in and keep_if.
+// A limit counts the traces of one kind, for every, per_hour, one_in and keep_if.
 type limit struct {
 	asked int         // for one_in
-	last  time.Time   // when the last one was asked for
-	hour  []time.Time // of those of the last hour
+	last  time.Time   // when the last trace was requested
+	hour  []time.Time // when the traces of the last hour were requested
 	ended map[int]int // for keep_if, by class
-	fails int         // in a row
-	until time.Time   // it rests after a failure
+	fails int         // failures in a row
+	until time.Time   // no traces until then, after a failure
 }
 
-// limitOf returns the limit of a trace. The lock mu is held.
+// limitOf returns the limit of a kind of trace. The caller holds the lock mu.
 func (c *Control) limitOf(tc *TraceConfig) *limit {
 	l := c.limits[tc.Name]
 	if l == nil {
@@ -218,14 +220,14 @@ func (c *Control) limitOf(tc *TraceConfig) *limit {
 	return l
 }
 
-// failed has the trace rest, since it could not be written.
+// failed sets a pause for this kind of trace, because a trace could not be written.
 func (l *limit) failed(now time.Time) {
 	l.fails = min(l.fails+1, 6)
 	l.until = now.Add(time.Second << l.fails)
 }
 
-// rests reports whether r is refused because the trace failed a moment ago. The failure may have been
-// logged, and r be a consequence of that.
+// rests reports whether r is refused because a trace failed a moment ago. The application may have
+// logged the failure, and r may be the result of that log record.
 func (l *limit) rests(r *Request, now time.Time) bool {
 	switch r.Trigger {
 	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:
@@ -234,7 +236,7 @@ func (l *limit) rests(r *Request, now time.Time) bool {
 	return false
 }
 
-// allow counts a request for a trace and returns VerdictStarted if its limits allow it.
+// allow counts a request for a trace and returns VerdictStarted if the limits in t allow it.
 func (l *limit) allow(t *TraceConfig, now time.Time) Verdict {
 	if t.Every > 0 && !l.last.IsZero() && now.Sub(l.last) < t.Every {
 		return VerdictRateLimited

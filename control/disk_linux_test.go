@@ -24,8 +24,8 @@ func init() {
 	children["limit"] = limited
 }
 
-// fullDisk records to a disk that is smaller than the ring, and may be full from the
-// beginning, and then to a larger one.
+// fullDisk records to a disk that is smaller than the ring, and then makes the disk larger.
+// If full is set, the disk is full from the beginning.
 func fullDisk(dir, room string, full bool) error {
 	size := func(flags uintptr, text string) error { return unix.Mount("tmpfs", dir, "tmpfs", flags, "size="+text) }
 	if err := size(0, room); err != nil {
@@ -46,7 +46,7 @@ func fullDisk(dir, room string, full bool) error {
 	for range 20_000 {
 		r.log.Info(text)
 	}
-	// There may be room for it, or not.
+	// The snapshot may fit on the disk or not.
 	var denied *control.DeniedError
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
 	if err != nil && (!errors.As(err, &denied) || denied.Verdict != control.VerdictFailed) {
@@ -101,13 +101,13 @@ func fullDisk(dir, room string, full bool) error {
 		if err != nil {
 			return err
 		}
-		// The disk goes with the process.
+		// The disk disappears with the process.
 		if err := os.WriteFile(filepath.Join(os.Getenv(outEnv), e.Name()), data, 0o600); err != nil {
 			return err
 		}
 		good++
 	}
-	want := 3 // what could not be finished is when there is room
+	want := 3 // a trace that could not be finished is finished when the disk has room
 	if denied != nil {
 		want--
 	}
@@ -155,8 +155,8 @@ func TestRingOnFullDisk(t *testing.T) {
 	}
 }
 
-// recordingTold begins a recording with a ring of so many bytes, and notes what it
-// tells of errors. That may be read when the recording has ended.
+// recordingTold begins a recording with a ring of so many bytes, and appends the errors
+// that it reports to told. told may be read when the recording has ended.
 func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) {
 	var mu sync.Mutex
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
@@ -174,8 +174,8 @@ func recordingTold(dir string, bytes int64, told *[]string) (*recording, error) 
 	return recordingOf(ctl)
 }
 
-// limited is what a disk is that takes no file of more than some bytes, which
-// needs no right to mount.
+// limited records with a limit on the size of files. The limit stands in for a full disk,
+// and needs no right to mount one.
 func limited(dir string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 800_000, Max: unix.RLIM_INFINITY}); err != nil {
 		return err
@@ -193,7 +193,7 @@ func limited(dir string) error {
 		r.log.Info(strings.Repeat("x", 8000))
 	}
 	trace, err := r.ctl.Start(context.Background(), api("asked"))
-	if err != nil || !errors.Is(trace.Err(), syscall.EFBIG) { // it may be finished or not
+	if err != nil || !errors.Is(trace.Err(), syscall.EFBIG) { // the trace may be finished or not
 		return fmt.Errorf("a snapshot that is too large: %w, %w", trace.Err(), err)
 	}
 	if fi, err := os.Stat(trace.Path()); err != nil || fi.Size() < 50_000 {
@@ -211,7 +211,7 @@ func limited(dir string) error {
 	return nil
 }
 
-// TestRingLimit needs no rights.
+// TestRingLimit runs limited in a process of its own. It needs no rights.
 func TestRingLimit(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "limit", dir)

@@ -14,28 +14,27 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// Env returns a source that reads the environment, the variables that begin with
-// prefix:
+// Env returns a source that reads the environment variables that begin with prefix:
 //
 //	PREFIX             ring: snapshots of the ring;
-//	                   stream: a trace from the start of the process on as well
+//	                   stream: also a trace from the start of the process on
 //	PREFIX_DIR         the folder; the default is dir
 //	PREFIX_RING_BYTES  size of the ring; 32MiB
 //	PREFIX_PROVIDERS   the providers; spans,logs,runtime.metrics,gc
-//	PREFIX_ON_ERROR    how far back the trace goes that the first log record of
-//	                   level ERROR asks for, once a minute and six times an hour at most; 30s, off: none
-//	PREFIX_ON_SLOW     a span that takes longer asks for a trace; off
-//	PREFIX_ON_HANG     a span that is open for longer asks for a trace; off
+//	PREFIX_ON_ERROR    how far back the trace goes that a log record of level ERROR
+//	                   requests, once a minute and six times an hour at most; 30s; off: none
+//	PREFIX_ON_SLOW     a span that takes longer requests a trace; off
+//	PREFIX_ON_HANG     a span that is open for longer requests a trace; off
 //
-// Snapshots are also taken for the signal SIGUSR1, for requests of the application with
-// the key "snapshot" and over HTTP, and for panics: of a span that ends by one, of a handler of
-// net/http, which logs it, and in [Control.CapturePanic]. Of those for panics there is one
-// a minute and six an hour at most. A stream named "stream", with a profile of the processor, can be
-// asked for over HTTP and with the key "stream". Every snapshot has the goroutines.
+// The signal SIGUSR1, requests of the application with the key "snapshot", and requests over HTTP
+// also make a snapshot. So do panics: a panic that ends a span, a panic in a handler of net/http,
+// which logs it, and a panic in [Control.CapturePanic]. Panics make at most one snapshot a minute
+// and six an hour. A stream named "stream", with a CPU profile, can be requested over HTTP and by
+// the application with the key "stream". Every snapshot has the goroutines.
 //
-// Sizes are bytes, or have a unit as 64MiB has; times are milliseconds, or have one as 5s
-// has, and are at least 10 ms. Ignored is called with the error of a wrong value, and the
-// default holds. If ignored is nil the error is that of Config.
+// A size is in bytes or has a unit, such as 64MiB. A time is in milliseconds or has a unit, such
+// as 5s, and is at least 10 ms. If a value is wrong, ignored is called with the error, and the
+// default is used. If ignored is nil, Config returns the error instead.
 func Env(prefix, dir string, ignored func(error)) Source { return env{prefix, dir, ignored} }
 
 type env struct {
@@ -47,8 +46,8 @@ func (e env) Watch(func(*Config, error)) (func(), error) { return func() {}, nil
 
 func (e env) get(name string) string { return strings.TrimSpace(os.Getenv(e.prefix + name)) }
 
-// minAfter is the shortest time of a trigger. A shorter one is a mistake, such as a number that
-// was meant to be seconds.
+// minAfter is the shortest time of a trigger. A shorter time is probably a mistake, such as a
+// number of seconds without a unit.
 const minAfter = 10 * time.Millisecond
 
 func (e env) Config() (*Config, error) {

@@ -19,11 +19,11 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// What others do that they should not: panic, hang, call back, and break things.
+// These tests let other code do what it should not: panic, hang, call back, and break files.
 
 var hostileBit = control.Register("hostile.test")
 
-// hostile is a configuration with a snapshot and a stream for the API.
+// hostile returns a configuration with a snapshot and a stream that the API can request.
 func hostile(dir string) *control.Config {
 	api := func(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
 	p := control.Logs | hostileBit
@@ -36,7 +36,7 @@ func hostile(dir string) *control.Config {
 	}
 }
 
-// TestHostileCallbacks call the control from what it calls.
+// TestHostileCallbacks calls the control from its own callbacks.
 func TestHostileCallbacks(t *testing.T) {
 	var ctl *control.Control
 	ready, told := make(chan struct{}), make(chan struct{})
@@ -59,7 +59,7 @@ func TestHostileCallbacks(t *testing.T) {
 	within(t, "a callback", func() { <-told })
 }
 
-// TestHostileShutdown shuts down while a dump hangs, twice, and begins things later.
+// TestHostileShutdown calls Shutdown twice while a dump hangs, and calls the control after that.
 func TestHostileShutdown(t *testing.T) {
 	g := newGate()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestHostileShutdown(t *testing.T) {
 	}
 }
 
-// TestHostileExit shuts down several times at once: there is one trace of it.
+// TestHostileExit calls Shutdown several times at once. Only one trace of the exit is made.
 func TestHostileExit(t *testing.T) {
 	dir := t.TempDir()
 	cfg := hostile(dir)
@@ -111,7 +111,7 @@ func TestHostileExit(t *testing.T) {
 	}
 }
 
-// TestHostileFeedback logs each error to the recorder that fires for it.
+// TestHostileFeedback logs each reported error to the recorder whose trigger fires for errors.
 func TestHostileFeedback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "traces")
@@ -142,7 +142,7 @@ func TestHostileFeedback(t *testing.T) {
 	})
 }
 
-// TestHostileDump asks a dumper that has not come back.
+// TestHostileDump requests traces while a dump has not returned.
 func TestHostileDump(t *testing.T) {
 	release := make(chan struct{})
 	var at atomic.Int64
@@ -167,9 +167,9 @@ func TestHostileDump(t *testing.T) {
 type unwrapsNil struct{ err error }
 
 func (u *unwrapsNil) Error() string { return "bad" }
-func (u *unwrapsNil) Unwrap() error { return u.err } // which panics of nil
+func (u *unwrapsNil) Unwrap() error { return u.err } // panics if u is nil
 
-// TestHostilePanic panics with what panics.
+// TestHostilePanic panics with a value whose method panics.
 func TestHostilePanic(t *testing.T) {
 	ctl := start(t, &control.Options{Config: hostile(t.TempDir())})
 	defer func() {
@@ -195,7 +195,7 @@ func TestNilControl(t *testing.T) {
 	}
 }
 
-// TestHostileCrashText has a link in the place of what the runtime wrote.
+// TestHostileCrashText puts a symbolic link in the place of the crash text.
 func TestHostileCrashText(t *testing.T) {
 	live := t.TempDir()
 	ctl := start(t, &control.Options{Config: hostile(live), BufferDir: live})
@@ -228,7 +228,7 @@ func TestHostileCrashText(t *testing.T) {
 	}
 }
 
-// TestWatchdogRules looks at what a watchdog's requests lead to.
+// TestWatchdogRules checks the verdicts of the requests of a watchdog.
 func TestWatchdogRules(t *testing.T) {
 	cfg := hostile(t.TempDir())
 	cfg.Traces = []control.TraceConfig{
@@ -244,7 +244,7 @@ func TestWatchdogRules(t *testing.T) {
 	var asked atomic.Int64
 	stop := ctl.Flight().WatchSpans(func(_ time.Time, fn func(string, format.SpanRef, format.SpanRef, time.Time) bool) {
 		asked.Add(1)
-		for i := range 20_000 { // as long, and of no rule
+		for i := range 20_000 { // spans of the same duration that match no rule
 			if !fn("websocket", format.SpanRef{TraceID: [16]byte{2}, SpanID: [8]byte{byte(i), byte(i >> 8), 1}}, format.SpanRef{}, begun) {
 				return
 			}
@@ -255,7 +255,7 @@ func TestWatchdogRules(t *testing.T) {
 	defer stop()
 	count := func(trigger control.Trigger, v control.Verdict) uint64 { return ctl.Stats().Verdicts[trigger][v] }
 	eventually(t, "the watchdog sees the span", func() bool { return count(control.TriggerWatchdog, control.VerdictStarted) == 1 })
-	for range 3 { // a reload does not see it anew
+	for range 3 { // after a reload the watchdog does not report the span again
 		again := *cfg
 		again.ID += "+"
 		must(t, ctl.SetConfig(&again))
@@ -273,7 +273,7 @@ func TestWatchdogRules(t *testing.T) {
 	eventually(t, "the end of the other is a request", func() bool { return count(control.TriggerSpan, control.VerdictStarted) == 1 })
 }
 
-// TestKeepIfClasses counts each kind of trace by itself.
+// TestKeepIfClasses checks that keep_if counts matching and other traces separately.
 func TestKeepIfClasses(t *testing.T) {
 	cfg := hostile(t.TempDir())
 	cfg.Traces[1].Providers = control.Logs

@@ -53,7 +53,7 @@ func TestKeepNewTracesWhenTheClockWasSet(t *testing.T) {
 					if bound == "files" {
 						want = want[len(want)-3:]
 					} else {
-						want = want[len(want)-2:] // each has some 20,000
+						want = want[len(want)-2:] // each has about 20,000 bytes
 					}
 					slices.Sort(want)
 					if got := traceFiles(t, dir); !slices.Equal(got, want) {
@@ -88,7 +88,7 @@ func TestKeepALongStream(t *testing.T) {
 	}
 	_, err = r.ctl.Start(t.Context(), api("asked"))
 	must(t, err)
-	wantFile(t, deep.Path(), true) // it ended after the others
+	wantFile(t, deep.Path(), true) // the stream ended after the others
 	r.quiet()
 }
 
@@ -161,7 +161,7 @@ func TestKeepWhatWasRecovered(t *testing.T) {
 }
 
 // TestRingStaysUnlessItsTraceIsOnDisk checks that Recover reports why it could not make a
-// trace, and does not take another file of that name for the trace.
+// trace, and that it does not mistake another file of that name for the trace.
 func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 	at := time.Now().Add(-time.Hour)
 	crashName := at.UTC().Format("20060102T150405.000000Z") + "-_-0-0001-crash.et"
@@ -237,7 +237,7 @@ func TestRingStaysUnlessItsTraceIsOnDisk(t *testing.T) {
 // TestCrashBufferStaysIfItCannotBeRead damages the head of a crash buffer that holds all
 // the records of a stream. Recover must keep it.
 func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
-	for _, from := range []int64{0, 64} { // all that is before the records, or the checkpoints
+	for _, from := range []int64{0, 64} { // damage everything before the records, or only the checkpoints
 		dir := t.TempDir()
 		et := deadStream(t, dir, time.Now().Add(-time.Hour), 7)
 		buffer := strings.TrimSuffix(et, ".et") + ".iet.buffer"
@@ -252,7 +252,7 @@ func TestCrashBufferStaysIfItCannotBeRead(t *testing.T) {
 			must(t, err)
 		}
 		var got []byte
-		names, err := filepath.Glob(strings.TrimSuffix(buffer, ".buffer") + ".*.buffer.broken") // with the time
+		names, err := filepath.Glob(strings.TrimSuffix(buffer, ".buffer") + ".*.buffer.broken") // the name contains the time
 		if len(names) == 1 {
 			got, err = os.ReadFile(names[0])
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/guard"
 )
 
-// TestOnlyNotesWaitForTheDiskOfTheRing blocks the write of a note.
+// TestOnlyNotesWaitForTheDiskOfTheRing blocks the write of a note to the ring. Only notes wait for it.
 func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 	dir := t.TempDir()
 	config := func(id string) *Config {

@@ -16,14 +16,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A walked trace is one that everyLink went through.
+// A walked is a trace that everyLink has read.
 type walked struct {
 	t       testing.TB
 	name    string
 	entries []format.TraceEntry // by id
 	v       *view.View
-	head    uint32 // the entry of the trace itself
-	missing int    // entries whose span is not there
+	head    uint32 // the id of the entry that describes the trace itself
+	missing int    // how many entries belong to a span that is not in the trace
 }
 
 // row returns the row of an entry.
@@ -35,22 +35,22 @@ func (w *walked) row(id uint32) view.Row {
 	return r
 }
 
-// up returns the entry above one in the view.
+// up returns the id of the entry above an entry in the view.
 func (w *walked) up(id uint32) uint32 {
 	_, up := w.v.ID(w.v.Parent(w.row(id)))
 	return up
 }
 
-// ended returns how long a span took.
+// ended returns the duration of a span, and whether it has ended.
 func (w *walked) ended(id uint32) (time.Duration, bool) { return w.v.Duration(w.row(id)) }
 
-// everyLink reads a trace as any reader would and checks that all hangs together.
-// It is closed with the test.
+// everyLink reads a trace and checks the links between its entries. The file is closed
+// when the test ends.
 func everyLink(t testing.TB, name string) *walked {
 	t.Helper()
 	w := links(t, name)
-	// Nothing in these tests comes from elsewhere, and what a span in them begins
-	// ends before the span does.
+	// In these tests no span has a remote parent, and child spans end before their parent. So
+	// no span may be missing.
 	stream := w.attr(w.head, "mode") == string(control.ModeStream)
 	spans := slices.Contains(strings.Split(w.attr(w.head, "providers"), ","), "spans")
 	if w.missing > 0 && spans && (stream || w.attr(w.head, "evicted") == "0") {
@@ -59,8 +59,8 @@ func everyLink(t testing.TB, name string) *walked {
 	return w
 }
 
-// links is everyLink for a trace of a time in which spans were not recorded all
-// the time.
+// links is like everyLink, but allows that spans are missing: it is for traces in which
+// spans were not recorded all the time.
 func links(t testing.TB, name string) *walked {
 	t.Helper()
 	w, problems := walk(t, name)
@@ -73,7 +73,7 @@ func links(t testing.TB, name string) *walked {
 	return w
 }
 
-// walk returns what is wrong with a trace, and nil if it cannot be read.
+// walk reads a trace, and returns the problems in it. The walked is nil if the trace cannot be read.
 func walk(t testing.TB, name string) (*walked, []error) {
 	var problems []error
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
@@ -107,7 +107,7 @@ func walk(t testing.TB, name string) (*walked, []error) {
 	return w, append(problems, w.spans()...)
 }
 
-// lifecycle checks the entries that a trace has of itself.
+// lifecycle checks the entries that describe the trace itself.
 func (w *walked) lifecycle(f *format.File) (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	top := f.Children(0)
@@ -155,7 +155,7 @@ func (w *walked) lifecycle(f *format.File) (problems []error) {
 	return problems
 }
 
-// spans checks what says that it belongs below a span.
+// spans checks that entries which name a span are below that span.
 func (w *walked) spans() (problems []error) {
 	bad := func(text string, args ...any) { problems = append(problems, fmt.Errorf(text, args...)) }
 	for i := range w.entries {
@@ -184,7 +184,7 @@ func (w *walked) spans() (problems []error) {
 	return problems
 }
 
-// TestEveryLink looks at a trace of each kind, and at what is none.
+// TestEveryLink checks the links in a trace of each kind.
 func TestEveryLink(t *testing.T) {
 	all := control.Spans | control.Logs | control.RuntimeMetrics | control.GC | control.Sched | control.Process
 	stream := control.TraceConfig{
@@ -224,7 +224,7 @@ func TestEveryLink(t *testing.T) {
 				if n := w.messages()["inside"]; n != 5 {
 					t.Errorf("%s has %d log records, want 5", w.name, n)
 				}
-				if trace.Name == "narrow" { // which has no spans: all that name one miss it
+				if trace.Name == "narrow" { // has no spans, so entries miss the spans that they name
 					continue
 				}
 				for _, id := range w.named("inner") {

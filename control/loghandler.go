@@ -9,9 +9,9 @@ import (
 	"github.com/entrace-go/entrace/internal/ring"
 )
 
-// LogHandler returns a handler that hands records to next and fires for those that
-// the triggers log and panic are for. It is for handlers that do not record to the control's
-// ring, whose records fire by themselves.
+// LogHandler returns a handler that passes records to next, and calls Fire for records that
+// the triggers log and panic match. Use it for handlers that do not record to the control's
+// ring: log records in the ring call Fire without it.
 func (c *Control) LogHandler(next slog.Handler) slog.Handler {
 	if c == nil {
 		return next

@@ -17,15 +17,15 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A member is a provider and whether it runs. Control.calling guards it, but for busy.
+// A member is a provider with its state. Control.calling guards all fields except busy.
 type member struct {
 	Provider
 
 	on      Set // 0: it does not run
 	params  map[string]string
-	err     error // why it is off, nil if it can run
+	err     error // why the provider is off; nil if it can run
 	session *Session
-	busy    atomic.Bool // a dump has not come back
+	busy    atomic.Bool // a call of Dump has not returned
 }
 
 // stop stops the provider.
@@ -37,7 +37,8 @@ func (m *member) stop() error {
 	return guard.Run(m.Stop)
 }
 
-// showMembers has Stats return which members are on. The lock calling is held.
+// showMembers updates the account of Stats with the members that are on and off. The caller holds
+// the lock calling.
 func (c *Control) showMembers() {
 	on, off := Set(0), make(map[string]string)
 	for _, m := range c.members {
@@ -51,8 +52,8 @@ func (c *Control) showMembers() {
 	c.mu.Unlock()
 }
 
-// wanted returns which of the providers p have to run, and their parameters. Those of a later stream
-// replace those of an earlier one.
+// wanted returns which of the providers p have to run, and their parameters. The parameters of a
+// later stream replace those of an earlier stream.
 func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	cfg := c.Config()
 	on = cfg.inRing() & p
@@ -60,7 +61,7 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	names := p.names()
 	add := func(more map[string]string) {
 		for key, value := range more {
-			// Those of others are no reason to start it anew.
+			// Only the provider's own parameters: others must not restart it.
 			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(key, name+".") }) {
 				params[key] = value
 			}
@@ -83,15 +84,15 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	return on, params
 }
 
-// streams returns the streams that providers write to.
+// streams returns the streams that providers write to now.
 func (c *Control) streams() []*Trace {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.fed)
 }
 
-// switchProviders starts and stops providers so that those run that the configuration in force and the
-// streams want.
+// switchProviders starts and stops providers, so that exactly those run that the current
+// configuration and the streams need.
 func (c *Control) switchProviders() {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -102,7 +103,7 @@ func (c *Control) switchProviders() {
 		}
 		on, params := c.wanted(m.Provides)
 		if on == 0 {
-			m.err = nil // the next one may have more luck
+			m.err = nil // the next start may succeed
 		}
 		if on == m.on && (on == 0 || maps.Equal(params, m.params)) || on != 0 && m.err != nil && on == m.session.On {
 			continue
@@ -119,7 +120,7 @@ func (c *Control) switchProviders() {
 	}
 }
 
-// startProvider starts a provider. The lock calling is held.
+// startProvider starts a provider. The caller holds the lock calling.
 func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	s := &Session{On: on, Params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
@@ -137,19 +138,20 @@ func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	m.on, m.params = on, params
 }
 
-// broken switches off a provider that cannot go on.
+// broken stops a provider that has called Fail.
 func (c *Control) broken(m *member, s *Session, err error) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
 	defer c.showMembers()
 	if m.session != s || m.on == 0 {
-		return // it has been stopped
+		return // the provider has been stopped
 	}
-	_ = m.stop() // err says more
+	_ = m.stop() // err is the cause
 	c.off(m, err)
 }
 
-// off names a provider that does not run in the traces that want it. The lock calling is held.
+// off records that a provider is off because of err, and writes this to the traces that need it.
+// The caller holds the lock calling.
 func (c *Control) off(m *member, err error) {
 	m.err = err
 	if m.session == nil {
@@ -163,7 +165,7 @@ func (c *Control) off(m *member, err error) {
 	c.report(fmt.Errorf("provider %s is off: %w", m.Provides, err))
 }
 
-// nameOff names the providers that do not run in a trace that wants them.
+// nameOff writes to a trace which of its providers are off.
 func (c *Control) nameOff(t *Trace) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -174,7 +176,7 @@ func (c *Control) nameOff(t *Trace) {
 	}
 }
 
-// writeTimed records an entry with its time.
+// writeTimed records an entry with the attribute time_unix_nano.
 func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	own := *e
 	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
@@ -182,7 +184,7 @@ func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 	return write(rec, p, ref, at, &own)
 }
 
-// flushProviders calls Flush of those providers of s that run.
+// flushProviders calls Flush of the running providers in s.
 func (c *Control) flushProviders(s Set) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -217,7 +219,7 @@ const dumpTime = 5 * time.Second
 
 // dumps holds the entries that dumpers have written for one trace.
 type dumps struct {
-	open func() openTree // the spans that are open
+	open func() openTree // returns the open spans
 
 	mu     sync.Mutex
 	closed bool
@@ -238,10 +240,10 @@ type dumpError struct {
 	err error
 }
 
-// maxDump bounds the bytes of dumps.
+// maxDump bounds the size of the dumps for one trace, in bytes.
 const maxDump = 128 << 20
 
-// dump calls the dumpers of a trace.
+// dump calls the Dump functions of a trace's providers.
 func (c *Control) dump(t *Trace) *dumps {
 	d := &dumps{open: sync.OnceValue(c.watchdog.openTree)}
 	for _, m := range c.members {
@@ -255,7 +257,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
 		done := make(chan error, 1)
-		go func() { // which may not come back
+		go func() { // Dump may never return
 			defer m.busy.Store(false)
 			done <- guard.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
@@ -277,7 +279,7 @@ func (c *Control) dump(t *Trace) *dumps {
 	return d
 }
 
-// isOff reports whether m could not go on.
+// isOff reports whether m failed.
 func (c *Control) isOff(m *member) bool {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -301,13 +303,13 @@ func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *form
 	return nil
 }
 
-// write writes the entries to a trace.
+// write writes the entries and errors of the dumps to a trace.
 func (d *dumps) write(t *Trace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
 	for _, e := range d.list {
-		_ = writeTimed(t.rec, e.p, e.ref, e.at, e.e) // kept and counted
+		_ = writeTimed(t.rec, e.p, e.ref, e.at, e.e) // the recorder keeps and counts the error
 	}
 	d.list = nil
 	for _, e := range d.errs {

@@ -41,13 +41,13 @@ func inSmallMemory(dir string) error {
 	return nil
 }
 
-// TestFlightRecorderInSmallMemoryGroup runs in a control group of 32 MiB, which the kernel
-// ends with SIGKILL if it takes more.
+// TestFlightRecorderInSmallMemoryGroup runs inSmallMemory in a control group with 32 MiB of
+// memory. The kernel kills the process with SIGKILL if it uses more.
 func TestFlightRecorderInSmallMemoryGroup(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector takes more memory than the group has")
 	}
-	group := filepath.Join("/sys/fs/cgroup/memory", fmt.Sprint("entrace-test-", os.Getpid())) // version 1
+	group := filepath.Join("/sys/fs/cgroup/memory", fmt.Sprint("entrace-test-", os.Getpid())) // control groups of version 1
 	if err := os.Mkdir(group, 0o755); err != nil {
 		if _, serr := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); serr == nil && os.Getenv(ciEnv) != "" && os.Geteuid() == 0 {
 			t.Fatal(err)

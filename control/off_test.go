@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestOffIsOff counts what is allocated where nothing is recorded.
+// TestOffIsOff counts the allocations of calls that record nothing.
 func TestOffIsOff(t *testing.T) {
 	var none *control.Control
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.RuntimeMetrics)}) // neither spans nor logs
@@ -52,7 +52,7 @@ func TestOffIsOff(t *testing.T) {
 	}
 }
 
-// TestDroppedSpan compares a span that is dropped with and without a control.
+// TestDroppedSpan compares the allocations of a dropped span with and without a control.
 func TestDroppedSpan(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs)})
 	with := func(s sdktrace.Sampler, own ...sdktrace.TracerProviderOption) float64 {
@@ -78,7 +78,7 @@ func TestDroppedSpan(t *testing.T) {
 	}
 }
 
-// off is what a program does whose environment says that there is to be nothing.
+// off is the program for TestOffOpensNoFile: its environment turns all recording off.
 func off(dir string) error {
 	if err := os.Chdir(dir); err != nil {
 		return err
@@ -108,8 +108,8 @@ func off(dir string) error {
 	return p.Shutdown(context.Background())
 }
 
-// TestOffOpensNoFile runs a program that records nothing and looks at its system
-// calls.
+// TestOffOpensNoFile runs a program that records nothing, and checks that it opens no
+// files. It uses strace if it can.
 func TestOffOpensNoFile(t *testing.T) {
 	dir, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	exe, err := os.Executable()
@@ -120,7 +120,7 @@ func TestOffOpensNoFile(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	traced := exec.CommandContext(t.Context(), "strace", "-f", "-o", os.DevNull, exe, "-test.run=^$").Run() == nil // it may be forbidden
+	traced := exec.CommandContext(t.Context(), "strace", "-f", "-o", os.DevNull, exe, "-test.run=^$").Run() == nil // strace may be forbidden
 	if traced {
 		out, err := run("strace", "-f", "-e", "trace=file,openat", "-o", calls, exe)
 		if err != nil {

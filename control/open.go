@@ -9,15 +9,15 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// An openTree holds the spans that are open at a moment.
+// An openTree holds the spans that are open at one moment.
 type openTree map[format.SpanRef]*openSpan
 
-// An openSpan is one of them.
+// An openSpan is a span of an openTree.
 type openSpan struct {
 	name     string
-	parent   format.SpanRef // zero: it begins a local trace
-	children int            // that are open
-	child    format.SpanRef // one of them
+	parent   format.SpanRef // zero: the span begins a local trace
+	children int            // how many children are open
+	child    format.SpanRef // one open child
 }
 
 // openTree returns the spans that are open.
@@ -36,7 +36,8 @@ func (w *watchdog) openTree() openTree {
 	return t
 }
 
-// innermost returns the last span of the chain that begins with ref, in which each has one child.
+// innermost follows the open spans from ref to their only child, and returns the first span that
+// does not have exactly one open child.
 func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	for range t {
 		s := t[ref]
@@ -48,8 +49,8 @@ func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	return ref
 }
 
-// request returns the span that began the local part of a trace, and its name; the zero SpanRef if
-// none that is open did, or several.
+// request returns the span that began the local part of a trace, and its name. It returns the zero
+// SpanRef if no open span did, or several.
 func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	for ref, s := range t {
 		if ref.TraceID != trace || s.parent.IsValid() {
@@ -63,8 +64,8 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	return root, name
 }
 
-// explain adds to the reason of a trace the request and the trace of its span and, if the span does not
-// end, the place where it waits.
+// explain extends the reason of a trace with the request and the trace id of its span. If the
+// trigger is the watchdog, it also adds the place where the span waits.
 func (t *Trace) explain(open openTree, d *dumps) {
 	r := &t.Request
 	if !r.Span.IsValid() {
@@ -89,8 +90,8 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	r.Reason += " (" + of + ")"
 }
 
-// place returns the function and line of the goroutine of a span, from the dump of the goroutines. It is
-// "" if the dump has no such goroutine or several.
+// place returns the function and line of the goroutine of a span, from the dump of the goroutines.
+// It returns "" if the dump has no such goroutine or several.
 func (d *dumps) place(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// panicRig is a rig whose configuration is that of the environment, as far as panics go.
+// panicRig returns a rig with the settings for panics that the environment configuration has.
 func panicRig(t *testing.T) *rig {
 	t.Helper()
 	t.Setenv("PANICS_ON_ERROR", "off")
@@ -25,7 +25,7 @@ func panicRig(t *testing.T) *rig {
 	return newRig(t, control.Options{Config: cfg})
 }
 
-// serve answers one request with a real server, which logs to the rig.
+// serve serves one request to h with a real server, which logs to the rig.
 func (r *rig) serve(h http.HandlerFunc) {
 	r.t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -39,8 +39,8 @@ func (r *rig) serve(h http.HandlerFunc) {
 	}
 }
 
-// TestPanicOfAHandlerMakesASnapshot: a handler that panics leaves a trace that says so, one for one
-// panic, whether it has a span or not.
+// TestPanicOfAHandlerMakesASnapshot checks that a panic of a handler makes exactly one trace, with or
+// without a span, and that the trace names the panic as its reason.
 func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 	var m map[string]int
 	for _, c := range []struct {
@@ -84,13 +84,13 @@ func TestPanicOfAHandlerMakesASnapshot(t *testing.T) {
 				t.Errorf("it names its span: %t, want %t", has, c.span)
 			}
 			r.quiet()
-			r.wait(1) // what else told of the same panic made no other one
+			r.wait(1) // other reports of the same panic made no other trace
 		})
 	}
 }
 
-// TestHandledErrorsMakeNoSnapshot: an error that a span records, whenever, and a request that was
-// given up are no panics.
+// TestHandledErrorsMakeNoSnapshot checks that an error which a span records, and a request that was
+// aborted, do not count as panics.
 func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
 	r := panicRig(t)
 	r.serve(func(_ http.ResponseWriter, q *http.Request) {
@@ -121,7 +121,7 @@ func TestHandledErrorsMakeNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestPanicsAreLimited: different panics are as rare as the configuration says.
+// TestPanicsAreLimited checks that the rate limits of the configuration hold for different panics.
 func TestPanicsAreLimited(t *testing.T) {
 	r := panicRig(t)
 	for i := range 5 {

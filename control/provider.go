@@ -8,31 +8,30 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A Provider records a part of the data while one of its bits is on. A control
-// calls its functions, each of which may be nil, one at a time, but Dump at any time. A provider that
-// panics or returns an error is off until no trace wants it any more. The traces that want it name it
-// and go on without it.
+// A Provider records a part of the data while one of its bits is on. A control calls its functions
+// one at a time, but Dump at any time. Each function may be nil. A provider that panics or returns
+// an error is off until no trace needs it any more. The traces that need it have an entry "provider
+// off" and continue without it.
 type Provider struct {
 	// Provides has the bits of the provider.
 	Provides Set
-	// Start is called when one of the bits is switched on; s.On has those that are on. When
-	// they or a parameter change while the provider runs, Stop and Start
-	// are called again. Start must not block: work that takes time belongs on a goroutine
-	// that Stop waits for.
+	// Start is called when a bit of the provider is switched on; s.On has the bits that are on. If the
+	// bits or a parameter change while the provider runs, Stop and Start are called again. Start must
+	// not block: do work that takes time on a goroutine that Stop waits for.
 	Start func(s *Session) error
-	// Stop ends what Start began. It may write once more to the session, and must
-	// not use it afterwards.
+	// Stop stops the provider. It may write to the session once more. The provider must not use the
+	// session after Stop has returned.
 	Stop func() error
-	// Flush writes what the provider has gathered so far, before another trace begins or ends while it
-	// runs on.
+	// Flush writes the data that the provider has gathered so far. It is called before another trace
+	// begins or ends, while the provider continues to run.
 	Flush func() error
-	// Dump writes the present state, of the bits in s.On, when a snapshot is taken and before a stream
-	// ends. The context ends when it takes too long.
+	// Dump writes the current state, for the bits in s.On. It is called when a snapshot is made and
+	// before a stream ends. The context ends when Dump takes too long.
 	Dump func(ctx context.Context, s *Session) error
 }
 
-// A Session takes the entries of a provider: for the ring and all streams that it is on for, or for
-// one trace in [Provider].Dump.
+// A Session records the entries of a provider. They go to the ring and to all streams with the
+// provider, or, in [Provider].Dump, to one trace.
 type Session struct {
 	// On has the bits of the provider that are on.
 	On Set
@@ -41,30 +40,30 @@ type Session struct {
 
 	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
-	open   func() openTree // nil: no span is known to be open
+	open   func() openTree // nil: the open spans are not known
 }
 
-// NewSession returns a session that calls write, for the tests of providers.
+// NewSession returns a session that calls write. It is for tests of providers.
 func NewSession(on Set, params map[string]string, write func(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error) *Session {
 	return &Session{On: on, Params: params, write: func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 		return write(1<<p, ref, at, e)
 	}}
 }
 
-// Write records an entry of provider p, one of the bits that are on. The entry
-// is below the span ref if that is in the trace, else below the entry of the
-// trace itself, with the span's ids if ref is valid. Write adds the attribute
-// time_unix_nano; the entry must not have it, nor trace_id and span_id. An entry below a
-// span needs a message, or it would be a span. Its name must not begin with "event" or "entrace.".
+// Write records an entry of provider p, which is one of the bits that are on. If the span ref is in
+// the trace, the entry is below it. Otherwise it is below the entry of the trace itself, with the
+// span's ids if ref is valid. Write adds the attribute time_unix_nano; the entry must not have the
+// attributes time_unix_nano, trace_id and span_id. An entry below a span needs a message, otherwise
+// it would count as a span. Its name must not begin with "event" or "entrace.".
 //
 // Write copies e. It is safe for concurrent use.
 func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	return s.write(p.number(), ref, at, e)
 }
 
-// Innermost follows the open spans below ref in this process while each has a single child, and returns the
-// last one: a goroutine that alone does the work of ref is in that span. Outside of Dump it
-// returns ref.
+// Innermost follows the open spans of this process from ref down, as long as each has exactly one
+// open child, and returns the last one. If a single goroutine does the work of ref, it is in that
+// span. Outside of Dump, Innermost returns ref.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {
 		return ref
@@ -72,7 +71,7 @@ func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	return s.open().innermost(ref)
 }
 
-// Fail says that the provider cannot go on. The provider must not write any more. Fail
+// Fail reports that the provider cannot continue. The provider must not write any more. Fail
 // returns at once, and Stop is called later.
 func (s *Session) Fail(err error) {
 	if s.failed != nil {

@@ -8,31 +8,32 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Request says that something happened. The configuration decides whether it becomes a trace, and
-// which one.
+// A Request describes an event in the process. The configuration decides whether it becomes a
+// trace, and which one.
 type Request struct {
 	Trigger Trigger
 	Key     string // the text that the patterns of the configuration match
-	Reason  string // for people
-	// Span is the span in which it happened, if there was one.
+	Reason  string // a text for people; it does not affect decisions
+	// Span is the span in which the event happened, if there was one.
 	Span    format.SpanRef
-	request string // the span that began the trace of Span, if it is known already
+	request string // the name of the span that began the trace of Span, if known already
 	// Took is the time that a span took, or has been open.
 	Took time.Duration
-	// Level is that of a log record.
+	// Level is the level of the log record that made the request.
 	Level slog.Level
-	// Attrs are kept in the trace's entry, under their names.
+	// Attrs are stored in the first entry of the trace, as request.attr.KEY.
 	Attrs []slog.Attr
-	// Manual says that a person asked, which is not limited.
+	// Manual is true if a person made the request. Such requests are not limited.
 	Manual bool
 
-	// The rest chooses among the traces that the configuration allows.
+	// The following fields choose among the traces of the configuration.
 
 	// Name is the name of the trace in the configuration; empty: any.
 	Name string
 	// Mode is the mode of the trace; empty: any.
 	Mode Mode
-	// Window, if not zero, is how far back a snapshot goes, and Timeout when a stream ends.
+	// Window, if not zero, is how far back a snapshot goes. Timeout, if not zero, is how long a
+	// stream runs.
 	Window, Timeout time.Duration
 }
 
@@ -42,15 +43,15 @@ type Verdict string
 // The verdicts.
 const (
 	VerdictStarted        Verdict = "started"
-	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration is for it
-	VerdictNotEnough      Verdict = "not_enough"      // it has not happened as often as count says
+	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration matches it
+	VerdictNotEnough      Verdict = "not_enough"      // fewer matches than count
 	VerdictSampledOut     Verdict = "sampled_out"     // one_in
 	VerdictRateLimited    Verdict = "rate_limited"    // every, per_hour
-	VerdictAlreadyRunning Verdict = "already_running" // the same stream
-	VerdictNoSlot         Verdict = "no_slot"         // as many streams as there can be
-	VerdictCoalesced      Verdict = "coalesced"       // one like it waits already
-	VerdictNoProviders    Verdict = "no_providers"    // none of the trace's providers is there
-	VerdictFailed         Verdict = "failed"          // the file could not be written, say
+	VerdictAlreadyRunning Verdict = "already_running" // the same stream runs
+	VerdictNoSlot         Verdict = "no_slot"         // the maximum number of streams runs
+	VerdictCoalesced      Verdict = "coalesced"       // a request for the same trace waits already
+	VerdictNoProviders    Verdict = "no_providers"    // the control has none of the trace's providers
+	VerdictFailed         Verdict = "failed"          // for example, the file could not be written
 	VerdictUnfinished     Verdict = "unfinished"      // the IET is kept, the ET could not be made yet
 	VerdictClosed         Verdict = "closed"          // after Shutdown
 	VerdictConditionUnmet Verdict = "condition_unmet" // ended, and not kept
@@ -80,9 +81,9 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 
 // A Source supplies configurations.
 type Source interface {
-	// Config returns the configuration as it is now.
+	// Config returns the current configuration.
 	Config() (*Config, error)
-	// Watch calls f with every later one, or with its error, until stop
-	// is called. Stop waits for a call that runs.
+	// Watch calls f with every later configuration, or with an error instead, until stop is
+	// called. Stop waits for a running call of f.
 	Watch(f func(*Config, error)) (stop func(), err error)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestRingIsGone has a ring that was in memory which is gone: what the runtime wrote is in
-// the trace, the loss is told of once, and nothing is left.
+// TestRingIsGone recovers a ring whose shared memory is gone. The trace has the crash text of
+// the runtime, the loss is reported once, and no other files are left.
 func TestRingIsGone(t *testing.T) {
 	for _, text := range []string{"", "panic: boom\n\ngoroutine 1"} {
 		dir := t.TempDir()
 		stem := filepath.Join(dir, "ring-h-7-20260102T030405.000000Z")
-		must(t, os.WriteFile(stem+".ring", []byte("entrace journal\n"), 0o600)) // its writer died before it was whole
+		must(t, os.WriteFile(stem+".ring", []byte("entrace journal\n"), 0o600)) // the writer died before the file was complete
 		if text != "" {
 			must(t, os.WriteFile(stem+".crash", []byte(text), 0o600))
 		}
@@ -45,8 +45,8 @@ func TestRingIsGone(t *testing.T) {
 	}
 }
 
-// TestRingOfAnotherLayout sets a ring aside that another version of this package has left,
-// and tells of it once.
+// TestRingOfAnotherLayout checks that a ring of another version of this package is set aside, and
+// reported once.
 func TestRingOfAnotherLayout(t *testing.T) {
 	name, data := aRing(t)
 	binary.LittleEndian.PutUint32(data[8:], 1)

@@ -17,11 +17,11 @@ type rules struct {
 	cfg     *Config
 	by      map[Trigger][]*rule // by trigger
 	waits   []atomic.Bool       // by trace: a request of Fire for it waits for the writer
-	noticed format.Level        // the lowest level of log records that a trigger is for
-	slow    time.Duration       // the least time that a span rule asks for
-	stuck   time.Duration       // the least time that a watchdog rule asks for
+	noticed format.Level        // the lowest level of log records that a trigger may match
+	slow    time.Duration       // the shortest LongerThan of a span rule
+	stuck   time.Duration       // the shortest LongerThan of a watchdog rule
 	signals []string
-	exits   bool // a trace is for the end of the process
+	exits   bool // a trace has the trigger exit
 	dumps   bool // a trace has goroutines
 }
 
@@ -32,7 +32,7 @@ type rule struct {
 
 	mu sync.Mutex
 
-	times []time.Time // when it matched, within Within
+	times []time.Time // when it matched, during the last Within
 	count int
 }
 
@@ -75,7 +75,8 @@ func (o *On) signal() string {
 
 const defaultSignal = "SIGUSR1"
 
-// match returns the index of the first trace that r is for, or a verdict why there is none.
+// match returns the index of the first trace that r matches, or a verdict other than
+// VerdictStarted.
 func (f *rules) match(r *Request) (trace int, v Verdict) {
 	v = VerdictNoConfig
 	for _, on := range f.by[r.Trigger] {
@@ -111,7 +112,7 @@ func (o *On) matches(r *Request) bool {
 	return o.Key == "" || wildcard(o.Key, r.Key)
 }
 
-// enough counts a match and reports whether there were enough.
+// enough counts a match and reports whether Count is reached.
 func (o *rule) enough(now time.Time) bool {
 	if o.Count <= 1 {
 		return true
@@ -133,8 +134,7 @@ func (o *rule) enough(now time.Time) bool {
 	return true
 }
 
-// wildcard reports whether s is as the pattern says, in which "*" stands for any
-// text.
+// wildcard reports whether s matches the pattern, in which "*" stands for any text.
 func wildcard(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

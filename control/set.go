@@ -11,20 +11,20 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A Set is a set of providers, a bit each. Its bits are the numbers that
-// [record.Providers] has.
+// A Set is a set of providers with one bit for each. It uses the same bit numbers as
+// [record.Providers].
 type Set uint64
 
 // The providers of this module. The first two are the span processor and the slog handler, and package
 // provider has the others.
 const (
-	Spans          Set = 1 << iota // OpenTelemetry spans, those not sampled included
+	Spans          Set = 1 << iota // OpenTelemetry spans, also those that are not sampled
 	Logs                           // log/slog records
 	RuntimeMetrics                 // samples of runtime/metrics
 	GC                             // garbage collections and their pauses
-	Sched                          // how the scheduler does
+	Sched                          // counts of goroutines, scheduler latencies, mutex waits
 	Goroutines                     // the stacks of all goroutines, when a trace is made
-	CPUProfile                     // where the processor's time goes, below spans
+	CPUProfile                     // samples of a CPU profile, below spans
 	ExecTrace                      // the runtime's own flight recorder
 	Process                        // memory, files and time of the process
 )
@@ -34,9 +34,9 @@ var registry = struct {
 	names []string // by bit
 }{names: []string{"spans", "logs", "runtime.metrics", "gc", "sched", "goroutines", "cpu.profile", "exec.trace", "process"}}
 
-// Register returns the bit of the provider called name, a new one for a new name.
-// Call it when variables are initialized. It panics at the 65th name, and for a
-// name that is empty or has a comma or a space in it.
+// Register returns the bit of the provider called name, a new one for a new name. Call it in the
+// initialization of a package variable. It panics at the 65th name, and for a name that is empty or
+// contains a comma or white space.
 func Register(name string) Set {
 	if name == "" || strings.ContainsAny(name, ", \t\r\n") {
 		panic(fmt.Sprintf("control: %q cannot be the name of a provider", name))
@@ -53,8 +53,8 @@ func Register(name string) Set {
 	return 1 << i
 }
 
-// Named returns the set of the providers of these names. The error says which one is unknown, and which
-// there are.
+// Named returns the set of the providers with these names. The error names the unknown provider and
+// lists the known ones.
 func Named(names ...string) (Set, error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -85,8 +85,8 @@ func (s Set) names() []string {
 	return names
 }
 
-// String returns the names of the providers in s in the order in which they were registered, with commas
-// between them.
+// String returns the names of the providers in s, separated by commas, in the order in which they
+// were registered.
 func (s Set) String() string { return strings.Join(s.names(), ",") }
 
 // number returns the number of the one provider in s.

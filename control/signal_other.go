@@ -4,6 +4,6 @@ package control
 
 import "os"
 
-// signalNamed returns the signal that a configuration calls name: on this system
-// no signal may ask for a trace.
+// signalNamed returns the signal with the given name, if it may request a trace. On this system
+// no signal may.
 func signalNamed(string) (os.Signal, bool) { return nil, false }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askable are the signals that may ask for a trace: the others end a process, or are
-// the runtime's.
+// askable are the signals that may request a trace. Other signals end a process or
+// are used by the runtime.
 var askable = []string{"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGALRM", "SIGCONT", "SIGIO", "SIGWINCH", "SIGINFO"}
 
-// signalNamed returns the signal that a configuration calls name.
+// signalNamed returns the signal with the given name, if it may request a trace.
 func signalNamed(name string) (os.Signal, bool) {
 	n := unix.SignalNum(name)
 	return n, n != 0 && slices.Contains(askable, name)

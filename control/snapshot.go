@@ -15,20 +15,21 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// dead is a context that is done.
+// dead is a context that is always done.
 var dead = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// snapshot writes the records of the ring to the file of a trace. The writer calls it.
+// snapshot writes the records of the ring to the file of a trace. Only the writer
+// calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	window := cmp.Or(max(t.Request.Window, 0), t.tc.Window, defaultWindow)
 	o := ring.SnapshotOptions{From: t.StartTime.Add(-window), Providers: record.Providers(t.tc.Providers)}
 	if t.tc.Scope == scopeTrace {
 		if o.Trace = t.Request.Span.TraceID; o.Trace == [16]byte{} {
-			o.Trace[0] = 1 // none at all
+			o.Trace[0] = 1 // an id that no record has: no spans and log records
 		}
 	}
 	sn := c.ring.Snapshot(o)
@@ -54,13 +55,14 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	c.nameOff(t)
 	dumps.write(t)
 	if err != nil && t.rec.Stats().Entries.Written == had {
-		return VerdictFailed, errors.Join(err, t.discard()) // the file has nothing of the ring
+		return VerdictFailed, errors.Join(err, t.discard()) // no record of the ring is in the file
 	}
 	return c.close(t)
 }
 
-// close finishes the file of a trace, or removes it if the trace is not to be kept. An
-// error together with VerdictStarted cost some records, which the trace counts.
+// close finishes the file of a trace, or removes it if KeepIf does not keep the trace.
+// If it returns an error with VerdictStarted, the trace lost some records; an entry of
+// the trace counts them.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
@@ -78,7 +80,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	var finished []string
 	switch v {
 	case VerdictStarted:
-		finished = append(c.retryUnfinished(), name) // the disk has room again
+		finished = append(c.retryUnfinished(), name) // this trace succeeded, so the disk may have room again
 	case VerdictUnfinished:
 		t.setPath(t.rec.StreamPath())
 		c.unfinished.traces = append(c.unfinished.traces, t)

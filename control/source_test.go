@@ -14,11 +14,11 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// A configFile is a configuration that somebody edits.
+// A configFile is the file of a configuration that changes during a test.
 type configFile struct {
 	t    testing.TB
 	path string
-	dir  string // of the traces
+	dir  string // the folder of the traces
 }
 
 func newConfigFile(t testing.TB) *configFile {
@@ -29,8 +29,8 @@ func (f *configFile) source() control.Source {
 	return filesource.New(f.path, &filesource.Options{Poll: 100 * time.Millisecond, Debounce: time.Millisecond})
 }
 
-// write puts a configuration with that id and these lines in place, as a whole:
-// half of one would be refused.
+// write replaces the file by a configuration with the given id and lines. It does so
+// atomically, because half of a configuration would be refused.
 func (f *configFile) write(id, traces string) {
 	f.t.Helper()
 	text := fmt.Sprintf("id: %s\ndir: %s\nring: {bytes: 4MiB, persist: false, always: [logs]}\n%s", id, f.dir, traces)
@@ -39,14 +39,14 @@ func (f *configFile) write(id, traces string) {
 	must(f.t, osfile.RenameOver(next, f.path)) // on Windows a reader may have it open
 }
 
-// change is write, and waits until that is in force.
+// change writes a configuration, and waits until it is in force.
 func (f *configFile) change(c *control.Control, id, traces string) {
 	f.t.Helper()
 	f.write(id, traces)
 	eventually(f.t, "configuration "+id+" is in force", func() bool { return c.Config().ID == id })
 }
 
-// TestRequestVersusConfig makes the same call while the file changes.
+// TestRequestVersusConfig makes the same request with changing configurations.
 func TestRequestVersusConfig(t *testing.T) {
 	f := newConfigFile(t)
 	f.write("c0", "")
@@ -54,12 +54,12 @@ func TestRequestVersusConfig(t *testing.T) {
 	const trace = "traces: [{name: import, on: [{trigger: api, key: \"import*\"}], providers: [logs], "
 	steps := []struct {
 		traces string
-		want   []control.Verdict // of calls one after the other
+		want   []control.Verdict // the verdicts of consecutive calls
 	}{
 		{"", []control.Verdict{control.VerdictNoConfig, control.VerdictNoConfig}},
 		{trace + "one_in: 3}]", []control.Verdict{control.VerdictStarted, control.VerdictSampledOut, control.VerdictSampledOut, control.VerdictStarted, control.VerdictSampledOut}},
 		{trace + "mode: stream}]", []control.Verdict{control.VerdictStarted, control.VerdictAlreadyRunning}},
-		{trace + "every: 1h}]", []control.Verdict{control.VerdictRateLimited}}, // what there was counts on
+		{trace + "every: 1h}]", []control.Verdict{control.VerdictRateLimited}}, // earlier traces count
 		{"traces: [{name: other, on: [{trigger: api, key: export}], providers: [logs]}]", []control.Verdict{control.VerdictNoConfig}},
 		{trace + "}]", []control.Verdict{control.VerdictStarted, control.VerdictStarted}},
 		{"traces: [{name: import, on: [{trigger: api, count: 3, within: 1h}], providers: [logs]}]", []control.Verdict{
@@ -109,7 +109,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	for i := range n {
 		f.change(r.ctl, fmt.Sprint("new-", i), stream(fmt.Sprintf(", max_bytes: %d", 1+i)))
 		if i%10 == 0 {
-			r.log.Info(strings.Repeat("x", 200)) // more than the new bounds, which are not for this one
+			r.log.Info(strings.Repeat("x", 200)) // more than the new limits, which do not hold for this stream
 		}
 	}
 	if got := running.Config.ID; got != "old" {
@@ -153,7 +153,7 @@ func TestStreamKeepsItsConfig(t *testing.T) {
 	}
 }
 
-// TestProviderTypo has a name of a provider that there is not.
+// TestProviderTypo uses the name of a provider that does not exist.
 func TestProviderTypo(t *testing.T) {
 	f := newConfigFile(t)
 	const typo = "traces: [{name: a, on: [{trigger: api}], providers: [spans, lgos]}]"

@@ -7,35 +7,36 @@ import (
 	"time"
 )
 
-// Stats are the account of a [Control].
+// Stats are statistics of a [Control].
 type Stats struct {
-	// Config is the id of the configuration in force, Refused how many were wrong.
+	// Config is the id of the current configuration. Refused counts configurations
+	// that were not valid.
 	Config  string `json:"config"`
 	Refused uint64 `json:"configs_refused"`
 	// Verdicts counts the requests by trigger and verdict.
 	Verdicts map[Trigger]map[Verdict]uint64 `json:"verdicts"`
-	// Kept counts finished traces, Unfinished those that are still an IET because the
-	// ET could not be made, Lost those that could not be written, and Unkept those
-	// that keep_if did not keep.
+	// Kept counts finished traces. Unfinished counts traces that are still an IET
+	// because the ET could not be made. Lost counts traces that could not be written.
+	// Unkept counts traces that keep_if did not keep.
 	Kept       uint64 `json:"traces_kept"`
 	Unfinished uint64 `json:"traces_unfinished"`
 	Lost       uint64 `json:"traces_lost"`
 	Unkept     uint64 `json:"traces_not_kept"`
-	// On are the providers that are on, Off those that cannot go on, and why.
+	// On are the providers that are on. Off has the providers that failed, and why.
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
-	// Ring is the account of the ring.
+	// Ring has statistics of the ring.
 	Ring struct {
 		Bytes   int64     `json:"bytes"` // in use
 		Entries uint64    `json:"entries"`
-		Evicted uint64    `json:"evicted"` // entries that were given up for newer ones
+		Evicted uint64    `json:"evicted"` // entries that newer ones replaced
 		Dropped uint64    `json:"dropped"`
-		From    time.Time `json:"from"` // it has everything since then
+		From    time.Time `json:"from"` // the ring has all entries since then
 		Open    int       `json:"open_spans"`
 	} `json:"ring"`
 }
 
-// Stats returns the account as it is now.
+// Stats returns the current statistics.
 func (c *Control) Stats() Stats {
 	if c == nil {
 		return Stats{}
@@ -65,7 +66,8 @@ type verdicts struct {
 	n map[Trigger]map[Verdict]uint64
 }
 
-// maxTriggers bounds the triggers that are counted: a request can have any name.
+// maxTriggers bounds the number of triggers that are counted: a Request can have
+// any text as its trigger.
 const maxTriggers = 64
 
 func (v *verdicts) count(trigger Trigger, what Verdict) {
@@ -82,7 +84,7 @@ func (v *verdicts) count(trigger Trigger, what Verdict) {
 		}
 		if m == nil {
 			m = make(map[Verdict]uint64)
-			v.n[Trigger(strings.Clone(string(trigger)))] = m // which may be a part of something large
+			v.n[Trigger(strings.Clone(string(trigger)))] = m // cloned: trigger may be a part of a large string
 		}
 	}
 	m[what]++

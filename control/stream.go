@@ -12,11 +12,10 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// streamBlock is how long the application waits at most where a stream's disk
-// cannot keep up.
+// streamBlock is how long the application waits at most if the disk of a stream is too slow.
 const streamBlock = 20 * time.Millisecond
 
-// beginStream makes the file of a stream and attaches it to the ring. The writer calls it.
+// beginStream makes the file of a stream and attaches it to the ring. Only the writer calls it.
 func (c *Control) beginStream(t *Trace) error {
 	o := &recorder.Options{MaxBlock: streamBlock}
 	if t.tc.MaxBytes > 0 {
@@ -31,7 +30,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
-	c.flushProviders(t.tc.Providers) // their records so far belong to the streams that run
+	c.flushProviders(t.tc.Providers) // their data so far belongs to the streams that run already
 	stream, err := c.ring.Stream(t.rec, record.Providers(t.tc.Providers))
 	if err != nil {
 		return errors.Join(err, t.discard())
@@ -39,9 +38,9 @@ func (c *Control) beginStream(t *Trace) error {
 	t.stream.Store(stream)
 	c.mu.Lock()
 	c.fed = append(c.fed, t)
-	ends := !slices.Contains(c.running, t) // it is to end already
+	ends := !slices.Contains(c.running, t) // its end was requested meanwhile
 	c.mu.Unlock()
-	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans fill it
+	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone reach the bound
 		t.narrow()
 	}
 	c.switchProviders()
@@ -63,8 +62,8 @@ func (c *Control) beginStream(t *Trace) error {
 	return nil
 }
 
-// narrow has the stream take no more spans and log records. The other providers write a little at the
-// end.
+// narrow makes the stream take no more spans and log records. The other providers can still write
+// their last data.
 func (t *Trace) narrow() {
 	if s := t.stream.Load(); s != nil {
 		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))
@@ -78,11 +77,11 @@ func (c *Control) endLater(t *Trace, how endReason) {
 	c.endStream(t, how, "")
 }
 
-// end finishes the file of a stream that ends. The writer calls it.
+// end ends a stream and finishes its file. Only the writer calls it.
 func (c *Control) end(t *Trace, how endReason, why string) {
 	stream := t.stream.Load()
 	if stream == nil {
-		return // it has not begun
+		return // the stream has not begun
 	}
 	if how != endAborted {
 		c.dump(t).write(t)
@@ -90,7 +89,7 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 	c.mu.Lock()
 	c.fed = slices.DeleteFunc(c.fed, func(other *Trace) bool { return other == t })
 	c.mu.Unlock()
-	c.switchProviders() // which write once more
+	c.switchProviders() // providers may write once more when they stop
 	c.flushProviders(t.tc.Providers)
 	stream.Close()
 	v, err := VerdictConditionUnmet, error(nil)
@@ -112,10 +111,10 @@ func (t *Trace) writeEnd(how endReason, why string) {
 	if why != "" {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "end.why", Value: format.StringValue(cut(why))})
 	}
-	_ = t.rec.Flush(context.Background()) // before it is counted; errors stay
+	_ = t.rec.Flush(context.Background()) // before the entries are counted; the recorder keeps the error
 	st := t.rec.Stats()
 	addDropped(e, &st.Entries.Dropped)
-	_ = child(t.rec, e, time.Now()) // kept and counted
+	_ = child(t.rec, e, time.Now()) // the recorder keeps and counts the error
 }
 
 // Begin implements [recorder.Tee].

@@ -18,17 +18,17 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The bits of a provider of the tests.
+// The bits of the provider fake.
 var (
 	bitA = control.Register("accept.a")
 	bitB = control.Register("accept.b")
 )
 
-// A fake provides bitA and bitB, and notes what it is told.
+// A fake is a provider of bitA and bitB that records its calls.
 type fake struct {
 	mu      sync.Mutex
 	calls   []string
-	session *control.Session // nil: it does not run
+	session *control.Session // nil: the provider does not run
 }
 
 func (f *fake) provider() control.Provider {
@@ -52,7 +52,7 @@ func (f *fake) stop() error {
 	return nil
 }
 
-// tell writes an entry of each bit that is on.
+// tell writes an entry for each bit that is on.
 func (f *fake) tell(t *testing.T, name string) {
 	t.Helper()
 	f.mu.Lock()
@@ -77,10 +77,10 @@ func TestNestedTraces(t *testing.T) {
 	const a, ab = "accept.a", "accept.a,accept.b"
 	type list = []string
 	tests := []struct {
-		steps string // what is started (+) and stopped (-)
+		steps string // the streams that are started (+) and stopped (-)
 		calls string
 		on    []control.Set // after each step
-		small list          // what the trace of bitA alone has
+		small list          // the entries in the trace that has only bitA
 		large list
 	}{
 		{
@@ -143,8 +143,8 @@ func TestNestedTraces(t *testing.T) {
 	}
 }
 
-// TestProviderConflict begins a stream with a profile while somebody else
-// has the profile, and another one when it is free.
+// TestProviderConflict begins a stream with a CPU profile while other code uses the
+// profile, and another stream when the profile is free.
 func TestProviderConflict(t *testing.T) {
 	if err := pprof.StartCPUProfile(io.Discard); err != nil {
 		t.Skipf("the tests are profiled themselves: %v", err)
@@ -198,7 +198,7 @@ func TestProviderConflict(t *testing.T) {
 	}
 }
 
-// burn uses the processor for a while.
+// burn uses CPU time for a while.
 func burn() {
 	n := new(big.Int).Exp(big.NewInt(3), big.NewInt(4000), nil)
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
@@ -206,7 +206,7 @@ func burn() {
 	}
 }
 
-// TestStreamIsFull fills a stream up.
+// TestStreamIsFull records to a stream until it reaches its limit.
 func TestStreamIsFull(t *testing.T) {
 	const most = 64 << 10
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
@@ -215,7 +215,7 @@ func TestStreamIsFull(t *testing.T) {
 	text := strings.Repeat("x", 500)
 	for round := range 3 {
 		q := api("small")
-		q.Manual = round == 2 // which takes nothing away from the bound
+		q.Manual = round == 2 // the limit also holds for requests by hand
 		trace := r.start(q)
 		n := 0
 		eventually(t, "the stream ends", func() bool {
@@ -275,8 +275,8 @@ func TestStreamEnds(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestStreamTimeout has time under control: a stream that somebody asked for runs
-// until somebody ends it.
+// TestStreamTimeout runs with a fake clock. A stream that was requested by hand runs until
+// it is stopped.
 func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{

@@ -9,9 +9,9 @@ import (
 	"github.com/entrace-go/entrace/control"
 )
 
-// answersWhileStuck makes all calls that are to wait for nobody, while something holds up the traces
-// of ctl, of which stream was started with a request for stream, and wants what they do in force at
-// once.
+// answersWhileStuck makes all calls that must not block, while something holds up the traces of ctl. Each
+// call must return and take effect at once. The trace stream was started by a request with the key
+// "stream".
 func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace) {
 	t.Helper()
 	first := ctl.Config()
@@ -86,7 +86,7 @@ func answersWhileStuck(t *testing.T, ctl *control.Control, stream *control.Trace
 	})
 }
 
-// wantStopped waits for the end of a stream that Stop has ended.
+// wantStopped waits for the end of a stream after Stop.
 func wantStopped(t *testing.T, stream *control.Trace) {
 	t.Helper()
 	within(t, "the end of the stream", func() { <-stream.Done() })
@@ -96,7 +96,7 @@ func wantStopped(t *testing.T, stream *control.Trace) {
 	}
 }
 
-// TestCallsReturnWhileADumperBlocks has a dumper that does not come back.
+// TestCallsReturnWhileADumperBlocks uses a dumper that does not return.
 func TestCallsReturnWhileADumperBlocks(t *testing.T) {
 	g := newGate()
 	ctl := start(t, &control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
@@ -109,7 +109,7 @@ func TestCallsReturnWhileADumperBlocks(t *testing.T) {
 	wantStopped(t, stream)
 }
 
-// TestStopIsTheEndOfAStream has a dumper that blocks the end of a stream, and records after Stop.
+// TestStopIsTheEndOfAStream uses a dumper that blocks the end of a stream, and records after Stop.
 func TestStopIsTheEndOfAStream(t *testing.T) {
 	g := newGate()
 	r := newRig(t, control.Options{Config: hostile(t.TempDir()), Providers: []control.Provider{g.dumper()}})
@@ -149,11 +149,11 @@ func TestStopOfAStreamThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// TestCallsReturnWhileAProviderBlocks has a provider that does not come back when a stream begins.
+// TestCallsReturnWhileAProviderBlocks uses a provider that does not return when a stream begins.
 func TestCallsReturnWhileAProviderBlocks(t *testing.T) {
 	g := newGate()
 	cfg := hostile(t.TempDir())
-	cfg.Traces[0].Providers = control.Logs // or the provider would run all the time
+	cfg.Traces[0].Providers = control.Logs // otherwise the provider would run all the time
 	cfg.Traces[1].Providers = control.Logs
 	cfg.Traces = append(cfg.Traces, control.TraceConfig{Name: "stuck", Mode: control.ModeStream, Providers: hostileBit, On: onAPI("stuck")})
 	ctl := start(t, &control.Options{Config: cfg, Providers: []control.Provider{{

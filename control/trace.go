@@ -23,15 +23,15 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Trace is the file of a snapshot or a stream, which is being written or was. It is safe for
+// A Trace is a snapshot or a stream: its request, its file, and its state. It is safe for
 // concurrent use.
 type Trace struct {
-	// What follows stays as it is once the trace has begun: do not change it.
+	// The exported fields do not change after the trace has begun. Do not change them.
 
 	ID        string    // names the trace in this process
-	Name      string    // of the trace in the configuration
+	Name      string    // the name of the trace in the configuration
 	Mode      Mode      // ModeSnapshot or ModeStream
-	StartTime time.Time // when the trace was asked for
+	StartTime time.Time // when the trace was requested
 	Config    *Config   // the configuration that it began with
 	Request   Request   // the request that became the trace
 
@@ -39,7 +39,7 @@ type Trace struct {
 	tc   *TraceConfig
 	done chan struct{}
 
-	// The writer's.
+	// Only the writer uses these.
 	rec  *recorder.Recorder
 	size *sizeTee
 
@@ -47,14 +47,14 @@ type Trace struct {
 	timer  *time.Timer // guarded by Control.mu
 
 	mu      sync.Mutex
-	named   map[string]bool // providers that are named as off
+	named   map[string]bool // providers for which the trace has an entry "provider off"
 	path    string
 	err     error
 	verdict Verdict
 }
 
-// Path returns the path of the file. The file of a stream exists when the stream has
-// ended. While the verdict is [VerdictUnfinished] it is the path of the IET.
+// Path returns the path of the file. The file of a stream exists only after the stream has ended.
+// While the verdict is [VerdictUnfinished], Path returns the path of the IET.
 func (t *Trace) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *Trace) setPath(path string) {
 // Done returns a channel that is closed when the trace is finished.
 func (t *Trace) Done() <-chan struct{} { return t.done }
 
-// Stop ends a stream, as [Control.Stop] does, and reports whether it ran.
+// Stop ends this stream, as [Control.Stop] does, and reports whether it was running.
 func (t *Trace) Stop() bool {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -85,8 +85,8 @@ func (t *Trace) Verdict() Verdict {
 	return t.verdict
 }
 
-// Err returns the errors of the trace. A trace that was kept has an error if that cost
-// records, which its last entry counts.
+// Err returns the errors of the trace. A trace that was kept has an error if it lost records; its
+// last entry counts them.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *Trace) finish(v Verdict, err error) {
 	close(t.done)
 }
 
-// An endReason says why a stream ended. Part of the traces.
+// An endReason is the reason why a stream ended. The values are stored in traces.
 type endReason string
 
 const (
@@ -111,19 +111,20 @@ const (
 	endShutdown endReason = "shutdown"
 )
 
-// The names of entries of a trace itself, below the first one. Part of the traces.
+// The names of the control's own entries below the first entry of a trace. They are stored in
+// traces.
 const (
-	nameTraceEnd    = "trace end"    // the last one, of a stream
-	nameProviderOff = "provider off" // where a provider could not go on
+	nameTraceEnd    = "trace end"    // the last entry of a stream
+	nameProviderOff = "provider off" // a provider failed
 
 	target = "github.com/entrace-go/entrace/control"
 )
 
-// begin makes the file of a trace that the limits allow. The writer calls it.
+// begin makes the file of a trace that the limits allow. Only the writer calls it.
 func (c *Control) begin(t *Trace) error {
 	r := &t.Request
 	c.mu.Lock()
-	rests := c.limitOf(t.tc).rests(r, time.Now()) // the one before has failed meanwhile
+	rests := c.limitOf(t.tc).rests(r, time.Now()) // the trace before may have failed meanwhile
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
@@ -192,7 +193,7 @@ func (c *Control) callOnTrace(t *Trace) {
 	}
 }
 
-// head returns the entry of the trace itself.
+// head returns the first entry of the trace, which describes it.
 func (t *Trace) head() *format.TraceEntry {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelInfo}}
 	text := func(name, value string) {
@@ -214,7 +215,7 @@ func (t *Trace) head() *format.TraceEntry {
 	}
 	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t.StartTime)})
 	if t.Request.Span.IsValid() {
-		// Not as the ids of a span, which would make it one.
+		// Not trace_id and span_id, which would make the entry a span.
 		text("request.trace_id", fmt.Sprintf("%x", t.Request.Span.TraceID))
 		text("request.span_id", fmt.Sprintf("%x", t.Request.Span.SpanID))
 	}
@@ -228,7 +229,7 @@ func (t *Trace) head() *format.TraceEntry {
 	return e
 }
 
-// maxText bounds the texts of a request in the trace's entry.
+// maxText bounds the texts of a request in the trace's first entry, in bytes.
 const maxText = 4 << 10
 
 func cut(s string) string { return text.Cut(s, maxText) }
@@ -236,7 +237,7 @@ func cut(s string) string { return text.Cut(s, maxText) }
 // attrValue returns the value of a request's attribute.
 func attrValue(v slog.Value) (out format.Value) {
 	defer func() {
-		if p := recover(); p != nil { // a LogValuer's
+		if p := recover(); p != nil { // of a LogValuer
 			out = format.StringValue("!PANIC")
 		}
 	}()
@@ -262,14 +263,14 @@ func addDropped(e *format.TraceEntry, d *recorder.Dropped) {
 	})
 }
 
-// child writes an entry below the trace's own.
+// child writes an entry below the first entry of the trace.
 func child(rec *recorder.Recorder, e *format.TraceEntry, at time.Time) error {
 	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
 	return write(rec, childProvider, format.SpanRef{}, at, e)
 }
 
-// childProvider is a number that is neither spans nor logs: entries of a trace
-// itself go to its recorder alone.
+// childProvider is a provider number that is neither spans nor logs, so that the control's own
+// entries of a trace go only to the recorder of the trace.
 const childProvider = record.MaxProviders - 1
 
 // write records an entry of a provider.
@@ -281,7 +282,7 @@ func write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 	return b.Write()
 }
 
-// off writes to the trace that a provider cannot go on, once.
+// off writes an entry "provider off" to the trace, once for each provider.
 func (t *Trace) off(p Set, err error) {
 	name := p.String()
 	t.mu.Lock()
@@ -304,12 +305,13 @@ func (t *Trace) off(p Set, err error) {
 // discard removes the file of the trace.
 func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
-	_ = t.rec.Close(dead) // it leaves the IET, which is the error
+	_ = t.rec.Close(dead) // with a context that is done, Close leaves the IET; its error says only that
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
-// A sizeTee calls full when a stream has most bytes.
+// A sizeTee is a recorder.Tee that counts the bytes of a stream. It calls full once, when they
+// reach most.
 type sizeTee struct {
 	most int64
 	full func()

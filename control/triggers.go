@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// logged fires for a log record in the ring.
+// logged calls Fire for a log record in the ring if a trigger may match it.
 func (c *Control) logged(s *ring.LogEvent) {
 	if text, is := ring.ServedPanic(s.Message); is {
 		c.firePanic(text, "panic: "+text, s.Span)
@@ -34,14 +34,14 @@ func (c *Control) logged(s *ring.LogEvent) {
 	})
 }
 
-// Flight returns what the span processor of this module calls.
+// Flight returns the interface through which the span processor of this module calls the control.
 func (c *Control) Flight() flight.Recorder { return spanTriggers{c} }
 
-// A spanTriggers is the part of a control, which may be nil, that a span processor calls.
+// A spanTriggers implements flight.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }
 
-// SpanEnded costs an atomic load unless the span is slow. A span for which there is a trace since it
-// did not end fires no more.
+// SpanEnded requests a trace if the span is slow. Otherwise it costs one atomic load. If the
+// watchdog has already made a trace for the span, SpanEnded requests no other.
 func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Duration) {
 	if c.Control == nil {
 		return
@@ -50,7 +50,7 @@ func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Dura
 	if f == nil || took <= f.slow {
 		return
 	}
-	if c.watchdog.hasTrace(span) { // one trace is enough for it
+	if c.watchdog.hasTrace(span) { // one trace is enough for the span
 		c.verdicts.count(TriggerSpan, VerdictCoalesced)
 		return
 	}
@@ -59,7 +59,7 @@ func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Dura
 	})
 }
 
-// SpanPanicked ignores [http.ErrAbortHandler].
+// SpanPanicked requests a trace for a panic that ended a span. It ignores [http.ErrAbortHandler].
 func (c spanTriggers) SpanPanicked(name string, span format.SpanRef, text string) {
 	if c.Control == nil || text == http.ErrAbortHandler.Error() {
 		return
@@ -67,19 +67,21 @@ func (c spanTriggers) SpanPanicked(name string, span format.SpanRef, text string
 	c.firePanic(text, "panic in "+name+": "+text, span)
 }
 
-// samePanic is the time in which panics with the same text are one: each span that ends by it,
-// CapturePanic and the server's log record report it.
+// samePanic is the time in which panics with the same text count as one panic. One panic is
+// reported several times: by each span that it ends, by CapturePanic, and by the server's log
+// record.
 const samePanic = 2 * time.Second
 
-// A lastPanic is the panic that was reported last.
+// A lastPanic holds the panic that was reported last.
 type lastPanic struct {
 	mu   sync.Mutex
 	text string
 	at   time.Time
 }
 
-// first reports whether a panic differs from the last one or came later, and whether there was none at
-// all a moment ago.
+// first reports whether a panic is a new one: its text differs from the last panic, or it came more
+// than samePanic later. It also reports in only whether no other panic came within samePanic before
+// it.
 func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,14 +104,14 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 		return
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
-	if only { // a storm of panics does not look through all open spans each time
-		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, since the panic ends that span as well
+	if only { // with many panics, do not search all open spans for each
+		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, because the panic will end that span as well
 	}
 	c.Fire(r)
 }
 
-// WantsLabels reports true of all spans while the processor is profiled, else of those that begin a local
-// trace, if a trace of the configuration has goroutines.
+// WantsLabels returns true for all spans while a CPU profile runs. Otherwise it returns true for
+// spans that begin a local trace if a trace of the configuration has the provider goroutines.
 func (c spanTriggers) WantsLabels(first bool) bool {
 	if c.Control == nil {
 		return false
@@ -122,11 +124,11 @@ func (c spanTriggers) WantsLabels(first bool) bool {
 	return c.Enabled(CPUProfile)
 }
 
-// openSpans passes the spans to fn that are open and began before a time, until fn returns
+// An openSpans function passes the open spans that began before a time to fn, until fn returns
 // false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans has the watchdog look at the spans until stop is called.
+// WatchSpans adds spans to the functions that the watchdog calls; stop removes it.
 func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	if c.Control == nil {
 		return func() {}
@@ -143,7 +145,7 @@ func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	}
 }
 
-// each passes the spans to fn that are open and began before a time, until fn returns false.
+// each passes the open spans that began before a time to fn, until fn returns false.
 func (w *watchdog) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	w.spansMu.Lock()
 	all := w.spans
@@ -153,13 +155,13 @@ func (w *watchdog) each(before time.Time, fn func(name string, span, parent form
 	}
 }
 
-// A watchdog looks for spans that do not end.
+// A watchdog checks periodically for spans that are open for too long.
 type watchdog struct {
 	mu sync.Mutex
 
 	stop chan struct{}
 	done chan struct{}
-	seen map[format.SpanRef]time.Duration // how long spans were open at the last look; the goroutine's while it runs
+	seen map[format.SpanRef]time.Duration // how long spans were open at the last sweep; only the goroutine uses it
 
 	spansMu sync.Mutex
 
@@ -167,13 +169,13 @@ type watchdog struct {
 
 	tracedMu sync.Mutex
 
-	traced map[format.SpanRef]int // spans for which there is a trace, and how many looks have not found them since
+	traced map[format.SpanRef]int // spans with a trace, and how many sweeps have missed them
 }
 
-// minWatch is how often the watchdog looks at most.
+// minWatch is the shortest time between two sweeps.
 const minWatch = 20 * time.Millisecond
 
-// follow has the watchdog go by f; nil ends it.
+// follow restarts the watchdog with the rules f. If f is nil, the watchdog stops.
 func (w *watchdog) follow(c *Control, f *rules) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +204,7 @@ func (w *watchdog) follow(c *Control, f *rules) {
 	}()
 }
 
-// traces notes that a span that does not end has got its trace.
+// traces remembers that a span that does not end has a trace.
 func (w *watchdog) traces(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -212,14 +214,14 @@ func (w *watchdog) traces(span format.SpanRef) {
 	w.traced[span] = 0
 }
 
-// forget notes that the trace was not made.
+// forget removes span from the spans with a trace, because the trace was not made.
 func (w *watchdog) forget(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
 	delete(w.traced, span)
 }
 
-// hasTrace reports whether a span that did not end has got its trace.
+// hasTrace reports whether the watchdog has requested a trace for span.
 func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -227,8 +229,8 @@ func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	return is
 }
 
-// prune forgets the spans that are not open any more, after a while: their ends may
-// not have been told yet.
+// prune removes spans that are not open any more from traced, after a few sweeps: SpanEnded may not
+// have been called for them yet.
 func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	const misses = 3
 	w.tracedMu.Lock()
@@ -242,12 +244,12 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	}
 }
 
-// maxFires is how many requests a sweep makes at most; those for the same trace are
-// one.
+// maxFires is how many requests a sweep makes at most. Requests for the same trace count as one in
+// Fire.
 const maxFires = 1000
 
-// sweep fires once per rule for each span that has been open for too long, and returns how long each
-// of them has been open. Seen is the result of the sweep before.
+// sweep calls Fire once per rule for each span that has been open for too long, and returns how
+// long each such span has been open. Seen is the result of the sweep before.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()
@@ -260,7 +262,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 				continue
 			}
 			stuck[span] = took
-			if before <= rule.LongerThan && len(fire) < maxFires { // when it passes its bound
+			if before <= rule.LongerThan && len(fire) < maxFires { // the span passes the bound now
 				fire = append(fire, Request{
 					Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
 					Name:   f.cfg.Traces[rule.trace].Name,
@@ -271,7 +273,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 		return true
 	})
 	w.prune(stuck)
-	// Those of one trace are one request, which names the span that contains the others.
+	// Requests for one trace count as one, so put the longest span first: it contains the others.
 	slices.SortStableFunc(fire, func(a, b Request) int { return cmp.Compare(b.Took, a.Took) })
 	for _, r := range fire {
 		c.Fire(r)
@@ -279,7 +281,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 	return stuck
 }
 
-// signals are those that ask for traces.
+// signals handles the operating system's signals that request traces.
 type signals struct {
 	mu sync.Mutex
 
@@ -288,7 +290,8 @@ type signals struct {
 	done  chan struct{}
 }
 
-// follow has fire called with the names of these signals. Without names it ends.
+// follow makes signals with these names call fire with their names, instead of the signals before.
+// Without names it stops.
 func (s *signals) follow(names []string, fire func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +300,7 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	}
 	old, oldDone := s.ch, s.done
 	defer func() {
-		if old != nil { // after the new ones are there: one that is in both must not kill
+		if old != nil { // after the new Notify: a signal that is in both sets must not end the process
 			signal.Stop(old)
 			close(old)
 			<-oldDone
@@ -305,7 +308,7 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	}()
 	s.ch = nil
 	s.names = slices.Clone(names)
-	by := make(map[string]string) // the signal's own name to ours
+	by := make(map[string]string) // from the String of a signal to its name in the configuration
 	var list []os.Signal
 	for _, name := range names {
 		if sig, ok := signalNamed(name); ok {
@@ -334,24 +337,24 @@ func (c *Control) onSignal(name string) {
 // panicTime is how long a panic waits for its trace.
 const panicTime = 2 * time.Second
 
-// CapturePanic is to be deferred where a goroutine begins. It records a panic with
-// its stack, asks for a trace, and panics on when the trace is there, or after 2 s.
-// It only passes [http.ErrAbortHandler] on.
+// CapturePanic must be deferred at the start of a goroutine. It records a panic with its stack and
+// requests a trace. When the trace is written, or after 2 s, it panics again with the same value.
+// For [http.ErrAbortHandler] it only panics again.
 func (c *Control) CapturePanic() {
 	if c == nil {
-		return // the panic goes on by itself
+		return // the panic continues, because it is not recovered
 	}
 	p := recover()
 	if p == nil {
 		return
 	}
-	if p != any(http.ErrAbortHandler) { // no method of the value is called here
+	if p != any(http.ErrAbortHandler) { // this comparison calls no method of the value
 		c.panicked(p, debug.Stack())
 	}
 	panic(p)
 }
 
-// panicked must not panic itself.
+// panicked records the panic p and requests a trace. It must not panic itself.
 func (c *Control) panicked(p any, stack []byte) {
 	defer func() { _ = recover() }()
 	why := guard.Text(p)
@@ -367,12 +370,12 @@ func (c *Control) panicked(p any, stack []byte) {
 	}
 	b := c.ring.Recorder().Batch()
 	b.Log(format.SpanRef{}, now.UnixNano())
-	b.SetProvider(record.ProviderLogs) // it is no request of its own
+	b.SetProvider(record.ProviderLogs) // as a plain entry, which triggers no request
 	b.Entry(e)
-	_ = b.Write() // kept and counted
+	_ = b.Write() // the recorder keeps and counts the error
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
-	// The spans that end by it ask for no other one.
+	// Spans that end by this panic must not request another trace.
 	c.panics.first(cut(why), now)
 	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: why, Reason: "panic: " + why}) // the verdict is counted
 }

@@ -22,7 +22,7 @@ func onError() []control.On {
 	return []control.On{{Trigger: control.TriggerLog, Level: slog.LevelError}}
 }
 
-// sum adds up what became of the requests of a trigger.
+// sum returns the number of requests of a trigger, with all verdicts.
 func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	for _, k := range s.Verdicts[trigger] {
 		n += k
@@ -30,7 +30,7 @@ func sum(s control.Stats, trigger control.Trigger) (n uint64) {
 	return n
 }
 
-// TestFirstError has time under control, so that it is exact.
+// TestFirstError runs with a fake clock, so that it can check exact times.
 func TestFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const window = 30 * time.Second
@@ -95,8 +95,8 @@ func TestFirstError(t *testing.T) {
 	})
 }
 
-// TestErrorStorm is without control of time: errors at once, of many
-// goroutines.
+// TestErrorStorm logs errors from many goroutines at once. It runs with the real
+// clock.
 func TestErrorStorm(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs, Every: time.Hour,
@@ -125,7 +125,7 @@ func TestErrorStorm(t *testing.T) {
 	r.quiet()
 }
 
-// TestLogHandler is for records that go elsewhere.
+// TestLogHandler checks that LogHandler triggers on records that go to another handler.
 func TestLogHandler(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "error", On: onError(), Providers: control.Logs,
@@ -139,7 +139,7 @@ func TestLogHandler(t *testing.T) {
 	}
 }
 
-// TestSlowSpan has spans on both sides of the limit.
+// TestSlowSpan ends spans below and above the limit.
 func TestSlowSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
@@ -176,7 +176,7 @@ func TestSlowSpan(t *testing.T) {
 //go:noinline
 func blockedHere(release <-chan struct{}) { <-release }
 
-// TestHang looks for the trace while the span is open.
+// TestHang checks that the trace is made while the span is still open.
 func TestHang(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans, control.TraceConfig{
@@ -248,7 +248,7 @@ func local(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestAskByHTTP asks by HTTP.
+// TestAskByHTTP requests traces by HTTP.
 func TestAskByHTTP(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs,
 		control.TraceConfig{Name: "asked", Providers: control.Logs, On: []control.On{{Trigger: control.TriggerHTTP}}, Every: time.Hour},
@@ -257,7 +257,7 @@ func TestAskByHTTP(t *testing.T) {
 	r.log.Info("before")
 	steps := []struct {
 		method, target string
-		status, traces int // and how many traces there are then
+		status, traces int // the status, and the number of traces after the request
 	}{
 		{"GET", "/", 200, 0},
 		{"GET", "/snapshot", 405, 0},
@@ -279,7 +279,7 @@ func TestAskByHTTP(t *testing.T) {
 		if w.Code != s.status {
 			t.Errorf("%s %s answers %d, want %d: %s", s.method, s.target, w.Code, s.status, w.Body)
 		}
-		files := traceFiles(t, r.ctl.Dir()) // a snapshot is there when it is answered
+		files := traceFiles(t, r.ctl.Dir()) // a snapshot exists when the request is answered
 		if len(files) != s.traces {
 			t.Fatalf("there are %d traces after %s %s, want %d", len(files), s.method, s.target, s.traces)
 		}
@@ -313,7 +313,7 @@ func TestAskByHTTP(t *testing.T) {
 	} {
 		q, err := http.NewRequest(http.MethodGet, "http://localhost/traces/"+name, http.NoBody)
 		if err != nil {
-			continue // not even that
+			continue // not even a valid request
 		}
 		q.RemoteAddr, q.URL.Scheme, q.URL.Host = "127.0.0.1:4711", "", ""
 		w := httptest.NewRecorder()
@@ -332,7 +332,7 @@ func TestAskByHTTP(t *testing.T) {
 	r.quiet()
 }
 
-// TestHandlerPanics lets handlers panic.
+// TestHandlerPanics lets handlers panic with various values.
 func TestHandlerPanics(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "panic", Providers: control.Spans | control.Logs, On: []control.On{{Trigger: control.TriggerPanic}},
@@ -363,7 +363,7 @@ func TestHandlerPanics(t *testing.T) {
 			t.Errorf("the panic went on with %v, want %v", got, value)
 		}
 		w := everyLink(t, r.wait(i + 1)[i].Path())
-		text := fmt.Sprint(value) // also of what cannot say what it is
+		text := fmt.Sprint(value) // also for a value whose String panics
 		found := false
 		for id := range w.entries {
 			e := &w.entries[id]
@@ -390,7 +390,7 @@ func TestHandlerPanics(t *testing.T) {
 			t.Errorf("%d handlers are open, want the one that panics", open)
 		}
 	}
-	r.ctl.CapturePanic() // where nothing panics
+	r.ctl.CapturePanic() // without a panic
 	var none *control.Control
 	func() {
 		defer func() {
@@ -412,8 +412,8 @@ func (unprintable) Error() string { panic("neither") }
 //go:noinline
 func panicsHere(value any) { panic(value) }
 
-// TestUnheardTriggers has triggers for what is not recorded: they work, or the
-// configuration is refused. What is not heard is not told either.
+// TestUnheardTriggers configures triggers for spans and logs that are not recorded. Either
+// the trigger works, or Validate refuses the configuration.
 func TestUnheardTriggers(t *testing.T) {
 	triggers := map[string]control.On{
 		"log":      {Trigger: control.TriggerLog, Level: slog.LevelError},

@@ -13,15 +13,16 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An unfinished holds the traces that are still an IET, and when to try again to finish
-// them.
+// An unfinished holds the traces that are still an IET, and the time of the next attempt to
+// finish them.
 type unfinished struct {
 	traces []*Trace
 	wait   time.Duration // between the last attempt and the next
-	next   time.Time     // of the next attempt
+	next   time.Time     // the time of the next attempt
 }
 
-// The waits between attempts. An attempt to finish a large trace may fill the disk.
+// The waits between attempts. They are long because an attempt to finish a large trace may fill
+// the disk.
 const (
 	minFinishWait = time.Minute
 	maxFinishWait = time.Hour

@@ -61,7 +61,7 @@ func deepStream(t *testing.T, r *rig) *control.Trace {
 	return tr
 }
 
-// countText returns how many entries of a trace have that message.
+// countText returns how many entries of a trace have the message text.
 func countText(t *testing.T, name, text string) (n int) {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -152,7 +152,7 @@ func TestSnapshotStaysWhenNoETCanBeMade(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(first.Path())
 	must(t, err)
-	restore := hosttest.LimitFiles(t, fi.Size()-4000) // more than the entries, less than the tables besides
+	restore := hosttest.LimitFiles(t, fi.Size()-4000) // room for the entries, but not also for the tables
 	tr, err := r.ctl.Start(t.Context(), api("asked"))
 	restore()
 	must(t, err)
@@ -184,7 +184,7 @@ func TestPassingErrorSpoilsNoStream(t *testing.T) {
 	fi, err := os.Stat(strings.TrimSuffix(tr.Path(), ".et") + ".iet")
 	must(t, err)
 	restore := hosttest.LimitFiles(t, fi.Size())
-	const large = 120 // more than the crash buffer takes
+	const large = 120 // more records than the crash buffer has room for
 	for range large {
 		r.log.Info(strings.Repeat("y", 50_000))
 	}
@@ -231,7 +231,7 @@ func TestRingStaysWhenTheDiskIsFull(t *testing.T) {
 	must(t, err)
 	fi, err := os.Stat(crashes[0].Output)
 	must(t, err)
-	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // within the root, the records, the ET
+	for _, size := range []int64{10, fi.Size() / 3, fi.Size() - 1} { // ends within the root, the records, the ET
 		dir := t.TempDir()
 		ring := deadRing(t, dir, format.V1, at, records)
 		restore := hosttest.LimitFiles(t, size)

@@ -16,7 +16,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A foreignContext is one that package context watches with a goroutine of its own.
+// A foreignContext is a context of a type that package context does not know. Package context watches
+// it with a goroutine of its own.
 type foreignContext struct {
 	context.Context
 	done chan struct{}
@@ -42,7 +43,7 @@ func TestStackIsBelowTheSpanThatWaits(t *testing.T) {
 		name   string
 		helper func(ctx context.Context, tracer trace.Tracer, release chan struct{})
 		below  string // the span that has the stack of the goroutine
-		where  string // in the reason
+		where  string // the place in the reason
 	}{
 		{"one goroutine", func(context.Context, trace.Tracer, chan struct{}) {}, "transfer", ", now in transfer" + place},
 		{"and one of the standard library", func(_ context.Context, _ trace.Tracer, release chan struct{}) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A worker runs functions one after the other on a goroutine of its own. It recovers their panics,
-// since they lead to code of others.
+// since they call code outside of this package.
 type worker struct {
 	guard guard.Guard
 	queue chan func()
@@ -51,8 +51,8 @@ func (w *worker) do(fn func()) error {
 	}
 }
 
-// wait waits for the end of a function that was queued. The error is that of ctx, or errClosed if
-// the worker ended before.
+// wait waits for the end of a function that was queued. The error is the error of ctx, or
+// errClosed if the worker ended before.
 func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -62,20 +62,21 @@ func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	case <-w.ended:
 	}
 	select {
-	case <-done: // it was the last one
+	case <-done: // it was the last function
 		return nil
 	default:
 		return errClosed
 	}
 }
 
-// stop ends the worker after the function that runs. What still waits is dropped.
+// stop ends the worker after the function that runs. Functions that still wait are dropped.
 func (w *worker) stop() {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
 }
 
-// A repeater calls a function on a goroutine of its own, once after any number of calls of again.
+// A repeater calls a function on a goroutine of its own. Several calls of again before the
+// function runs lead to one call.
 type repeater struct {
 	asked chan struct{} // has room for one
 	ended chan struct{}
@@ -92,7 +93,7 @@ func newRepeater(g *guard.Guard, fn func()) *repeater {
 	return r
 }
 
-// again has the function called after this moment. It never waits.
+// again makes the goroutine call the function after this moment. It never waits.
 func (r *repeater) again() {
 	select {
 	case r.asked <- struct{}{}:
@@ -100,7 +101,7 @@ func (r *repeater) again() {
 	}
 }
 
-// stop waits for the last call. There must be no call of again afterwards.
+// stop waits for the last call of the function. Do not call again afterwards.
 func (r *repeater) stop() {
 	close(r.asked)
 	<-r.ended

@@ -22,26 +22,27 @@ type Options struct {
 	// Version is the disk version of an output in one of ENTRACE's own formats. The default is that
 	// of the first input.
 	Version format.Version
-	// Replace lets EncodeFile replace an output that is there.
+	// Replace lets EncodeFile replace an output file that already exists.
 	Replace bool
 }
 
 // Encode writes the trace to w in a format. A nil o means defaults.
 //
-// In one of ENTRACE's own formats the entries of a single file stay as they are and in their order,
-// unless OpenOptions.Clock changes their times. Several files become one. What the view has below a
-// span of another file hangs below it if both have the same resource; else it stays below its own
-// resource and names the span, below which a view of the output has it again. Equal resources become
-// one. Within each file entries keep their order, as far as parents come first. A span that goes on
-// in another file, as one does that was open when its recorder began a new one, is one span, and what
-// is below either half is below that. What several files have of one process is written once. What
-// the recorders say of their ends stays, in the order of the files. It comes last only if every file
-// has an end, because a last entry entrace.end marks the whole output as complete. That takes 4 bytes
-// an entry.
+// In one of ENTRACE's own formats the entries of a single file keep their bytes and their order, unless
+// OpenOptions.Clock changes their times. Several files are merged into one. If the view shows an entry
+// below a span of another file, it is written below that span when both have the same resource. With
+// another resource it stays below its own resource and names the span; a view of the output shows it below
+// the span again. Equal resources are merged. Within each file entries keep their order, except that
+// parents come first. A span that continues in another file, because it was open when its recorder began a
+// new file, is written as one span, with the children of both halves. Entries about the same process that
+// several files have are written once. The entries in which recorders report their end are kept, in the
+// order of the files. Such an entry comes last only if every file has one, because a last entry
+// entrace.end marks the whole output as complete. Merging takes 4 bytes of memory an entry.
 //
-// The error is a [*FormatError], a [*DamageError] of a trace that was opened with OpenOptions.Once and
-// of which all that is whole is in w, or that of w or ctx, after which w is of no use. What Open has
-// returned as damage is no error of Encode.
+// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a
+// [*DamageError] only if the trace was opened with OpenOptions.Once; all whole entries are in w then.
+// After an error of w or ctx, the output in w is unusable. Encode does not return damage that Open has
+// already returned.
 func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -63,7 +64,7 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 	return b.Flush()
 }
 
-// encodeOnce reads what Open did not, and encodes it in a format that needs a view.
+// encodeOnce reads the input that Open left unread, and encodes it in a format that needs a view.
 func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	all, err := t.open(ctx)
 	if all == nil {
@@ -80,7 +81,7 @@ func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to
 	return t.write(ctx, w, v, to, nil)
 }
 
-// write writes the rows that keep returns true for, nil for all, with what they are below.
+// write writes the rows for which keep returns true, and their parents. A nil keep means all rows.
 func (t *Trace) write(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
 	if v == 0 {
 		v = t.files[0].Version()
@@ -130,10 +131,11 @@ func copyFile(ctx context.Context, w *format.Writer, f *format.File) error {
 	return nil
 }
 
-// EncodeFile is [Trace.Encode] to the file out, which appears under its name when it is complete and
-// synced, readable by the user alone. It does not follow a symbolic link. With an error there is no
-// output, but for a [*DamageError]: then it has what is whole. Out must be none of the inputs; the
-// error is [fs.ErrExist] if it is there already, and [format.ErrLocked] if a process records to it.
+// EncodeFile writes like [Trace.Encode], to the file out. The file appears under its name when it is
+// complete and synced; only the user can read it. EncodeFile does not follow a symbolic link. After an
+// error there is no output, except after a [*DamageError]: then the output has all whole entries. Out must
+// not be one of the inputs. The error is [fs.ErrExist] if out already exists and Replace is false, and
+// [format.ErrLocked] if a process records to it.
 func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -155,14 +157,14 @@ func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options
 	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
 		return err
 	}
-	if err := checkRecording(out); err != nil { // a recording may have begun meanwhile
+	if err := checkRecording(out); err != nil { // a recording may have begun since the first check
 		return err
 	}
 	return errors.Join(tmp.Commit(o.Replace), err)
 }
 
-// finalize makes an ET of an IET, which takes no copy of the entries besides the output. It reports
-// whether that is all there is to do.
+// finalize makes an ET of an IET, with no copy of the entries except the output. It reports whether the
+// conversion is done.
 func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) (done bool, err error) {
 	if t.once == nil || f != ET || !t.once.isStream(o.Version) {
 		return false, nil
@@ -172,7 +174,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 		Replace: o.Replace, Progress: t.options.Progress, Torn: func(err error) { torn = err },
 	})
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
-		return false, nil // what is whole of it is copied
+		return false, nil // the caller copies the whole entries
 	}
 	if err == nil {
 		err = t.once.titled(t.once.damaged(torn))
@@ -180,7 +182,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 	return true, err
 }
 
-// checkOutput finds out early what would make the rename at the end fail.
+// checkOutput detects early the conditions that would make the final rename fail.
 func checkOutput(in os.FileInfo, out string, replace bool) error {
 	there, err := os.Stat(out)
 	if err == nil && os.SameFile(in, there) {

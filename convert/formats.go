@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Format is a format of trace files, by its name: one of ENTRACE's own, or another that [Formats]
-// lists, such as "otlp".
+// A Format is the name of a trace file format: one of ENTRACE's own, or another one that [Formats] lists,
+// such as "otlp".
 type Format string
 
 // ENTRACE's own formats.
@@ -34,7 +34,7 @@ const (
 	IETPrefix Format = "ietprefix"
 )
 
-// Own reports whether f is one of ENTRACE's own formats, and which.
+// Own reports whether f is one of ENTRACE's own formats, and returns which one.
 func (f Format) Own() (format.StorageFormat, bool) {
 	s, err := format.ParseStorageFormat(string(f))
 	return s, err == nil
@@ -44,16 +44,15 @@ func (f Format) Own() (format.StorageFormat, bool) {
 type FormatInfo struct {
 	Format     Format
 	Extensions []string // with the dot; the first is the usual one
-	JSON       bool     // a file NAME.json can be of it
-	What       string   // what it is, in a few words
-	Reads      bool     // Open reads it
-	Writes     bool     // Trace.Encode writes it
+	JSON       bool     // a file NAME.json can have this format
+	What       string   // a description in a few words
+	Reads      bool     // Open reads the format
+	Writes     bool     // Trace.Encode writes the format
 	LostIn     string   // what reading loses
 	LostOut    string   // what writing loses
 }
 
-// Formats returns all formats that are known. The caller owns the slice, and must not change the
-// Extensions.
+// Formats returns all known formats. The caller owns the slice, but must not change the Extensions.
 func Formats() []FormatInfo {
 	all := make([]FormatInfo, len(codecs))
 	for i := range codecs {
@@ -64,7 +63,8 @@ func Formats() []FormatInfo {
 	return all
 }
 
-// FormatByExtension returns the format that files of that name have, "" if that is unknown.
+// FormatByExtension returns the format that belongs to the extension of file, "" if the extension is
+// unknown.
 func FormatByExtension(file string) Format {
 	if c := codecByExtension(file); c != nil {
 		return c.Format
@@ -72,8 +72,9 @@ func FormatByExtension(file string) Format {
 	return ""
 }
 
-// FormatOf returns the format of a file as [Open] finds it out, by its first bytes or else by its name,
-// and whether it is compressed. An unknown one is "", with what the file seems to be in a few words.
+// FormatOf detects the format of a file as [Open] does: by its first bytes, and by its name if they do not
+// decide. It also reports whether the file is compressed. For an unknown format f is "", and unknown
+// describes in a few words what the file seems to be.
 func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
 	r, err := openRegular(file)
 	if err != nil {
@@ -99,7 +100,8 @@ type codec struct {
 
 	decode func(ctx context.Context, r io.Reader, w *format.Writer) error
 	encode func(ctx context.Context, w io.Writer, v *view.View) error
-	// is tells from its beginning that a file is of the format; nil: that cannot be told.
+	// is reports whether a file that begins with head has the format. It is nil if the beginning does not
+	// show the format.
 	is func(head []byte) bool
 }
 
@@ -123,7 +125,7 @@ func codecOf(f Format) *codec {
 // A FormatError says that a format is unknown, or is not read or written.
 type FormatError struct {
 	Format Format
-	Write  bool // it was to be written
+	Write  bool // writing was requested, not reading
 }
 
 func (e *FormatError) Error() string {
@@ -154,11 +156,11 @@ func codecByExtension(file string) *codec {
 	return nil
 }
 
-// sniffSize is how much of a file tells its format.
+// sniffSize is how many bytes at the beginning of a file are used to detect its format.
 const sniffSize = 4 << 10
 
-// sniff returns the codec of another format than ENTRACE's own that reads a file with that beginning
-// and name, nil if there is none. What it holds tells more than what it is called.
+// sniff returns the codec that reads a file of the name file that begins with head, nil if no codec does.
+// It does not return ENTRACE's own formats. The content has precedence over the name.
 func sniff(head []byte, file string) *codec {
 	for i := range codecs {
 		if c := &codecs[i]; c.decode != nil && c.is != nil && c.is(head) {
@@ -171,7 +173,7 @@ func sniff(head []byte, file string) *codec {
 	return nil
 }
 
-// ownFormat returns which of ENTRACE's own formats a file is of that begins so.
+// ownFormat returns which of ENTRACE's own formats a file with that beginning has.
 func ownFormat(head []byte) (Format, error) {
 	_, f, err := format.ReadMagic(bytes.NewReader(head))
 	return Format(f.String()), err
@@ -182,8 +184,7 @@ func isOwn(head []byte) bool {
 	return err == nil
 }
 
-// unreadable says of a file that is of no format that is read what it seems to be, "" if that is
-// unknown.
+// unreadable describes what a file of an unsupported format seems to be, "" if that is unknown.
 func unreadable(head []byte, name string) string {
 	if c := codecByExtension(name); c != nil && !c.reads() {
 		return "is of format " + string(c.Format) + ", which entrace writes and does not read"
@@ -199,14 +200,15 @@ func unreadable(head []byte, name string) string {
 	return ""
 }
 
-// isMessage reports whether head begins with a field 1 of bytes of a protobuf message, as OTLP's
-// requests do, and with a field of bytes in that.
+// isMessage reports whether head begins like a request of OTLP: a protobuf message whose field 1 holds
+// bytes, which begin with a bytes field again.
 func isMessage(head []byte) bool {
 	n, size := binary.Uvarint(head[1:])
 	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
 }
 
-// isText reports whether head is UTF-8 without control characters, but for a rune that its end cuts.
+// isText reports whether head is UTF-8 without control characters. A rune that the end of head cuts is
+// accepted.
 func isText(head []byte) bool {
 	for len(head) > 0 {
 		r, n := utf8.DecodeRune(head)
@@ -221,8 +223,8 @@ func isText(head []byte) bool {
 	return true
 }
 
-// isJSON reports whether head is the beginning of a JSON object with one of keys, or of an array
-// of such.
+// isJSON reports whether head is the beginning of a JSON object with one of keys, or of an array of such
+// objects.
 func isJSON(head []byte, keys ...string) bool {
 	head = bytes.TrimLeft(head, " \t\r\n[")
 	if len(head) == 0 || head[0] != '{' {
@@ -236,7 +238,7 @@ func isJSON(head []byte, keys ...string) bool {
 	return false
 }
 
-// begins returns a function that reports whether a file begins with one of those texts.
+// begins returns a function that reports whether a file begins with one of the texts in with.
 func begins(with ...string) func(head []byte) bool {
 	return func(head []byte) bool {
 		for _, s := range with {
@@ -248,7 +250,7 @@ func begins(with ...string) func(head []byte) bool {
 	}
 }
 
-// codecs are in the order in which Formats has them.
+// codecs are in the order in which Formats returns them.
 var codecs = []codec{
 	{FormatInfo: FormatInfo{Format: ET, Extensions: []string{".et"}, What: "ENTRACE's mapped format"}},
 	{FormatInfo: FormatInfo{Format: IET, Extensions: []string{".iet"}, What: "ENTRACE's stream"}},

@@ -19,11 +19,12 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// An Error says where a file of another format is damaged, or where it stops in the middle: the
-// decoders of the packages below this one return it.
+// An Error says where a file of another format is damaged, or where it ends too early. The decoders of the
+// packages below this one return it.
 type Error = input.Error
 
-// A DamageError says that an input could not be read to its end. What is whole of it was read.
+// A DamageError says that an input could not be read to its end. All whole entries before the damage were
+// read.
 type DamageError struct{ Err error }
 
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -31,24 +32,24 @@ func (e *DamageError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// A source is an input that Open was called with: a file in one of ENTRACE's own formats,
-// which is read in place, or a file or a stream that has to be decoded.
+// A source is one input of Open: a file in one of ENTRACE's own formats, which is read in place, or a file
+// or stream that must be decoded.
 type source struct {
-	name  string      // of the file, "" if it is none
-	title string      // for people
-	info  os.FileInfo // of the file, nil if it is not known
+	name  string      // of the file, "" for a stream
+	title string      // the name in messages for people
+	info  os.FileInfo // of the file, nil if unknown
 
-	own     bool              // it is a file that is read in place
-	unknown string            // what it seems to be, if it is none
-	src     *deadtrace.Source // its bytes, if they are to be copied
+	own     bool              // x is a file in an own format, read in place
+	unknown string            // what the file seems to be, if it is not a trace
+	src     *deadtrace.Source // the bytes of the file, if they are copied without decoding
 
 	codec *codec    // nil: one of ENTRACE's own formats
-	r     io.Reader // has what the codec reads
-	cut   error     // why what is compressed is not whole, which is known at the end of r
+	r     io.Reader // the bytes that codec reads
+	cut   error     // why compressed input is incomplete; known at the end of r
 	opens []io.Closer
 }
 
-// Close closes what is open of x. A second call does nothing.
+// Close closes the open files of x. A second call does nothing.
 func (x *source) Close() error {
 	var errs []error
 	if x.src != nil {
@@ -61,7 +62,7 @@ func (x *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// source finds out what a name leads to that is no folder.
+// source opens the file with that name, which is not a folder, and detects its format.
 func (o *opener) source(name string) (*source, error) {
 	if name == "-" {
 		x := &source{title: "standard input"}
@@ -73,7 +74,7 @@ func (o *opener) source(name string) (*source, error) {
 	}
 	x := &source{name: name, title: name}
 	if _, err := os.Lstat(name); err != nil {
-		x.own = true // format.Find may find what is left of it
+		x.own = true // format.Find may find the rest of the trace
 		return x, nil
 	}
 	f, err := openRegular(name)
@@ -106,7 +107,7 @@ func (o *opener) source(name string) (*source, error) {
 	return x, o.stream(x, head, r)
 }
 
-// stream finds out what there is in r, which begins with head, for x.
+// stream detects the format of r, which begins with head, and sets it in x.
 func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	name := x.name
 	if isCompressed(head) {
@@ -127,7 +128,7 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 		}
 		return nil
 	}
-	if isOwn(head) || len(head) == 0 { // format.NewReader says that it is empty
+	if isOwn(head) || len(head) == 0 { // format.NewReader returns the error for an empty input
 		return nil
 	}
 	if x.codec = sniff(head, name); x.codec == nil {
@@ -137,7 +138,7 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	return nil
 }
 
-// known adds to the error of what is no trace what it seems to be.
+// known adds to the error for a file that is not a trace what the file seems to be.
 func (x *source) known(err error) error {
 	if x.unknown == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -145,7 +146,7 @@ func (x *source) known(err error) error {
 	return &unknownError{x.title + " " + x.unknown, err}
 }
 
-// An unknownError says what a file seems to be that is no trace.
+// An unknownError says what a file that is not a trace seems to be.
 type unknownError struct {
 	text string
 	err  error
@@ -155,8 +156,8 @@ func (e *unknownError) Error() string { return e.text }
 
 func (e *unknownError) Unwrap() error { return e.err }
 
-// peek returns the first bytes of r, as many as tell its format, and a reader of all of it. Of a trace
-// that comes live it does not wait for more than its magic number.
+// peek returns the first bytes of r, enough to detect its format, and a reader of all bytes. For a live
+// trace it waits only for the magic number.
 func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	if head, err = b.Peek(magicSize); err == nil && !isOwn(head) {
@@ -168,7 +169,7 @@ func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	return head, b, err
 }
 
-// magicSize is how many bytes tell ENTRACE's own formats, and whether a file is compressed.
+// magicSize is how many bytes are enough to detect ENTRACE's own formats and compression.
 const magicSize = 10
 
 func openRegular(name string) (*os.File, error) {
@@ -189,7 +190,7 @@ func beginning(r io.Reader) ([]byte, error) {
 	return head[:n], nil
 }
 
-// isStream reports whether x is an IET of which an ET of that version can be made in place.
+// isStream reports whether x is an IET that can be made an ET of version v in place.
 func (x *source) isStream(v format.Version) bool {
 	if x.src == nil || x.src.Size() != x.src.Stored {
 		return false
@@ -202,7 +203,7 @@ func (x *source) isStream(v format.Version) bool {
 	return err == nil && f != format.ET && (v == 0 || v == is)
 }
 
-// writeTo writes all of x that is whole to w, which a [*DamageError] leaves complete.
+// writeTo writes all whole entries of x to w. After a [*DamageError] the output in w is complete.
 func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, progress func(done, total int64)) error {
 	r, total := x.r, int64(0)
 	if x.src != nil {
@@ -219,7 +220,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 		}
 		decode = func(out *format.Writer) error {
 			return copyEntries(ctx, out, in, func(done int64) {
-				if progress != nil && x.src != nil { // else r tells it
+				if progress != nil && x.src != nil { // otherwise r reports the progress
 					progress(done, total)
 				}
 			})
@@ -235,9 +236,9 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case ctx.Err() != nil:
 		return errors.Join(ctx.Err(), out.Abort())
 	case out.Flush() != nil:
-		return out.Close() // w failed, and so did decode
+		return out.Close() // w failed, which made decode fail too
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
-		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // nothing was whole
+		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // there was no whole entry
 	}
 	if err := out.Close(); err != nil {
 		return err
@@ -272,7 +273,8 @@ func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progr
 	}
 }
 
-// damaged returns err as a DamageError, and nil for the end of a file that a process writes.
+// damaged returns err as a DamageError. It returns nil if the file only ends early because a process is
+// still writing it.
 func (x *source) damaged(err error) error {
 	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
 		return nil
@@ -297,7 +299,8 @@ func isCompressed(head []byte) bool {
 	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
 }
 
-// decompressed returns a reader of the plain bytes of r, whose first compressed ones are head.
+// decompressed returns a reader of the decompressed bytes of r. Head is the beginning of the compressed
+// bytes.
 func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
 	if bytes.HasPrefix(head, magicGzip) {
 		return gzip.NewReader(r)
@@ -309,7 +312,7 @@ func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// isCut reports whether err says that what is compressed is not whole.
+// isCut reports whether err says that compressed input is incomplete.
 func isCut(err error) bool {
 	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
 		if errors.Is(err, of) {
@@ -319,7 +322,7 @@ func isCut(err error) bool {
 	return false
 }
 
-// A wholeReader reads what is whole of r, which is compressed, and notes why that is not all.
+// A wholeReader reads the intact part of the compressed input r, and records why the rest is missing.
 type wholeReader struct {
 	r   io.Reader
 	cut *error
@@ -333,7 +336,7 @@ func (w *wholeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A counter is a file that tells how much of it was read, or decoded if it is mapped.
+// A counter is a file that reports how much of it was read, or how much was decoded if it is mapped.
 type counter struct {
 	*os.File
 
@@ -348,10 +351,10 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Progress is that of [input.Progress].
+// Progress implements [input.Progress].
 func (c *counter) Progress(done int64) { c.progress(min(done, c.total), c.total) }
 
-// WriteTo hides the one of the file, which would pass by Read.
+// WriteTo hides the WriteTo method of the file, which would bypass Read.
 func (c *counter) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{c})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep
-// chooses the rows, nil for all, which have what they are below with them.
+// merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep chooses
+// the rows to write; their parents are written too. A nil keep means all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep}
 	if _, err := w.Write(format.Root()); err != nil {
@@ -22,7 +22,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 	}
 	var ends []place
 	ended := true
-	last := make([]uint32, len(m.files)) // of the ends in each
+	last := make([]uint32, len(m.files)) // the id of the last end entry in each file
 	for _, r := range v.Children(0) {
 		if file, id := v.ID(r); v.Role(r) == view.RoleRecorder && m.files[file].Parent(id) == 0 {
 			ends = append(ends, place{file, id})
@@ -65,7 +65,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 			}
 		}
 	}
-	return m.writeAll(ends) // does nothing if they are written
+	return m.writeAll(ends) // does nothing if the ends are written already
 }
 
 func (m *merger) writeAll(places []place) error {
@@ -77,7 +77,7 @@ func (m *merger) writeAll(places []place) error {
 	return nil
 }
 
-// A place is an entry of one of the files.
+// A place identifies an entry: its file and its id.
 type place struct {
 	file int
 	id   uint32
@@ -88,17 +88,17 @@ type merger struct {
 	v         *view.View
 	files     []*format.File
 	keep      func(r view.Row) bool // nil: every row
-	ends      map[place]bool        // that the recorders wrote
-	ids       [][]uint32            // of the entries in the output; 0: not there yet, or the root
+	ends      map[place]bool        // the end entries of the recorders
+	ids       [][]uint32            // the ids of the entries in the output; 0: not written yet, or the root
 	resources otel.Resources
-	numbers   map[view.Row]int // of the resources, the same for equal ones
+	numbers   map[view.Row]int // of the resources; equal resources have the same number
 	stack     []place
-	cut       map[place]bool // they stay below the parent that they were written below
-	waits     map[place]bool // they are in stack
+	cut       map[place]bool // entries that stay below the parent in their own file
+	waits     map[place]bool // entries that are in stack
 	raw, buf  []byte
 }
 
-// numberResources finds out which resources are equal, if there are several files.
+// numberResources finds equal resources, if there are several files.
 func (m *merger) numberResources() error {
 	if len(m.files) < 2 {
 		return nil
@@ -128,15 +128,15 @@ func (m *merger) sameResource(a, b view.Row) bool {
 	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
 }
 
-// at returns the row of the entry at p, and whether it has one of its own.
+// at returns the row of the entry at p, and whether the row is its own and not shared with another entry.
 func (m *merger) at(p place) (r view.Row, own bool) {
 	r, _ = m.v.Row(p.file, p.id)
 	file, id := m.v.ID(r)
 	return r, file == p.file && id == p.id
 }
 
-// parent returns where the entry at p is to hang, and whether that is elsewhere than it was
-// written.
+// parent returns the parent of the entry at p in the output, and whether it differs from the stored
+// parent.
 func (m *merger) parent(p place) (up place, moved bool) {
 	stored := place{p.file, m.files[p.file].Parent(p.id)}
 	r, own := m.at(p)
@@ -157,18 +157,18 @@ func (m *merger) parent(p place) (up place, moved bool) {
 		return stored, false
 	}
 	if below, own := m.at(stored); own && m.first(below) == m.v.Parent(r) {
-		return place{file, id}, false // it hung below a half
+		return place{file, id}, false // the stored parent was a half of the span
 	}
 	return place{file, id}, true
 }
 
-// first returns the first half of the span at row r, which can be r.
+// first returns the first half of the span at row r, which may be r itself.
 func (m *merger) first(r view.Row) view.Row {
 	first, _ := m.v.Stored().First(r)
 	return first
 }
 
-// wants reports whether the entry at p is to be written: what is kept, and links of it.
+// wants reports whether the entry at p must be written: its row is kept, or it is a link of a kept row.
 func (m *merger) wants(p place) bool {
 	if m.keep == nil {
 		return true
@@ -182,7 +182,7 @@ func (m *merger) wants(p place) bool {
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
 
-// write writes the entry at p, and before it those above it that are not there.
+// write writes the entry at p, after those of its ancestors that are not written yet.
 func (m *merger) write(p place) error {
 	if m.done(p) || m.isHalf(p) {
 		return nil
@@ -220,14 +220,14 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// isHalf reports whether the entry at p is a later half of a span, or a copy of what is in another
-// file, with its end.
+// isHalf reports whether the entry at p repeats another file's span: as a later half, or as a copy with
+// its end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
 	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
 }
 
-// put writes the entry at p below up, which is there.
+// put writes the entry at p below the entry up, which is already written.
 func (m *merger) put(p, up place, moved bool) (err error) {
 	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
@@ -258,7 +258,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	if own {
 		m.v.Correct(r, e)
 	}
-	if moved { // its place says now whose child it is
+	if moved { // its position in the output now says whose child it is
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
 			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
 		})
@@ -275,9 +275,9 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	return nil
 }
 
-// Select returns a trace of some rows of t: of those that keep returns true for, with their
-// links and what they are below, and of what the recorders say of themselves. It is in a
-// temporary file without a name, with times as t has them. Closing t does not close it.
+// Select returns a trace of the rows of t for which keep returns true, with their links and their
+// ancestors. It also has the entries in which the recorders report on themselves. The new trace is in a
+// temporary file without a name, and has the same times as t. Closing t does not close it.
 func (t *Trace) Select(ctx context.Context, keep func(r view.Row) bool) (*Trace, error) {
 	tmp, err := osfile.CreateSpool(t.options.TempDir)
 	if err != nil {

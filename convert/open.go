@@ -19,62 +19,62 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// defaultMaxTemp is how many bytes [Open] writes to temporary files at most, unless
-// [OpenOptions].MaxTemp says otherwise.
+// defaultMaxTemp is how many bytes [Open] writes to temporary files at most if [OpenOptions].MaxTemp is 0.
 const defaultMaxTemp = 8 << 30
 
-// ErrNoTrace says that a folder has no trace in it.
+// ErrNoTrace says that a folder contains no trace.
 var ErrNoTrace = errors.New("there is no trace in the folder")
 
 var errTempFull = errors.New("its decoded form takes more room than is allowed for temporary files")
 
 // OpenOptions change how [Open] works.
 type OpenOptions struct {
-	// From is the format of the files. By default each says itself what it is.
+	// From is the format of the files. By default Open detects the format of each file.
 	From Format
 	// Stdin is read for the name "-". The default is os.Stdin.
 	Stdin io.Reader
 	// TempDir is the folder for temporary files. The default is os.TempDir().
 	TempDir string
-	// MaxTemp is how many bytes they have at most. The default is 8 GiB.
+	// MaxTemp is how many bytes the temporary files may have together. The default is 8 GiB.
 	MaxTemp int64
-	// Clock corrects clocks that were wrong: it has what to add to the times of a service, or
-	// of a file by its name or the last element of that.
+	// Clock corrects clocks that were wrong. Its values are added to all times of a service or a file. The
+	// key is the name of the service, the name of the file, or the last element of the name of the file.
 	Clock map[string]time.Duration
-	// Progress, if set, is called now and then while a file is decoded, with how many bytes
-	// of how many are done; total is 0 if it is not known.
+	// Progress, if set, is called from time to time while a file is decoded. Done and total are in bytes;
+	// total is 0 if it is unknown.
 	Progress func(done, total int64)
-	// Journal, if set, is called for each file that its recorder did not close, with how many
-	// entries its journal has, -1 if some, and why others are missing, as [format.File.Journal] has it.
+	// Journal, if set, is called for each file that its recorder did not close. Entries is how many
+	// entries came from the journal, -1 if their number is unknown. Missing says why others are missing,
+	// as in [format.File.Journal].
 	Journal func(name string, entries int, missing error)
-	// Once says that what is opened is only encoded, and that once. Of a single file Open then reads
-	// no more than its beginning, and Trace.Encode the rest: to one of ENTRACE's own formats entries go
-	// as they come, without a view or a temporary file. Such a Trace has no View and no State.
+	// Once says that the trace will only be encoded, and only once. Open then reads only the beginning of
+	// a single file, and Trace.Encode reads the rest. To one of ENTRACE's own formats, entries are written
+	// while they are read, without a view or a temporary file. Such a Trace has no View and no State.
 	Once bool
 	// Workers is as in [view.Options].
 	Workers int
 }
 
-// A Trace is one or several files as one view. It is safe for concurrent use.
+// A Trace is one or several files that were opened as one view. It is safe for concurrent use.
 type Trace struct {
 	options OpenOptions
 	view    *view.View
 	files   []*format.File
-	names   []string // that were asked for, of each file
-	damage  []error  // what is wrong with a file of another format, by file
+	names   []string // of each file, as given to Open or found in a folder
+	damage  []error  // the damage of each file of another format
 	codecs  []*codec // of the files, nil: one of ENTRACE's own formats
 	inputs  []os.FileInfo
-	once    *source       // what is read by Encode, nil: all was read
+	once    *source       // the input that Encode will read; nil: Open read everything
 	opened  []os.FileInfo // by file; nil: it has no name
-	folders []folder      // that were asked for
+	folders []folder      // the folders given to Open
 
 	recorders recorders
 }
 
-// A folder is one that was opened.
+// A folder is a folder that was given to Open.
 type folder struct {
 	dir         string
-	found, left []string // the traces in it, and what looks like one and is none
+	found, left []string // names of its traces, and of files that look like traces but are not
 }
 
 // Open opens files and folders and makes one view of all of them:
@@ -87,12 +87,12 @@ type folder struct {
 //     of their names, without the folders in it. An x.et hides its x.iet. An x.et.broken, which
 //     recovery has left, is none of them.
 //
-// Spans hang below their callers across files; see package view. Files that followed each other
-// are named in that order, as they are in a folder. A nil o means defaults.
+// Spans are below their callers across files; see package view. Give files that continue each other in
+// their order, as a folder has them. A nil o means defaults.
 //
-// Of files that cannot be read to their ends, the Trace has all that is whole, and the error is a
-// [*DamageError]. After any other error there is no Trace. That a file which a process writes ends
-// within an entry is nothing wrong. The caller must close the Trace.
+// If files cannot be read to their ends, Open returns a Trace with all whole entries, and the error is a
+// [*DamageError]. After any other error the Trace is nil. A file that a process is still writing may end
+// within an entry; that is not an error. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	op := opener{ctx: ctx, trace: new(Trace)}
 	if o != nil {
@@ -114,13 +114,13 @@ func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	return op.finish(op.all(names))
 }
 
-// open opens what was opened to be encoded once.
+// open opens an input that was opened with Once, to read all of it.
 func (t *Trace) open(ctx context.Context) (*Trace, error) {
 	op := opener{ctx: ctx, options: t.options, left: t.options.MaxTemp, trace: &Trace{options: t.options}}
 	return op.finish(op.load(t.once))
 }
 
-// finish builds the view of the files that are open, unless err says why they are not.
+// finish builds the view of the open files. If err is not nil, it only reports err.
 func (o *opener) finish(err error) (*Trace, error) {
 	t := o.trace
 	if err == nil && t.once == nil {
@@ -139,7 +139,7 @@ func (o *opener) finish(err error) (*Trace, error) {
 	return t, t.Damage()
 }
 
-// clock returns the Clock of a view.
+// clock returns the Clock function for a view, from the corrections in by.
 func (t *Trace) clock(by map[string]time.Duration) func(f *format.File, service string) time.Duration {
 	ofFile := make(map[*format.File]time.Duration)
 	for i, f := range t.files {
@@ -158,7 +158,7 @@ func (t *Trace) clock(by map[string]time.Duration) func(f *format.File, service 
 	}
 }
 
-// View returns the view of the files as they were opened.
+// View returns the view of the files as they were when they were opened.
 func (t *Trace) View() *view.View { return t.view }
 
 // Name returns the name by which a file of the view was found.
@@ -191,8 +191,8 @@ func (t *Trace) Damage() error {
 	return &DamageError{errors.Join(errs...)}
 }
 
-// Replaced returns the names of those files whose names are those of other files by now, as a
-// recorder's is that has begun a new one. The view still has what it had.
+// Replaced returns the names of the files whose names now belong to other files, as happens when a
+// recorder begins a new file. The view still has the old entries.
 func (t *Trace) Replaced() []string {
 	var names []string
 	for i, fi := range t.opened {
@@ -206,8 +206,8 @@ func (t *Trace) Replaced() []string {
 	return names
 }
 
-// Outdated reports whether [Open] would open other files for the same names by now: the name of a
-// file is another one's, or a folder has other traces in it.
+// Outdated reports whether [Open] would now open other files for the same names: a name belongs to another
+// file, or a folder contains other traces.
 func (t *Trace) Outdated() bool {
 	for _, f := range t.folders {
 		if found, _, err := tracesIn(f.dir); err == nil && !slices.Equal(found, f.found) {
@@ -217,8 +217,8 @@ func (t *Trace) Outdated() bool {
 	return len(t.Replaced()) > 0
 }
 
-// LeftOut says of the files in the folders that were not opened, though their names are those of
-// traces, why they were not.
+// LeftOut lists the files in the folders that have the name of a trace but were not opened, each with the
+// reason.
 func (t *Trace) LeftOut() (all []string) {
 	for _, f := range t.folders {
 		all = append(all, f.left...)
@@ -226,7 +226,7 @@ func (t *Trace) LeftOut() (all []string) {
 	return all
 }
 
-// Close closes the files. The view is of no use any more.
+// Close closes the files. The view must not be used after that.
 func (t *Trace) Close() error {
 	var errs []error
 	for _, f := range t.files {
@@ -244,7 +244,7 @@ func (t *Trace) Close() error {
 type opener struct {
 	ctx     context.Context //nolint:containedctx // of the one call that it lives for
 	options OpenOptions
-	left    int64 // of the room for temporary files
+	left    int64 // bytes that may still be written to temporary files
 	trace   *Trace
 }
 
@@ -270,7 +270,7 @@ func (o *opener) all(names []string) error {
 	return nil
 }
 
-// keep makes the trace one of x that is encoded once.
+// keep stores x as the single input of a trace that is encoded once.
 func (o *opener) keep(x *source) (err error) {
 	o.trace.once = x
 	if x.own {
@@ -316,8 +316,8 @@ func (o *opener) folder(dir string) error {
 	return nil
 }
 
-// tracesIn returns the names of the traces in a folder, and why others that are named like one are
-// left out.
+// tracesIn returns the names of the traces in a folder. Left says why other files with the name of a trace
+// are left out.
 func tracesIn(dir string) (found, left []string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -357,7 +357,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 	}), left, nil
 }
 
-// isTrace returns the first bytes of a file, and whether they are those of a trace.
+// isTrace returns the first bytes of a file, and whether the file is a trace.
 func isTrace(name string) (head []byte, is bool) {
 	f, err := openRegular(name)
 	if err != nil {
@@ -368,7 +368,7 @@ func isTrace(name string) (head []byte, is bool) {
 	return head, err == nil && isOwn(head)
 }
 
-// load opens x, and closes it.
+// load opens the trace in x, and closes x.
 func (o *opener) load(x *source) error {
 	if x.own {
 		return errors.Join(x.known(o.loadOwn(x.name)), x.Close())
@@ -396,7 +396,7 @@ func (o *opener) load(x *source) error {
 	return nil
 }
 
-// loadOwn opens a file of ENTRACE's own formats, of which only the beginning may be whole.
+// loadOwn opens a file of ENTRACE's own formats. Only its beginning may be whole.
 func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
@@ -434,7 +434,7 @@ func openSpool(tmp *osfile.Spool, title string) (*format.File, error) {
 	return f, nil
 }
 
-// limited is a writer with so much room left.
+// limited is a writer that accepts a limited number of bytes.
 type limited struct {
 	w    io.Writer
 	left *int64

@@ -17,21 +17,21 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A State says whether a file is whole, and why if it is not.
+// A State says whether a file is whole, and the reason if it is not.
 type State struct {
-	// Word is "running" if a process is writing the file, "ended" if its writer has closed it, or it is of
-	// another program and whole, "killed" if its writer died before it closed the file, and "damaged" if it
-	// cannot be read to its end.
+	// Word is one of four words. "running": a process is writing the file. "ended": its writer has closed
+	// it, or another program wrote it and it is whole. "killed": its writer died before it closed the
+	// file. "damaged": it cannot be read to its end.
 	Word      string
-	Recovered bool   // the file was finished after its writer was killed, or has what was whole in a damaged one
-	Rotated   bool   // the writer went on in another file
-	Snapshot  bool   // a flight recorder has taken it, whole, from a process that went on
+	Recovered bool   // the file was finished after its writer was killed, or holds the whole entries of a damaged file
+	Rotated   bool   // the writer continued in another file
+	Snapshot  bool   // a flight recorder wrote the whole file from a process that went on running
 	Dropped   uint64 // entries that were not written
-	PID       int    // of the process that writes it, 0 if unknown
-	Recorded  bool   // a recorder of this module wrote it, which has it locked as long as it lives
-	// Trigger and Reason say why a flight recorder has made the file; both are empty if none did.
-	// Reason without a trigger says why the program died that was writing the file.
-	// They are texts of the file: escape them before a terminal or page shows them.
+	PID       int    // of the process that writes the file, 0 if unknown
+	Recorded  bool   // a recorder of this module wrote the file; it locks the file as long as it lives
+	// Trigger and Reason say why a flight recorder has made the file; both are empty if none did. A Reason
+	// without a Trigger says why the writing program died. Both texts come from the file: escape them
+	// before a terminal or page shows them.
 	Trigger, Reason string
 }
 
@@ -65,11 +65,11 @@ func (s State) String() string {
 	return text
 }
 
-// State returns the state of a file of v as it is now. V is the view of t, or one that Extend has made of
+// State returns the present state of a file of v. V is the view of t, or a view that Extend has made from
 // it.
 func (t *Trace) State(v *view.View, file int) State {
-	// The lock is read before the entries: if the writer closes the file in between, its end is
-	// among them.
+	// Read the lock before the entries: if the writer closes the file in between, the entries then include
+	// its end.
 	live, pid := t.writer(file)
 	if !live && t.mayHaveGrown(v, file) {
 		if now, err := v.Extend(context.Background()); err == nil {
@@ -81,9 +81,9 @@ func (t *Trace) State(v *view.View, file int) State {
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 
-// StateOf returns the state of the file name, and why entries are missing in it as
-// [format.File.Journal] does. Whole says that all entries are known to be whole: then it needs no
-// view, which takes time and memory, of a file that was closed. A file that cannot be opened is damaged.
+// StateOf returns the state of the file name. Missing says why entries are missing in it, as in
+// [format.File.Journal]. Whole says that the caller knows all entries to be whole: then StateOf needs no
+// view of a closed file, and saves its time and memory. A file that cannot be opened is damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
 	if whole {
 		if f, err := recorder.Open(name, nil); err == nil {
@@ -103,8 +103,8 @@ func StateOf(ctx context.Context, name string, whole bool) (s State, missing err
 	return t.State(t.View(), 0), missing
 }
 
-// stateAtEnd returns the state of a file whose last entry says that it was closed or recovered, an
-// empty one of any other.
+// stateAtEnd returns the state of a file whose last entry says that the file was closed or recovered. For
+// other files it returns an empty State.
 func stateAtEnd(f *format.File) State {
 	n := uint32(f.Len())
 	if n == 0 || f.Damage() != nil {
@@ -123,13 +123,13 @@ func stateAtEnd(f *format.File) State {
 			x.add(e, id == n-1)
 		}
 	}
-	if x.recorded = x.state.Word != ""; !x.recorded { // the last entry is another one's
+	if x.recorded = x.state.Word != ""; !x.recorded { // no recorder of this module wrote the last entry
 		return State{}
 	}
 	return x.stateOf(f, false, 0, nil)
 }
 
-// stateOf returns the state of a file of which the entries have said x.
+// stateOf returns the state of a file whose entries say x.
 func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	s := x.state
 	switch {
@@ -157,13 +157,13 @@ func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	return s
 }
 
-// These are texts of package control, which writes them to its traces.
+// Package control writes these texts to its traces.
 const (
 	triggerCrash = "crash"
 	modeStream   = "stream"
 )
 
-// writer reports whether a process is writing a file, and its id, 0 if that is unknown.
+// writer reports whether a process is writing a file, and returns the id of the process, 0 if unknown.
 func (t *Trace) writer(file int) (live bool, pid int) {
 	was := t.opened[file]
 	if was == nil {
@@ -172,12 +172,12 @@ func (t *Trace) writer(file int) (live bool, pid int) {
 	name := t.files[file].Name()
 	state, pid := osfile.LockHolder(name)
 	if now, err := os.Stat(name); err != nil || !os.SameFile(was, now) {
-		return false, 0 // another file has the name
+		return false, 0 // another file now has the name
 	}
 	return state == osfile.LockHeld, pid
 }
 
-// mayHaveGrown reports whether a file that nobody writes can have entries that v lacks.
+// mayHaveGrown reports whether a file without a writer can have entries that v lacks.
 func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	was := t.opened[file]
 	if was == nil || v.Files()[file].Format() == format.ET {
@@ -187,17 +187,17 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
 }
 
-// A recorders knows what recorders have written of a trace. A view grows at its end, so that it
-// looks at each row once. It is safe for concurrent use.
+// recorders collects the entries that recorders have written about a trace. A view grows at its end, so
+// each row is read only once. It is safe for concurrent use.
 type recorders struct {
 	mu    sync.Mutex
-	seen  int        // rows that were looked at
+	seen  int        // how many rows were read
 	rows  []view.Row // of recorders
 	files map[int]*signs
 }
 
-// rowsIn returns the rows of recorders in a file, which hang below the root, and those that say why
-// a program died.
+// rowsIn returns the rows below the root that recorders wrote in a file, and the rows that say why a
+// program died.
 func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -217,18 +217,18 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// said is what recorders have written of a file in its entries.
+// said holds what the entries of recorders say about a file.
 type said struct {
-	// The Word of state is deadtrace.Ended if the last entry says that the file was closed, deadtrace.Killed
-	// if it says that recovery has finished it, deadtrace.Damaged if it says that recovery has saved what
-	// was whole in a damaged one, else "".
+	// The Word of state is deadtrace.Ended if the last entry says that the file was closed. It is
+	// deadtrace.Killed if recovery has finished the file, and deadtrace.Damaged if recovery has saved the
+	// whole entries of a damaged file. Otherwise it is "".
 	state    State
 	mode     string // of a flight recorder
 	crash    string // why the program died
 	recorded bool   // a recorder of this module has written the entries
 }
 
-// saidIn returns what the rows of recorders say of a file.
+// saidIn returns what the recorders' rows say about a file.
 func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	for _, r := range k.rowsIn(v, file) {
 		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
@@ -240,7 +240,7 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	return x
 }
 
-// add adds what an entry of a recorder says, which can be the last of the file.
+// add adds the content of a recorder's entry. Last says that it is the last entry of the file.
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	switch e.Metadata.Name {
@@ -262,7 +262,7 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 		x.crash = strings.Clone(crashtext.Reason(e.Message.Value))
 	case mapping.NameTrace:
 		if s.Trigger != "" {
-			return // of another part of a merged trace
+			return // it belongs to another part of a merged trace
 		}
 		text := func(name string) string {
 			v, _ := e.Attribute(name)
@@ -272,16 +272,16 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 	}
 }
 
-// signs are what the first entries of a file say of who has written them.
+// signs collects from the first entries of a file the signs of who wrote them.
 type signs struct {
-	next        uint32 // the entry to look at
+	next        uint32 // the next entry to read
 	spans, logs bool
-	recorded    bool // one that only a recorder of this module writes
+	recorded    bool // an entry was found that only this module's recorders write
 }
 
-// isRecorded reports whether the entries of a file whose last one does not name its state look as
-// a recorder of this module writes them. What other programs write has no times. Converters make
-// ETs, in which a span has ended and is one entry, and log records come with spans.
+// isRecorded reports whether the entries look like those of a recorder of this module. It is for files
+// whose last entry does not say the state. Entries of other programs have no times. Converters write ETs,
+// in which each span has ended and is one entry, and log records come together with spans.
 func (k *recorders) isRecorded(v *view.View, file int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

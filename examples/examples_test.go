@@ -48,7 +48,7 @@ func run(t *testing.T, name string, env ...string) (dir, out string) {
 	return dir, string(b)
 }
 
-// count opens a trace and counts what is in it.
+// count opens a trace and counts the rows of each role.
 func count(t *testing.T, name string) map[view.Role]int {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -94,7 +94,8 @@ func TestSlogonly(t *testing.T) {
 	}
 }
 
-// logs returns the log records of a trace: what each is below, its level, message and attributes.
+// logs returns a line for each log record of a trace: the name of its parent, its level, target and
+// message, and some of its attributes.
 func logs(t *testing.T, name string) []string {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -128,7 +129,7 @@ func logs(t *testing.T, name string) []string {
 	return all
 }
 
-// TestLoggers: the records of four libraries are below the span, with levels and attributes.
+// TestLoggers checks that the records of four libraries are below the span, with levels and attributes.
 func TestLoggers(t *testing.T) {
 	dir, out := run(t, "loggers")
 	want := []string{
@@ -146,7 +147,8 @@ func TestLoggers(t *testing.T) {
 	}
 }
 
-// TestBesideOTLP: what a service sends by OTLP is received as before, and recorded.
+// TestBesideOTLP checks that a service still sends its spans and log records by OTLP when it also
+// records them.
 func TestBesideOTLP(t *testing.T) {
 	for _, args := range [][]string{nil, {"-setup"}} {
 		var mu sync.Mutex
@@ -175,7 +177,7 @@ func TestBesideOTLP(t *testing.T) {
 	}
 }
 
-// TestPageHasTheExample: the code of docs/otlp.md is that of the example.
+// TestPageHasTheExample checks that docs/otlp.md shows the code of the example.
 func TestPageHasTheExample(t *testing.T) {
 	page, err := os.ReadFile("../docs/otlp.md")
 	if err != nil {
@@ -198,7 +200,7 @@ func TestPageHasTheExample(t *testing.T) {
 	}
 }
 
-// TestLive kills the example: what it was doing is in the file.
+// TestLive kills the example and checks that its open spans are in the file.
 func TestLive(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(build(t, "live"))
@@ -214,14 +216,14 @@ func TestLive(t *testing.T) {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	follow(t, filepath.Join(dir, "live.et"), "store")
-	// What is seen in the file is a tenth of a second old, as long as a part takes:
-	// just now one ends and the next begins.
+	// The file shows the state of a tenth of a second ago. A part takes as long, so at this
+	// moment one part ends and the next one begins. Wait until the next one is open.
 	time.Sleep(50 * time.Millisecond)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
-	// What had not come to the file yet is in the crash buffer.
+	// The crash buffer holds the records that were not in the file yet.
 	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
 		t.Errorf("Recover says %+v, %v", r, err)
 	}
@@ -242,12 +244,12 @@ func TestLive(t *testing.T) {
 			}
 		}
 	}
-	if open != 2 && open != 1 { // it may have been between two parts
+	if open != 2 && open != 1 { // the example may have been between two parts
 		t.Errorf("%d spans had not ended, want the round and its part", open)
 	}
 }
 
-// follow waits for an entry of that name.
+// follow waits until the file name has an entry with the name entry.
 func follow(t *testing.T, name, entry string) {
 	t.Helper()
 	f, err := format.Follow(name, nil)
@@ -266,8 +268,8 @@ func follow(t *testing.T, name, entry string) {
 	}
 }
 
-// TestBothWaysAreShownOnce: what a program records itself and also sends by OTLP, to entrace
-// run, is there once in a view of both files.
+// TestBothWaysAreShownOnce runs a program that records its spans itself and also sends them by OTLP to
+// entrace run. A view of both files shows each span once.
 func TestBothWaysAreShownOnce(t *testing.T) {
 	dir := t.TempDir()
 	entrace := filepath.Join(dir, "entrace")

@@ -17,11 +17,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// flightRecorder is the flight recorder, running.
+// flightRecorder is a running process of the example.
 type flightRecorder struct {
 	cmd *exec.Cmd
 	url string
-	dir string // of the traces
+	dir string // the folder of the traces
 }
 
 func startRecorder(t *testing.T, exe, dir string) *flightRecorder {
@@ -55,8 +55,8 @@ func (r *flightRecorder) get(t *testing.T, path string) {
 	}
 }
 
-// traces waits for so many finished traces and returns what those that are new are
-// called in the configuration.
+// traces waits for n finished traces, verifies them, and returns the sorted names that
+// the configuration gives them.
 func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	t.Helper()
 	var list []string
@@ -76,7 +76,7 @@ func (r *flightRecorder) traces(t *testing.T, n int) (names []string) {
 	return names
 }
 
-// TestFlightRecorder asks for a trace in every way that there is.
+// TestFlightRecorder triggers a trace in every possible way.
 func TestFlightRecorder(t *testing.T) {
 	exe, dir := build(t, "flightrecorder"), filepath.Join(t.TempDir(), "traces")
 	r := startRecorder(t, exe, dir)
@@ -117,7 +117,7 @@ func TestFlightRecorder(t *testing.T) {
 	list, _ := filepath.Glob(filepath.Join(dir, "*-hang.et"))
 	hang(t, list[0])
 	if runtime.GOOS == "windows" {
-		return // no ring outlives the process there
+		return // on Windows the ring does not outlive the process
 	}
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
@@ -125,7 +125,7 @@ func TestFlightRecorder(t *testing.T) {
 	expect("crash")
 }
 
-// hang looks for what the request that hangs was doing.
+// hang checks that a trace shows what the hanging request was doing.
 func hang(t *testing.T, name string) {
 	t.Helper()
 	f, err := format.Open(name, nil)

@@ -4,5 +4,5 @@ package examples_test
 
 import "os"
 
-// interrupt sends the signal that asks for a trace, where there is one.
+// interrupt returns false: this system has no signal that asks for a trace.
 func interrupt(*os.Process) bool { return false }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// interrupt sends the signal that asks for a trace, where there is one.
+// interrupt sends the signal that asks for a trace, and reports whether that worked.
 func interrupt(p *os.Process) bool { return p.Signal(syscall.SIGUSR1) == nil }

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestErrorsComeBack lets every error end in the log that feeds the recorder, as
-// OpenTelemetry's own error handler does once the recorder is slog's default.
+// TestErrorsComeBack sends every error to the log that the recorder records, as
+// OpenTelemetry's own error handler does when the recorder is slog's default.
 func TestErrorsComeBack(t *testing.T) {
 	before, flags := slog.Default(), log.Flags()
 	defer func() {

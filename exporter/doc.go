@@ -1,23 +1,24 @@
 // Package exporter records OpenTelemetry spans and log records with an ENTRACE recorder.
 //
-// [New] makes an ordinary span exporter, for a span processor of the SDK, and
-// [NewSpanProcessor] one that records live: a span is recorded when it starts, so
-// that what a killed process leaves says what it was doing. [NewLogProcessor] records
-// the log records of OpenTelemetry's API and of the bridges to it at once, and
-// [NewLogExporter] in batches. What is recorded survives the process; see
-// [recorder.Durability]. entrace.Setup wires it all, with an endpoint and a flight
-// recorder if there is to be one.
+// [New] makes an ordinary span exporter, for a span processor of the SDK. [NewSpanProcessor]
+// makes a span processor that records live: a span is recorded when it starts, so that the
+// file of a killed process shows what the process was doing. [NewLogProcessor] records the
+// log records of OpenTelemetry's API, and of bridges to it, at once; [NewLogExporter] records
+// them in batches. Recorded data survives the process; see [recorder.Durability].
+// entrace.Setup wires all of this, with an endpoint and a flight recorder if they are
+// configured.
 //
-// All of them share a [recorder.Recorder] with package slogadapter, so that spans
-// and log records are in one file, in one order. A program that logs with log/slog
-// needs only slogadapter: with a bridge beside it each record is there twice, and a
-// line on stderr says so.
+// All of them can share a [recorder.Recorder] with package slogadapter, so that spans and log
+// records are in one file, in one order. A program that logs with log/slog needs only
+// slogadapter: with slogadapter and a bridge, each record is recorded twice, and a warning on
+// stderr reports this.
 //
 // # Environment
 //
-// An option beats the environment, which beats the default. Empty is unset. A
-// value that is not understood is reported on stderr with its text and
-// ignored. Options without With are fields for [WithRecorderOptions].
+// An option beats the environment, and the environment beats the default. An empty variable
+// counts as unset. A value that is not understood is reported on stderr with its text and
+// ignored. In the table, options whose names do not begin with With are fields for
+// [WithRecorderOptions].
 //
 //	variable                          default                 option
 //	OTEL_EXPORTER_ENTRACE_PATH        {service}-{pid}.et      WithPath, WithRecorder
@@ -27,12 +28,12 @@
 //	    and the UTC time; none or -: no file, so that nothing survives the
 //	    process, and nothing is recorded without an endpoint
 //	OTEL_EXPORTER_ENTRACE_FORMAT      by extension, else et   Format
-//	    iet, et: what is there after Shutdown
+//	    iet, et: the format of the file after Shutdown
 //	OTEL_EXPORTER_ENTRACE_VERSION     1                       Version
 //	    1, 2: ENTRACE's disk version
 //	OTEL_EXPORTER_ENTRACE_DURABILITY  process                 Durability
-//	    process, writethrough, power, buffered: what a record survives once the
-//	    call has returned that made it, see recorder.Durability
+//	    process, writethrough, power, buffered: what a record survives after the call
+//	    that made it has returned, see recorder.Durability
 //	OTEL_EXPORTER_ENTRACE_BUFFER_DIR  –                       BufferDir
 //	    the folder of the journal; by default it is in shared memory, or beside
 //	    the file: see recorder.Options
@@ -57,18 +58,18 @@
 //	    otel.sdk.exporter.operation.duration and entrace.recorder.*, to the
 //	    global MeterProvider
 //
-// OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup: what
-// they ask for in vain is reported.
+// OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them is
+// set and has no effect, that is reported.
 //
-// What another process of the same service left in the folder when it was killed is finished
-// in the background. The names of files tell which are of the same service, if the template
-// of the path has {service} in it, or neither {pid} nor {time}. Two processes do not share a
-// path: the second one records to a name of its own, with host, process id and a random part,
-// and says so.
+// If another process of the same service was killed, the file that it left in the folder is
+// finished in the background. The file names show which files belong to the same service if
+// the path template contains {service}, or neither {pid} nor {time}. Two processes do not
+// share a path: the second process records to another name, with host, process id and a
+// random part, and reports this on stderr.
 //
 // # What becomes of a span
 //
-// A trace has the tree
+// The entries of a trace form the tree
 //
 //	root
 //	└─ resource           one for each distinct resource
@@ -100,34 +101,34 @@
 //	otel.trace_state
 //	otel.dropped_attributes_count, …events_count, …links_count
 //
-// and the span's attributes under their own names. One that is named as above or
-// begins with "otel." or "entrace." is stored as otel.attr.NAME. Bools, integers,
-// floats, strings and byte slices keep their kind. Slices, maps and empty values
-// are JSON texts, named in otel.json; a composite that JSON cannot hold is
-// OTLP/JSON AnyValue text, named in otel.anyvalue. A string that is not UTF-8
-// becomes Bytes.
+// and the span's attributes under their own names. An attribute NAME that is in the list
+// above, or begins with "otel." or "entrace.", is stored as otel.attr.NAME. Bools, integers,
+// floats, strings and byte slices keep their kind. Slices, maps and empty values are JSON
+// texts, named in otel.json; a composite that JSON cannot hold is OTLP/JSON AnyValue text,
+// named in otel.anyvalue. A string that is not UTF-8 becomes Bytes.
 //
-// An event is marked by otel.event; a link has otel.link.trace_id,
-// otel.link.span_id, otel.link.trace_state and otel.link.flags. A resource is
-// called "resource", its message is service.name.
+// An event is marked by otel.event; a link has otel.link.trace_id, otel.link.span_id,
+// otel.link.trace_state and otel.link.flags. The entry of a resource has the name "resource",
+// and service.name as its message.
 //
-// Recorded live, the entry has what is known at the start. The end is a child
-// called "span end" with the span's span_id, duration, status, and every
-// attribute that is new or different; a changed name is its message. The view of
-// package format puts the two together again.
+// If a span is recorded live, its entry has the data that is known at the start. The end of
+// the span is a child entry with the name "span end". It has the span's span_id, duration and
+// status, and every attribute that is new or has changed; if the span's name has changed, the
+// new name is the message. Package view merges the two entries.
 //
-// When a new file begins, spans that are open are written again in it, with
-// entrace.continued true: the youngest at once, in at most a quarter of the file,
-// each of the others before the first entry that belongs to it, such as its end,
-// with its ids, name, kind and start. What belongs to a span from then on goes
-// there. A view of the files shows one span.
+// When a new file begins, open spans are written into it again, with entrace.continued true.
+// The youngest spans are written at once, in at most a quarter of the file. Each of the
+// others is written before the first entry that belongs to it, such as its end, with its ids,
+// name, kind and start. Later entries that belong to the span go below the new entry. A view
+// of the files shows one span.
 //
-// Not kept are the number of children, which the tree has, the parent's trace
+// Some data is not kept: the number of children, which the tree shows, the parent's trace
 // state, and bytes of names and keys that are not UTF-8.
 //
 // # What becomes of a log record
 //
-// The entry of a log record is below that of its span, or else below its resource, and has
+// The entry of a log record is a child of its span's entry, or of its resource's entry if
+// there is no such span. It has
 //
 //	name                     "event BASENAME:LINE" by code.file.path and code.line.number, else
 //	                         "event"

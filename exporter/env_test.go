@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/notice"
 )
 
-// TestVariablesOfSetup: what an exporter or a processor alone cannot do is reported once.
+// TestVariablesOfSetup: variables that only entrace.Setup supports are reported once.
 func TestVariablesOfSetup(t *testing.T) {
 	for _, test := range []struct {
 		name, value string

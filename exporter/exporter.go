@@ -19,36 +19,36 @@ import (
 
 var _ sdktrace.SpanExporter = (*Exporter)(nil)
 
-// An Exporter is a span exporter that writes to a recorder. Whatever the order in
-// which spans are exported, their entries come parents first.
+// An Exporter is a span exporter that writes to a recorder. Parents are written before their
+// children, in whatever order the spans are exported.
 //
 // An Exporter is safe for concurrent use, also when several span processors
 // share it.
 type Exporter struct{ target }
 
-// A target is where exporter and processor write to.
+// A target is the recorder that an exporter or processor writes to, with caches and metrics.
 type target struct {
 	recorder *recorder.Recorder
 	owned    bool // closed by Shutdown
 	stopped  atomic.Bool
-	failing  atomic.Bool // the last call without an error to return failed, and that was reported
+	failing  atomic.Bool // the last call that cannot return an error failed, and that was reported
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
 	resources sync.Map     // *resource.Resource to *recorder.Resource
-	cached    atomic.Int32 // how many of them
+	cached    atomic.Int32 // how many resources has
 
 	instruments *selfmetrics.Instruments // nil: off
 	account     *selfmetrics.Account     // nil: off
 }
 
-// A known resource is one that is recorded.
+// A known is a resource that has been recorded, with its entry.
 type known struct {
 	resource *resource.Resource
 	recorded *recorder.Resource
 }
 
-// measure creates the metrics, if there are to be any. No lock may be held.
+// measure creates the metrics if they are on. No lock may be held.
 func (t *target) measure(componentType string) {
 	if !t.recorder.Discards() {
 		t.instruments = selfmetrics.NewInstruments(componentType)
@@ -65,7 +65,7 @@ func New(options ...Option) (*Exporter, error) {
 	return e, err
 }
 
-// MarshalLog keeps loggers from printing what is inside.
+// MarshalLog keeps loggers from printing the exporter's fields.
 func (e *Exporter) MarshalLog() any {
 	return struct{ Type string }{"entrace"}
 }
@@ -102,7 +102,7 @@ func (t *target) release(m *mapper) {
 	t.mappers.Put(m)
 }
 
-// maxResources is how many resources are remembered by their pointers.
+// maxResources is how many resources are cached by their pointers.
 const maxResources = 256
 
 // resource returns the entry of the resource of a span or a log record.
@@ -116,8 +116,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	}
 	res, err := setup.RecordResource(t.recorder, r)
 	if err == nil {
-		// A program has one or a few. One that makes them anew all the time must
-		// not fill the memory with what the recorder knows to be equal.
+		// Most programs have a few resources. A program that makes new ones all the time must not fill
+		// the memory: the recorder recognizes equal resources anyway.
 		if t.cached.Add(1) > maxResources {
 			t.resources.Clear()
 			t.cached.Store(1)
@@ -127,7 +127,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	return res, err
 }
 
-// result reports an error, once until a call succeeds again. No lock is held.
+// result reports an error. It does not report further errors until a call has succeeded. No lock
+// may be held.
 func (t *target) result(err error) {
 	if err == nil {
 		if t.failing.Load() {
@@ -136,14 +137,14 @@ func (t *target) result(err error) {
 		return
 	}
 	if t.recorder.HasOnError() && errors.Is(err, t.recorder.Err()) {
-		return // the recorder has told it
+		return // the recorder has reported it
 	}
 	if !t.failing.Swap(true) {
 		notice.Error(err)
 	}
 }
 
-// flush writes what was recorded so far to the file.
+// flush writes all records so far to the file.
 func (t *target) flush(ctx context.Context) error {
 	if t.stopped.Load() || t.recorder.Discards() {
 		return ctx.Err()
@@ -160,16 +161,16 @@ func (t *target) shutdown(ctx context.Context) error {
 	if t.owned {
 		err = t.recorder.Close(ctx)
 	}
-	return errors.Join(err, t.account.Close(ctx)) // after the recorder, whose last numbers count
+	return errors.Join(err, t.account.Close(ctx)) // after the recorder, so that the metrics have its final numbers
 }
 
-// maxErrors is how many errors of a batch are told, as they tend to be all the same.
+// maxErrors is how many errors of a batch are returned: in most cases they are all the same.
 const maxErrors = 16
 
-// ExportSpans records spans that have ended. When it returns they are as safe as
-// the recorder's durability promises, even those that still wait there for a parent that has
-// not been exported. It does its work even if ctx is done. What is wrong with one span is joined to
-// the error, and the others are recorded. A call after Shutdown returns an error.
+// ExportSpans records ended spans. When it returns, they are as safe as the recorder's durability
+// promises, including spans that wait in the recorder for a parent that has not been exported. It
+// records the spans even if ctx is done. If one span fails, its error is joined to the result and
+// the other spans are recorded. A call after Shutdown returns an error.
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	o := e.instruments.Begin(ctx, len(spans))
 	exported, err := e.export(spans)
@@ -188,7 +189,7 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	m := e.mapper()
 	defer e.release(m)
 	var errs []error
-	added := 0 // exported stays 0 in a panic
+	added := 0 // a variable of its own: exported stays 0 after a panic
 	for _, i := range m.parentsFirst(spans) {
 		s := spans[i]
 		if err := e.add(m, s); err != nil && len(errs) < maxErrors {
@@ -206,15 +207,15 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 	return max(0, added), errors.Join(append(errs, err)...)
 }
 
-// add maps an ended span with all that belongs to it. In spite of an error it is
-// recorded, unless it is a panic.
+// add maps an ended span with its links and events. The span is recorded even if add returns an
+// error, unless a panic occurs before the span itself is mapped.
 func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	mapped := false
 	defer func() {
 		if p := recover(); p != nil {
 			if !mapped {
 				m.b.Undo()
-			} // else the span is recorded without what panicked
+			} // otherwise the span is recorded without the part that panicked
 			err = fmt.Errorf("exporter: panic: %v", p)
 		}
 	}()
@@ -225,8 +226,8 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	return err
 }
 
-// Shutdown ends the exporter. It closes the recorder if New opened it: see
-// [recorder.Recorder.Close] for what a context that is done means. A recorder that
-// was handed in stays open, and spans that wait in it for their parents are
-// written when it is closed. Shutdown is idempotent.
+// Shutdown ends the exporter. It closes the recorder if New opened it: [recorder.Recorder.Close]
+// describes what happens if ctx is done. A recorder that was passed with [WithRecorder] stays
+// open; spans that wait in it for their parents are written when it is closed. Shutdown is
+// idempotent.
 func (e *Exporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }

@@ -40,8 +40,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// flushed returns rec with everything in its file that does not wait, unless it
-// is closed.
+// flushed flushes rec, unless it is closed, and returns it.
 func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
 	t.Helper()
 	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
@@ -73,7 +72,7 @@ func finish(t testing.TB, rec *recorder.Recorder) *view.View {
 	return v
 }
 
-// show prints an entry of a view but for what differs from run to run.
+// show prints an entry of a view, without the values that differ between runs.
 func show(t testing.TB, v *view.View, id uint32) string {
 	t.Helper()
 	e, err := v.Entry(view.Row(id))
@@ -126,7 +125,7 @@ func spanContext(span byte, flags trace.TraceFlags, remote bool, state string) t
 
 var epoch = time.Unix(1000, 7)
 
-// everyKind has an attribute of every kind there is, and composites that JSON
+// everyKind has an attribute of every kind, and composites that JSON
 // cannot hold.
 func everyKind() []attribute.KeyValue {
 	return []attribute.KeyValue{
@@ -189,7 +188,8 @@ const everyKindMarks = `
   otel.json String "[\"otel.scope.attr.b\",\"empty\",\"bools\",\"ints\",\"floats\",\"strings\",\"none\",\"slice\",\"map\"]"
   otel.anyvalue String "[\"infinite\",\"bad strings\",\"deep bytes\",\"deep\"]"`
 
-// TestLossless exports a span in which every accessor says something.
+// TestLossless exports a span in which every accessor returns a value other than
+// the default.
 func TestLossless(t *testing.T) {
 	stub := tracetest.SpanStub{
 		Name:        "every \xff thing",
@@ -274,7 +274,7 @@ func TestLossless(t *testing.T) {
 	}
 }
 
-// TestPlainSpan: what has its usual value takes no room.
+// TestPlainSpan: attributes with their usual values are not stored.
 func TestPlainSpan(t *testing.T) {
 	rec := create(t, nil)
 	stub := tracetest.SpanStub{
@@ -418,7 +418,7 @@ func TestExporterShutdown(t *testing.T) {
 	}
 }
 
-// TestBorrowedRecorder: what was handed in stays open.
+// TestBorrowedRecorder: a recorder that was passed as an option stays open.
 func TestBorrowedRecorder(t *testing.T) {
 	rec := create(t, nil)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
@@ -503,8 +503,8 @@ func TestExportSpansJoinsErrors(t *testing.T) {
 	}
 }
 
-// TestProcessorReportsOnce: an error that has nowhere to go is reported once an
-// episode.
+// TestProcessorReportsOnce: an error that cannot be returned is reported once,
+// until a call succeeds.
 func TestProcessorReportsOnce(t *testing.T) {
 	var mu sync.Mutex
 	reports := 0
@@ -620,7 +620,8 @@ type badSpan struct{ sdktrace.ReadOnlySpan }
 
 func (badSpan) Events() []sdktrace.Event { panic("bad events") }
 
-// TestPanicInSpan costs what could not be read, and nothing of the others.
+// TestPanicInSpan: a panic loses only the part of the span that could not be
+// read, and no other span.
 func TestPanicInSpan(t *testing.T) {
 	rec := create(t, nil)
 	stub := func(n byte) sdktrace.ReadOnlySpan {
@@ -636,7 +637,7 @@ func TestPanicInSpan(t *testing.T) {
 	finish(t, rec)
 }
 
-// TestForeignResource hands a recorder what another one made.
+// TestForeignResource passes the resource of one recorder to another.
 func TestForeignResource(t *testing.T) {
 	rec, other := create(t, nil), create(t, &recorder.Options{Version: format.V2})
 	entry := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}

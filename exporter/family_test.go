@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// leftover copies what a program has left that was killed to base.iet and its crash buffer.
+// leftover copies the files of a killed program to base.iet and its crash buffer.
 func leftover(t *testing.T, bases ...string) {
 	t.Helper()
 	const words = "the last words"
@@ -47,7 +47,7 @@ func leftover(t *testing.T, bases ...string) {
 	}
 }
 
-// said gathers what is told on the console.
+// said collects the messages on the console.
 func said(t *testing.T) func() string {
 	t.Helper()
 	var mu sync.Mutex
@@ -77,8 +77,8 @@ func names(t *testing.T) []string {
 	return all
 }
 
-// TestDeadSiblings: a start finishes what other processes of the same service have left, and
-// nothing else; two starts finish it once.
+// TestDeadSiblings: a start finishes the files of dead processes of the same service, and no
+// other files. Two concurrent starts finish each file once.
 func TestDeadSiblings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
@@ -200,7 +200,8 @@ func TestKeepsBounds(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: a path at which another process records is left to it.
+// TestSecondProcess: if another process records to the path, the second process uses another
+// one.
 func TestSecondProcess(t *testing.T) {
 	t.Chdir(t.TempDir())
 	leftover(t, "app")
@@ -255,7 +256,7 @@ func started(t *testing.T) {
 	must(t, e.Shutdown(t.Context()))
 }
 
-// TestLivingDoNotCount: what living processes record makes nobody remove what is finished.
+// TestLivingDoNotCount: files of living processes do not count towards the bounds.
 func TestLivingDoNotCount(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
@@ -278,7 +279,7 @@ func TestLivingDoNotCount(t *testing.T) {
 	}
 }
 
-// TestOtherVersion: what a newer version of the program has left it finishes itself.
+// TestOtherVersion: a file of a newer version of the program is left for that version to finish.
 func TestOtherVersion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")
@@ -295,8 +296,9 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestStrangersStay: without {service} in the template names tell nothing, and a date is no
-// process id; temporary files of dead siblings go.
+// TestStrangersStay: without {service} in the template, the names do not show the service, so
+// files stay; a date does not count as a process id. Temporary files of dead siblings are
+// removed.
 func TestStrangersStay(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("OTEL_SERVICE_NAME", "shop")

@@ -9,26 +9,25 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The labels of a goroutine that works for a span, by which profiles find it.
+// The labels of a goroutine that works for a span. Profiles use them to find the span.
 const (
 	labelSpan  = "span_id"
 	labelTrace = "trace_id"
 )
 
-// goroutineLabels are the labels that a goroutine got when a span began. Nothing
-// tells which goroutine it was: when the span ends on another one, that one gets
-// the labels back.
+// goroutineLabels are the labels that a goroutine got when a span began. The goroutine
+// itself is not known: if the span ends on another goroutine, that other goroutine gets the
+// earlier labels.
 type goroutineLabels struct {
 	own    context.Context
 	before context.Context  // with the labels of the caller
-	up     *goroutineLabels // those of the parent
+	up     *goroutineLabels // the labels of the parent
 	ended  atomic.Bool
 }
 
-// label labels the goroutine, which begins a span, and returns nil if it did not. The parent
-// is the local one, zero if there is none.
-// Labels that ctx has stay; those that were set otherwise are not known here, and
-// are lost.
+// label labels the calling goroutine, which begins a span. It returns nil if it set no
+// labels. The parent is the local parent, or zero if there is none. Labels in ctx stay;
+// labels that were set without ctx are not known here, and are lost.
 func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *goroutineLabels {
 	local := parent.IsValid()
 	if !p.flight.WantsLabels(!local) {
@@ -46,9 +45,8 @@ func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *
 	return l
 }
 
-// unlabel gives the goroutine back the labels that it had: those of the next span
-// above that is open, which the caller's context does not know, or else the
-// caller's.
+// unlabel restores the labels of the goroutine: those of the nearest open ancestor, which
+// the caller's context does not have, or those of the caller if no ancestor is open.
 func (l *goroutineLabels) unlabel() {
 	if l == nil {
 		return

@@ -92,8 +92,8 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 	}
 }
 
-// startsOnly and endsOnly are what two processors are told of: the second does not know the spans that
-// end.
+// startsOnly passes only the starts of spans to its processor, and endsOnly only the ends: the
+// second processor does not know the spans that end.
 type (
 	startsOnly struct{ *exporter.SpanProcessor }
 	endsOnly   struct{ *exporter.SpanProcessor }
@@ -102,8 +102,8 @@ type (
 func (startsOnly) OnEnd(sdktrace.ReadOnlySpan)                   {}
 func (endsOnly) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-// TestForgottenSpanReadsLikeOthers: a span whose start was recorded, which the processor does not know
-// any more when it ends, is one span with what came since.
+// TestForgottenSpanReadsLikeOthers: if the processor has forgotten a span whose start was recorded,
+// its start and its end still read as one span.
 func TestForgottenSpanReadsLikeOthers(t *testing.T) {
 	record := func(forgets bool) (string, recorder.Stats) {
 		rec := create(t, nil)
@@ -166,7 +166,7 @@ func outlineOf(t testing.TB, v *view.View) string {
 	return b.String()
 }
 
-// TestLiveIsInFile looks into the file while spans are open.
+// TestLiveIsInFile reads the file while spans are open.
 func TestLiveIsInFile(t *testing.T) {
 	rec := create(t, nil)
 	p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
@@ -199,8 +199,8 @@ func TestLiveIsInFile(t *testing.T) {
 	}
 }
 
-// TestLateProcessor: spans that began before the processor was there, and such
-// that are not sampled.
+// TestLateProcessor ends spans that began before the processor was registered, and spans that are
+// not sampled.
 func TestLateProcessor(t *testing.T) {
 	rec := create(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())))

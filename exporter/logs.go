@@ -24,9 +24,9 @@ var (
 	_ sdklog.Exporter  = (*LogExporter)(nil)
 )
 
-// A LogProcessor records OpenTelemetry's log records at once: when Emit of a logger has
-// returned, the record is as safe as the recorder's durability says. Register it last, so that
-// it sees what other processors change.
+// A LogProcessor records OpenTelemetry's log records at once: when a logger's Emit has returned,
+// the record is as safe as the recorder's durability promises. Register it last, so that it sees
+// what other processors change.
 //
 // A LogProcessor is safe for concurrent use.
 type LogProcessor struct {
@@ -36,7 +36,7 @@ type LogProcessor struct {
 }
 
 // NewLogProcessor returns a processor for the SDK's LoggerProvider. Without [WithRecorder] it
-// opens a recorder of its own, as [New] does; those of one process share a file.
+// opens a recorder of its own, as [New] does. All such recorders of a process write to one file.
 func NewLogProcessor(options ...Option) (*LogProcessor, error) {
 	s := setup.Resolve(options...)
 	p := &LogProcessor{level: s.Level}
@@ -45,16 +45,17 @@ func NewLogProcessor(options ...Option) (*LogProcessor, error) {
 	return p, err
 }
 
-// noMode is the mode of what takes log records: OTEL_EXPORTER_ENTRACE_MODE is about spans.
+// noMode is the mode of log processors and log exporters: OTEL_EXPORTER_ENTRACE_MODE applies to
+// spans only.
 const noMode = ""
 
-// Enabled reports whether a record of that severity would be recorded.
+// Enabled reports whether a record of the severity in param would be recorded.
 func (p *LogProcessor) Enabled(_ context.Context, param sdklog.EnabledParameters) bool {
-	// A bridge that does not know the severity yet says 0.
+	// A bridge that does not know the severity yet passes 0.
 	return p.takes() && (param.Severity == log.SeverityUndefined || p.enough(param.Severity))
 }
 
-// takes reports whether records reach anybody.
+// takes reports whether the recorder takes log records now.
 func (p *LogProcessor) takes() bool {
 	return !p.stopped.Load() && p.recorder.TakesLogs() && !p.recorder.Discards()
 }
@@ -70,10 +71,10 @@ func (p *LogProcessor) enough(n log.Severity) bool {
 	return slog.Level(n-log.SeverityInfo) >= p.level.Level()
 }
 
-// OnEmit records r. The context is not asked: a record of a request that was canceled counts
-// as well, and r has the ids of its span. It returns nil, as the SDK's answer to an error can be
-// to log it, which would come back here; an error is reported on the console instead, once until
-// a call succeeds again.
+// OnEmit records r. It ignores whether ctx is done: a record of a canceled request is recorded
+// as well. The ids of the span are in r. It always returns nil, because the SDK may log a
+// returned error, and that log record would come back here. Errors are reported on the console
+// instead; after one error, no further ones are reported until a call has succeeded.
 func (p *LogProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	if r == nil || !p.takes() || !p.enough(r.Severity()) {
 		return nil
@@ -101,21 +102,21 @@ func (p *LogProcessor) emit(r *sdklog.Record) (err error) {
 	return rerr
 }
 
-// ForceFlush writes what was recorded so far to the file.
+// ForceFlush writes all records so far to the file.
 func (p *LogProcessor) ForceFlush(ctx context.Context) error { return p.flush(ctx) }
 
-// Shutdown ends the processor, which ignores records from then on. It closes the recorder if
+// Shutdown ends the processor, which then ignores records. It closes the recorder if
 // NewLogProcessor opened it; see [Exporter.Shutdown]. It is idempotent.
 func (p *LogProcessor) Shutdown(ctx context.Context) error { return p.shutdown(ctx) }
 
-// A LogExporter is a log exporter that writes to a recorder, for a batch processor of the SDK. A
-// [LogProcessor] costs less and loses nothing when the process is killed.
+// A LogExporter is a log exporter that writes to a recorder. Use it with a batch processor of
+// the SDK. A [LogProcessor] costs less and loses no records when the process is killed.
 //
 // A LogExporter is safe for concurrent use, also when several processors share it.
 type LogExporter struct{ target }
 
 // NewLogExporter returns an exporter. Without [WithRecorder] it opens a recorder of its own, as
-// [New] does; those of one process share a file.
+// [New] does. All such recorders of a process write to one file.
 func NewLogExporter(options ...Option) (*LogExporter, error) {
 	e := &LogExporter{}
 	err := e.open(setup.Resolve(options...), noMode)
@@ -123,20 +124,21 @@ func NewLogExporter(options ...Option) (*LogExporter, error) {
 	return e, err
 }
 
-// MarshalLog keeps loggers from printing what is inside.
+// MarshalLog keeps loggers from printing the exporter's fields.
 func (e *LogExporter) MarshalLog() any {
 	return struct{ Type string }{"entrace"}
 }
 
-// Export records log records. When it returns they are as safe as the recorder's durability
-// promises. It does its work even if ctx is done. What is wrong with one record is joined to the
-// error, and the others are recorded. After Shutdown it returns [sdklog.ErrExporterShutdown].
+// Export records log records. When it returns, they are as safe as the recorder's durability
+// promises. It records them even if ctx is done. If one record fails, its error is joined to the
+// result and the other records are recorded. After Shutdown it returns
+// [sdklog.ErrExporterShutdown].
 func (e *LogExporter) Export(ctx context.Context, records []sdklog.Record) error {
 	o := e.instruments.Begin(ctx, len(records))
 	exported, err := e.export(records)
 	o.End(ctx, exported, err)
 	if errors.Is(err, selfmetrics.ErrShutdown) {
-		return sdklog.ErrExporterShutdown // which tells the SDK the same
+		return sdklog.ErrExporterShutdown // the SDK's own error for the same case
 	}
 	return err
 }
@@ -182,14 +184,14 @@ func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 	return t.logRecord(m, r)
 }
 
-// ForceFlush writes what was recorded so far to the file.
+// ForceFlush writes all records so far to the file.
 func (e *LogExporter) ForceFlush(ctx context.Context) error { return e.flush(ctx) }
 
 // Shutdown ends the exporter. It closes the recorder if NewLogExporter opened it; see
 // [Exporter.Shutdown]. It is idempotent.
 func (e *LogExporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }
 
-// logRecord maps a log record. In spite of an error it is recorded.
+// logRecord maps a log record. The record is recorded even if logRecord returns an error.
 func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	res, err := t.resource(r.Resource())
 	ref := format.SpanRef{TraceID: r.TraceID(), SpanID: r.SpanID()}
@@ -226,13 +228,13 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	m.b.Below(res)
 	where := below
 	if !ref.IsValid() {
-		where = otel.Where{} // the recorder does not know of half an id
+		where = otel.Where{} // the recorder ignores a SpanRef with only one of the two ids
 	}
 	to.Write(m.b, where, &m.users)
 	return err
 }
 
-// tellTwice tells of a record if it came through log/slog as well.
+// tellTwice reports on the console if the same record also came through log/slog.
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {
@@ -240,8 +242,8 @@ func (t *target) tellTwice(r *sdklog.Record) {
 	}
 }
 
-// severity returns OTLP's number, which is never negative. A bridge that counts from the levels
-// of its logger has some that are.
+// severity returns OTLP's number, which is never negative. A bridge that computes severities
+// from the levels of its logger may pass a negative one.
 func severity(n log.Severity) uint32 {
 	if n < 0 {
 		return uint32(log.SeverityTrace1)

@@ -29,7 +29,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// logProcessor returns what records log records to rec at once, or "exporter" in batches.
+// logProcessor returns a processor that records log records to rec: at once, or in batches if way is "exporter".
 func logProcessor(t testing.TB, way string, rec *recorder.Recorder) sdklog.Processor {
 	t.Helper()
 	if way == "exporter" {
@@ -341,8 +341,8 @@ func TestConcurrentLogs(t *testing.T) {
 	}
 }
 
-// TestLogProcessorTakesNoMemory counts the allocations of a record, in a span, with attributes that
-// have a kind of the format's.
+// TestLogProcessorTakesNoMemory counts the allocations of a record in a span. Its attributes have
+// kinds of the format.
 func TestLogProcessorTakesNoMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -383,7 +383,8 @@ func (k keeper) OnEmit(_ context.Context, r *sdklog.Record) error {
 	return nil
 }
 
-// TestLogProcessorLevel: of a level on, records of no severity count as INFO.
+// TestLogProcessorLevel: records below the level are dropped; records without a severity count as
+// INFO.
 func TestLogProcessorLevel(t *testing.T) {
 	rec := create(t, nil)
 	level := new(slog.LevelVar)
@@ -417,8 +418,8 @@ func TestLogProcessorLevel(t *testing.T) {
 	}
 }
 
-// TestRecordsOfBothWaysAreTold: a record that comes through log/slog and through OpenTelemetry is
-// told of, once for a recorder. Records that only look alike are not.
+// TestRecordsOfBothWaysAreTold: if a record comes through log/slog and through OpenTelemetry, that
+// is reported once for each recorder. Records that only look similar are not reported.
 func TestRecordsOfBothWaysAreTold(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -455,7 +456,7 @@ func TestRecordsOfBothWaysAreTold(t *testing.T) {
 	}
 }
 
-// loggingConsole is a console that logs what it is told, as one that is a bridge does.
+// loggingConsole is a console that logs each message, as a bridge does.
 type loggingConsole struct{ emit func() }
 
 func (c loggingConsole) Enabled(context.Context, slog.Level) bool { return true }
@@ -466,8 +467,8 @@ func (c loggingConsole) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestReportThatIsLoggedEnds: what the processor reports goes to a console that emits it again: that
-// ends, and holds no lock.
+// TestReportThatIsLoggedEnds: an error of the processor goes to a console that emits it as a log
+// record again. This must not loop, and no lock may be held.
 func TestReportThatIsLoggedEnds(t *testing.T) {
 	rec := create(t, nil)
 	p := logProcessor(t, "processor", rec)
@@ -486,7 +487,7 @@ func TestReportThatIsLoggedEnds(t *testing.T) {
 	}
 }
 
-// A loggingError is an error whose text is logged when it is asked for.
+// A loggingError is an error whose Error method logs.
 type loggingError struct{ emit func() }
 
 func (e loggingError) Error() string { e.emit(); return "no stock" }

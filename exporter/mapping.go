@@ -26,9 +26,9 @@ type mapper struct {
 	link  otel.Link
 	event otel.Event
 	log   otel.Log
-	users attributes // of what is being mapped
+	users attributes // the attributes of the span, link, event or record that is being mapped
 
-	gathered []attribute.KeyValue             // of a span that ends what is new, of a log record all
+	gathered []attribute.KeyValue             // the new attributes of an ending span, or all of a log record
 	each     func(kv attribute.KeyValue) bool // gathers kv; made once
 }
 
@@ -39,12 +39,12 @@ func (m *mapper) reset() {
 	m.log.Body = otel.Any{} // it may be large
 }
 
-// below is where an entry of a batch lies: the recorder finds its parent, and names what
-// that does not say.
+// below is the place of an entry in a batch: the recorder finds the parent entry, and adds
+// the trace id or parent id if the parent entry does not imply it.
 var below = otel.Where{Trace: true, Parent: true}
 
-// parentsFirst returns the places of the spans in the order in which they are written. Those
-// that are nil are left out.
+// parentsFirst returns the indexes of the spans in the order in which they are written. Nil
+// spans are left out.
 func (m *mapper) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
 	m.order.Reset()
 	for _, s := range spans {
@@ -62,7 +62,7 @@ func (m *mapper) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
 	return m.order.ParentsFirst()
 }
 
-// whole maps a span that has ended. Its links and events follow, see children.
+// whole maps an ended span without its links and events; children maps those.
 func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait bool) {
 	h := m.begin(s, s.StartTime(), s.Name(), res)
 	h.Wait = wait
@@ -79,7 +79,7 @@ func (m *mapper) children(s sdktrace.ReadOnlySpan) {
 	m.events(s.Events(), scope)
 }
 
-// start maps a span that starts, as far as that tells anything.
+// start maps a span that starts, with the data that is known then.
 func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.Span {
 	start := s.StartTime()
 	b.start = start.Sub(clock)
@@ -103,8 +103,9 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)
 }
 
-// begin sets what is known of a span when it begins, and returns where it belongs. It sets
-// field by field: the span is large.
+// begin sets the fields of m.span that are known when a span begins, and returns the ids,
+// parent and resource of the span. It sets single fields because copying an otel.Span is
+// expensive.
 func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.Span {
 	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
 	h := recorder.Span{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
@@ -131,7 +132,7 @@ func setScope(to *otel.Scope, scope *instrumentation.Scope) {
 	}
 }
 
-// end sets what is known of a span when it has ended.
+// end sets the fields of m.span that are known when a span has ended.
 func (m *mapper) end(s sdktrace.ReadOnlySpan) {
 	to, end := &m.span, s.EndTime()
 	if to.Ended = !end.IsZero(); to.Ended {
@@ -179,22 +180,23 @@ func ref(sc *trace.SpanContext) format.SpanRef {
 func unixNano(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s <= math.MinInt64/1_000_000_000:
-		return math.MinInt64 + 1 // the least is no time in a View
+		return math.MinInt64 + 1 // a view takes the smallest value for no time
 	case s >= math.MaxInt64/1_000_000_000:
 		return math.MaxInt64
 	}
 	return t.UnixNano()
 }
 
-// duration returns the time between the times that are stored. Their monotonic readings, if
-// both have one, are of slightly different moments: an end that the program gave would not
-// come back as it was. The end that the SDK takes has no other reading than its start.
+// duration returns the difference of the wall times, which are what is stored. It ignores
+// monotonic readings, because they belong to slightly different moments: an end time that
+// the program passed would not be restored exactly. An end time that the SDK takes itself
+// is computed from the start, so both clocks agree.
 func duration(start, end time.Time) time.Duration { return end.Round(0).Sub(start.Round(0)) }
 
-// count returns a number of what the SDK has dropped.
+// count converts the SDK's count of dropped items.
 func count(n int) uint32 { return uint32(min(uint64(max(n, 0)), math.MaxUint32)) }
 
-// kind returns OTLP's number, which is not that of the SDK.
+// kind returns OTLP's number for k, which differs from the SDK's number.
 func kind(k trace.SpanKind) otel.SpanKind {
 	switch k {
 	case trace.SpanKindInternal:
@@ -211,7 +213,7 @@ func kind(k trace.SpanKind) otel.SpanKind {
 	return otel.KindUnspecified
 }
 
-// statusOf returns OTLP's number, which is not that of the SDK.
+// statusOf returns OTLP's number for c, which differs from the SDK's number.
 func statusOf(c codes.Code) otel.Status {
 	switch c {
 	case codes.Error:
@@ -222,7 +224,7 @@ func statusOf(c codes.Code) otel.Status {
 	return otel.StatusUnset
 }
 
-// The bits of OTLP's Span.flags above the eight of W3C.
+// The bits of OTLP's Span.flags above the eight bits of W3C's trace flags.
 const (
 	flagRemoteKnown = 0x100
 	flagRemote      = 0x200
@@ -236,7 +238,7 @@ func flags(f trace.TraceFlags, remote bool) uint32 {
 	return n
 }
 
-// recovered turns a panic into an error: whatever is wrong here must not end the
+// recovered turns a panic into an error: a bug in this package must not end the
 // application.
 func recovered(err *error) {
 	if r := recover(); r != nil {

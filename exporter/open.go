@@ -8,17 +8,17 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// openSpans are the spans that have begun and not ended.
+// openSpans holds the spans that have begun and not ended.
 type openSpans struct {
 	*spanmap.Sharded[begun]
 }
 
-// clock is the time from which the starts of open spans count. It has a monotonic
-// reading, so that setting the machine's clock does not change how long a span is open.
+// clock is the zero point for the start times of open spans. It has a monotonic reading,
+// so that setting the machine's clock does not change how long a span is open.
 var clock = time.Now()
 
-// maxOpen bounds them, since some never end. One that is forgotten only costs
-// room: what it had at its start is written again at its end.
+// maxOpen bounds the number of open spans, since some never end. Forgetting a span only
+// costs space in the file: its start data is written again at its end.
 const maxOpen = 192 << 10
 
 func newOpenSpans() openSpans { return openSpans{spanmap.NewSharded[begun](maxOpen)} }
@@ -32,8 +32,7 @@ func (o openSpans) has(r format.SpanRef) bool {
 	return s.Get(key(&r)) != nil
 }
 
-// labels returns the labels that the goroutine of an open span got, nil if it got
-// none.
+// labels returns the labels that an open span gave its goroutine, or nil if it gave none.
 func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 	s := o.Lock(key(&r))
 	defer s.Unlock()
@@ -43,8 +42,8 @@ func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 	return nil
 }
 
-// each calls fn for the spans that began before a time, with their local parents, until it
-// returns false. No lock is held then.
+// each calls fn for the open spans that began before the given time, with their local
+// parents, until fn returns false. It calls fn without a lock.
 func (o openSpans) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	type open struct {
 		name         string

@@ -5,31 +5,30 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An Option is an option of [New] and [NewSpanProcessor], and of entrace.Setup. Only this module
-// makes them.
+// An Option is an option of the New functions of this package and of entrace.Setup. Only this
+// module can make Options.
 type Option interface{ Apply(*setup.Settings) }
 
-// WithRecorder makes spans go to r, which stays the caller's to close.
+// WithRecorder records to r, which the caller has to close.
 func WithRecorder(r *recorder.Recorder) Option {
 	return setup.Option(func(s *setup.Settings) { s.Recorder = r })
 }
 
-// WithPath sets the file, with {service}, {pid} and {time} in it expanded, as
-// OTEL_EXPORTER_ENTRACE_PATH does; "none" and "-" are no file. It has no effect
-// beside WithRecorder.
+// WithPath sets the path of the file, as OTEL_EXPORTER_ENTRACE_PATH does: {service}, {pid} and
+// {time} are expanded, and "none" or "-" means no file. It has no effect if WithRecorder is given.
 func WithPath(path string) Option {
 	return setup.Option(func(s *setup.Settings) { s.Path = path })
 }
 
-// WithRecorderOptions sets how the file is recorded. The environment decides what o leaves at
-// zero, but for MaxFileSize, MaxFileAge, KeepFiles and KeepBytes: if one of the first three is set, a
-// zero of the others is no bound. It has no effect beside WithRecorder.
+// WithRecorderOptions sets the options of the file's recorder. A zero field of o gets its value
+// from the environment. MaxFileSize, MaxFileAge, KeepFiles and KeepBytes are an exception: if one
+// of the first three is set, a zero in another of the four means no bound. It has no effect if
+// WithRecorder is given.
 func WithRecorderOptions(o recorder.Options) Option {
 	return setup.Option(func(s *setup.Settings) { s.Recording = o })
 }
 
-// WithUnsampled makes a [SpanProcessor] take spans as well that are recorded but
-// not sampled.
+// WithUnsampled makes a [SpanProcessor] also record spans that are recording but not sampled.
 func WithUnsampled() Option {
 	return setup.Option(func(s *setup.Settings) { s.Unsampled = true })
 }

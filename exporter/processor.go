@@ -18,9 +18,8 @@ import (
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
 
-// A SpanProcessor records spans live: when OnStart has returned, the span is as
-// safe as the recorder's durability says. Register it last, so that it sees what
-// other processors add.
+// A SpanProcessor records spans live: when OnStart has returned, the span is as safe as the
+// recorder's durability promises. Register it last, so that it sees what other processors add.
 //
 // A SpanProcessor is safe for concurrent use.
 type SpanProcessor struct {
@@ -32,21 +31,21 @@ type SpanProcessor struct {
 	open      openSpans
 }
 
-// A begun span is what is recorded of one that is open.
+// A begun holds the data of an open span that was recorded at its start.
 type begun struct {
 	name         string
 	attrs        []attribute.KeyValue
 	links        int
 	droppedLinks int
 	start        time.Duration    // since clock
-	parent       format.SpanRef   // zero: it begins a local trace, or nobody watches
-	labels       *goroutineLabels // nil: it got none
+	parent       format.SpanRef   // zero: no local parent, or no flight recorder
+	labels       *goroutineLabels // nil: the goroutine got none
 }
 
-// changed appends to list those of attrs that b lacks or has otherwise.
+// changed appends to list the attributes of attrs that are not in b or have another value there.
 func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
-		return list // the SDK changes none that it has handed out
+		return list // the SDK never changes a slice that it has returned
 	}
 	var known map[attribute.Key]attribute.Value
 	if len(b.attrs) > 16 {
@@ -57,7 +56,7 @@ func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	}
 	for i := range attrs {
 		kv := &attrs[i]
-		// Attributes are in the order in which they were set first, mostly.
+		// In most cases attributes are in the order in which they were first set.
 		if i < len(b.attrs) && b.attrs[i].Key == kv.Key && b.attrs[i].Value == kv.Value {
 			continue
 		}
@@ -81,8 +80,8 @@ func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Va
 	return false
 }
 
-// later returns the links that came after the start. The SDK drops the oldest
-// ones when there are too many.
+// later returns the links that were added after the start. If a span has too many links, the SDK
+// drops the oldest ones.
 func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 	return links[min(max(0, b.links-(dropped-b.droppedLinks)), len(links)):]
 }
@@ -102,7 +101,7 @@ func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
 	return p, err
 }
 
-// OnStart records what is known of a span when it starts.
+// OnStart records the data of a span that is known when it starts.
 func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p.skip(s) || !p.recorder.TakesSpans() {
 		return
@@ -138,13 +137,13 @@ func (p *SpanProcessor) start(ctx context.Context, s sdktrace.ReadWriteSpan) (er
 	return rerr
 }
 
-// OnEnd records what happened to a span since it started.
+// OnEnd records the data that a span got since it started.
 func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.skip(s) {
 		return
 	}
 	if !p.recorder.TakesSpans() {
-		// Nobody wants spans, but for the ends of those whose beginning is there.
+		// No new spans are recorded now. Record only the ends of spans whose start was recorded.
 		if sc := s.SpanContext(); p.recorder.Discards() || !p.open.has(ref(&sc)) {
 			return
 		}
@@ -167,7 +166,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	sc := s.SpanContext()
 	r := ref(&sc)
 	b, ok := p.open.Delete(key(&r))
-	if !ok { // it began before p was there, could not be written then, or was forgotten
+	if !ok { // it began before p existed, or could not be written at its start, or was forgotten
 		res, rerr := p.resource(s.Resource())
 		m.whole(s, res, false)
 		m.children(s)
@@ -189,7 +188,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	return err
 }
 
-// ended tells the flight recorder of a span that has ended, which is recorded.
+// ended reports an ended span, which has been recorded, to the flight recorder.
 func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, r format.SpanRef) {
 	if p.flight == nil {
 		return
@@ -200,9 +199,9 @@ func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, 
 	}
 }
 
-// panicOf returns what the goroutine panics with that ends a span now, if it does. The SDK records
-// that as an exception, the last one, when it has taken the time of the end; RecordError records
-// one before.
+// panicOf returns the text of the panic that ends the span s in this goroutine, if there is one.
+// The SDK records such a panic as the last exception event, after it has taken the end time of the
+// span. Events of RecordError have an earlier time.
 func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is bool) {
 	if len(events) == 0 {
 		return "", false
@@ -219,7 +218,7 @@ func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is 
 	return text, true
 }
 
-// panics reports whether the calling goroutine runs a function that was deferred, for a panic.
+// panics reports whether the calling goroutine is running deferred functions because of a panic.
 func panics() bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -234,13 +233,13 @@ func panics() bool {
 	}
 }
 
-// ForceFlush writes what was recorded so far to the file.
+// ForceFlush writes all records so far to the file.
 func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 	return p.flush(ctx)
 }
 
-// Shutdown ends the processor, which ignores spans from then on. It closes the
-// recorder if NewSpanProcessor opened it; see [Exporter.Shutdown].
+// Shutdown ends the processor, which then ignores spans. It closes the recorder if
+// NewSpanProcessor opened it; see [Exporter.Shutdown].
 func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	err := p.shutdown(ctx)
 	if p.unwatch != nil {

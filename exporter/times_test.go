@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestGivenTimesComeBack gives spans times that have a monotonic reading of their own, which
-// is of another moment than the time itself.
+// TestGivenTimesComeBack passes times to spans whose monotonic reading belongs to another
+// moment than the wall time.
 func TestGivenTimesComeBack(t *testing.T) {
 	const spans = 4000 // of which some readings differ
 	ctx := context.Background()

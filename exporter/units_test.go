@@ -44,7 +44,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestBounds: an option beats the environment, and a bound of the files alone leaves no other bound.
+// TestBounds: an option beats the environment. If an option sets MaxFileSize,
+// MaxFileAge or KeepFiles, the bounds that it leaves at zero are off.
 func TestBounds(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP", "7")
 	t.Setenv("OTEL_EXPORTER_ENTRACE_KEEP_BYTES", "1MB")

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/setup"
 )
 
-// attributes are those of the SDK, as otel.Users.
+// attributes are attributes of the SDK. They implement otel.Users.
 type attributes []attribute.KeyValue
 
 // Len implements otel.Users.
@@ -47,7 +47,8 @@ func (a *attributes) Write(w otel.Writer, prefix string) {
 	}
 }
 
-// native returns what v is stored as, if that is of a kind of the format's own.
+// native returns v as a value of the format. It reports whether the format has
+// a kind for v.
 func native(v *attribute.Value) (format.Value, bool) {
 	switch v.Type() {
 	case attribute.BOOL:

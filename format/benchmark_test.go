@@ -64,7 +64,7 @@ func BenchmarkDecodeTraceEntry(b *testing.B) {
 	}
 }
 
-// million is an IET of a million entries, in spans of ten.
+// million writes an IET of a million entries, ten for each span, and returns its name.
 func million(b *testing.B) string { return millionOf(b, format.V1) }
 
 func millionOf(b *testing.B, v format.Version) string {
@@ -87,8 +87,8 @@ func millionOf(b *testing.B, v format.Version) string {
 	return name
 }
 
-// BenchmarkFinalize makes an ET of a million entries, beside a copy of the file
-// after which source and copy are synced.
+// BenchmarkFinalize makes an ET of a million entries. It compares this with a copy of the
+// IET and a sync of source and copy.
 func BenchmarkFinalize(b *testing.B) {
 	iet := million(b)
 	fi, err := os.Stat(iet)
@@ -146,7 +146,7 @@ func BenchmarkOpen(b *testing.B) {
 
 const benchEntries = 100_000
 
-// benchFile is a trace of benchEntries.
+// benchFile returns a trace of benchEntries, and the name of its file.
 func benchFile(b *testing.B, f format.StorageFormat) (name string, trace []byte) {
 	b.Helper()
 	var out bytes.Buffer
@@ -186,7 +186,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// BenchmarkFollow reads all entries of a file that could grow.
+// BenchmarkFollow reads all entries of a file with Follow.
 func BenchmarkFollow(b *testing.B) {
 	name, trace := benchFile(b, format.IET)
 	b.ReportAllocs()
@@ -202,7 +202,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkFileGrow takes in all entries but the first ones of a file, after it was opened.
+// BenchmarkFileGrow opens a file with a few entries, and then reads the entries by which it grows.
 func BenchmarkFileGrow(b *testing.B) {
 	_, trace := benchFile(b, format.IET)
 	grown := filepath.Join(b.TempDir(), "grown.iet")

@@ -10,13 +10,13 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// DefaultMaxEntrySize is the largest entry that is taken, in bytes. Input may be hostile: a length is
-// compared with it, and with the bytes that are left, before anything is allocated for it.
+// DefaultMaxEntrySize is the default limit for the size of an entry, in bytes. Input may be hostile: a
+// reader compares a length with this limit, and with the number of bytes left, before it allocates memory.
 const DefaultMaxEntrySize = 64 << 20
 
 // A decoder is a cursor over the encoding of entries, the mirror of encode.go.
-// The first error sticks: several fields can be read before err is asked, once
-// an entry. After an error every read returns a zero value.
+// The first error is kept, so a caller can read all fields of an entry and then
+// check for an error once. After an error every read returns a zero value.
 //
 // Invariants: 0 <= off <= len(b); after an error off == len(b).
 type decoder struct {
@@ -25,20 +25,20 @@ type decoder struct {
 	base    int64 // offset of b[0] in the file
 	entry   int64 // id of the entry that is decoded, or noEntry
 	version Version
-	maxSize int  // of an entry
-	whole   bool // b is all there is of the entry: to run over its end is damage
+	maxSize int  // limit for the size of an entry
+	whole   bool // b holds the entire entry: reading past the end of b is damage
 
-	index   int // of the attribute or child that is decoded, -1 outside of them
+	index   int // of the attribute that is decoded, -1 outside of the attributes
 	err     error
-	short   bool // ran over the end of b; not set with err
-	need    int  // then: b would have to have at least this many bytes
-	stopped int  // then: where in b the field is
+	short   bool // a read ran past the end of b; never set together with err
+	need    int  // if short: the least number of bytes that b must have
+	stopped int  // if short: the offset in b of the field that was cut
 	missing string
-	length  lengthError // then: the length that claims too much, if Claimed is not 0
+	length  lengthError // if short and Claimed is not 0: a length larger than the rest of b
 	longer  bool        // a number was not in its shortest form
 }
 
-// reset makes d decode entry id from b, which lies at base in the file.
+// reset makes d decode entry id from b. base is the offset of b in the file.
 func (d *decoder) reset(b []byte, base, id int64) {
 	d.b, d.off, d.base, d.entry = b, 0, base, id
 	d.index, d.err, d.short, d.longer = -1, nil, false, false
@@ -59,7 +59,8 @@ func (d *decoder) fail(at int, field string, err error) {
 	d.off = len(d.b)
 }
 
-// stop records that b ends before n bytes of a field at offset at.
+// stop records that the field at offset at takes n bytes and b has fewer left.
+// claimed is the length that the field claims, 0 if it has none.
 func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	switch {
 	case d.err != nil || d.short:
@@ -81,9 +82,9 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	d.off = len(d.b)
 }
 
-// Err returns what was wrong since reset. A decoder that ran over the end of b
-// reports a [TruncatedError] for the entry that begins at base, or of no entry
-// for the field.
+// Err returns the first error since reset. If a read ran past the end of b, it is a
+// [TruncatedError] with the offset of the entry, which begins at base. Outside of
+// entries it has the offset of the field.
 func (d *decoder) Err() error {
 	if d.err != nil || !d.short {
 		return d.err
@@ -99,7 +100,7 @@ func (d *decoder) Err() error {
 	return e
 }
 
-// Uint reads a number of at most bits bits, which is 32 or 64.
+// Uint reads a number. bits is its largest size, 32 or 64.
 func (d *decoder) Uint(field string, bits int) uint64 {
 	if d.off < len(d.b) && d.b[d.off] < wire.Tag16 {
 		d.off++
@@ -131,7 +132,7 @@ func (d *decoder) uintSlow(field string, bits int) uint64 {
 	case tag <= wire.Tag32 || tag == wire.Tag64 && bits >= 64:
 		d.stop(at, field, 1+2<<(tag-wire.Tag16), 0)
 		return 0
-	default: // 254 is for 128 bits alone, 255 for nothing
+	default: // a tag of a larger number, or 255, which is never valid
 		d.fail(at, field, &tagError{uint64(tag), errBadNumber})
 		return 0
 	}
@@ -152,8 +153,8 @@ func (d *decoder) uint128(field string) (hi, lo uint64) {
 	return hi, lo
 }
 
-// Len reads a length of items that take at least minSize bytes each, and bounds
-// it by what is left.
+// Len reads a number of items that take at least minSize bytes each. It fails if b
+// has too few bytes left for them.
 func (d *decoder) Len(field string, minSize int) int {
 	at := d.off
 	n := d.Uint(field, 64)
@@ -201,7 +202,7 @@ func (d *decoder) optionalString(field string) Optional[string] {
 	return Some(d.String(field))
 }
 
-// enum reads the variant of an enum that has n of them.
+// enum reads the variant of an enum with n variants.
 func (d *decoder) enum(field string, n uint64, bad error) uint8 {
 	at := d.off
 	v := d.Uint(field, 32)
@@ -278,7 +279,8 @@ func (d *decoder) count(field string, minSize int) int {
 	return n
 }
 
-// valueCount reads the number of attr_values, which must be that of attr_names.
+// valueCount reads the number of attr_values, which must be equal to names, the
+// number of attr_names.
 func (d *decoder) valueCount(names int) {
 	at := d.off
 	if n := d.count("attr_values", 2); n != names && d.off > at {
@@ -286,8 +288,8 @@ func (d *decoder) valueCount(names int) {
 	}
 }
 
-// traceEntry reads an entry. Its strings alias b, its attributes reuse the slice
-// that e has.
+// traceEntry reads an entry into e. The strings of e then alias b. Its attributes
+// reuse the slice e.Attributes.
 func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Parent = d.parent()
 	e.Message = d.optionalString("message")
@@ -328,16 +330,17 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	d.index = -1
 }
 
-// tooLong is the error for an entry that was there in full and is over the limit.
+// tooLong returns the error for a complete entry that is larger than the limit.
 func (d *decoder) tooLong() error {
 	return &CorruptError{Offset: d.base, Entry: d.entry, Err: &lengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
 }
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
-// next decodes entry id, at offset off in the file, from its buffered bytes in b. If prefixed, its length
-// comes first. The entry takes size bytes in all, of which raw is the encoding. If b does not have the
-// whole entry, size is 0, need is how many bytes it takes at least, and Err names the missing part.
+// next decodes entry id from b. off is the offset of b in the file. If prefixed, b begins with the length
+// of the entry. raw is the encoded entry; size is the number of bytes that it takes in b, with its length.
+// If b does not hold the whole entry, size is 0, d.need is the least number of bytes that b must have, and
+// d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {
@@ -380,10 +383,11 @@ const prefixSize = 8
 
 func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// DecodeTraceEntry decodes the entry of version v that b begins with into e and
-// returns how many bytes it takes. The strings of e alias b; its attributes reuse
-// the slice that e has: call [TraceEntry.Clone] to keep it longer. Parents are
-// not checked, since the entry's id is not known here.
+// DecodeTraceEntry decodes the entry of version v at the beginning of b into e. It
+// returns the number of bytes that the entry takes. The strings of e alias b, and
+// its attributes reuse the slice e.Attributes: call [TraceEntry.Clone] to keep the
+// entry longer. DecodeTraceEntry does not know the entry's id, so it does not check
+// the parent.
 //
 // Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
 // other damage, and [ErrUnsupported].

@@ -5,31 +5,31 @@
 //
 // # Writing
 //
-// Package recorder records what a program does. Here, a [Writer] writes entries that are
-// at hand, one after the other, and [Finalize] makes an ET of an IET.
+// A [Writer] writes entries that a program already has, one after the other. [Finalize]
+// makes an ET from an IET. To record what a program does, use package recorder.
 //
 // # Reading
 //
 //   - [Open] gives random access to a finished or growing file: entries by id,
 //     children, parents, single attributes. Package view puts the logical view on
 //     top, in which a span reads the same however it was recorded.
-//   - [NewReader] reads entries in order out of any stream, a pipe too.
+//   - [NewReader] reads entries in order from any stream, for example a pipe.
 //   - [Follow] reads a file that is still growing.
 //   - [File.Report] reports on the whole entries of a damaged file, and [File.Verify] lists every
 //     fault. Package recorder's Recover saves the whole entries.
 //
-// What a program that was killed had not yet written to its file is in its journal:
-// package recorder's Open reads both.
+// If a program is killed, the entries that it had not yet written to its file are in its
+// journal. Package recorder's Open reads both.
 //
 // # Terminology
 //
 // A trace is the content of a whole file. An entry is one stored unit: a span,
-// an event, a log record, a resource. Its id is its ordinal in the file, 0 is
-// the root. A parent is always an earlier entry.
+// an event, a log record, a resource. An entry's id is its ordinal in the file; the
+// root has id 0. A parent is always an earlier entry.
 //
 // # The layout
 //
-// Every file begins with ten bytes, which count for no offset below:
+// Every file begins with these ten bytes:
 //
 //	magic   "\0ENTRACE"  8 bytes
 //	version u8           1 or 2
@@ -39,8 +39,8 @@
 //	IETPrefix = magic, (length u64 fixed little endian, entry)*
 //	ET        = magic, offsets []uint64, pool []PoolEntry, entry*
 //
-// Offsets count from the end of the pool, one an entry, ascending. The pool has
-// one PoolEntry an entry: the ids of its children, ascending.
+// There is one offset for each entry, ascending. Offsets count from the end of the pool.
+// The pool has one PoolEntry for each entry: the ids of its children, ascending.
 //
 // Everything else is bincode in its standard configuration:
 //
@@ -72,10 +72,10 @@
 //	PoolEntry { children []u32 }
 //
 // Writers write the shortest form of a number; readers accept longer ones.
-// There is no framing and no checksum: a file whose writer died ends in a part
-// of an entry, which no decoder takes for a whole one. A run of zero bytes up
-// to the end of the file is no entry either but the mark of a crash, although
-// ten of them could be decoded.
+// There is no framing and no checksum. A file whose writer died may stop within an
+// entry: decoders never take such a part for a whole entry. Zero bytes up to the end
+// of the file are not entries either. A crash left them, although ten of them could be
+// decoded as an entry.
 //
 // The source of the layout is ENTRACE's own description and its published crate
 // entrace_core: release 0.1.3 reads and writes version 1, release 0.2.0

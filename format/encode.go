@@ -5,10 +5,9 @@ import (
 )
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the
-// extended slice. In version 2 e.Attributes must be sorted by name, see
-// [SortAttributes]: AppendTraceEntry panics if they are not. So it does on
-// an unknown version or level. It does not look at the text, which every
-// other reader wants to be valid UTF-8.
+// extended slice. It panics on an unknown version or level. In version 2 it also
+// panics if e.Attributes are not sorted by name: see [SortAttributes]. It does not
+// check that texts are valid UTF-8; other readers refuse texts that are not.
 func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	if v.Check() != nil {
 		panic("format: AppendTraceEntry in an unknown version")
@@ -37,7 +36,7 @@ func AppendTraceEntry(b []byte, v Version, e *TraceEntry) []byte {
 	return enc.B
 }
 
-// Head returns the beginning of an entry as package wire encodes it. It is for packages of this
+// Head returns m and message in the form that package wire encodes. It is for packages of this
 // module.
 func (m *Metadata) Head(message Optional[string]) wire.Head {
 	return wire.Head{
@@ -47,7 +46,7 @@ func (m *Metadata) Head(message Optional[string]) wire.Head {
 	}
 }
 
-// encodeValue adds the value of an attribute as it is.
+// encodeValue adds the value of an attribute without checking its text.
 func encodeValue(enc *wire.Encoder, v *Value) {
 	switch v.kind {
 	case KindString:

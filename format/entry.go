@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Level is the severity of an entry, LevelContainer of entrace_core.
+// A Level is the severity of an entry: LevelContainer of entrace_core.
 type Level uint8
 
 // The levels. Part of the file format.
@@ -40,8 +40,8 @@ type Optional[T any] struct {
 // Some returns the Optional that holds v.
 func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Valid: true} }
 
-// Metadata is what is the same for all entries of one place in the source:
-// MetadataContainer of entrace_core (lib.rs).
+// Metadata holds the fields that are the same for all entries from one place in
+// the source: MetadataContainer of entrace_core (lib.rs).
 type Metadata struct {
 	Name       string
 	Target     string // what the entry is about: an instrumentation scope, a package
@@ -58,7 +58,7 @@ type Attribute struct {
 }
 
 // A TraceEntry is one entry of a trace: TraceEntry of entrace_core (entry.rs).
-// An entry has no id of its own: it is the entry's ordinal in the file.
+// It has no field for its id: the id is the entry's ordinal in the file.
 type TraceEntry struct {
 	Parent     uint32 // id of an earlier entry; 0 is the root
 	Message    Optional[string]
@@ -66,16 +66,16 @@ type TraceEntry struct {
 	Attributes []Attribute
 }
 
-// A PoolEntry is the part of the tree that an ET file keeps for one entry: PoolEntry of
-// entrace_core (lib.rs).
+// A PoolEntry holds the children of one entry in the pool of an ET file: PoolEntry of
+// entrace_core (lib.rs). [File.Children] returns such a list for any file.
 type PoolEntry struct {
 	Children []uint32 // ids, ascending
 }
 
-// Root returns the entry that every trace begins with.
+// Root returns a root entry, the first entry of every trace.
 func Root() *TraceEntry { return &TraceEntry{Metadata: Metadata{Name: "root"}} }
 
-// Attribute returns the value of the first attribute of that name.
+// Attribute returns the value of the first attribute called name, and whether e has one.
 func (e *TraceEntry) Attribute(name string) (Value, bool) {
 	for i := range e.Attributes {
 		if e.Attributes[i].Name == name {
@@ -101,8 +101,8 @@ func (e *TraceEntry) Clone() *TraceEntry {
 	return &c
 }
 
-// SortAttributes sorts a by name, bytewise, as version 2 wants it. Attributes of
-// one name keep their order.
+// SortAttributes sorts a by name, bytewise, as version 2 requires. Attributes with
+// the same name keep their order.
 func SortAttributes(a []Attribute) {
 	// Insertion sort: entries have few attributes, and it allocates nothing.
 	if len(a) > 32 {

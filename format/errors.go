@@ -9,21 +9,21 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// noEntry is the entry of an error that lies in no entry: in the magic, the
+// noEntry is the Entry of an error outside of all entries: in the magic, the
 // offsets or the pool.
 const noEntry = -1
 
 var (
-	// ErrTruncated is what a [TruncatedError] is: the input just stops. Every
-	// program that crashes leaves such a file, so it is not corrupt.
+	// ErrTruncated matches every [TruncatedError]: the input ends too early. A
+	// program that crashes leaves such a file, so it does not count as corrupt.
 	ErrTruncated error = truncated{}
-	// ErrNotEntrace is returned for input of another kind.
+	// ErrNotEntrace is returned for input that is not an ENTRACE file.
 	ErrNotEntrace = errors.New("format: not an ENTRACE file")
-	// ErrUnsupported is returned for a disk version or storage format that does not exist, or that
-	// is not taken here.
+	// ErrUnsupported is returned for an unknown disk version or storage format, and for one that
+	// the called function does not accept.
 	ErrUnsupported = errors.New("format: not supported")
 
-	// ErrClosed is returned by what was closed before.
+	// ErrClosed is returned by the methods of a value that is closed already.
 	ErrClosed = errors.New("format: closed")
 	// ErrLocked is returned for a file that a living process is writing.
 	ErrLocked = errors.New("format: in use by a living process")
@@ -32,16 +32,16 @@ var (
 	ErrNotRegular = osfile.ErrNotRegular
 	// ErrShrunk is returned when a file became shorter while it was open.
 	ErrShrunk = errors.New("format: the file was truncated while it was open")
-	// ErrFull is returned when a file holds all the entries that 32 bits count.
+	// ErrFull is returned when a file holds as many entries as 32-bit ids allow.
 	ErrFull = errors.New("format: the file is full: 4294967295 entries")
-	// ErrTooLarge is returned for an entry over the limit of a recorder.
+	// ErrTooLarge is returned for an entry that is larger than the limit of a recorder.
 	ErrTooLarge = errors.New("format: entry too large")
 	// ErrInvalid is returned for an entry whose level is unknown, or whose parent is not an earlier
 	// entry.
 	ErrInvalid = errors.New("format: invalid entry: unknown level, or a parent that is not an earlier entry")
 )
 
-// What is wrong at the place that a [CorruptError] names.
+// The causes of a [CorruptError].
 var (
 	errBadNumber           = errors.New("invalid variable-length integer")
 	errBadLevel      error = invalid("unknown level")
@@ -56,7 +56,7 @@ var (
 	errTooMany             = errors.New("more than the limit")
 )
 
-// An invalid error is [ErrInvalid], and says why.
+// An invalid is an error that matches [ErrInvalid]. Its text is the reason.
 type invalid string
 
 func (e invalid) Error() string   { return string(e) }
@@ -67,16 +67,17 @@ type truncated struct{}
 func (truncated) Error() string { return "format: unexpected end" }
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A TruncatedError says that the input stops within an entry. What comes before
-// it is whole. errors.Is finds [ErrTruncated] and [io.ErrUnexpectedEOF] in it.
+// A TruncatedError reports that the input stops within an entry or before the first
+// one. The entries before that place are whole. The error matches [ErrTruncated] and
+// [io.ErrUnexpectedEOF].
 type TruncatedError struct {
-	Offset   int64  // bytes from the start of the file to that of the cut entry, or of the field of no entry
-	Entry    int64  // its id, or -1: none
+	Offset   int64  // where the cut entry begins in the file; outside of entries, where the cut field begins
+	Entry    int64  // id of the cut entry, or -1 outside of entries
 	Field    string // the field in which the input stops, if known
-	ZeroTail bool   // there are bytes left, but all of them are zero
-	Empty    bool   // the file holds nothing
+	ZeroTail bool   // all bytes that are left are zero
+	Empty    bool   // the file has no bytes
 
-	length *lengthError // set when a length claims more than there is
+	length *lengthError // set if a length is larger than the rest of the input
 }
 
 func (e *TruncatedError) Error() string {
@@ -101,12 +102,12 @@ func (e *TruncatedError) Unwrap() []error {
 	return []error{ErrTruncated}
 }
 
-// A CorruptError says where bytes are no trace.
+// A CorruptError reports bytes that a valid trace cannot have, and where they are.
 type CorruptError struct {
 	Offset int64  // bytes from the start of the file
-	Entry  int64  // the entry's id, or -1: none
+	Entry  int64  // the entry's id, or -1 outside of entries
 	Field  string // as in the package's layout: "attr_values[2]"
-	Err    error  // what is wrong: [ErrInvalid], [ErrFull], or a mere text
+	Err    error  // the cause; some causes match [ErrInvalid] or [ErrFull]
 }
 
 func (e *CorruptError) Error() string { return place(e.Entry, e.Offset, e.Field) + e.Err.Error() }
@@ -125,10 +126,11 @@ func place(entry, offset int64, field string) string {
 	return s
 }
 
-// A lengthError says that a length claims more than there can be.
+// A lengthError reports a length that is larger than the rest of the input, or that
+// is not within the limits.
 type lengthError struct {
 	Claimed   uint64 // items or bytes
-	Remaining uint64 // as many are left at most
+	Remaining uint64 // the most that can be left
 }
 
 func (e *lengthError) Error() string {

@@ -1,9 +1,9 @@
 package format
 
-// RaceEnabled tells the external tests that pools drop what they are given.
+// RaceEnabled tells the external tests that the race detector is on. Then pools drop objects at random.
 const RaceEnabled = raceEnabled
 
-// Recover is recorder.Recover, which a test from outside sets: package recorder imports this one.
+// Recover is recorder.Recover. An external test sets it, because package recorder imports this package.
 var Recover func(name, output string) (*Recovered, error)
 
 // Recovered is a report of package recorder.
@@ -14,7 +14,7 @@ type Recovered struct {
 	Output, Broken string
 }
 
-// Inspect opens a file for its Report.
+// Inspect opens a file and returns its Report.
 func Inspect(name string) (*Report, error) {
 	f, err := Open(name, &OpenOptions{Prefix: true})
 	if err != nil {
@@ -24,7 +24,7 @@ func Inspect(name string) (*Report, error) {
 	return f.Report()
 }
 
-// Verify opens a file for its Verify and its Report.
+// Verify opens a file, calls its Verify, and returns its Report.
 func Verify(name string, found func(problem error)) (*Report, error) {
 	f, err := Open(name, &OpenOptions{Lenient: true})
 	if err != nil {

@@ -19,28 +19,30 @@ import (
 type OpenOptions struct {
 	ReaderOptions
 
-	// File, if set, is the open file, and the name is for errors. It is owned, and closed on an error.
+	// File, if set, is the open file to read. The name is then used only in errors. The [File] that Open
+	// returns owns it. If Open fails, it closes it.
 	File *os.File
-	// Lenient opens a corrupt file as well, for the entries before the damage,
-	// which [File.Damage] then names. An ET whose tables are right is not looked
-	// at any closer: an entry of it that is damaged is an error when it is read.
+	// Lenient makes Open accept a corrupt file. The File then has the entries before
+	// the damage, and [File.Damage] returns the damage. If the tables of an ET are
+	// valid, Open checks only its last entry: reading another damaged entry returns
+	// an error.
 	Lenient bool
-	// Prefix is Lenient, and reads through an ET to find the first entry that is
-	// damaged. It and what comes behind are not there then.
+	// Prefix implies Lenient. Open also reads every entry of an ET. The File then has
+	// the entries before the first damaged entry.
 	Prefix bool
 }
 
-// A File gives random access to the entries of a trace file: of an ET through its
-// own table, of IET and IETPrefix through an index that one scan builds.
-// The file is mapped into memory; it is seen as long as it was when it was
-// opened. It takes little more than 2 bytes an entry, and 8 more from the first call of
-// [File.Children] on.
+// A File gives random access to the entries of a trace file. For an ET it uses the
+// file's own table. For an IET or IETPrefix it uses an index that one scan builds.
+// The file is mapped into memory. A File has the entries that the file had when it
+// was opened. It takes a little more than 2 bytes of memory for each entry, and 8 more
+// after the first call of [File.Children].
 //
 // A File is safe for concurrent use.
 type File struct {
 	src     *mapfile.File
 	name    string
-	stored  int64 // how many of the bytes are in the file, and not in a journal alone
+	stored  int64 // number of bytes that are in the file; the rest came from a journal
 	missing error // see Journal
 	version Version
 	format  StorageFormat
@@ -48,28 +50,29 @@ type File struct {
 	damage  error
 
 	growing sync.Mutex
-	damaged atomic.Pointer[error] // that of the last grow, in place of damage
+	damaged atomic.Pointer[error] // set by grow; replaces damage
 
 	// Invariants, for n entries: offsets has n+1 items, ascending, relative to
-	// data; the last is where the whole entries end.
+	// data; the last one is the end of the last whole entry.
 	data    int64
 	offsets atomic.Pointer[positions]
-	gap     int64 // bytes before each entry: the length of IETPrefix
+	gap     int64 // size of the length before each entry: 8 in IETPrefix, else 0
 	longer  bool  // a number in an ET's tables is not in its shortest form
 
-	// Invariants, once the first call of Children has made them: first has n+1
-	// items, and kids[first[i]:first[i+1]] are the children of i, ascending.
+	// Set by the first call of Children. Invariants: first has n+1 items, and
+	// kids[first[i]:first[i+1]] are the children of i, ascending.
 	tree  sync.Once
 	first []uint32
 	kids  []uint32
 }
 
-// Open opens the trace file name, which must be a regular file. Without a file of that name it opens the growing or dead x.iet of x.et. A nil o means defaults. Package recorder's Open also
-// reads what the journal of a writer that died holds.
+// Open opens the trace file name, which must be a regular file. If the file does not exist,
+// Open uses the name that [Find] returns: x.iet for x.et, or x.et for x.iet. A nil o means
+// defaults. If the writer died, package recorder's Open also reads the entries in its journal.
 //
-// A file that just stops, as one does whose writer died, opens with the whole
-// entries it has; [File.Damage] says where it stops. Any other damage is an
-// error, a [*CorruptError] mostly; see [OpenOptions].
+// A file whose writer died may stop within an entry. Open accepts such a file: the File
+// has the whole entries, and [File.Damage] returns where the file stops. Any other damage
+// is an error, in most cases a [*CorruptError]; see [OpenOptions].
 func Open(name string, o *OpenOptions) (*File, error) {
 	var m *mapfile.File
 	var err error
@@ -85,8 +88,9 @@ func Open(name string, o *OpenOptions) (*File, error) {
 	return OpenMapped(m, name, m.Size(), nil, o)
 }
 
-// OpenMapped is [Open] for packages of this module. The first stored bytes of m are in the
-// file, the rest came from the journal of its writer; missing is for [File.Journal].
+// OpenMapped is [Open] of a mapped file, for packages of this module. The first stored bytes
+// of m are in the file, the rest came from the journal of its writer. [File.Journal] returns
+// missing.
 func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
@@ -118,7 +122,7 @@ func (f *File) index(o *OpenOptions) error {
 	}
 	serr := f.readError(f.scan())
 	if serr == nil && f.src.Shrunk() {
-		serr = ErrShrunk // what was lost of a page has read as zeros
+		serr = ErrShrunk // the lost part of a page reads as zeros
 	}
 	if errors.Is(serr, ErrShrunk) {
 		return serr
@@ -128,7 +132,7 @@ func (f *File) index(o *OpenOptions) error {
 	case err == nil:
 		err = serr
 	case torn:
-		// The tables of an ET that was cut fit no more, but it just stops.
+		// The tables of a truncated ET do not fit its size. Report it as truncated.
 		if cut.Entry >= 0 || !errors.Is(err, ErrTruncated) {
 			err = serr
 		}
@@ -169,14 +173,13 @@ func (f *File) Version() Version { return f.version }
 // Format returns the storage format.
 func (f *File) Format() StorageFormat { return f.format }
 
-// Size returns the size in bytes of what was opened: of the file, and of what came from a
-// journal.
+// Size returns the size in bytes of the file and of the entries that came from a journal.
 func (f *File) Size() int64 { return f.src.Size() }
 
-// Journal returns how many of the entries are not in the file, but came from the journal of
-// its writer, which died: package recorder's Open reads that. Missing says why entries are missing, or
-// may be: [ErrLocked] while the process that writes the file has entries that come to it within a
-// tenth of a second, or why the journal cannot be read.
+// Journal returns how many entries are not in the file but came from the journal of its writer,
+// which died. Only package recorder's Open reads a journal. missing says why entries are missing or
+// may be missing. It is [ErrLocked] while a process that writes the file holds entries that it will
+// write to the file within a tenth of a second. Otherwise it is the error of reading the journal.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
@@ -186,17 +189,18 @@ func (f *File) Journal() (entries int, missing error) {
 	}
 	if entries > 0 {
 		if e, err := f.Entry(uint32(n - 1)); err == nil && e.IsRecovered() {
-			entries-- // no journal has it
+			entries-- // recovery appended it: it was in no journal
 		}
 	}
 	return entries, f.missing
 }
 
-// WholeSize returns how many of these bytes are whole: header and entries.
+// WholeSize returns the size in bytes of the header and the whole entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets.Load().last()) }
 
-// Damage returns what ends the entries early: a [*TruncatedError], when the file
-// is opened with [OpenOptions].Lenient a [*CorruptError] too, else nil.
+// Damage returns why the entries end early, or nil if the file is whole. It is a
+// [*TruncatedError]. If the file was opened with [OpenOptions].Lenient, it can also
+// be a [*CorruptError].
 func (f *File) Damage() error {
 	if d := f.damaged.Load(); d != nil {
 		return *d
@@ -204,26 +208,26 @@ func (f *File) Damage() error {
 	return f.damage
 }
 
-// Len returns the number of whole entries. Their ids are below it.
+// Len returns the number of whole entries. Their ids are 0 to Len()-1.
 func (f *File) Len() int { return max(f.offsets.Load().len()-1, 0) }
 
-// Children returns the ids of the children of entry id, ascending, and none for
-// an entry that does not exist. The slice must not be changed. The first call
-// reads through the file, about 30 nanoseconds an entry.
+// Children returns the ids of the children of entry id, ascending. It returns nil
+// for an entry that does not exist. The caller must not change the slice. The first
+// call reads the whole file, which takes about 30 nanoseconds for each entry.
 func (f *File) Children(id uint32) []uint32 {
 	if int64(id) >= int64(f.Len()) {
 		return nil
 	}
 	f.tree.Do(f.children)
 	if int64(id)+1 >= int64(len(f.first)) {
-		return nil // of what came later
+		return nil // the entry was added after the first call
 	}
 	a, b := f.first[id], f.first[id+1]
 	return f.kids[a:b:b]
 }
 
-// Parent returns the id of the parent that entry id says: 0 for the root, for an entry that
-// does not exist, and for one that cannot be read.
+// Parent returns the id of the parent of entry id. It returns 0 for the root, for an entry that
+// does not exist, and for an entry that cannot be read.
 func (f *File) Parent(id uint32) uint32 {
 	if int64(id) >= int64(f.Len()) {
 		return 0
@@ -255,7 +259,7 @@ func (f *File) children() {
 	f.first, f.kids = children(parents)
 }
 
-// span returns where entry id lies in the file.
+// span returns the offset and the size of entry id in the file.
 func (f *File) span(id uint32) (off, n int64, err error) {
 	if int64(id) >= int64(f.Len()) {
 		return 0, 0, fmt.Errorf("format: no entry %d: there are %d", id, f.Len())
@@ -264,7 +268,8 @@ func (f *File) span(id uint32) (off, n int64, err error) {
 	return f.data + a, b - a, f.checkSize(id, b-a)
 }
 
-// checkSize guards against an entry that only an ET's offsets bound.
+// checkSize returns an error if the n bytes of entry id exceed the limit. The offsets of
+// an ET can claim an entry of any size.
 func (f *File) checkSize(id uint32, n int64) error {
 	if n <= int64(f.maxSize) {
 		return nil
@@ -289,8 +294,9 @@ func (f *File) appendRaw(b []byte, id uint32) ([]byte, error) {
 	return b, nil
 }
 
-// view calls fn with bytes of the file. Where a page lost its end, which reads as
-// zeros and does not fault, it returns ErrShrunk.
+// view calls fn with the n bytes at off of the file. If the file was truncated within
+// a page, the rest of that page reads as zeros without a fault: view then returns
+// ErrShrunk.
 func (f *File) view(off, n int64, fn func(v []byte)) error {
 	doubtful := false
 	err := f.src.View(off, n, func(v []byte) error {
@@ -314,7 +320,7 @@ func (f *File) Entry(id uint32) (*TraceEntry, error) {
 	return e, f.decode(raw, id, e)
 }
 
-// decode decodes raw, the whole of entry id, into e.
+// decode decodes raw, the encoding of entry id, into e.
 func (f *File) decode(raw []byte, id uint32, e *TraceEntry) error {
 	d := f.decoder(raw, id)
 	d.traceEntry(e)
@@ -333,7 +339,8 @@ func (f *File) decoder(raw []byte, id uint32) decoder {
 	return d
 }
 
-// readError tells damage from a file that was truncated after it was opened.
+// readError returns ErrShrunk in place of err if the file was truncated after it was
+// opened, and ErrClosed if it was closed.
 func (f *File) readError(err error) error {
 	if err == nil {
 		return nil
@@ -351,8 +358,8 @@ func (f *File) readError(err error) error {
 }
 
 // Attribute returns the value of the first attribute called name of entry id,
-// and whether there is one. It decodes no more than it must, and may not notice damage
-// behind it.
+// and whether the entry has one. It decodes only the part of the entry that it needs,
+// so it may not notice damage after the attribute.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -399,7 +406,7 @@ func (f *File) Walk(id uint32, fn func(id uint32, e *TraceEntry) error) error {
 	})
 }
 
-// walkRaw is Walk over the encodings.
+// walkRaw is Walk with the encoding of each entry.
 func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 	var buf []byte
 	offsets := f.offsets.Load()
@@ -430,8 +437,8 @@ func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 	return nil
 }
 
-// Close releases the map after the calls that still run. Every later call
-// returns [ErrClosed], Close too.
+// Close waits for running calls and then closes the file. Every later call, also of
+// Close, returns [ErrClosed].
 func (f *File) Close() error {
 	err := f.src.Close()
 	if errors.Is(err, mapfile.ErrClosed) {
@@ -440,9 +447,9 @@ func (f *File) Close() error {
 	return err
 }
 
-// Find returns the file to read when a user names name: that one if it exists,
-// else what a recorder has left of it, an x.iet for an x.et and the other way round, else name
-// again.
+// Find returns the name of the file to read for the name that a user gave. It returns
+// name if that file exists. If not, it tries the other form that a recorder leaves:
+// x.iet for x.et, and x.et for x.iet. If neither file exists, it returns name.
 func Find(name string) string {
 	if osfile.Exists(name) {
 		return name

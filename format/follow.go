@@ -16,26 +16,27 @@ import (
 type FollowOptions struct {
 	ReaderOptions
 
-	// Poll is how often the file is looked at. The default is 50 ms.
+	// Poll is the time between two checks of the file. The default is 50 ms.
 	Poll time.Duration
 }
 
-// A Follower reads a file that still grows: every entry once, as soon as it is
-// whole. It is not safe for concurrent use.
+// A Follower reads a file that still grows. It returns every entry once, as soon as
+// the entry is whole. It is not safe for concurrent use.
 type Follower struct {
 	f     *os.File
 	r     *Reader
 	name  string
 	poll  time.Duration
-	until int64         // the file has no further entry as long as it is shorter
-	zeros bool          // unless something else takes the place of the zeros at its end
+	until int64         // the file has no further entry while it is shorter than this
+	zeros bool          // the file ends in zeros: other bytes can replace them at any time
 	idle  time.Duration // since the last entry
-	alive bool          // somebody held the lock at Follow, or later
+	alive bool          // a writer held the lock at Follow or later
 	ended bool          // the last entry marks a clean end
 }
 
-// Follow opens a growing IET file, or the one that a recorder streams for name. A
-// nil o means defaults. An ET is read to its end.
+// Follow opens a growing IET file. For the name of an ET that does not exist yet, it
+// opens the IET that a recorder writes first: see [Find]. A nil o means defaults. An ET
+// is read to its end.
 func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if o == nil {
 		o = &FollowOptions{}
@@ -54,24 +55,25 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	}
 	if fl.r.format != ET {
 		fl.r.goOn(f, wire.MagicSize, 0)
-		fl.alive = locked(f) // a writer locks a file before it has a magic, and may die before the next look
+		fl.alive = locked(f) // a writer locks a file before it writes the magic, and may die before the next check
 	}
 	return fl, nil
 }
 
-// SkipTo goes on with the entry that begins at an offset of the file, and has that id: with
-// [File.WholeSize] and [File.Len] behind what a File has. Last is the entry before it, nil if it
-// has none: nothing comes after an entry that marks a clean end. SkipTo is called before Next.
+// SkipTo makes Next begin with entry id, which is at that offset in the file. To begin after the
+// entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry before entry id,
+// or nil if there is none: if it marks a clean end, no entry follows. Call SkipTo before Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))
 	f.ended = last != nil && last.IsEnd()
 }
 
 // Next waits for the next entry and returns it with its id; the entry is valid
-// until the next call. The error is [io.EOF] when the trace has come to a clean
-// end, [ErrTruncated] when its writer has died since Follow, [ErrShrunk] when the
-// file was cut, a [*CorruptError] for damage, or that of ctx. For the end of a
-// file whose writer does not lock it, or was dead before, Next waits for ever.
+// until the next call. The error is [io.EOF] after an entry that marks a clean end,
+// [ErrTruncated] if the writer died after Follow, [ErrShrunk] if the file became
+// shorter, a [*CorruptError] for damage, or the error of ctx. If the writer does not
+// lock the file, or died before Follow, Next waits at the end of the file until ctx is
+// done.
 func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	for tries := 0; ; tries++ {
 		// Entries of the file are returned even if the context is done.
@@ -119,7 +121,7 @@ func (f *Follower) wait(ctx context.Context) error {
 	}
 }
 
-// more reports whether the file is so long that it may have a further entry.
+// more reports whether the file is long enough to have a further entry.
 func (f *Follower) more() (bool, error) {
 	fi, err := f.f.Stat()
 	if err == nil && fi.Size() < f.r.off {
@@ -128,7 +130,7 @@ func (f *Follower) more() (bool, error) {
 	return err == nil && fi.Size() >= f.until, err
 }
 
-// over returns an error when nothing more can come.
+// over returns an error if no further entry can come.
 func (f *Follower) over() error {
 	if f.ended {
 		return io.EOF
@@ -146,16 +148,16 @@ func (f *Follower) over() error {
 		return nil // a writer of another kind, which does not lock
 	}
 	if more, err := f.more(); more || err != nil {
-		return err // it wrote something before it let go of the lock
+		return err // the writer wrote more before it released the lock
 	}
 	return &TruncatedError{Offset: f.r.off, Entry: f.r.id + 1, Field: "its writer is gone"}
 }
 
-// locked probes the lock of the very file that is read, whatever its name.
+// locked reports whether a writer holds the lock of the open file f, whatever its name.
 func locked(f *os.File) bool {
 	err := osfile.Lock(f, false)
 	if err == nil {
-		_ = osfile.Unlock(f) // and if not: closing f does
+		_ = osfile.Unlock(f) // if this fails, closing f releases the lock
 	}
 	return errors.Is(err, osfile.ErrLocked)
 }

@@ -10,8 +10,8 @@ import (
 // Raw returns the encoded entries of f. It is for packages of this module.
 func (f *File) Raw() raw.Entries { return entries{f} }
 
-// DecodeRaw decodes b, the encoding of entry id, into e, whose texts alias b. It is for packages of
-// this module.
+// DecodeRaw decodes b, the encoding of entry id, into e. The texts of e alias b. It is for packages
+// of this module.
 func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.decode(b, id, e) }
 
 // entries implements raw.Entries.
@@ -27,9 +27,10 @@ func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.appe
 
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
-// grow takes in the entries that were written to the file since it was opened or grew last. What
-// comes last and is not whole, or nothing but zeros, can change, so it waits. An ET does not
-// grow, nor what a dead writer has left in a journal.
+// grow adds the entries that were written to the file since it was opened or since the last grow.
+// It leaves a last entry that is not whole, and zeros at the end, for a later call, because they
+// can still change. It adds nothing to an ET, or to a file with entries from the journal of a dead
+// writer.
 func (f *File) grow(ctx context.Context) error {
 	if f.format == ET {
 		return nil
@@ -57,7 +58,7 @@ func (f *File) grow(ctx context.Context) error {
 	switch {
 	case corrupt:
 	case damage == nil, errors.Is(damage, ErrTruncated):
-		damage = nil // the rest is not there yet
+		damage = nil // the rest is not written yet
 	default:
 		return damage
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// goOn makes r go on at an offset of the file f with entry id, whatever it came to before. Only an
-// ET does not grow.
+// goOn makes r continue with entry id at offset off of the file f, even after an error. Any file
+// but an ET may grow.
 func (r *Reader) goOn(f *os.File, off, id int64) {
 	if r.format == ET {
 		r.r = io.NewSectionReader(f, off, math.MaxInt64-off)
@@ -25,9 +25,9 @@ func (r *Reader) consume(n int) {
 	r.off += int64(n)
 }
 
-// fill reads until n bytes are buffered or the input ends; whatever it ends with
-// is an end, so that what came before is whole. It allocates no more than twice
-// what really came.
+// fill reads until n bytes are buffered or the input ends. An error of the source also
+// counts as the end, so that the entries before it are read. fill allocates no more
+// than twice the number of bytes that it has read.
 func (r *Reader) fill(n int) {
 	if r.file != nil && !r.eof && r.end-r.start < n {
 		r.fillAnew(n)
@@ -43,7 +43,7 @@ func (r *Reader) fill(n int) {
 	}
 }
 
-// makeRoom makes room in buf, of whose bytes there are to be n.
+// makeRoom makes room in buf for more bytes. fill needs n bytes buffered in all.
 func (r *Reader) makeRoom(n int) {
 	size := len(r.buf)
 	switch {
@@ -70,8 +70,8 @@ func (r *Reader) makeRoom(n int) {
 	r.start = 0
 }
 
-// fillAnew is fill of a file that may grow, if that has as much. It reads what is buffered again: a
-// writer takes a part of an entry back that it could not finish.
+// fillAnew is fill for a file that may grow. It reads only if the file has n bytes. It also reads
+// the buffered bytes again, because a writer removes a part of an entry that it could not finish.
 func (r *Reader) fillAnew(n int) {
 	fi, err := r.file.Stat()
 	at := r.off + r.zeros
@@ -90,7 +90,7 @@ func (r *Reader) fillAnew(n int) {
 }
 
 func (r *Reader) read() {
-	for range 100 { // a source that returns nothing for ever is broken
+	for range 100 { // a source that returns no bytes and no error so often is broken
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {

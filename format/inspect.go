@@ -10,10 +10,10 @@ import (
 
 // A Report describes the whole entries of a file, and why they end where they do.
 type Report struct {
-	Name      string // of the file that was looked at
+	Name      string // name of the file
 	Version   Version
 	Format    StorageFormat
-	Entries   int    // whole ones
+	Entries   int    // number of whole entries
 	Size      int64  // of the file in bytes
 	GoodBytes int64  // from the start of the file to the end of the last whole entry
 	Reason    string // why the entries end there: "clean", "torn", "zero_tail" or "corrupt"
@@ -23,14 +23,14 @@ type Report struct {
 }
 
 // Report reports on the whole entries of a file that was opened with [OpenOptions].Prefix. Package
-// recorder's Inspect also counts what waits in a journal.
+// recorder's Inspect also counts the entries in a journal.
 func (f *File) Report() (*Report, error) {
 	r := &Report{
 		Name: f.name, Version: f.version, Format: f.format, Entries: f.Len(), Size: f.Size(), GoodBytes: f.WholeSize(),
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(f.name),
 	}
 	if r.Entries == 0 && f.damage != nil && f.format == ET {
-		r.GoodBytes = wire.MagicSize // the tables count for nothing without entries
+		r.GoodBytes = wire.MagicSize // without whole entries the tables are of no use
 	}
 	if n := f.Len(); n > 0 {
 		last, err := f.Entry(uint32(n - 1))
@@ -42,7 +42,7 @@ func (f *File) Report() (*Report, error) {
 	return r, nil
 }
 
-// CutReasonOf returns the [Report].Reason of err, such as [File.Damage].
+// CutReasonOf returns the [Report].Reason for err, a result of [File.Damage].
 func CutReasonOf(err error) string {
 	if err == nil {
 		return mapping.CutClean

@@ -13,14 +13,14 @@ import (
 // where a version may be chosen.
 type Version uint8
 
-// The disk versions. They differ in the attributes of an entry alone.
+// The disk versions. They differ only in how they store the attributes of an entry.
 // Part of the file format.
 const (
 	V1 Version = 1 // pairs of name and value, in recording order
 	V2 Version = 2 // sorted names, then values
 
-	// DefaultVersion is written when none is chosen, as ENTRACE's specification
-	// describes this one.
+	// DefaultVersion is written if no version is chosen. It is the version that
+	// ENTRACE's specification describes.
 	DefaultVersion = V1
 )
 
@@ -32,7 +32,8 @@ func (v Version) Check() error {
 	return fmt.Errorf("%w: the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
 }
 
-// hasColumns reports whether names and values are stored apart, and sorted.
+// hasColumns reports whether the names of attributes are stored before their values,
+// sorted.
 func (v Version) hasColumns() bool { return v >= V2 }
 
 // minEntrySize is the size of the smallest entry: every length and tag 0.
@@ -50,10 +51,10 @@ type StorageFormat uint8
 const (
 	ET        StorageFormat = 0 // offsets and pool first, for memory mapping
 	IET       StorageFormat = 1 // a plain stream of entries
-	IETPrefix StorageFormat = 2 // as IET, each entry behind its length; for TCP
+	IETPrefix StorageFormat = 2 // as IET, with its length before each entry; for TCP
 )
 
-// String returns the lower-case name that [ParseStorageFormat] takes.
+// String returns the lower-case name, which [ParseStorageFormat] accepts.
 func (f StorageFormat) String() string {
 	switch f {
 	case ET:
@@ -74,8 +75,8 @@ func (f StorageFormat) check() error {
 	return fmt.Errorf("%w: the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", ErrUnsupported, uint8(f))
 }
 
-// ParseStorageFormat returns the format that is named et, iet or ietprefix,
-// in either case of letters.
+// ParseStorageFormat returns the format that s names: et, iet or ietprefix, in
+// upper or lower case.
 func ParseStorageFormat(s string) (StorageFormat, error) {
 	for f := ET; f <= IETPrefix; f++ {
 		if strings.EqualFold(s, f.String()) {
@@ -96,9 +97,9 @@ func ParseVersion(s string) (Version, error) {
 	return 0, fmt.Errorf("format: %q is no version: 1 and 2 are", s)
 }
 
-// ReadMagic reads the ten bytes that f begins with. Its errors are those of f,
-// [ErrTruncated] for fewer bytes of a right beginning, [ErrNotEntrace]
-// and [ErrUnsupported].
+// ReadMagic reads the ten bytes at the beginning of f. It returns [ErrTruncated] if
+// f has fewer bytes and they are right, [ErrNotEntrace], [ErrUnsupported], or an
+// error of f.
 func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	var magic [wire.MagicSize]byte
 	n, err := f.ReadAt(magic[:], 0)

@@ -2,9 +2,8 @@ package format
 
 import "github.com/entrace-go/entrace/internal/mapping"
 
-// The attributes that carry what an entry has no place for. Part of the product's
-// format: see the tables in the documentation of packages exporter and
-// slogadapter.
+// The names of attributes for data that an entry has no field for. Part of the product's
+// format: see the tables in the documentation of packages exporter and slogadapter.
 const (
 	AttrTraceID      = "trace_id"       // String, 32 hex digits
 	AttrSpanID       = "span_id"        // String, 16 hex digits
@@ -19,8 +18,8 @@ const (
 	NameSpanEnd  = "span end"
 )
 
-// UserAttributes returns the attributes of the application alone, under the names that it gave
-// them, without those that describe the entry.
+// UserAttributes returns the attributes that the application set, under the names that it gave
+// them. It leaves out the attributes that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
 	own := make([]Attribute, 0, len(e.Attributes))
 	for i := range e.Attributes {
@@ -34,14 +33,14 @@ func (e *TraceEntry) UserAttributes() []Attribute {
 // IsEnd reports whether e marks the clean end of a file.
 func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == mapping.NameEnd }
 
-// IsRotated reports whether e is the end of a file that another one follows.
+// IsRotated reports whether e marks the end of a file, and another file continues the trace.
 func (e *TraceEntry) IsRotated() bool {
 	v, _ := e.Attribute(mapping.AttrRotated)
 	return e.IsEnd() && v.Bool()
 }
 
-// IsRecovered reports whether e says that recovery has finished the file of a writer that was
-// killed.
+// IsRecovered reports whether e is the entry that recovery appends when it finishes the file of
+// a writer that was killed.
 func (e *TraceEntry) IsRecovered() bool {
 	return e.Parent == 0 && e.Metadata.Name == mapping.NameRecovered
 }

@@ -12,8 +12,8 @@ import (
 
 // ReaderOptions are limits for input that may be hostile.
 type ReaderOptions struct {
-	// MaxEntrySize is the size in bytes above which an entry is taken for
-	// damage. The default is [DefaultMaxEntrySize], 64 MiB.
+	// MaxEntrySize is the limit for the size of an entry, in bytes. A larger entry
+	// counts as damage. The default is [DefaultMaxEntrySize], 64 MiB.
 	MaxEntrySize int
 }
 
@@ -25,26 +25,27 @@ func (o *ReaderOptions) maxEntrySize() int {
 }
 
 // A Reader reads the entries of a trace in order, in any version and storage
-// format, from anything that can be read, a pipe too. It needs memory for the
-// largest entry and, for ET, eight bytes an entry.
+// format, from any io.Reader, for example a pipe. It needs memory for the largest
+// entry and, for an ET, eight bytes for each entry.
 //
 // A Reader is not safe for concurrent use.
 type Reader struct {
 	r       io.Reader
-	live    raw.Connection // r, if it is one
-	file    *os.File       // if it may grow: it is read in place of r
+	live    raw.Connection // r, if r is a Connection
+	file    *os.File       // if not nil: a file that may grow, read in place of r
 	version Version
 	format  StorageFormat
 
-	// Invariants: 0 <= start <= end <= len(buf); buf[start] lies at off+zeros in the
-	// file; before it come zeros zero bytes that were read but not buffered.
+	// Invariants: 0 <= start <= end <= len(buf); buf[start] is at off+zeros in the
+	// file. The bytes of the file from off to there are zero: they were read and are
+	// not in buf.
 	buf        []byte
 	start, end int
 	off        int64
 	zeros      int64
-	zerosTo    int64 // of a file: there was nothing but zeros from an entry up to here
-	eof        bool  // the last Read said so
-	rerr       error // what it ended with, unless that is io.EOF
+	zerosTo    int64 // of a file: it had only zeros from the end of an entry up to here
+	eof        bool  // the source has ended
+	rerr       error // the error that ended the source, unless it is io.EOF
 
 	d       decoder
 	entry   TraceEntry
@@ -57,9 +58,9 @@ type Reader struct {
 
 const readSize = 64 << 10
 
-// NewReader returns a Reader of the trace that r holds. It reads the magic, and
-// of an ET the offsets and the pool. A nil o means defaults. Besides the errors
-// of [ReadMagic] it returns those of r.
+// NewReader returns a Reader of the trace in r. It reads the magic, and for an ET
+// also the offsets and the pool. A nil o means defaults. The errors are those of
+// [ReadMagic] and of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
 
 // newReader is NewReader with a buffer of size bytes.
@@ -91,18 +92,18 @@ func (r *Reader) Format() StorageFormat { return r.format }
 // ID returns the id of the entry that Next returned last, -1 before the first.
 func (r *Reader) ID() int64 { return r.id }
 
-// Offset returns how many bytes were read up to the end of that entry: what is
-// before it in the file is whole.
+// Offset returns where the entry that Next returned last ends in the file. All bytes
+// before that offset are whole.
 func (r *Reader) Offset() int64 { return r.off }
 
-// Raw returns the encoding of that entry, without a length before it. It is
-// valid until the next call of Next.
+// Raw returns the encoding of the entry that Next returned last, without the length
+// before it. It is valid until the next call of Next.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// Next returns the next entry, which is valid until the next call. At the end
-// of a whole trace the error is [io.EOF]; it is a [*TruncatedError] where the
-// input stops within an entry, a [*CorruptError] for other damage, or what the
-// source returned. Errors are final.
+// Next returns the next entry, which is valid until the next call. The error is
+// [io.EOF] at the end of a whole trace, a [*TruncatedError] if the input stops within
+// an entry, a [*CorruptError] for other damage, or the error of the source. After an
+// error every call returns the same error.
 func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -115,7 +116,7 @@ func (r *Reader) Next() (*TraceEntry, error) {
 	return &r.entry, nil
 }
 
-// cause returns what the source failed with if that is why the input ends.
+// cause returns the error of the source if the input ended because of it, else err.
 func (r *Reader) cause(err error) error {
 	if r.rerr != nil && (errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated)) {
 		return r.rerr
@@ -150,7 +151,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// decode decodes the entry at start, reading as much as it takes, and returns its size.
+// decode decodes the entry at start and returns its size. It reads as many bytes as it needs.
 func (r *Reader) decode(id int64) (int, error) {
 	prefixed := r.format == IETPrefix
 	for {
@@ -166,22 +167,23 @@ func (r *Reader) decode(id int64) (int, error) {
 				if r.onlyZeros(); r.end == r.start {
 					err = &TruncatedError{Offset: at, Entry: id, ZeroTail: true}
 				}
-				r.off = at // they are no part of what is whole
+				r.off = at // the zeros do not count as whole
 			}
 			return 0, err
 		}
 		r.fill(r.d.need)
 		if r.end-r.start < r.d.need {
 			if r.end-r.start > len(b) {
-				continue // not enough, but it tells better what is missing
+				continue // still too few, but the error then names the missing part
 			}
 			return 0, r.tail()
 		}
 	}
 }
 
-// skim passes over entries that are buffered and calls found with the parent of
-// each, until one needs a closer look or is not there in full: that is for Next.
+// skim skips entries that are buffered and calls found with the parent of each. It
+// stops before an entry that is not buffered in full or that may be damaged. The
+// caller reads that entry with Next.
 func (r *Reader) skim(found func(parent uint32)) {
 	if r.format == ET || r.zeros > 0 || r.err != nil {
 		return
@@ -203,7 +205,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 		switch {
 		case !ok, n > r.d.maxSize, parent != 0 && int64(parent) >= id, gap > 0 && n < len(b):
 			return
-		case n == r.version.minEntrySize() && wire.IsZero(b[:n]): // which can be what a crash leaves
+		case n == r.version.minEntrySize() && wire.IsZero(b[:n]): // a crash may have left the zeros
 			return
 		}
 		r.id = id
@@ -212,7 +214,7 @@ func (r *Reader) skim(found func(parent uint32)) {
 	}
 }
 
-// tail is the error for input that ends in the entry that d is at.
+// tail returns the error for input that ends within the entry that d decodes.
 func (r *Reader) tail() error {
 	rest := r.buf[r.start:r.end]
 	if len(rest) == 0 && r.format != ET {
@@ -225,7 +227,7 @@ func (r *Reader) tail() error {
 	return err
 }
 
-// atEnd checks that an ET ends behind its last entry.
+// atEnd checks that an ET ends after its last entry.
 func (r *Reader) atEnd(id int64) error {
 	r.fill(1)
 	if r.end > r.start {
@@ -234,8 +236,8 @@ func (r *Reader) atEnd(id int64) error {
 	return io.EOF
 }
 
-// zeroRun decides what an entry of nothing but zeros is: one of the bytes that a
-// crash left at the end, or, when something else follows, an entry.
+// zeroRun handles an entry whose bytes are all zero. If only zeros follow up to the
+// end, a crash left them, and the error is a TruncatedError. Otherwise it is an entry.
 func (r *Reader) zeroRun(id int64) error {
 	at := r.off
 	n := r.onlyZeros()
@@ -247,7 +249,8 @@ func (r *Reader) zeroRun(id int64) error {
 	return r.zeroEntry()
 }
 
-// onlyZeros consumes zero bytes up to another byte or to the end of the input.
+// onlyZeros consumes zero bytes up to another byte or to the end of the input. It
+// returns their number.
 func (r *Reader) onlyZeros() (n int64) {
 	for {
 		for r.start < r.end && r.buf[r.start] == 0 {
@@ -272,7 +275,7 @@ func (r *Reader) onlyZeros() (n int64) {
 
 var zeroBytes [10]byte
 
-// zeroEntry returns an entry out of the zeros that were passed over.
+// zeroEntry makes the next entry from the zeros that onlyZeros consumed.
 func (r *Reader) zeroEntry() error {
 	size := r.version.minEntrySize()
 	if r.zeros < int64(size) {

@@ -1,7 +1,7 @@
 package format
 
-// A SpanRef names a span: its trace id and its span id. The zero SpanRef names
-// none.
+// A SpanRef identifies a span by its trace id and its span id. The zero SpanRef
+// refers to no span.
 type SpanRef struct {
 	TraceID [16]byte
 	SpanID  [8]byte

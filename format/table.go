@@ -9,8 +9,9 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// tables reads the offsets and the pool of an ET and checks that they make a tree over
-// entries that fit. It returns the parents that the pool says, if they are wanted. Where there is no map it does not read the rest of the file.
+// tables reads the offsets and the pool of an ET. It checks that the entries fit into the
+// file and that the pool is a tree over them. If wantPool, it returns the parents that the
+// pool gives. If the file is not mapped, it reads only the tables and the last entry.
 func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	size := f.src.Size()
 	part := size
@@ -30,8 +31,8 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 		}
 		part = min(4*part, size)
 	}
-	// The tables do not tell where the last entry ends: a file that was cut there looks
-	// like a whole one.
+	// The tables do not hold the end of the last entry. A file that was truncated within it
+	// looks whole, so decode it.
 	n := f.Len()
 	at := f.data + int64(f.offsets.Load().at(n-1))
 	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
@@ -48,7 +49,7 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	})
 }
 
-// openPool is Open, and returns the parents that the pool of an ET says, nil for other formats.
+// openPool is Open, and also returns the parents that the pool of an ET gives, nil for other formats.
 func openPool(name string) (f *File, pool []uint32, err error) {
 	if f, err = Open(name, nil); err == nil && f.format == ET {
 		if pool, err = f.tables(true); err != nil {
@@ -58,12 +59,13 @@ func openPool(name string) (f *File, pool []uint32, err error) {
 	return f, pool, err
 }
 
-// header reads the tables that b begins with, of an ET of so many bytes.
+// header reads the tables of an ET from b, the first bytes of the file. of is the size of the file.
 func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
 	d.off = wire.MagicSize
-	// An entry takes a byte in each table besides its own: more cannot be there.
+	// An entry takes at least one byte in each table, besides its encoding. This limits the
+	// number of entries.
 	at, least := d.off, 2
 	if int64(len(b)) == of {
 		least += f.version.minEntrySize()
@@ -98,7 +100,7 @@ func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 
 // decodeOffsets reads n offsets and leaves room for one more.
 func decodeOffsets(d *decoder, n int) (*positions, error) {
-	// A sparse file can claim many that are not there: more room comes as they do.
+	// A sparse file can claim more offsets than it has: make room for more only as they are read.
 	p := new(positions)
 	p.grow(min(n+1, 1<<20))
 	var some [1024]uint64
@@ -113,7 +115,7 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 				continue
 			}
 		}
-		// The first, or one that is out of the ordinary.
+		// The first offset, or one that ascending does not decode.
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= p.last() {
@@ -125,13 +127,13 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 	return p, d.Err()
 }
 
-// ascending decodes numbers off b into out for as long as each is larger than the
-// one before it, which is last before the first, and in its shortest form. It
-// returns how many there are and how many bytes they take.
+// ascending decodes numbers from b into out. It stops at a number that is not larger
+// than the one before it, or not in its shortest form. last is the number before the
+// first one. ascending returns how many numbers it decoded, and how many bytes they take.
 func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	at := 0
 	for n < len(out) && at < len(b) {
-		// The larger a number the more bytes it takes: there are runs of one size.
+		// Larger numbers take more bytes, so numbers of one size come in runs.
 		run := n
 		switch b[at] {
 		case wire.Tag16:
@@ -185,8 +187,8 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	return n, at
 }
 
-// decodePool reads the pool of an ET of n entries, and returns their parents if they are
-// wanted.
+// decodePool reads the pool of an ET of n entries. If wanted, it returns the parents of the
+// entries.
 func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	at := d.off
 	if d.Len("pool", 1) != n {
@@ -195,7 +197,7 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	if wanted {
 		parents = make([]uint32, n)
 	}
-	seen := make([]uint64, n/64+1) // a bit for each that has a parent
+	seen := make([]uint64, n/64+1) // a bit for each entry that has a parent
 	b, p, kids := d.b, d.off, 0
 	for i := range n {
 		at, count := p, 0
@@ -213,7 +215,7 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 		if count > n-1-kids {
 			return nil, firstError(d, at, int64(i), "pool", errBadPool)
 		}
-		last := uint64(i) // a child is later than its parent, and they come in order
+		last := uint64(i) // the ids of children are larger than that of the parent, and ascending
 		for range count {
 			at := p
 			var id uint64
@@ -250,10 +252,10 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	return parents, nil
 }
 
-// maxUintSize is how many bytes a number takes at most.
+// maxUintSize is the largest size of an encoded number of 64 bits.
 const maxUintSize = 9
 
-// parentIn returns the parent that the encoded entry b begins with, 0 if it is none.
+// parentIn returns the parent at the beginning of the encoded entry b, 0 if that is not a valid id.
 func parentIn(b []byte) uint32 {
 	d := decoder{b: b}
 	p := d.Uint("", 64)
@@ -263,7 +265,7 @@ func parentIn(b []byte) uint32 {
 	return uint32(p)
 }
 
-// firstError returns what d met, else the damage err.
+// firstError returns the error of d if it has one, otherwise a CorruptError with err.
 func firstError(d *decoder, at int, entry int64, field string, err error) error {
 	if derr := d.Err(); derr != nil {
 		return derr
@@ -271,14 +273,14 @@ func firstError(d *decoder, at int, entry int64, field string, err error) error 
 	return &CorruptError{Offset: int64(at), Entry: entry, Field: field, Err: err}
 }
 
-// A table is where the entries of a trace begin and what their parents are.
+// A table holds the offsets and the parents of the entries of a trace.
 type table struct {
 	data     int64     // offset of the first entry in the file
-	offsets  positions // relative to data; one more than there are entries
-	parents  []uint32  // nil: not wanted
-	prefixed bool      // each entry comes behind its length
+	offsets  positions // relative to data; one for each entry, and the end of the last one
+	parents  []uint32  // nil if placesOnly
+	prefixed bool      // before each entry is its length
 
-	placesOnly bool // parents are not wanted
+	placesOnly bool // collect no parents
 }
 
 func newTable() *table {
@@ -290,7 +292,7 @@ func newTable() *table {
 // len returns the number of entries.
 func (t *table) len() int { return t.offsets.len() - 1 }
 
-// gap returns how many bytes are before each entry.
+// gap returns the size of the length before each entry.
 func (t *table) gap() int {
 	if t.prefixed {
 		return prefixSize
@@ -298,12 +300,12 @@ func (t *table) gap() int {
 	return 0
 }
 
-// stepSize is after how many bytes a scan reports what it has done.
+// stepSize is the number of bytes after which a scan calls step.
 const stepSize = 1 << 20
 
-// scanEntries reads through a trace of size bytes. What it returns holds whatever is whole,
-// even with an error. Now and then it calls step, unless that is nil, with the
-// bytes that were read.
+// scanEntries reads a trace of size bytes. The table has all whole entries, even if the
+// error is not nil. If step is not nil, scanEntries calls it from time to time with the
+// number of bytes read.
 func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()
 	r, err := newReader(src, nil, walkSize)
@@ -314,7 +316,7 @@ func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, err
 	return t, t.scan(r, size, step)
 }
 
-// scan is scanEntries of what r still has, which t adds to what it has.
+// scan adds the entries that r has not read yet to t. See scanEntries.
 func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	add := func(parent uint32) {
 		if t.offsets.len() == cap(t.offsets.deltas) {
@@ -351,14 +353,14 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	}
 }
 
-// grow makes room for as many entries as are likely in the left bytes that are
-// still to be read, but for few times as many as there are: the file can be
-// sparse.
+// grow makes room for as many entries as the unread bytes are likely to hold; left is
+// their number. It makes room for at most four times as many entries as there are,
+// and 1024, because the file can be sparse.
 func (t *table) grow(left int64) {
 	n := t.len()
 	most := 4*n + 1024
 	if read := int64(t.offsets.last()); read > 0 {
-		// A sixteenth more, for the later ones can be smaller.
+		// A sixteenth more, because later entries can be smaller.
 		more := max(left, read) / (read / int64(n))
 		most = int(min(int64(most), int64(n)+more+more/16+64))
 	}
@@ -368,8 +370,8 @@ func (t *table) grow(left int64) {
 	t.offsets.grow(most + 1)
 }
 
-// dropZeros drops the entries of nothing but zeros before damage: they belong to
-// it.
+// dropZeros drops the entries after the first keep ones. Their bytes are all zero, so they
+// belong to the damage err that follows them.
 func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	if f != IET || keep == t.len() {
 		return err
@@ -384,7 +386,8 @@ func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	return err
 }
 
-// children turns a table of parents around.
+// children returns the lists of children for a list of parents: the children of entry i
+// are kids[first[i]:first[i+1]].
 func children(parents []uint32) (first, kids []uint32) {
 	n := len(parents)
 	first = make([]uint32, n+1)
@@ -398,8 +401,8 @@ func children(parents []uint32) (first, kids []uint32) {
 		first[i+1] += first[i]
 	}
 	kids = make([]uint32, n-1)
-	// Put each child at the end of what its parent has so far; first then has
-	// moved on by one place, which the copy puts right.
+	// Append each child to the list of its parent. At the end first[i] is the end of
+	// list i; the copy makes it the start again.
 	for i, p := range parents[1:] {
 		kids[first[p]] = uint32(i + 1)
 		first[p]++

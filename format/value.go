@@ -40,22 +40,22 @@ func (k Kind) String() string {
 // A Value is the value of an attribute: EnValue of entrace_core. It holds all
 // eight kinds without allocating. The zero Value is the empty String.
 type Value struct {
-	_ [0]func() // two equal strings may lie in two places: compare with Equal
+	_ [0]func() // forbids ==, since equal strings may have different pointers: compare with Equal
 
 	// Invariants: text points to lo bytes for String and Bytes, else it is nil;
-	// hi is 0 but for the 128-bit kinds.
+	// hi is 0 except for the 128-bit kinds.
 	text   *byte
 	lo, hi uint64
 	kind   Kind
 }
 
-// StringValue returns a String. Only valid UTF-8 can be read by every other
-// reader; the recorder takes care of the rest.
+// StringValue returns a String. Other readers refuse a String that is not valid UTF-8.
+// A recorder stores it as Bytes.
 func StringValue(s string) Value {
 	return Value{kind: KindString, text: unsafe.StringData(s), lo: uint64(len(s))}
 }
 
-// BytesValue returns Bytes. The value keeps b, which must not change any more.
+// BytesValue returns Bytes. The value aliases b, so b must not change afterwards.
 func BytesValue(b []byte) Value {
 	return Value{kind: KindBytes, text: unsafe.SliceData(b), lo: uint64(len(b))}
 }
@@ -83,13 +83,13 @@ func U128Value(hi, lo uint64) Value { return Value{kind: KindU128, hi: hi, lo: l
 // I128Value returns the I128 hi<<64 | lo, in two's complement.
 func I128Value(hi int64, lo uint64) Value { return Value{kind: KindI128, hi: uint64(hi), lo: lo} }
 
-// TimeValue returns t as attributes hold it: nanoseconds since 1970, a U64, or an
-// I64 before then. Times that 64 bits cannot hold become the nearest they can.
+// TimeValue returns t as nanoseconds since 1970: a U64, or an I64 for a time before
+// 1970. A time that 64 bits cannot hold becomes the nearest time that they can hold.
 func TimeValue(t time.Time) Value {
 	s := t.Unix()
 	switch {
 	case s <= math.MinInt64/1_000_000_000:
-		return I64Value(math.MinInt64 + 1) // the least is no time in a View
+		return I64Value(math.MinInt64 + 1) // MinInt64 is not a time for package view
 	case s < 0:
 		return I64Value(t.UnixNano())
 	case s > math.MaxUint64/1_000_000_000-1:
@@ -98,8 +98,8 @@ func TimeValue(t time.Time) Value {
 	return U64Value(uint64(s)*1_000_000_000 + uint64(t.Nanosecond()))
 }
 
-// String returns v for people: a text as it is, bytes as hex digits behind 0x, numbers in
-// decimal. [Value.Any] returns it for programs.
+// String returns v for people: a text unchanged, bytes as 0x and hex digits, numbers in
+// decimal. For programs use [Value.Any].
 func (v Value) String() string {
 	switch v.kind {
 	case KindString:
@@ -131,7 +131,7 @@ func (v Value) Any() any {
 	case KindI64:
 		return int64(v.lo)
 	}
-	n, _ := new(big.Int).SetString(string(v.AppendDecimal(nil)), 10) // which it is
+	n, _ := new(big.Int).SetString(string(v.AppendDecimal(nil)), 10) // always a valid number
 	return n
 }
 
@@ -139,7 +139,7 @@ func (v Value) Any() any {
 func (v Value) Kind() Kind { return v.kind }
 
 // Text returns the text of a String or the bytes of Bytes as a string, without
-// a copy, and "" for the other kinds. It aliases what v was made of.
+// a copy, and "" for the other kinds. It aliases the memory that v was made from.
 func (v Value) Text() string {
 	if v.kind > KindBytes {
 		return ""
@@ -147,7 +147,7 @@ func (v Value) Text() string {
 	return unsafe.String(v.text, int(v.lo))
 }
 
-// Bytes returns what Text does as a slice that must not be changed.
+// Bytes returns the same bytes as Text, as a slice that must not be changed.
 func (v Value) Bytes() []byte {
 	if v.kind > KindBytes {
 		return nil
@@ -194,8 +194,8 @@ func (v Value) I64() (int64, bool) {
 	return 0, false
 }
 
-// Words returns the two halves of an integer: of a U128 or I128 as they were
-// given, of the smaller kinds extended to 128 bits. Of a Bool and a Float lo has the bits.
+// Words returns the two halves of an integer. Smaller integers are extended to 128
+// bits. For a Bool or a Float, lo has its bits.
 func (v Value) Words() (hi, lo uint64) {
 	if v.kind == KindI64 {
 		return uint64(int64(v.lo) >> 63), v.lo
@@ -211,7 +211,7 @@ func (v Value) Equal(w Value) bool {
 	return v.kind > KindBytes || v.Text() == w.Text()
 }
 
-// clone returns a Value that aliases nothing.
+// clone returns a copy of v that shares no memory with it.
 func (v Value) clone() Value {
 	if v.kind <= KindBytes && v.lo != 0 {
 		v.text = unsafe.SliceData(append([]byte(nil), v.Bytes()...))

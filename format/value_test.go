@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// TestOnDiskNumbers pins what is part of the file format.
+// TestOnDiskNumbers pins the numbers that are part of the file format.
 func TestOnDiskNumbers(t *testing.T) {
 	for _, x := range []struct {
 		name      string
@@ -55,8 +55,8 @@ func TestOnDiskNumbers(t *testing.T) {
 	}
 }
 
-// TestEncodeNumbers compares with encodings that were worked out by hand from
-// bincode's rules.
+// TestEncodeNumbers compares the encodings of numbers with encodings that were derived by
+// hand from bincode's rules.
 func TestEncodeNumbers(t *testing.T) {
 	for _, x := range []struct {
 		v    format.Value
@@ -158,7 +158,7 @@ func TestValueWords(t *testing.T) {
 	}
 }
 
-// TestValueForPeople: a value prints itself, and gives itself as what Go has for it.
+// TestValueForPeople checks the text of a value, and the Go value that Any returns for it.
 func TestValueForPeople(t *testing.T) {
 	huge, _ := new(big.Int).SetString("18446744073709551617", 10)
 	for _, tt := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// What [File.Verify] finds that readers put up with.
+// Problems that [File.Verify] reports and the readers of this package accept.
 var (
 	errNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
 	errNotShortest  = errors.New("a number that is not in its shortest form")
@@ -20,11 +20,11 @@ var (
 	errMissingEntry = errors.New("no entries at all")
 )
 
-// Verify looks at every byte of a file that was opened with [OpenOptions].Lenient, and calls found with
-// a [*CorruptError] or [*TruncatedError] for everything that is wrong or odd, in the order of the file.
-// That no entry marks a clean end is not a problem: see [Report].Ended.
+// Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it
+// calls found with a [*CorruptError] or [*TruncatedError], in the order of the file. It is not a problem
+// if no entry marks a clean end: see [Report].Ended.
 func (f *File) Verify(found func(problem error)) error {
-	// With the tables of an ET as they are, if they can be read.
+	// Compare with the pool of an ET, if its tables can be read.
 	var pool []uint32
 	if f.format == ET && f.damage == nil {
 		var err error
@@ -50,7 +50,7 @@ func (f *File) Verify(found func(problem error)) error {
 
 type verifier struct {
 	f     *File
-	pool  []uint32 // the parents that the pool of an ET says, nil of others
+	pool  []uint32 // the parents that the pool of an ET gives, nil for other formats
 	e     TraceEntry
 	found func(error)
 }

@@ -12,13 +12,13 @@ import (
 
 // WriterOptions change how a [Writer] works.
 type WriterOptions struct {
-	// TempDir is the folder for what an ET has to keep until its number of
-	// entries is known. The default is os.TempDir.
+	// TempDir is the folder of a temporary file. A Writer of an ET keeps the entries
+	// there until Close. The default is os.TempDir.
 	TempDir string
 }
 
-// A Writer writes a trace, entry by entry, to anything that can be written. It
-// suits converters; package recorder suits services.
+// A Writer writes a trace, entry by entry, to any io.Writer. It is for converters;
+// package recorder is for services.
 //
 // A Writer is not safe for concurrent use.
 type Writer struct {
@@ -30,14 +30,14 @@ type Writer struct {
 	sorted  []Attribute
 	err     error
 
-	// Of an ET, whose tables come before the data section:
+	// Only for an ET, whose tables come before the data section:
 	dst   io.Writer
 	spool *osfile.Spool
 	table table
 }
 
-// NewWriter returns a Writer of version v and format f to w. A nil o means
-// defaults. Call Close at the end, which does not close w.
+// NewWriter returns a Writer that writes version v and format f to w. A nil o means
+// defaults. Call Close at the end. It does not close w.
 func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writer, error) {
 	if v == 0 {
 		v = DefaultVersion
@@ -52,7 +52,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		o = &WriterOptions{}
 	}
 	t := &Writer{version: v, format: f, dst: w}
-	t.table.offsets.add(0) // of the spool, which has entries alone
+	t.table.offsets.add(0) // the spool holds only entries, from offset 0
 	if f != ET {
 		t.w = bufio.NewWriterSize(w, walkSize)
 		_, err := t.w.Write(wire.AppendMagic(nil, v, f))
@@ -68,7 +68,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 
 // Write writes e and returns its id. The first entry must be [Root]; the parent
 // of any other must be an earlier one, else the error is [ErrInvalid]. In
-// version 2 the attributes are written sorted; e stays as it is.
+// version 2 the attributes are written sorted. Write does not change e.
 func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
 		return 0, errBadLevel
@@ -90,8 +90,8 @@ func (w *Writer) Version() Version { return w.version }
 // Len returns how many entries were written.
 func (w *Writer) Len() int64 { return int64(w.next) }
 
-// WriteRaw is Write for an entry that is encoded in the version of w already,
-// such as [Reader.Raw] returns. The caller vouches for raw.
+// WriteRaw is Write for an entry that is already encoded in the version of w, for
+// example by [Reader.Raw]. It does not check that raw is valid.
 func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	switch {
 	case w.err != nil:
@@ -121,7 +121,8 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	return uint32(w.next - 1), nil
 }
 
-// Flush writes what is buffered, which for an ET is not to the destination yet.
+// Flush writes the buffered bytes. For an ET it writes them to the temporary file, not
+// to the destination.
 func (w *Writer) Flush() error {
 	if w.err == nil {
 		w.err = w.w.Flush()
@@ -129,9 +130,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes, and writes the whole of an ET. Always call Close or Abort, which
-// remove the temporary file. After an error Close returns that error again. A second
-// Close returns [ErrClosed].
+// Close flushes. For an ET it writes the whole file to the destination. Always call
+// Close or Abort: they remove the temporary file. After an error Close returns that
+// error again. A second Close returns [ErrClosed].
 func (w *Writer) Close() error {
 	err := w.Flush()
 	if err == nil && w.format == ET {

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// mixed returns log records with an attribute x of all kinds, each of them alone in some blocks,
-// and what its numbers are.
+// mixed returns log records with an attribute x of all kinds. In some blocks, x is of one kind
+// only. It also returns the numbers among the values of x.
 func mixed(r *rand.Rand, n int) (entries []*format.TraceEntry, numbers []*big.Rat) {
 	entries = []*format.TraceEntry{format.Root()}
 	mode := 0
@@ -53,7 +53,7 @@ func mixed(r *rand.Rand, n int) (entries []*format.TraceEntry, numbers []*big.Ra
 	return entries, numbers
 }
 
-// tableText returns the table that a query makes as a text.
+// tableText runs a query and returns its table as a text.
 func tableText(t *testing.T, v *view.View, text string) string {
 	t.Helper()
 	q, err := query.Parse(text)
@@ -73,8 +73,8 @@ func tableText(t *testing.T, v *view.View, text string) string {
 	return strings.Join(lines, "; ")
 }
 
-// TestAggregatesAreOfTheFileAlone compares aggregates of values of all kinds with what big.Rat
-// computes, and with what other numbers of goroutines make of them.
+// TestAggregatesAreOfTheFileAlone compares aggregates of values of all kinds with results computed
+// by big.Rat. The results must be the same for every number of goroutines.
 func TestAggregatesAreOfTheFileAlone(t *testing.T) {
 	for seed := range 3 {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
@@ -122,8 +122,8 @@ func TestAggregatesAreOfTheFileAlone(t *testing.T) {
 	}
 }
 
-// records returns a log record for each value of an attribute x, at the times 0, 300, 600 and so
-// on behind a date of today.
+// records returns a log record for each value of an attribute x. Their times are 0, 300, 600 and so
+// on after a recent date.
 func records(values ...format.Value) []*format.TraceEntry {
 	entries := []*format.TraceEntry{format.Root()}
 	for i, x := range values {
@@ -135,7 +135,7 @@ func records(values ...format.Value) []*format.TraceEntry {
 	return entries
 }
 
-// TestAggregatesOfOddNumbers has the numbers that floats and int64 do not hold exactly.
+// TestAggregatesOfOddNumbers uses numbers that floats and int64 cannot represent exactly.
 func TestAggregatesOfOddNumbers(t *testing.T) {
 	float, whole, text := format.FloatValue, format.I64Value, format.StringValue
 	nan, inf := float(math.NaN()), float(math.Inf(1))

@@ -10,18 +10,18 @@ type (
 	// An expr is one of the types below.
 	expr interface{ String() string }
 
-	// literal is a value that the query says.
+	// literal is a constant in the query.
 	literal struct {
 		value    Value
-		word     string // of an enum or level, what was written
+		word     string // for an enum or level, the word in the query
 		pos, end int
 	}
 
-	// field is something of a row.
+	// field is a property of a row: a column, an attribute, or a property of its trace.
 	field struct {
 		kind   fieldKind
-		name   string // of an attribute
-		parent bool   // of the row's parent
+		name   string // the name of an attribute
+		parent bool   // the field is of the row's parent
 		text   string // as it was written
 		pos    int
 		end    int
@@ -41,12 +41,12 @@ type (
 		pos  int
 	}
 
-	// compare compares a with what the query says, or with b.
+	// compare compares a with a constant, or with b.
 	compare struct {
 		comparison
 
-		a, b  expr     // b is nil if the comparison has all that is on its right side
-		right *literal // what was written there, nil if that is a list or no literal
+		a, b  expr     // b is nil if the comparison holds the whole right side
+		right *literal // the right side in the query, nil if it is not a single literal
 		pos   int
 	}
 
@@ -65,9 +65,9 @@ type (
 	spanset interface{ String() string }
 
 	// filter is {…}.
-	filter struct{ x expr } // nil: everything
+	filter struct{ x expr } // a nil x selects everything
 
-	// without is !{…}: the traces that have no such row.
+	// without is !{…}: the rows of the traces that have no row of x.
 	without struct{ x spanset }
 
 	// both is a && b or a || b.
@@ -76,7 +76,7 @@ type (
 		a, b spanset
 	}
 
-	// structural is a >> b and its like.
+	// structural is a >> b, or another structural operator.
 	structural struct {
 		op     string // ">>", ">", "<<", "<" or "~"
 		negate bool
@@ -88,7 +88,7 @@ type (
 	nested struct{ p *pipeline }
 )
 
-// A pipeline is a spanset and what is done with it.
+// A pipeline is a spanset and the stages that process its rows.
 type pipeline struct {
 	set    spanset
 	stages []stage
@@ -115,17 +115,16 @@ type (
 	}
 	stageLimit struct{ n int64 }
 
-	// stageAggregate computes something of rows: a table, or with a comparison which traces
-	// stay.
+	// stageAggregate computes a table from rows. With a comparison, it selects the traces to keep.
 	stageAggregate struct {
 		fn   string
 		x    expr // nil for count()
 		args []float64
-		set  spanset // of compare
+		set  spanset // the argument of compare
 		cond *comparison
 		by   []expr
 		pos  int
-		text string // as a column is called
+		text string // the name of the column
 	}
 )
 

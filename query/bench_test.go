@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// steps is a trace of so many spans, of a few names, in traces of ten. Every fifth has a log record.
+// steps returns a number of spans with a few different names, in traces of ten spans each. Every
+// fifth span has a log record.
 func steps(spans int) []*format.TraceEntry {
 	r := rand.New(rand.NewPCG(1, 2))
 	entries := []*format.TraceEntry{format.Root()}
@@ -41,7 +42,7 @@ func steps(spans int) []*format.TraceEntry {
 	return entries
 }
 
-// TestQuantiles compares quantiles with those of sorted durations.
+// TestQuantiles compares quantiles with the quantiles of the sorted durations.
 func TestQuantiles(t *testing.T) {
 	entries := steps(30_000)
 	long := fmt.Sprintf("%09000d", 7) // a name that is too long to have a number
@@ -84,7 +85,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// BenchmarkQuery takes half a million rows.
+// BenchmarkQuery runs queries on half a million rows.
 func BenchmarkQuery(b *testing.B) {
 	v := viewOf(b, steps(420_000))
 	for _, x := range []struct{ name, text string }{

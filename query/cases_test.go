@@ -10,7 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestCases has the rows of all cases, and of those that Tempo #2618 is about the hint.
+// TestCases checks the rows that each case of querytest selects. For the case of Tempo #2618 it
+// also checks the hint.
 func TestCases(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	for _, c := range querytest.Cases {
@@ -74,7 +75,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestHintsAreTrue has inequalities that leave rows out, and those that do not.
+// TestHintsAreTrue checks that an inequality has a hint if it leaves out rows without the
+// attribute, and only then.
 func TestHintsAreTrue(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	for text, want := range map[string]string{
@@ -104,8 +106,9 @@ func TestHintsAreTrue(t *testing.T) {
 	}
 }
 
-// TestConditionsMeanTheSameBesideEvents puts conditions in parentheses, and beside others about
-// events and links that are never true.
+// TestConditionsMeanTheSameBesideEvents checks that a condition selects the same rows in other
+// equivalent forms: in parentheses, or with conditions about events or links that do not change the
+// result.
 func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	rows := func(text string) []view.Row {
@@ -132,7 +135,8 @@ func TestConditionsMeanTheSameBesideEvents(t *testing.T) {
 	}
 }
 
-// TestHintsWhenNothingIsSelected: attributes that no row has, and values of another kind.
+// TestHintsWhenNothingIsSelected checks the hints for attributes that no row has, and for
+// comparisons with values of another kind.
 func TestHintsWhenNothingIsSelected(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	for text, want := range map[string][2]string{
@@ -173,7 +177,7 @@ func TestHintsWhenNothingIsSelected(t *testing.T) {
 	}
 }
 
-// TestHintsOfTables: an aggregate or group of an attribute that no row has.
+// TestHintsOfTables checks the hints for aggregates and groups of an attribute that no row has.
 func TestHintsOfTables(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	for text, want := range map[string][]query.Hint{

@@ -18,8 +18,8 @@ type env struct {
 	m     *machine
 	read  *view.Reader
 	row   view.Row
-	event view.Row // that event. is about, 0 for none
-	link  view.Row // that link. is about
+	event view.Row // the event to which the fields event.… refer, 0 for none
+	link  view.Row // the link to which the fields link.… refer, 0 for none
 
 	finders map[*textNode]columns.Finder
 }
@@ -33,36 +33,38 @@ type machine struct {
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
 	attrs map[string]*attribute
-	roles bool            // the query asks for roles, so that all rows can be selected
-	few   bool            // a few rows are looked at: columns that are not there are not worth making
-	lacks map[string]lack // by the field of a != or !~, for a hint
+	roles bool            // the query has a condition on the role, so that all rows can be selected
+	few   bool            // only a few rows are read, so that making columns is not worth it
+	lacks map[string]lack // by the field of != or !~; used for hints
 
 	traces []traceInfo
 	more   []Hint
 }
 
-// A lack is an inequality of a field, which leaves out the rows without it.
+// A lack is an inequality of a field. It does not select rows without the field, which may surprise
+// the user.
 type lack struct {
 	x     *compare
 	field *field
 	a     *attribute
 }
 
-// An attribute is one by the name that its application gave it: in rows, and in resources.
+// An attribute gives access to an attribute of rows and of their resources, by the name that the
+// application used.
 type attribute struct {
-	parts     []part  // one for each name that it may be stored under; the first that a row has counts
-	resources []Value // by the number of the resource
+	parts     []part  // one for each possible stored name; the first part with a value counts
+	resources []Value // by the number of the resource in columns.Block.Resource
 	v         *view.View
 }
 
-// A part has the values of all rows that are stored under one name.
+// A part holds the values that are stored under one name, for all rows.
 type part struct {
-	column *columns.Column                       // nil: none was made
-	values []Value                               // of the column, by code
-	read   func(row uint32) (format.Value, bool) // what the column does not know
+	column *columns.Column                       // nil if no column was made
+	values []Value                               // the values of the column, by code
+	read   func(row uint32) (format.Value, bool) // reads values that are not in the column
 }
 
-// attribute returns the attribute of that name.
+// attribute returns the attribute with the given name.
 func (m *machine) attribute(name string) (*attribute, error) {
 	if a, ok := m.attrs[name]; ok {
 		return a, nil
@@ -100,7 +102,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 	return a, nil
 }
 
-// own returns the attribute of row r itself.
+// own returns the value that row r itself has.
 func (a *attribute) own(r view.Row) Value {
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -120,7 +122,7 @@ func (a *attribute) own(r view.Row) Value {
 	return Value{}
 }
 
-// resource returns the attribute of the resource of row r.
+// resource returns the value that the resource of row r has.
 func (a *attribute) resource(r view.Row) Value {
 	k := a.v.Columns().Block(int(r) / columns.BlockRows)
 	if n := k.Resource[r%columns.BlockRows]; n != columns.Unknown {
@@ -204,7 +206,7 @@ func negative(v Value) Value {
 
 func isTrue(v Value) bool { return v.kind == kindBool && v.n != 0 }
 
-// calculate returns a op b, nil if that is not defined.
+// calculate returns a op b, or nil if that is not defined.
 func calculate(op string, a, b Value) Value {
 	if !a.isNumber() || !b.isNumber() {
 		return Value{}
@@ -262,7 +264,7 @@ func calculate(op string, a, b Value) Value {
 			rest += b.n
 		}
 		if n = a.n - rest; n > a.n {
-			return Value{} // below all numbers
+			return Value{} // less than the smallest int64
 		}
 	case "+":
 		if n = a.n + b.n; (n > a.n) != (b.n > 0) && b.n != 0 {
@@ -290,7 +292,7 @@ func calculate(op string, a, b Value) Value {
 	return Value{kind: kind, n: n}
 }
 
-// calculateLarge is calculate for whole numbers that an int64 does not hold.
+// calculateLarge is like calculate, for whole numbers that may not fit into an int64.
 func calculateLarge(op string, a, b Value, kind valueKind) Value {
 	x, y := a.whole(), b.whole()
 	switch op {
@@ -309,14 +311,14 @@ func calculateLarge(op string, a, b Value, kind valueKind) Value {
 			x.Quo(x, y)
 		case "%":
 			x.Rem(x, y)
-		default: // bucket, of which Div rounds down
+		default: // bucket: Div rounds down
 			x.Mul(x.Div(x, y), y)
 		}
 	}
 	return wholeValue(x, kind)
 }
 
-// whole returns a whole number.
+// whole returns v, which must be a whole number, as a big.Int.
 func (v Value) whole() *big.Int {
 	if v.kind == kindUint {
 		return new(big.Int).SetUint64(uint64(v.n))
@@ -490,7 +492,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 	return func(*env) Value { return Value{} }, nil
 }
 
-// attributeField compiles a field that is an attribute.
+// attributeField compiles a field that is stored as an attribute.
 func (m *machine) attributeField(f *field) (eval, error) {
 	name := f.name
 	switch f.kind {
@@ -559,10 +561,10 @@ func hexValue(id [8]byte) Value {
 	return stringValue(hex.EncodeToString(id[:]))
 }
 
-// A traceInfo sums up the spans of a trace.
+// A traceInfo summarizes the spans of a trace.
 type traceInfo struct {
 	first, last int64
-	root        view.Row // its first span without a parent that is there
+	root        view.Row // the first span whose parent is not a span of the view
 }
 
 func (m *machine) findTraces() {
@@ -588,7 +590,7 @@ func (m *machine) findTraces() {
 	}
 }
 
-// traceOf returns what is known of the trace of a row, nil if that is not known.
+// traceOf returns the summary of the trace of a row, or nil if the trace is not known.
 func (m *machine) traceOf(r view.Row) *traceInfo {
 	if n := m.v.Columns().Trace(uint32(r)); n != 0 {
 		return &m.traces[n]

@@ -13,24 +13,25 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Completion is one way to go on with a query.
+// A Completion is one way to complete the last word of a query.
 type Completion struct {
 	Text  string
 	Kind  string // name, attribute or value
-	Count int    // how many entries have the attribute
+	Count int    // the number of entries that have the attribute
 }
 
 const (
-	// maxCompletionValues is how many different values of an attribute are looked at.
+	// maxCompletionValues is the maximum number of different values of an attribute that are
+	// considered.
 	maxCompletionValues = 10_000
-	// maxCompletionSize is how long a completion is at most, in bytes.
+	// maxCompletionSize is the maximum size of a completion in bytes.
 	maxCompletionSize = 300
 )
 
-// Complete returns with what the word can go on that the beginning of a query ends with, and where
-// that word begins: the names of the language and of attributes, or behind a comparison the values
-// of its field in the view. What begins with the word comes before what contains it. The error is
-// that of ctx.
+// Complete returns completions of the last word of an unfinished query, and the offset at which
+// that word begins. After a comparison operator, the completions are values of the compared field
+// in the view. Elsewhere they are names of the language and of attributes. Completions that begin
+// with the word come before those that only contain it. The error is the error of ctx.
 func Complete(ctx context.Context, v *view.View, beginning string) (from int, list []Completion, err error) {
 	from, field, word := lastWord(beginning)
 	if field != "" {
@@ -52,14 +53,14 @@ func Complete(ctx context.Context, v *view.View, beginning string) (from int, li
 	return from, list, err
 }
 
-// lastWord returns where the word begins that a text ends with, the field whose value it is if a
-// comparison stands before it, and the word.
+// lastWord returns the last word of a text and the offset at which it begins. If a comparison
+// operator is before the word, it also returns the compared field.
 func lastWord(text string) (from int, field, word string) {
 	wordAt := func(s string) int {
 		return strings.LastIndexAny(s, " (){}=<>!~|&,") + 1
 	}
 	from = wordAt(text)
-	if strings.Count(text, `"`)%2 == 1 { // in a text
+	if strings.Count(text, `"`)%2 == 1 { // the word is in a quoted text
 		from = strings.LastIndexByte(text, '"')
 	}
 	word = strings.TrimPrefix(text[from:], `"`)
@@ -72,7 +73,7 @@ func lastWord(text string) (from int, field, word string) {
 	return from, name[wordAt(name):], word
 }
 
-// namesIn returns the names that a query of a view can have, those without a colon first.
+// namesIn returns the names that can occur in a query of a view. Names without a colon come first.
 func namesIn(v *view.View) []Completion {
 	var list []Completion
 	add := func(names map[string]fieldKind) {
@@ -94,11 +95,11 @@ func namesIn(v *view.View) []Completion {
 	return list
 }
 
-// valuesOf returns the values that a field has, as a query writes them.
+// valuesOf returns the values of a field in the view, as they are written in a query.
 func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, error) {
 	tokens, err := lex("{ " + name + " }")
 	if err != nil || len(tokens) < 2 || len(tokens[1].parts) == 0 {
-		return nil, nil //nolint:nilerr // what is no field has no values
+		return nil, nil //nolint:nilerr // a text that is not a field has no values
 	}
 	f, ok := fieldNamed(&tokens[1], true)
 	if !ok {

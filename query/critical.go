@@ -12,37 +12,38 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A CriticalPath says what a span waited for, as far as times tell: at each moment the deepest of
-// the spans below it without which it would have ended earlier. It is inferred: nothing in a
-// trace says who waited for whom.
+// A CriticalPath describes what a span waited for. For each moment of the span, it has the deepest
+// descendant that the span was waiting for, or the span itself if it was not waiting. The path is
+// inferred from the times of the spans, because a trace does not record which span waited for
+// which.
 type CriticalPath struct {
 	Span     view.Row
 	From, To int64
-	// Open reports that the span has not ended: To is the last time in the trace.
+	// Open reports that the span has not ended. To is then the last time in the trace.
 	Open bool
-	// Steps follow each other without a gap from From to To.
+	// Steps cover the time from From to To without gaps, in the order of time.
 	Steps []Step
-	// Async are the spans somewhere below that go on behind the end of the one that they are
-	// right below, or have not ended, so that it cannot have waited for all of them; the longest
-	// first.
+	// Async lists the asynchronous spans below Span, the longest first. These are spans that ended
+	// after their parent, or have not ended. Their parent cannot have waited for all of them.
 	Async []view.Row
 }
 
-// A Step is a time in which a span of the path was not waiting for another one.
+// A Step is a period in which a span of the path did not wait for another span.
 type Step struct {
 	Row      view.Row
-	Depth    int // below Span
+	Depth    int // the depth below Span
 	From, To int64
-	// Beside are links of the span and log records right below it, in that time, that name
-	// another span.
+	// Beside lists the links and log records right below the span that name another span. Their
+	// times are within the step. A link without a time is in the first step of its span.
 	Beside []view.Row
 }
 
-// Critical returns the critical path of the span at row r, and whether there is one: whether r is
-// a span and has a time. It takes n log n steps for n rows below r.
+// Critical returns the critical path of the span at row r. It returns false if r is not a span or
+// has no time. It takes O(n log n) time for n rows below r.
 //
-// The path is found backwards: from the end of a span it leads to the child that ended last, to
-// its end, then from the child's start to the child that ended last before that, and so on.
+// The path is found backwards. It starts at the end of the span and goes to the end of the child
+// that ended last. From the start of that child, it goes to the child that ended last before that
+// start, and so on.
 func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 	start, timed := v.Start(r)
 	if v.Role(r) != view.RoleSpan || !timed {
@@ -84,7 +85,7 @@ func (c *critical) findAsync() {
 	})
 }
 
-// lastBelow returns the last time of what is at or below row r.
+// lastBelow returns the last time of row r and all rows below it.
 func lastBelow(v *view.View, r view.Row) int64 {
 	last := int64(math.MinInt64)
 	t := v.Tree()
@@ -104,11 +105,11 @@ type critical struct {
 	stack []waiting
 }
 
-// A waiting is a span of the path, of which the time between from and to is looked at, and its
-// children in the order of their ends.
+// A waiting is a span of the path during the search. The path is still to be found between from and
+// to. Its children are in the order of their ends.
 type waiting struct {
 	row      view.Row
-	from, to int64 // what is behind to is done
+	from, to int64 // the path after to is already found
 	children []child
 }
 
@@ -130,19 +131,20 @@ func (c *critical) find() {
 		}
 		last := top.children[n-1]
 		top.children = top.children[:n-1]
-		if last.to > top.to || last.to <= top.from { // another one was waited for then; or before
+		if last.to > top.to || last.to <= top.from { // it overlaps a later child, or ended before from
 			continue
 		}
 		c.step(top, last.to)
 		from := max(last.from, top.from)
 		top.to = from
-		c.push(last.row, from, last.to) // top is not valid any more
+		c.push(last.row, from, last.to) // top is invalid after this call
 	}
 	slices.Reverse(p.Steps)
 	c.beside()
 }
 
-// step is what a span of the path did itself behind from. What it did before is to be found.
+// step adds a step to the path. It begins at from and ends at at.to. The path before from is still
+// to be found.
 func (c *critical) step(at *waiting, from int64) {
 	if from < at.to || at.row == c.path.Span && c.path.From == c.path.To {
 		c.path.Steps = append(c.path.Steps, Step{Row: at.row, Depth: len(c.stack) - 1, From: from, To: at.to})
@@ -150,7 +152,8 @@ func (c *critical) step(at *waiting, from int64) {
 	at.to = from
 }
 
-// push puts a span on the stack. Children that go on behind its end are asynchronous.
+// push puts a span on the stack. It leaves out asynchronous children: those that end after the
+// span.
 func (c *critical) push(r view.Row, from, to int64) {
 	end := to
 	took, over := c.v.Duration(r)
@@ -168,20 +171,21 @@ func (c *critical) push(r view.Row, from, to int64) {
 		until := start + int64(took)
 		switch {
 		case !ended && !over:
-			until = to // both are still at it
+			until = to // neither has ended
 		case !ended || until > end || until < start:
-			continue // it is asynchronous
+			continue // the child is asynchronous
 		}
 		children = append(children, child{kid, start, until})
 	}
-	// Of those that end together the one that began last was waited for, and then the others.
+	// If several children end together, the path goes to the one that began last, and then to the
+	// others.
 	slices.SortStableFunc(children, func(a, b child) int {
 		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from))
 	})
 	c.stack = append(c.stack, waiting{row: r, from: from, to: to, children: children})
 }
 
-// beside finds what names another span beside the steps.
+// beside sets the Beside of the steps.
 func (c *critical) beside() {
 	steps := c.path.Steps
 	byRow := make(map[view.Row][]int)
@@ -194,7 +198,7 @@ func (c *critical) beside() {
 			if role != view.RoleLink && role != view.RoleLog || !c.namesSpan(kid, role) {
 				continue
 			}
-			i := 0 // of a link without a time
+			i := 0 // the step for a link without a time
 			if time, timed := c.v.Start(kid); timed {
 				i, _ = slices.BinarySearchFunc(at, time, func(i int, time int64) int { return cmp.Compare(steps[i].To, time) })
 				if i == len(at) || steps[at[i]].From > time {
@@ -206,8 +210,8 @@ func (c *critical) beside() {
 	}
 }
 
-// namesSpan reports whether a link, or an attribute of a log record, is the id of a span that is
-// there, other than the one that it is below.
+// namesSpan reports whether a link, or an attribute of a log record, names a span in the view other
+// than its own span.
 func (c *critical) namesSpan(r view.Row, role view.Role) bool {
 	e, err := c.v.Entry(r)
 	if err != nil {

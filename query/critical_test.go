@@ -11,15 +11,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// aStep is a Step without what is beside it.
+// aStep is a Step without Beside.
 type aStep struct {
 	row      view.Row
 	depth    int
 	from, to int64
 }
 
-// slowPath is the critical path of a span from one time to another, backwards, as its definition
-// has it: at each place it looks at all children.
+// slowPath computes the critical path of a span from one time to another, directly by the
+// definition: at each point it considers all children. The steps are in reverse order.
 func slowPath(v *view.View, r view.Row, depth int, from, to int64) (steps []aStep) {
 	start, _ := v.Start(r)
 	took, ended := v.Duration(r)
@@ -51,8 +51,8 @@ func slowPath(v *view.View, r view.Row, depth int, from, to int64) (steps []aSte
 	}
 }
 
-// TestCritical compares random forests with the definition, and looks at what must be so of
-// every path.
+// TestCritical compares the critical paths in random forests with slowPath. It also checks the
+// invariants of every path.
 func TestCritical(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -95,7 +95,8 @@ func TestCritical(t *testing.T) {
 	}
 }
 
-// TestCriticalBeside: children that go on are apart, and what names another span is shown.
+// TestCriticalBeside checks that children which end after their parent are in Async, and that links
+// and log records that name another span are in Beside.
 func TestCriticalBeside(t *testing.T) {
 	named := func(parent uint32, at int64, key, id string) *format.TraceEntry {
 		return &format.TraceEntry{Parent: parent, Message: format.Some("waiting"), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{
@@ -109,7 +110,7 @@ func TestCriticalBeside(t *testing.T) {
 		span(1, "c", "late", 50, 90),
 		span(1, "d", "open", 60, -1),
 		named(2, 12, "holder", fmt.Sprintf("%016s", "c")),
-		named(2, 13, "holder", fmt.Sprintf("%016s", "9")), // there is none
+		named(2, 13, "holder", fmt.Sprintf("%016s", "9")), // no such span
 		named(2, 14, "self", fmt.Sprintf("%016s", "b")),
 		span(0, "e", "hangs", 200, -1),
 		span(8, "f", "in it", 210, 20),
@@ -128,8 +129,8 @@ func TestCriticalBeside(t *testing.T) {
 	}
 }
 
-// TestCriticalLarge: a span with very many children, and very many below one another, take no
-// square.
+// TestCriticalLarge checks that a span with very many children, and a very deep chain of spans, do
+// not take quadratic time.
 func TestCriticalLarge(t *testing.T) {
 	const n = 200_000
 	for what, up := range map[string]func(i int) uint32{"wide": func(int) uint32 { return 1 }, "deep": func(i int) uint32 { return uint32(i) }} {

@@ -10,42 +10,48 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Run is one recording of a program, and the rows of it that are compared.
+// A Run is one recording of a program, with the set of its rows that are compared.
 type Run struct {
 	View *view.View
 	Rows view.Set[view.Row]
 }
 
-// A Diff compares the spans of some runs with those of others, path by path.
+// A Diff compares the spans of the runs before and after a change, path by path.
 type Diff struct {
-	// Runs are how many runs there are, before and after. With one on each side nothing tells a
-	// change of the program from one of the machine: the probabilities take the spans of a run as
-	// independent of each other. With several they are those between runs.
+	// Runs is the number of runs before and after. With one run on each side, a change of the
+	// program cannot be distinguished from a change of the machine: the probabilities then assume
+	// that the spans of a run are independent of each other. With several runs, the probabilities
+	// are computed from the differences between runs.
 	Runs [2]int
-	// Level is the probability up to which a difference counts as none of chance, and LeastP the
-	// smallest that so many runs can give. Probabilities hold over all paths together.
+	// Level is the significance level: a difference is significant if its probability is at most
+	// Level. LeastP is the smallest probability that this number of runs can give, 0 with one run
+	// on each side. Probabilities are corrected for the number of paths.
 	Level, LeastP float64
-	// Traces are how many traces the rows are of, before and after. A row without a trace is one
-	// of its own.
+	// Traces is the number of traces that the rows belong to, before and after. A row without a
+	// trace counts as a trace of its own.
 	Traces [2]int
-	// Paths are those of both, the ones with the largest change of the self time first.
+	// Paths lists the paths of both sides, those with the largest change of the self time first.
 	Paths []PathDiff
-	// Other is how many spans are not compared, since there are too many paths.
+	// Other is the number of spans, before and after, that are not compared because there are too
+	// many paths.
 	Other [2]int
 }
 
-// A PathDiff compares the spans of one path: those with the same service, name and kind below the
-// same path. A span that has them in common with its parent is of its parent's path.
+// A PathDiff compares the spans of one path. Spans are on the same path if they have the same
+// service, name and kind, and their parents are on the same path. A span with the same service,
+// name and kind as its parent is on its parent's path.
 type PathDiff struct {
-	Path          []PathStep // from the top; the last one is that of the spans
+	Path          []PathStep // from the top; the last step is that of the spans themselves
 	Before, After PathStats
-	// P is the probability that durations are so different by chance in one path or another. Of
-	// one run on each side it is by the test of Mann and Whitney, two-sided, and NaN if either side
-	// has less than MinSamples spans. Of several runs it is that of so much longer ones between
-	// the runs, and NaN if the path has no span that ended in one of them.
+	// P is the probability that chance makes the durations of any path this different. With one run
+	// on each side, it comes from the two-sided test of Mann and Whitney. It is then NaN if either
+	// side has fewer than MinSamples spans. With several runs, P is the probability that chance
+	// makes the durations this much longer in the runs after. It is then NaN if some run has no
+	// ended span of the path.
 	P float64
-	// ErrorsP and CountP are the probabilities that there are so many more errors, or spans,
-	// after than before by chance, given how many root spans there are.
+	// ErrorsP is the probability that chance makes this many more errors after than before, given
+	// the number of spans of the path. CountP is the probability that chance makes this many more
+	// spans, given the number of root spans.
 	ErrorsP, CountP float64
 
 	level float64
@@ -57,43 +63,47 @@ type PathStep struct {
 	Kind          string
 }
 
-// PathStats are figures of the spans of a path.
+// PathStats holds statistics of the spans of a path on one side.
 type PathStats struct {
 	Count, Errors int
-	Roots         int   // spans at the top of the path; for those themselves, traces
-	P50, P95      int64 // nanoseconds, of the spans that have ended; of several runs the median of theirs
-	Self          int64 // nanoseconds, of all of them together
+	Roots         int   // the number of spans at the top of the path; for a top path itself, the number of traces
+	P50, P95      int64 // nanoseconds, of the ended spans; for several runs, the median of their values
+	Self          int64 // nanoseconds, the sum over all spans
 
-	took []int64 // of a run
+	took []int64 // durations of the ended spans of a single run
 }
 
-// Rate is how many spans of the path there are for each span at its top.
+// Rate returns the number of spans of the path for each span at its top.
 func (s *PathStats) Rate() float64 { return float64(s.Count) / float64(max(1, s.Roots)) }
 
 const (
-	// MinSamples is how many spans each side must have for a test of their durations.
+	// MinSamples is the number of ended spans that each side must have for a test of their
+	// durations.
 	MinSamples = 20
-	// levelOfSpans is the level of a test of one run on each side.
+	// levelOfSpans is the significance level of a test with one run on each side.
 	levelOfSpans = 0.01
-	// levelOfRuns is that of a test of several runs on each side.
+	// levelOfRuns is the significance level of a test with several runs.
 	levelOfRuns = 0.05
-	// maxPaths is how many paths are told apart, and maxPathDepth how deep they are.
+	// maxPaths is the maximum number of paths, and maxPathDepth their maximum depth.
 	maxPaths     = 100_000
 	maxPathDepth = 200
 )
 
-// IsNew reports whether the path is in the second trace alone, and whether that is significant.
+// IsNew reports whether only the runs after have spans of the path, and whether that is
+// significant.
 func (p *PathDiff) IsNew() (is, significant bool) {
 	return p.Before.Count == 0 && p.After.Count > 0, p.CountP <= p.level
 }
 
-// HasNewErrors reports whether the second trace alone has errors, and significantly so.
+// HasNewErrors reports whether only the runs after have errors on the path, and whether that is
+// significant.
 func (p *PathDiff) HasNewErrors() (has, significant bool) {
 	return p.Before.Errors == 0 && p.After.Errors > 0, p.ErrorsP <= p.level
 }
 
-// Change returns by which share the 95th percentile of the durations has changed, and whether
-// that of all durations is significant; 0 if one side has none.
+// Change returns the relative change of the 95th percentile of the durations: 0.1 means 10% longer.
+// It is 0 if one side has no spans. The second result reports whether the change of the durations
+// is significant.
 func (p *PathDiff) Change() (share float64, significant bool) {
 	switch {
 	case p.Before.Count == 0 || p.After.Count == 0 || p.Before.P95 == p.After.P95:
@@ -104,8 +114,9 @@ func (p *PathDiff) Change() (share float64, significant bool) {
 	return float64(p.After.P95)/float64(p.Before.P95) - 1, p.P <= p.level
 }
 
-// MoreSpans returns by which share the spans for each root span have become more, or less, and
-// whether that is significant; 0 for root spans themselves, whose number is that of requests.
+// MoreSpans returns the relative change of the number of spans for each root span, and whether an
+// increase is significant. It returns 0 for root spans themselves, because their number is the
+// number of requests.
 func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 	if len(p.Path) < 2 || p.Before.Count == 0 {
 		return 0, false
@@ -113,8 +124,8 @@ func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 	return p.After.Rate()/p.Before.Rate() - 1, p.CountP <= p.level
 }
 
-// Compare compares the spans of runs before with those of runs after. There must be one on each
-// side at least.
+// Compare compares the spans of the runs before with the spans of the runs after. There must be at
+// least one run on each side.
 func Compare(ctx context.Context, before, after []Run) (*Diff, error) {
 	d := &Diff{Runs: [2]int{len(before), len(after)}, Level: levelOfSpans}
 	if len(before)+len(after) > 2 {
@@ -130,7 +141,7 @@ func Compare(ctx context.Context, before, after []Run) (*Diff, error) {
 	for i := range t.list {
 		p := &t.list[i]
 		if !slices.ContainsFunc(p.stats, func(s PathStats) bool { return s.Count > 0 }) {
-			continue // only what is below it was selected
+			continue // only spans below this path were selected
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -154,12 +165,12 @@ func Compare(ctx context.Context, before, after []Run) (*Diff, error) {
 	return d, nil
 }
 
-// paths are the paths of all runs.
+// paths holds the paths of all runs.
 type paths struct {
 	before, runs int
 	traces       []int // of each run
 
-	texts map[string]uint32 // numbers of services and names
+	texts map[string]uint32 // the number of each service or name, an index of names
 	names []string
 	known map[pathKey]int
 	list  []path
@@ -175,7 +186,7 @@ type path struct {
 	pathKey
 
 	depth int
-	top   int         // the path of the root spans
+	top   int         // the path of the root spans above
 	stats []PathStats // of each run
 }
 
@@ -188,10 +199,10 @@ func (t *paths) text(s string) uint32 {
 	return n
 }
 
-// tooMany is the path of spans that are not told apart.
+// tooMany is the path number of spans for which there was no room for a path.
 const tooMany = -2
 
-// of returns the path of a span with that key.
+// of returns the number of the path with the given key, or tooMany.
 func (t *paths) of(k pathKey) int {
 	depth := 0
 	if k.parent >= 0 {
@@ -216,7 +227,7 @@ func (t *paths) of(k pathKey) int {
 	return len(t.list) - 1
 }
 
-// add adds the spans of one run.
+// add adds the spans of one run to the paths.
 func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 	v, rows := of.View, of.Rows
 	side := 0
@@ -225,7 +236,7 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 	}
 	t.traces = append(t.traces, 0)
 	tree := v.Tree()
-	at := make([]int32, v.Len()) // the path of each row, or that of the span it is below
+	at := make([]int32, v.Len()) // for each row, its path or the path of the nearest span above it
 	services := make(map[view.Row]uint32)
 	names := make(map[uint16]uint32)
 	seen := make([]bool, v.Columns().Traces())
@@ -281,7 +292,7 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 	return nil
 }
 
-// compare compares both sides of a path.
+// compare compares both sides of path n.
 func (t *paths) compare(n int, all *Diff) PathDiff {
 	p := &t.list[n]
 	for i := range p.stats {
@@ -301,23 +312,23 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 	}
 	slices.Reverse(d.Path)
 	if all.LeastP > 0 {
-		d.P, d.CountP, d.ErrorsP = math.NaN(), 1, 1 // until they are tested together
+		d.P, d.CountP, d.ErrorsP = math.NaN(), 1, 1 // testRuns sets them later
 		return d
 	}
 	d.P = mannWhitney(d.Before.took, d.After.took)
 	roots := [2]int{d.Before.Roots, d.After.Roots}
-	if roots[0] == 0 { // they are new as well
+	if roots[0] == 0 { // the root spans are new as well
 		roots = all.Traces
 	}
 	d.CountP = tail(d.Before.Count, d.After.Count, roots)
 	d.ErrorsP = tail(d.Before.Errors, d.After.Errors, [2]int{d.Before.Count, d.After.Count})
-	if d.Before.Count == 0 { // the spans are new, as their errors are
+	if d.Before.Count == 0 { // the spans are new, and so are their errors
 		d.ErrorsP = tail(0, d.After.Errors, all.Traces)
 	}
 	return d
 }
 
-// together returns the figures of several runs.
+// together combines the statistics of several runs.
 func together(runs []PathStats) PathStats {
 	if len(runs) == 1 {
 		return runs[0]
@@ -337,10 +348,10 @@ func together(runs []PathStats) PathStats {
 	return s
 }
 
-// testRuns sets the probabilities of paths between runs.
+// testRuns sets the probabilities of all paths by the test between runs.
 func (t *paths) testRuns(ctx context.Context, d *Diff) error {
 	var longer, errors, more family
-	n := 0 // of the path in d
+	n := 0 // the index of the path in d.Paths
 	for i := range t.list {
 		p := &t.list[i]
 		if n == len(d.Paths) || !slices.ContainsFunc(p.stats, func(s PathStats) bool { return s.Count > 0 }) {
@@ -366,16 +377,15 @@ func (t *paths) testRuns(ctx context.Context, d *Diff) error {
 	return nil
 }
 
-// mannWhitney returns the two-sided probability of two samples, which are sorted, being as
-// different as they are if they are of one population: by the rank sum test of Mann and Whitney,
-// in its normal approximation with a correction for ties and for continuity. It is NaN if either
-// has less than MinSamples values.
+// mannWhitney returns the two-sided p-value of the rank sum test of Mann and Whitney for two sorted
+// samples. It uses the normal approximation with corrections for ties and for continuity. The
+// result is NaN if either sample has fewer than MinSamples values.
 func mannWhitney(a, b []int64) float64 {
 	n, m := float64(len(a)), float64(len(b))
 	if len(a) < MinSamples || len(b) < MinSamples {
 		return math.NaN()
 	}
-	var ranks, ties float64 // the sum of the ranks of a; of t³-t
+	var ranks, ties float64 // the sum of the ranks of a; the sum of t³-t over all ties
 	for i, k := 0, 0; i < len(a) || k < len(b); {
 		var value int64
 		if k == len(b) || i < len(a) && a[i] <= b[k] {
@@ -405,8 +415,8 @@ func mannWhitney(a, b []int64) float64 {
 	return math.Erfc(z / math.Sqrt2)
 }
 
-// tail returns the probability that of before+after things at least after are in the second of two
-// places by chance, whose sizes are given.
+// tail returns the probability that chance puts at least after of before+after items into the
+// second of two bins. The probability of each bin is proportional to its size.
 func tail(before, after int, sizes [2]int) float64 {
 	total := before + after
 	if after == 0 || sizes[0]+sizes[1] == 0 {
@@ -414,12 +424,12 @@ func tail(before, after int, sizes [2]int) float64 {
 	}
 	share := float64(sizes[1]) / float64(sizes[0]+sizes[1])
 	if share >= 1 {
-		return 1 // there was nothing before
+		return 1 // the first bin is empty
 	}
 	if share <= 0 {
 		return 0
 	}
-	// The sum of the binomial distribution from after on.
+	// p is the sum of the binomial distribution from after to total.
 	p := 0.0
 	for k := after; k <= total; k++ {
 		term := math.Exp(logChoose(total, k) + float64(k)*math.Log(share) + float64(total-k)*math.Log1p(-share))

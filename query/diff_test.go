@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestMannWhitney: the figures are those of SciPy 1.16, mannwhitneyu(method="asymptotic") and
+// TestMannWhitney compares with numbers of SciPy 1.16, from mannwhitneyu(method="asymptotic") and
 // binomtest(alternative="greater").
 func TestMannWhitney(t *testing.T) {
 	list := func(n int, f func(i int) int) []int64 {
@@ -84,7 +84,7 @@ func everything(t *testing.T, v *view.View) view.Set[view.Row] {
 	return r.Rows
 }
 
-// runs returns runs of views with all their rows.
+// runs returns a run for each view, with all its rows.
 func runs(t *testing.T, views ...*view.View) (all []query.Run) {
 	t.Helper()
 	for _, v := range views {
@@ -93,7 +93,7 @@ func runs(t *testing.T, views ...*view.View) (all []query.Run) {
 	return all
 }
 
-// TestCompare: what is new, gone, slower or the same.
+// TestCompare compares runs in which paths are new, gone, slower or unchanged.
 func TestCompare(t *testing.T) {
 	build := func(slow int64, fails int, extra string) *view.View {
 		all := []*format.TraceEntry{format.Root()}
@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 			e := span(0, fmt.Sprintf("%x", root), "GET /cart", int64(i)*1000, 500+slow)
 			e.Attributes[1].Value = format.StringValue(fmt.Sprintf("%032x", i+1))
 			all = append(all, e)
-			for range 2 { // it calls itself
+			for range 2 { // a span that calls itself
 				e := span(uint32(len(all)-1), fmt.Sprintf("%x", len(all)), "visit", int64(i)*1000, 100+slow+int64(i%7))
 				if i < fails {
 					e.Metadata.Level = format.LevelError
@@ -152,7 +152,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareManyPaths: paths have an end, and so has their number.
+// TestCompareManyPaths checks the limits of the depth and of the number of paths.
 func TestCompareManyPaths(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 1000 { // one below the other

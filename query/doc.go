@@ -1,5 +1,5 @@
-// Package query selects rows of a view, and computes tables of them, in the language that
-// docs/query.md describes: TraceQL's shape, for whole files.
+// Package query selects rows of a view and computes tables from them. Queries are written in the
+// language that docs/query.md describes. It resembles TraceQL, but works on whole files.
 //
 //	q, err := query.Parse(`{ name = "GET /cart" } >> { span:failed }`)
 //	…
@@ -9,9 +9,10 @@
 //		fmt.Println(v.Name(row))
 //	}
 //
-// A query becomes functions that take from a set of rows, 4,096 at a time and on all cores, those
-// that they do not want: what columns answer first, attributes next, and what needs the entries
-// last. Attributes become columns of the view the first time that a query asks for them.
+// A query is compiled to functions that remove rows from a set of rows, in blocks of 4,096 rows and
+// on all cores. Conditions on columns are evaluated first, then conditions on attributes, then
+// conditions that need the entries. An attribute becomes a column of the view when a query first
+// uses it.
 //
-// A [Query] is safe for concurrent use, and so is running it.
+// A [Query] is safe for concurrent use: several goroutines can run it at the same time.
 package query

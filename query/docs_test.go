@@ -47,7 +47,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestResults compares tables and orders with what they must be.
+// TestResults compares tables and sorted rows with the expected ones.
 func TestResults(t *testing.T) {
 	v := viewOf(t, fixed())
 	for text, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// FuzzQuery runs whatever is a query: it ends, and does not panic.
+// FuzzQuery runs every text that parses as a query, to find queries that panic or do not end.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{`{ .a = 1 } >> { level >= error } | count() by(name)`, `payment /fa.l/ .user != "x"`, `!{} && ({} | p50(duration) > 1)`, `{ -.n ^ 2 % 3 / 0 > 1d2h }`, "{ `x` contains \"y\" } // z"} {
 		f.Add(s)

@@ -13,22 +13,22 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Error is a mistake in a query, with its place.
+// An Error describes a mistake in a query and its position.
 type Error struct {
 	Query string
-	Pos   int    // the byte of Query where it is
-	Text  string // what is wrong
-	Hint  string // what may be meant, or empty
-	Try   string // a whole query that works and may be meant, or empty
-	// Unfinished is the field that an operator behind it compares with nothing, or empty: then
-	// WithValue has an offer with a value of the trace.
+	Pos   int    // the byte offset of the mistake in Query
+	Text  string // describes the mistake
+	Hint  string // how to fix it, or empty
+	Try   string // a complete, valid query that the user may have meant, or empty
+	// Unfinished is the field of a comparison that has no right side, or empty. If it is set,
+	// WithValue can offer a query with a value from the trace.
 	Unfinished string
 
-	valueAt, valueEnd int // the place in Query where the value is missing
+	valueAt, valueEnd int // where the value is missing in Query
 }
 
 func (e *Error) Error() string {
-	// A word of the query can be as long as the query.
+	// The text can contain a word of the query, which can be very long.
 	const maxErrorText = 200
 	s := text.Cut(e.Text, maxErrorText)
 	if e.Query != "" {
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// near returns a few characters of the query from the place of the error on.
+// near returns the first few characters of the query from the position of the error on.
 func (e *Error) near() string {
 	if e.Pos >= len(e.Query) {
 		return "at the end"
@@ -52,7 +52,7 @@ func (e *Error) near() string {
 	return strconv.Quote(string(rest))
 }
 
-// trying returns an error that says which query may be meant.
+// trying sets Try to a query and returns the error.
 func (e *Error) trying(query string) *Error {
 	e.Try = query
 	return e
@@ -63,12 +63,12 @@ func asError(err error) *Error {
 	return e
 }
 
-// maxTry is how long a query can be for which another one is looked for that works.
+// maxTry is the maximum length of a query for which findTry searches a valid one.
 const maxTry = 1000
 
-// findTry finds a whole query that works: what the error proposes, mended further where that has
-// another mistake; else the query with brackets that are missing; else its text as a phrase, if that
-// can be meant.
+// findTry sets Try to a complete, valid query. This is the query that the error proposes, with
+// further mistakes corrected. If there is none, it is the query with its missing closing brackets.
+// Otherwise it is the text of the query as a phrase, if the user can have meant a phrase.
 func (e *Error) findTry() {
 	next, err := e.Try, e
 	e.Try = ""
@@ -94,8 +94,8 @@ func (e *Error) findTry() {
 	}
 }
 
-// isCondition reports whether a text that is no query was meant as one, and not as a text to look
-// for: it has braces or a | (but is no JSON), or compares a field.
+// isCondition reports whether an invalid query was meant as a query, and not as free text. This is
+// so if it has braces or a | and is not JSON, or if it compares a field.
 func isCondition(text string) bool {
 	if !strings.HasPrefix(text, `{"`) && strings.ContainsAny(text, "{|") {
 		return true
@@ -112,8 +112,8 @@ func isCondition(text string) bool {
 	return false
 }
 
-// WithValue returns the error, or one that offers the query with the value that the unfinished field
-// has most often in a view.
+// WithValue completes an error with an unfinished comparison: the result offers the query with the
+// value that the field has most often in v. It returns e itself if there is nothing to offer.
 func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	if e.Unfinished == "" {
 		return e
@@ -140,7 +140,8 @@ func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	return &offer
 }
 
-// closed returns the query with the brackets that are missing at its end, "" if it is not that.
+// closed returns the query with the closing brackets that are missing at its end. It returns "" if
+// that does not make the query valid.
 func (e *Error) closed() string {
 	text := strings.TrimSpace(e.Query)
 	if e.Pos < len(text) || !strings.ContainsAny(text, "{(") {
@@ -154,7 +155,7 @@ func (e *Error) closed() string {
 	return ""
 }
 
-// noName returns the error for a word that is no name, at a place among the tokens.
+// noName returns the error for a word that is not a name. The word is token number at.
 func (p *parser) noName(t *token, at int) *Error {
 	if len(t.parts) > 1 {
 		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is no scope", t.parts[0])
@@ -192,10 +193,11 @@ func (p *parser) noName(t *token, at int) *Error {
 	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, end, fix))
 }
 
-// otherOperators are words that other languages have as operators, and what to write in their place.
+// otherOperators maps operators of other languages to the operators to write in their place.
 var otherOperators = map[string]string{"like": "contains", "is": "=", "equals": "=", "matches": "=~"}
 
-// otherOperator returns the error for such a word behind a field, nil if it can be a text.
+// otherOperator returns the error for one of the otherOperators after a field, or nil if the word
+// can be free text.
 func (p *parser) otherOperator(a expr, t *token) error {
 	value := &p.tokens[min(p.at+1, len(p.tokens)-1)]
 	if value.kind != tokenWord && value.kind != tokenString && value.kind != tokenNumber {
@@ -220,7 +222,7 @@ func (p *parser) otherOperator(a expr, t *token) error {
 	return nil
 }
 
-// unfinished returns the error for a comparison without a right side.
+// unfinished returns the error for a comparison that has no right side.
 func (p *parser) unfinished(a expr, operator *token) *Error {
 	f, ok := a.(*field)
 	if !ok {
@@ -230,7 +232,7 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 		kindInt: "1", kindDuration: "100ms", kindTime: `"2026-11-22T15:04:05Z"`, kindBool: "true",
 		kindLevel: "error", kindStatus: "error", kindSpanKind: "server", kindRole: "span",
 	}
-	condition := f.text + " != nil" // what has one, whichever
+	condition := f.text + " != nil" // selects rows with any value of the field
 	example, end := examples[typeOf(f)], p.tokens[p.at-1].end
 	takesValue := operator.kind == tokenMark && !strings.Contains(operator.text, "~")
 	if example != "" && takesValue {
@@ -243,7 +245,7 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 	return e
 }
 
-// textEnd returns the end of the text without quotes that begins with the token at i.
+// textEnd returns the end offset of the unquoted text that begins with token i.
 func (p *parser) textEnd(i int) (end int) {
 	for end = p.tokens[i].end; ; {
 		i++
@@ -257,10 +259,11 @@ func (p *parser) textEnd(i int) (end int) {
 	}
 }
 
-// isNestedSet reports whether a word is one of Tempo's names for the numbering of its tree.
+// isNestedSet reports whether a word is one of Tempo's nestedSet fields, which number the spans of
+// a tree.
 func isNestedSet(word string) bool { return strings.HasPrefix(word, "nestedSet") }
 
-// noCall returns the error for a function where a filter is.
+// noCall returns the error for a function call inside of a filter.
 func (p *parser) noCall(t *token) *Error {
 	if isStage(t.text) {
 		return p.fail(t, "write a | before it", "%s() comes behind the filter", t.text).trying("{} | " + p.text)
@@ -268,7 +271,7 @@ func (p *parser) noCall(t *token) *Error {
 	return p.fail(t, "as a text, write it in quotes", "%s() is no part of a filter", t.text)
 }
 
-// noSet returns the error for what stands where a spanset must be.
+// noSet returns the error for a token t where a spanset is expected.
 func (p *parser) noSet(t *token) *Error {
 	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isStage(t.text) && next.text == "(" {
 		return p.noCall(t)
@@ -276,7 +279,7 @@ func (p *parser) noSet(t *token) *Error {
 	return p.fail(t, "", "a filter in {…} must come here, and not %s", describe(t))
 }
 
-// metrics returns the error for a query of TraceQL's about series of numbers, nil if it is none.
+// metrics returns the error for a TraceQL metrics query, or nil if the query is not one.
 func (p *parser) metrics() *Error {
 	for i, t := range p.tokens[:len(p.tokens)-1] {
 		if t.kind == tokenWord && p.tokens[i+1].text == "(" && refused[t.text] != "" {
@@ -286,7 +289,7 @@ func (p *parser) metrics() *Error {
 	return nil
 }
 
-// refuse returns the error for such a function.
+// refuse returns the error for a function of TraceQL metrics.
 func (p *parser) refuse(t *token) *Error {
 	e := p.fail(t, "write "+refused[t.text], "%s() is of TraceQL's metrics, which are not computed here", t.text)
 	for i := range p.tokens {
@@ -297,8 +300,8 @@ func (p *parser) refuse(t *token) *Error {
 	return e
 }
 
-// tableAt returns the pipeline of such a function, at a place among the tokens, with a table in place
-// of that.
+// tableAt returns the pipeline of a function of TraceQL metrics. In it, a stage that computes a
+// table replaces the function. The function is token number at.
 func (p *parser) tableAt(at int) string {
 	inside := func(open int) (text string, next int) {
 		next = p.closing(open)
@@ -328,14 +331,14 @@ func (p *parser) tableAt(at int) string {
 			}
 		}
 	}
-	if t := &p.tokens[next]; t.is("|") { // arithmetic goes
+	if t := &p.tokens[next]; t.is("|") { // arithmetic with the result is dropped
 		form += " " + p.text[t.pos:p.tokens[p.closing(next)].pos]
 	}
 	return strings.TrimSpace(p.text[from:p.tokens[at].pos] + form)
 }
 
-// closing returns the place of the bracket that closes the one at a place among the tokens, or the one
-// around what is there; that of the end if there is none.
+// closing returns the index of the token that closes the bracket at token at, or the bracket around
+// that token. If there is none, it returns the index of the end token.
 func (p *parser) closing(at int) int {
 	depth := 1
 	for at++; at < len(p.tokens)-1; at++ {
@@ -351,12 +354,12 @@ func (p *parser) closing(at int) int {
 	return len(p.tokens) - 1
 }
 
-// noStage returns the error for a stage that there is not.
+// noStage returns the error for an unknown stage.
 func (p *parser) noStage(t *token) *Error {
 	if n, err := strconv.ParseFloat(strings.TrimPrefix(t.text, "p"), 64); err == nil && t.text[0] == 'p' && n >= 0 && n <= 100 {
 		q := strconv.FormatFloat(n/100, 'f', -1, 64)
 		e := p.fail(t, "write quantile(…, "+q+")", "there is no function %s()", t.text)
-		for i := p.at; i < len(p.tokens); i++ { // its end
+		for i := p.at; i < len(p.tokens); i++ { // find the end of the call
 			if p.tokens[i].text == ")" {
 				end := p.tokens[i].pos
 				return e.trying(p.text[:t.pos] + "quantile" + p.text[t.end:end] + ", " + q + p.text[end:])
@@ -375,7 +378,7 @@ func (p *parser) noStage(t *token) *Error {
 	return p.fail(t, "did you mean "+name+"?", "there is no function %s()", t.text).trying(p.with(t.pos, t.end, name))
 }
 
-// orNil returns the error, as no error if it is none.
+// orNil returns e as an error, or a nil error if e is nil.
 func (e *Error) orNil() error {
 	if e == nil {
 		return nil

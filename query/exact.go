@@ -6,23 +6,24 @@ import (
 	"math/bits"
 )
 
-// exactBits is the precision with which sums are put together: every sum of 2^32 floats, and of
-// their squares, is exact in it.
+// exactBits is the precision with which partial sums are added. It is enough for an exact sum of
+// 2^32 floats or of their squares.
 const exactBits = 4500
 
 // A floatSum adds floats without rounding, so that their order does not change the sum.
 type floatSum struct {
-	parts []float64  // they do not overlap, and their sum is the sum
-	wide  *big.Float // of floats whose squares a float cannot hold exactly
+	parts []float64  // non-overlapping floats whose exact sum is the sum
+	wide  *big.Float // the sum of the floats outside of midRange
 }
 
-// midRange are the floats whose squares, and the sums of these, are exact in parts.
+// midRange reports whether x is in the range in which squares, and the sums of squares, are exact
+// in parts.
 func midRange(x float64) bool {
 	a := math.Abs(x)
 	return x == 0 || a > 0x1p-480 && a < 0x1p480
 }
 
-// add adds a float that is in the range for parts.
+// add adds a float. Its range must be suitable for parts: see midRange.
 func (s *floatSum) add(x float64) {
 	n := 0
 	for _, y := range s.parts {
@@ -46,7 +47,7 @@ func (s *floatSum) addWide(x *big.Float) {
 	s.wide.Add(s.wide, x)
 }
 
-// merge adds another sum.
+// merge adds the sum b.
 func (s *floatSum) merge(b *floatSum) {
 	for _, x := range b.parts {
 		s.add(x)
@@ -66,20 +67,20 @@ func (s *floatSum) addTo(x *big.Float) {
 	}
 }
 
-// A sums has the sum of numbers, and of their squares, exactly: what it says does not depend on
-// the order in which they come.
+// A sums computes the exact sum of numbers and of their squares. So the result does not depend on
+// the order of the numbers.
 type sums struct {
 	n           int64
-	low         uint64 // of whole numbers, with high, in two's complement
+	low         uint64 // with high, the sum of the whole numbers in two's complement
 	high        int64
-	low2        [3]uint64 // of their squares, the lowest bits first
+	low2        [3]uint64 // the sum of their squares, the lowest bits first
 	floats      floatSum
 	floats2     floatSum
-	rise, fall  bool // there was an infinity, one below zero
+	rise, fall  bool // a number was +Inf, or -Inf
 	withSquares bool
 }
 
-// add adds a number that is no NaN.
+// add adds a number, which must not be NaN.
 func (s *sums) add(v Value) {
 	s.n++
 	if v.kind == kindFloat {
@@ -132,7 +133,7 @@ func (s *sums) addFloat(x float64) {
 	}
 }
 
-// merge adds the numbers of another one.
+// merge adds the numbers of b.
 func (s *sums) merge(b *sums) {
 	s.n += b.n
 	var carry uint64
@@ -159,7 +160,7 @@ func (s *sums) total() *big.Float {
 	return x
 }
 
-// infinite returns the sum if it is not finite: nil if there were both infinities.
+// infinite returns the sum if it is not finite. The value is nil if both +Inf and -Inf were added.
 func (s *sums) infinite() (v Value, is bool) {
 	switch {
 	case s.rise && s.fall:
@@ -172,7 +173,8 @@ func (s *sums) infinite() (v Value, is bool) {
 	return Value{}, false
 }
 
-// sum returns the sum of numbers of a kind, as a float if that cannot hold it.
+// sum returns the sum as a value of the given kind, or as a float if it does not fit into that
+// kind.
 func (s *sums) sum(kind valueKind) Value {
 	if v, is := s.infinite(); is {
 		return v
@@ -184,7 +186,7 @@ func (s *sums) sum(kind valueKind) Value {
 	return floatValue(f)
 }
 
-// mean returns the mean of numbers of a kind.
+// mean returns the mean as a value of the given kind.
 func (s *sums) mean(kind valueKind) Value {
 	if v, is := s.infinite(); is {
 		return v
@@ -207,7 +209,7 @@ func (s *sums) mean(kind valueKind) Value {
 	return rounded(x.Quo(x, new(big.Float).SetInt64(s.n)), kind)
 }
 
-// deviation returns the standard deviation, nil if a number is infinite.
+// deviation returns the standard deviation, or nil if a number is infinite.
 func (s *sums) deviation(kind valueKind) Value {
 	if s.rise || s.fall {
 		return Value{}
@@ -227,7 +229,8 @@ func (s *sums) deviation(kind valueKind) Value {
 	return rounded(x.Sqrt(x), kind)
 }
 
-// rounded returns a number as one of a kind: durations and times are whole nanoseconds.
+// rounded returns x as a value of the given kind. Durations and times are rounded to whole
+// nanoseconds.
 func rounded(x *big.Float, kind valueKind) Value {
 	if kind == kindDuration || kind == kindTime {
 		half := 0.5
@@ -242,7 +245,7 @@ func rounded(x *big.Float, kind valueKind) Value {
 	return floatValue(f)
 }
 
-// wholeValue returns x as a value of that kind, or as a float if it does not fit.
+// wholeValue returns x as a value of the given kind, or as a float if it does not fit.
 func wholeValue(x *big.Int, kind valueKind) Value {
 	switch {
 	case x.IsInt64() && kind == kindUint:

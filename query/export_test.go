@@ -2,10 +2,10 @@ package query
 
 import "github.com/entrace-go/entrace/internal/columns"
 
-// Tree returns the query with brackets around everything that belongs together.
+// Tree returns the query with brackets around each expression.
 func Tree(q *Query) string { return q.root.String() }
 
-// Number returns a duration or a time as its nanoseconds, and what else there is as it is.
+// Number returns a duration or a time in nanoseconds, and any other value as Any does.
 func Number(v Value) any {
 	if v.kind == kindDuration || v.kind == kindTime {
 		return v.n
@@ -22,15 +22,15 @@ var Tail = tail
 // MaxGroups is maxGroups, for its test.
 var MaxGroups = &maxGroups
 
-// SmallSummaries makes Summary work with few rows and durations at once, and returns what undoes
-// that.
+// SmallSummaries reduces the limits of Summary, so that it processes few rows and durations at
+// once. The returned function restores the limits.
 func SmallSummaries(names int) (undo func()) {
 	rows, took, all := selfRows, maxTook, maxNames
 	selfRows, maxTook, maxNames = columns.BlockRows, 8, names
 	return func() { selfRows, maxTook, maxNames = rows, took, all }
 }
 
-// What the tests compare with figures of their own.
+// Functions that the tests compare with their own results.
 var (
 	MannWhitney = mannWhitney
 	Pattern     = patternOf

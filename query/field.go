@@ -12,13 +12,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A fieldKind says where a field is read from: a column, an attribute, the trace.
+// A fieldKind identifies the source of a field: a column, an attribute or the trace.
 type fieldKind uint8
 
 const (
-	fieldAttribute fieldKind = iota // of the row, else of its resource
+	fieldAttribute fieldKind = iota // an attribute of the row, or of its resource if the row does not have it
 	fieldOwn                        // an attribute of the row alone, if it is a span
-	fieldOfLog                      // likewise, a log record
+	fieldOfLog                      // an attribute of the row alone, if it is a log record
 	fieldOfEvent                    // an attribute of an event
 	fieldOfLink                     // an attribute of a link
 	fieldOfResource
@@ -53,23 +53,23 @@ const (
 	fieldLinkTrace
 	fieldLinkSpan
 	fieldScopeVersion
-	fieldIsRoot // parent, compared with nil
+	fieldIsRoot // the field parent, which is compared with nil
 )
 
-// bareNames are the names that need no scope, in filters without braces.
+// bareNames are the names that need no scope. They are valid in all filters.
 var bareNames = map[string]fieldKind{
 	"name": fieldName, "level": fieldLevel, "message": fieldMessage, "target": fieldTarget, "service": fieldService,
 	"status": fieldStatus, "kind": fieldKindOfSpan, "duration": fieldDuration, "self": fieldSelf, "start": fieldStart,
 	"depth": fieldDepth, "file": fieldFile, "line": fieldLine,
 }
 
-// braceNames are those that TraceQL has besides.
+// braceNames are further names of TraceQL. They are only valid in braces.
 var braceNames = map[string]fieldKind{
 	"statusMessage": fieldStatusMessage, "parent": fieldIsRoot, "rootName": fieldRootName, "rootServiceName": fieldRootService,
 	"traceDuration": fieldTraceDuration, "childCount": fieldChildCount,
 }
 
-// intrinsics are the names with a colon.
+// intrinsics are the field names that contain a colon.
 var intrinsics = map[string]fieldKind{
 	"span:duration": fieldDuration, "span:name": fieldName, "span:kind": fieldKindOfSpan, "span:status": fieldStatus,
 	"span:statusMessage": fieldStatusMessage, "span:id": fieldSpanID, "span:parentID": fieldParentID, "span:childCount": fieldChildCount,
@@ -82,13 +82,13 @@ var intrinsics = map[string]fieldKind{
 	"entry:id": fieldEntry, "entry:level": fieldLevel, "entry:target": fieldTarget, "entry:file": fieldFile, "entry:line": fieldLine, "entry:role": fieldRole,
 }
 
-// scopes are the words before a dot.
+// scopes are the words that can be before the dot of an attribute.
 var scopes = map[string]fieldKind{
 	"": fieldAttribute, "span": fieldOwn, "log": fieldOfLog, "resource": fieldOfResource, "event": fieldOfEvent, "link": fieldOfLink,
 	"instrumentation": fieldOfScope,
 }
 
-// enumWords are the values that have names.
+// enumWords maps the names of enum values to the values. A name can have values of several kinds.
 var enumWords = map[string][]Value{
 	"ok": {enumValue(kindStatus, uint8(otel.StatusOK))}, "unset": {enumValue(kindStatus, uint8(otel.StatusUnset))},
 	"error": {
@@ -105,7 +105,7 @@ var enumWords = map[string][]Value{
 	"root": {enumValue(kindRole, uint8(view.RoleRoot))}, "other": {enumValue(kindRole, uint8(view.RoleOther))},
 }
 
-// enumOf returns the kind of the values of a field, if they have names.
+// enumOf returns the kind of the values of a field if it is an enum, otherwise kindNil.
 func (k fieldKind) enumOf() valueKind {
 	switch k {
 	case fieldLevel:
@@ -120,7 +120,7 @@ func (k fieldKind) enumOf() valueKind {
 	return kindNil
 }
 
-// enumNamed returns the value of a kind that has that name, in any case.
+// enumNamed returns the value of an enum kind with the given name, ignoring case.
 func enumNamed(kind valueKind, word string) (Value, bool) {
 	word = strings.ToLower(word)
 	if word == "warning" {
@@ -134,7 +134,7 @@ func enumNamed(kind valueKind, word string) (Value, bool) {
 	return Value{}, false
 }
 
-// enumNames returns the names of the values of a kind, in the order of the values.
+// enumNames returns the names of the values of an enum kind, in the order of the values.
 func enumNames(kind valueKind) []string {
 	var names []string
 	for name := range enumWords {
@@ -150,8 +150,8 @@ func enumNames(kind valueKind) []string {
 	return names
 }
 
-// attributeName returns the name of an attribute as a query writes it behind the dot: in quotes if
-// it must.
+// attributeName returns the name of an attribute as it is written after the dot in a query. It is
+// in quotes if necessary.
 func attributeName(name string) string {
 	for _, c := range name {
 		if c <= ' ' || strings.ContainsRune(`(){}[]=<>!~|&,"'+-*/%^`+"`", c) || c == 0x7f {
@@ -161,7 +161,7 @@ func attributeName(name string) string {
 	return name
 }
 
-// fieldNamed returns the field that a word names; ok is false if it names none.
+// fieldNamed returns the field that a word names. If the word is not a field, ok is false.
 func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	f = &field{text: t.text, pos: t.pos, end: t.end}
 	parts := t.parts
@@ -188,7 +188,7 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	return f, known && f.name != ""
 }
 
-// similar returns a name that may have been meant by one that is none, in or outside of braces.
+// similar returns a valid name that the user may have meant by an unknown word.
 func similar(word string, inBraces bool) string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(bareNames)), maps.Keys(intrinsics))
 	if inBraces {
@@ -203,19 +203,20 @@ func similar(word string, inBraces bool) string {
 	return nearest(word, names)
 }
 
-// nearest returns the name that differs least from a word, "" if all differ in more than a third of
-// its letters.
+// nearest returns the name that differs least from a word. It returns "" if all names differ in
+// more than a third of its letters.
 func nearest(word string, names []string) string {
 	return text.Nearest(word, names, (len(word)+1)/3)
 }
 
-// isTypo reports whether a word is so near to a name that it is rather that name than another one.
+// isTypo reports whether a word is so similar to a name that it is probably a misspelling of it.
 func isTypo(word, name string) bool {
 	return text.Distance(word, name) <= 1+len(word)/8
 }
 
-// role returns the role of the rows that a comparison of the field is about, if it is one: for all
-// others it is false, so that a field that is nil there does not select them.
+// role returns the role of the rows to which a comparison of the field applies, if it applies to
+// one role only. The comparison is false for rows of other roles. So a comparison with nil does not
+// select them.
 func (f *field) role() (role view.Role, ok bool) {
 	switch {
 	case f.parent:
@@ -226,7 +227,7 @@ func (f *field) role() (role view.Role, ok bool) {
 	return view.RoleLog, f.kind == fieldOfLog
 }
 
-// ofSpans reports whether only spans have such a field.
+// ofSpans reports whether only spans have a field of this kind.
 func (k fieldKind) ofSpans() bool {
 	switch k {
 	case fieldStatus, fieldStatusMessage, fieldKindOfSpan, fieldDuration, fieldSelf, fieldOpen, fieldFailed, fieldSpanID, fieldParentID, fieldChildCount, fieldIsRoot, fieldOwn:

@@ -9,13 +9,13 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// words64 is how many words the bits of a block take.
+// words64 is the number of uint64 words that hold a bit for each row of a block.
 const words64 = columns.BlockRows / 64
 
-// blockBits are a bit for each row of a block.
+// blockBits has a bit for each row of a block.
 type blockBits [words64]uint64
 
-// A node is a part of a filter: it takes the rows that it does not want from a set.
+// A node is a part of a compiled filter. It removes the rows for which it is false from a set.
 type node interface {
 	refine(e *env, k int, b *columns.Block, set *blockBits)
 	cost() int
@@ -25,17 +25,18 @@ type (
 	allOf  []node
 	anyOf  []node
 	noneOf struct{ node }
-	// rows looks at one row after the other.
+	// rows evaluates a function for one row after the other.
 	rows struct {
 		is    func(e *env) bool
 		price int
 	}
-	// bound is rows whose expression is about an event or a link of the row.
+	// bound is like rows, for an expression about an event or a link of the row.
 	bound struct {
 		is          func(e *env) bool
 		event, link bool
 	}
-	// coded looks codes up in a table: 0 no, 1 yes, 2 ask is.
+	// coded16 and coded32 look up codes in a table. 0 means false, 1 means true, and 2 means to
+	// call is.
 	coded16 struct {
 		codes func(b *columns.Block) []uint16
 		table []uint8
@@ -93,7 +94,7 @@ func (n noneOf) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	}
 }
 
-// each calls fn for the rows of a set, and takes those from it for which that is false.
+// each calls fn for each row of a set. It removes the rows for which fn returns false.
 func each(set *blockBits, fn func(i int) bool) {
 	for w, word := range set {
 		for left := word; left != 0; left &= left - 1 {
@@ -200,7 +201,7 @@ func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
 }
 func (n *numbers) cost() int { return 2 }
 
-// filter compiles an expression that is true or false.
+// filter compiles an expression that is true or false to a node.
 func (m *machine) filter(x expr) (node, error) {
 	if x == nil {
 		return allOf(nil), nil
@@ -265,11 +266,11 @@ func (m *machine) filter(x expr) (node, error) {
 	return &rows{func(e *env) bool { return isTrue(value(e)) }, 50}, nil
 }
 
-// boundFilter compiles an expression about events or links: what is side by side is about the
-// same one.
+// boundFilter compiles an expression about events or links. Conditions joined by && apply to the
+// same event or link.
 func (m *machine) boundFilter(x expr, event, link bool) (node, error) {
 	if b, ok := x.(*binary); ok && b.op == "&&" {
-		// What is not about them is cheaper, and comes first.
+		// A condition that is not about events or links is cheaper. So evaluate it first.
 		if ae, al := m.binds(b.a); !ae && !al {
 			return m.both(b.a, b.b)
 		}
@@ -309,7 +310,7 @@ func (m *machine) binds(x expr) (event, link bool) {
 	return event, link
 }
 
-// visit calls fn for an expression and those that it is made of.
+// visit calls fn for an expression and all expressions inside of it.
 func visit(x expr, fn func(x expr)) {
 	if x == nil {
 		return
@@ -327,7 +328,8 @@ func visit(x expr, fn func(x expr)) {
 	}
 }
 
-// quick returns a node for the comparisons that columns answer, nil for others.
+// quick returns a node for a comparison that can be evaluated with columns, or nil for other
+// comparisons.
 func (m *machine) quick(f *field, c *comparison) (node, error) {
 	v := m.v
 	get, err := m.fieldOf(f)
@@ -388,10 +390,11 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		}
 		return m.quickAttribute(f, a, c, is), nil
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, nil //nolint:nilnil // there is no quick node
 }
 
-// onlyRole are the nodes that take the rows of a role, of those that fields have.
+// onlyRole has a node for each role that [field.role] returns. The node is true for the rows of
+// that role.
 var onlyRole = map[view.Role]*coded16{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
 
 func newOnlyRole(role view.Role) *coded16 {
@@ -404,7 +407,7 @@ func newOnlyRole(role view.Role) *coded16 {
 	return &coded16{codes: func(b *columns.Block) []uint16 { return b.Flags }, table: table}
 }
 
-// quickAttribute returns the node of a comparison of an attribute.
+// quickAttribute returns the node for a comparison of an attribute.
 func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(e *env) bool) node {
 	table := make([]uint8, len(a.parts[0].values))
 	for i, x := range a.parts[0].values {
@@ -413,7 +416,7 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 		}
 	}
 	if f.kind == fieldAttribute {
-		// Without one of its own a row has that of its resource.
+		// A row that does not have the attribute gets the value of its resource.
 		table[0] = 0
 		for _, x := range a.resources {
 			if c.holds(x) {
@@ -425,10 +428,10 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 	return &coded32{func(_ *columns.Block, k int) []uint32 { return col.Block(k) }, table, is}
 }
 
-// messagesNode looks at messages.
+// messagesNode is the node for a comparison of the message.
 type messagesNode struct {
 	table []uint8
-	none  uint8 // for rows without a message
+	none  uint8 // the result for rows without a message
 	is    func(e *env) bool
 }
 
@@ -446,7 +449,7 @@ func (n *messagesNode) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 }
 func (n *messagesNode) cost() int { return 3 }
 
-// metaValue returns what a meta says of a field.
+// metaValue returns the value of a field that is stored in the metadata.
 func metaValue(kind fieldKind, m *format.Metadata) Value {
 	switch kind {
 	case fieldName:
@@ -465,7 +468,7 @@ func metaValue(kind fieldKind, m *format.Metadata) Value {
 	return Value{}
 }
 
-// flagsValue returns what flags say of a field.
+// flagsValue returns the value of a field that is stored in the flags.
 func flagsValue(kind fieldKind, f view.Flags) Value {
 	switch {
 	case kind == fieldLevel:
@@ -484,7 +487,8 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 	return enumValue(kindSpanKind, columns.Kind(uint16(f)))
 }
 
-// levelOf returns the level of a row, which is error for a span that failed, whatever was recorded.
+// levelOf returns the level of a row. It is error for every failed span, whatever level was
+// recorded.
 func levelOf(f view.Flags) Value {
 	if f.Failed() {
 		return enumValue(kindLevel, uint8(format.LevelError))

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestFreeTextLooksAtEveryRow compares free text, which passes over entries by their bytes,
-// with a look at the texts of each entry.
+// TestFreeTextLooksAtEveryRow compares the search for free text, which skips entries by their raw
+// bytes, with a search in the decoded texts of every entry.
 func TestFreeTextLooksAtEveryRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	entries := shop(r, 9000)

@@ -12,7 +12,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// users are spans of so many traces, each with two of one user and one of another.
+// users returns the spans of n traces. Each trace has two spans of one user and one span of another
+// user.
 func users(n int) []*format.TraceEntry {
 	list := []*format.TraceEntry{format.Root()}
 	for i := range 3 * n {
@@ -34,7 +35,7 @@ func runOn(t *testing.T, v *view.View, text string) (*query.Result, error) {
 	return q.Run(t.Context(), v, nil)
 }
 
-// TestManyGroupsAreFewObjects counts what the garbage collector has to look after.
+// TestManyGroupsAreFewObjects counts the heap objects that a query with many groups allocates.
 func TestManyGroupsAreFewObjects(t *testing.T) {
 	const n = 20_000
 	v := viewOf(t, users(n))
@@ -53,7 +54,8 @@ func TestManyGroupsAreFewObjects(t *testing.T) {
 	}
 }
 
-// TestBoundOfGroups: values() has the bound of by(), and a condition of traces needs none.
+// TestBoundOfGroups checks that values() has the same limit of groups as by(), and that a condition
+// on traces has no limit.
 func TestBoundOfGroups(t *testing.T) {
 	v := viewOf(t, users(100))
 	having := map[string]int{
@@ -77,7 +79,7 @@ func TestBoundOfGroups(t *testing.T) {
 	}
 }
 
-// TestKeysOfGroups: a group has the value that its rows have, whatever that is.
+// TestKeysOfGroups checks that each group has the value of its rows, for all kinds of values.
 func TestKeysOfGroups(t *testing.T) {
 	values := []format.Value{
 		format.StringValue(""), format.StringValue("a\x00b"), format.StringValue("\x00"), format.StringValue("\x00\x01\x00"), format.StringValue("é"),

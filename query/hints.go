@@ -13,7 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// with returns the query with another text at a place, "" if that is none.
+// with returns a copy of the query in which text replaces the bytes [from, to). It returns "" if
+// the range is not valid.
 func (q *Query) with(from, to int, text string) string {
 	if from < 0 || to <= from || to > len(q.text) {
 		return ""
@@ -21,8 +22,8 @@ func (q *Query) with(from, to int, text string) string {
 	return q.text[:from] + text + q.text[to:]
 }
 
-// lackHints says how many rows an inequality left out because they have no such attribute. Rows
-// that were selected, or that the field is not about, do not count.
+// lackHints returns hints about the rows that an inequality did not select because they do not have
+// the attribute. Rows that were selected, or to which the field does not apply, do not count.
 func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
@@ -53,11 +54,11 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	return hints
 }
 
-// maxHints is how many hints are given why nothing was selected.
+// maxHints is the maximum number of hints why nothing was selected.
 const maxHints = 5
 
-// emptyHints says why a query may select nothing: it asks for attributes that no row has, or for
-// values of a kind that they never are.
+// emptyHints returns hints why a query selected nothing. A reason can be an attribute that no row
+// has, or a comparison with a value of a kind that the attribute never has.
 func (q *Query) emptyHints(m *machine) []Hint {
 	var hints []Hint
 	add := func(h Hint) {
@@ -112,12 +113,12 @@ func (q *Query) emptyHints(m *machine) []Hint {
 	return hints
 }
 
-// knowsAll reports whether the values of a part are all that rows have.
+// knowsAll reports whether the part has all values that occur in rows.
 func (p *part) knowsAll() bool {
 	return p.column != nil && !slices.Contains(p.column.Codes, columns.UnknownText)
 }
 
-// hasNone reports whether no row has an attribute of that name.
+// hasNone reports whether no row has an attribute of the given name.
 func (m *machine) hasNone(name string) bool {
 	a, err := m.attribute(name)
 	if err != nil {
@@ -131,7 +132,7 @@ func (m *machine) hasNone(name string) bool {
 	return true
 }
 
-// isAttribute reports whether a field is an attribute by the name that its application gave it.
+// isAttribute reports whether a field is an attribute that is named by the application.
 func (k fieldKind) isAttribute() bool {
 	switch k {
 	case fieldAttribute, fieldOwn, fieldOfLog, fieldOfResource, fieldOfEvent, fieldOfLink:
@@ -140,7 +141,7 @@ func (k fieldKind) isAttribute() bool {
 	return false
 }
 
-// isAlone reports whether a field is a term of the query, and no part of a comparison.
+// isAlone reports whether a field is a term of the query by itself, and not part of a comparison.
 func (q *Query) isAlone(f *field) bool {
 	alone := false
 	var inside func(x expr)
@@ -170,8 +171,8 @@ func (m *machine) names() map[string]bool {
 	return names
 }
 
-// noneHint says that no row has an attribute, and which field or other attribute may be meant. It
-// returns no hint if x is no attribute or rows have it.
+// noneHint returns a hint that no row has the attribute x, and which field or attribute the user
+// may have meant. The hint is empty if x is not an attribute or some row has it.
 func (m *machine) noneHint(x expr) (h Hint) {
 	f, ok := x.(*field)
 	if !ok || !f.kind.isAttribute() || !m.hasNone(f.name) {
@@ -200,14 +201,14 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	return h
 }
 
-// otherKind says that an attribute is never of the kind of a value that it is compared with. It
-// returns no hint if that is not so.
+// otherKind returns a hint that an attribute never has values of the kind with which it is
+// compared. The hint is empty if it has such values.
 func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	a, err := m.attribute(f.name)
 	if err != nil {
 		return h
 	}
-	kinds := make(map[int]string) // by their class
+	kinds := make(map[int]string) // by the class of the value
 	note := func(v Value) {
 		if v.kind == kindNil {
 			return

@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// TestHostileQueries: what is made to take all the stack, the memory or the time is an error, or
-// has an answer.
+// TestHostileQueries checks that queries made to exhaust the stack, the memory or the time return
+// an error or a result.
 func TestHostileQueries(t *testing.T) {
 	const n = 10_000
 	v := viewOf(t, querytest.Entries())
@@ -53,7 +53,7 @@ func TestHostileQueries(t *testing.T) {
 	}
 }
 
-// TestManyGroups: a table has a bound.
+// TestManyGroups checks the limit of the number of groups of a table.
 func TestManyGroups(t *testing.T) {
 	defer func(n int) { *query.MaxGroups = n }(*query.MaxGroups)
 	*query.MaxGroups = 3

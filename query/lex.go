@@ -25,24 +25,24 @@ const (
 // A token is a part of a query.
 type token struct {
 	kind  tokenKind
-	text  string // of a string or regex, what is between the quotes
+	text  string // for a string or regex, the text between the quotes
 	pos   int
 	end   int
-	value Value // of a number or duration
-	space bool  // there is a blank before it
-	// parts are those of a word, between its dots: some can be quoted.
+	value Value // for a number or duration
+	space bool  // a blank is before the token
+	// parts has the parts of a word between its dots. Each part can be quoted.
 	parts []string
 }
 
-// is reports whether the token is that mark.
+// is reports whether the token is the given mark.
 func (t *token) is(mark string) bool { return t.kind == tokenMark && t.text == mark }
 
-// isQuoted reports whether the token is a text in quotes, in a query.
+// isQuoted reports whether the token is a quoted text in the query.
 func (t *token) isQuoted(query string) bool {
 	return t.kind == tokenString && strings.IndexByte("\"`", query[t.pos]) >= 0
 }
 
-// maxQuery is how long a query can be, in bytes.
+// maxQuery is the maximum size of a query in bytes.
 const maxQuery = 64 << 10
 
 // A lexer cuts a query into tokens.
@@ -53,8 +53,8 @@ type lexer struct {
 	tokens []token
 
 	parens  int  // that are open
-	inStage bool // behind a |, where the arguments of functions are no free text
-	stageAt int  // how many parentheses were open at that |
+	inStage bool // after a |, where the arguments of functions are not free text
+	stageAt int  // the number of parentheses that were open at that |
 }
 
 func (l *lexer) fail(pos int, hint, text string, args ...any) *Error {
@@ -169,9 +169,10 @@ func (l *lexer) next(space bool) (token, error) {
 	return token{}, l.fail(at, "", "unexpected %q", r)
 }
 
-// textLength returns how long the text without quotes is that begins here, as 127.0.0.1, price: or
-// a->b, 0 if it is none but a part of the language: what is between blanks in a filter without
-// braces, has something in it that nothing of the language has, and no comparison.
+// textLength returns the length of the unquoted text that begins at l.pos, such as 127.0.0.1,
+// price: or a->b. It returns 0 if the characters here are part of the query language. An unquoted
+// text is in a filter without braces and is delimited by blanks. It contains something that cannot
+// occur in the language, and no comparison.
 func (l *lexer) textLength(space bool) int {
 	if !space && !l.isBehind("(", "!") && !l.isBehind(comparisons...) || l.braces > 0 || l.inStage {
 		return 0
@@ -199,13 +200,14 @@ func (l *lexer) textLength(space bool) int {
 	return 0
 }
 
-// isBehind reports whether the last token is one of some marks.
+// isBehind reports whether the last token is one of the given marks.
 func (l *lexer) isBehind(marks ...string) bool {
 	n := len(l.tokens)
 	return n > 0 && l.tokens[n-1].kind == tokenMark && slices.Contains(marks, l.tokens[n-1].text)
 }
 
-// isText reports whether s, which has no blanks, is a text and nothing of the language.
+// isText reports whether s is free text and not part of the query language. s must not contain
+// blanks.
 func isText(s string, inParens bool) bool {
 	last, slash := s[len(s)-1], strings.IndexByte(s, '/')
 	switch {
@@ -234,15 +236,17 @@ func isText(s string, inParens bool) bool {
 	return false
 }
 
-// pathCanBegin reports whether a slash here begins a text such as /cart: where free text can stand,
-// a blank or a comparison is before the slash and a letter behind it, and no other slash ends a
-// regular expression. To divide, a blank is behind it, or none before.
+// pathCanBegin reports whether a slash at l.pos begins a text such as /cart. This is so if free
+// text is allowed here, a blank or a comparison is before the slash, a letter is after it, and no
+// later slash ends a regular expression. A slash for division has a blank after it or no blank
+// before it.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
 	return (space || l.isBehind(comparisons...)) && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
 }
 
-// regexEnds reports whether the next slash can be the end of a regular expression that begins here.
+// regexEnds reports whether the next slash can be the end of a regular expression that begins at
+// l.pos.
 func (l *lexer) regexEnds() bool {
 	for i := l.pos + 1; i < len(l.s); i++ {
 		switch l.s[i] {
@@ -255,7 +259,7 @@ func (l *lexer) regexEnds() bool {
 	return false
 }
 
-// path reads slashes and words.
+// path reads a text that begins with a slash, such as /cart.
 func (l *lexer) path() token {
 	at, query := l.pos, false
 	l.pos++
@@ -274,8 +278,8 @@ func (l *lexer) path() token {
 	return token{kind: tokenString, text: l.s[at:l.pos], pos: at}
 }
 
-// regexCanBegin reports whether a slash here begins a regular expression and is no division:
-// where a term can begin, and where no blank is behind it.
+// regexCanBegin reports whether a slash at l.pos begins a regular expression and is not a division.
+// This is so if a term can begin here and no blank is after the slash.
 func (l *lexer) regexCanBegin(space bool) bool {
 	if !space || l.pos+1 >= len(l.s) || l.s[l.pos+1] == ' ' {
 		return false
@@ -285,7 +289,7 @@ func (l *lexer) regexCanBegin(space bool) bool {
 	}
 	t := &l.tokens[len(l.tokens)-1]
 	if t.kind != tokenMark {
-		// Behind a value it divides, unless another slash ends it.
+		// After a value the slash means division, unless there is another slash.
 		return strings.IndexByte(l.s[l.pos+1:], '/') >= 0
 	}
 	return t.text != ")" || strings.IndexByte(l.s[l.pos+1:], '/') >= 0
@@ -312,7 +316,8 @@ func (l *lexer) regex() (token, error) {
 	return token{}, l.fail(at, "write /…/", "the regular expression does not end").trying(l.s + "/")
 }
 
-// quoted reads the text in quotes at a place, and returns how long it is with them.
+// quoted reads the quoted text at offset at. It returns the text and its length in the query,
+// including the quotes.
 func (l *lexer) quoted(at int) (string, int, error) {
 	q := l.s[at]
 	var b strings.Builder
@@ -331,7 +336,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 				b.WriteByte('\r')
 			case '"', '\\', '`', '\'':
 				b.WriteByte(e)
-			default: // as in a regular expression
+			default: // keep other escapes, such as those of a regular expression
 				b.WriteByte('\\')
 				b.WriteByte(e)
 			}
@@ -342,13 +347,13 @@ func (l *lexer) quoted(at int) (string, int, error) {
 	return "", 0, l.fail(at, "", "the text does not end").trying(l.s + string(q))
 }
 
-// isWordRune reports whether r can be in a name.
+// isWordRune reports whether r can occur in a name.
 func isWordRune(r rune) bool {
 	return r == '_' || r == '-' || r == '$' || r == '@' || r == '#' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// word reads a name: parts with dots between them, each plain or in quotes, with a colon behind
-// the first.
+// word reads a name. It consists of parts with dots between them, each plain or quoted. The first
+// part can be followed by a colon.
 func (l *lexer) word() (token, error) {
 	t := token{kind: tokenWord, pos: l.pos}
 	var part strings.Builder
@@ -407,7 +412,7 @@ func (l *lexer) number() (token, error) {
 			l.pos = unit
 			return token{kind: tokenNumber, text: text, pos: at, value: floatValue(f)}, nil
 		}
-		// A word that begins with a digit, as an id does.
+		// A word that begins with a digit, such as an id.
 		l.pos = unit
 		return token{kind: tokenWord, text: text, parts: []string{text}, pos: at}, nil
 	}
@@ -425,7 +430,7 @@ func (l *lexer) number() (token, error) {
 	return t, nil
 }
 
-// parseDuration is time.ParseDuration with days.
+// parseDuration is like time.ParseDuration, but also accepts days.
 func parseDuration(s string) (time.Duration, error) {
 	if days, rest, ok := strings.Cut(s, "d"); ok {
 		n, err := strconv.ParseFloat(days, 64)

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// A Query is a query that was parsed. It is safe for concurrent use.
+// A Query is a parsed query. It is safe for concurrent use.
 type Query struct {
 	text   string
 	root   *pipeline
 	hints  []Hint
-	ifNone []Hint // for a result without rows
+	ifNone []Hint // hints to give if the result has no rows
 }
 
-// A Hint says what may surprise in a query or its result.
+// A Hint explains something that may surprise the user in a query or its result.
 type Hint struct {
 	Text  string // for people
-	Query string // a whole query that may be meant, or empty
+	Query string // a complete query that the user may have meant, or empty
 }
 
 // String returns the text of the query.
 func (q *Query) String() string { return q.text }
 
-// Parse parses a query. The empty one selects everything. The error is an [*Error].
+// Parse parses a query. The empty query selects everything. The error is an [*Error].
 func Parse(text string) (*Query, error) {
 	q, err := parse(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func parse(text string) (*Query, *Error) {
 	return &Query{text: text, root: root, hints: p.hints, ifNone: p.ifNone}, nil
 }
 
-// maxDepth is how deep brackets can be nested.
+// maxDepth is the maximum nesting depth of brackets.
 const maxDepth = 200
 
 type parser struct {
@@ -66,10 +66,10 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	braces int // in how many {…}
+	braces int // the number of open braces
 	hints  []Hint
 	ifNone []Hint // hints for a result without rows
-	bare   bool   // a word that is no name is a text, as on the right of a comparison
+	bare   bool   // a word that is not a name is free text, for instance on the right of a comparison
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -82,10 +82,10 @@ func (p *parser) next() *token {
 	return t
 }
 
-// is reports whether the next token is that mark.
+// is reports whether the next token is the given mark.
 func (p *parser) is(mark string) bool { return p.peek().is(mark) }
 
-// take takes the next token if it is that mark.
+// take skips the next token if it is the given mark, and reports whether it is.
 func (p *parser) take(mark string) bool {
 	if p.is(mark) {
 		p.next()
@@ -109,7 +109,7 @@ func (p *parser) failAt(pos int, hint, text string, args ...any) *Error {
 	return &Error{Query: p.text, Pos: pos, Text: fmt.Sprintf(text, args...), Hint: hint}
 }
 
-// with returns the query with another text at a place.
+// with returns a copy of the query in which text replaces the bytes [from, to).
 func (p *parser) with(from, to int, text string) string { return p.text[:from] + text + p.text[to:] }
 
 func (p *parser) hint(text, query string) {
@@ -130,7 +130,7 @@ func describe(t *token) string {
 	return t.text
 }
 
-// deeper notes that brackets begin; the function that it returns that they end.
+// deeper enters a nested bracket. The function that it returns leaves it.
 func (p *parser) deeper() (func(), error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, p.fail(p.peek(), "", "brackets are nested more than %d deep", maxDepth)
@@ -138,7 +138,7 @@ func (p *parser) deeper() (func(), error) {
 	return func() { p.depth-- }, nil
 }
 
-// query parses a whole query, or what is in ( … ).
+// query parses a whole query, or a query inside of parentheses.
 func (p *parser) query() (*pipeline, error) {
 	q := new(pipeline)
 	var err error
@@ -163,7 +163,7 @@ func (p *parser) query() (*pipeline, error) {
 	return q, p.check(q)
 }
 
-// check complains of stages that make no sense behind each other.
+// check returns an error if a stage makes no sense after an earlier stage.
 func (p *parser) check(q *pipeline) error {
 	for i, s := range q.stages {
 		a, ok := s.(*stageAggregate)
@@ -184,8 +184,8 @@ func (p *parser) check(q *pipeline) error {
 	return nil
 }
 
-// isFilter reports whether what comes is one filter without braces: there is no { before its
-// first | at this level.
+// isFilter reports whether the next tokens are a filter without braces. This is so if there is no {
+// before the first | at this level.
 func (p *parser) isFilter() bool {
 	depth := 0
 	for _, t := range p.tokens[p.at:] {
@@ -234,7 +234,7 @@ func (p *parser) sets() (spanset, error) {
 	return a, nil
 }
 
-// structure parses a >> b and its like.
+// structure parses structural operators, such as a >> b.
 func (p *parser) structure() (spanset, error) {
 	a, err := p.set()
 	if err != nil {
@@ -293,7 +293,7 @@ func (p *parser) set() (spanset, error) {
 	return nil, p.noSet(t)
 }
 
-// braced parses what is behind a {, with the }.
+// braced parses a filter after its {, including the }.
 func (p *parser) braced() (x expr, err error) {
 	if p.take("}") {
 		return nil, nil
@@ -306,8 +306,9 @@ func (p *parser) braced() (x expr, err error) {
 	return x, p.want("}")
 }
 
-// or parses terms with && and || between them, which are one level: the first comes first. In a
-// filter without braces, terms side by side mean &&.
+// or parses terms with && and || between them. Both operators have the same precedence and are
+// evaluated from left to right. In a filter without braces, terms without an operator between them
+// are joined by &&.
 func (p *parser) or() (expr, error) {
 	done, err := p.deeper()
 	if err != nil {
@@ -368,7 +369,7 @@ func (p *parser) beginsTerm() bool {
 
 var comparisons = []string{"=", "==", "!=", "<", "<=", ">", ">=", "=~", "!~"}
 
-// compare parses comparisons, which are all of one level.
+// compare parses comparisons. All comparison operators have the same precedence.
 func (p *parser) compare() (expr, error) {
 	a, err := p.sum()
 	if err != nil {
@@ -498,7 +499,7 @@ func (p *parser) regex(s string, pos int) (*regexp.Regexp, error) {
 	return r, nil
 }
 
-// fit returns the value of a literal that is compared with x.
+// fit converts a literal that is compared with x to a value of the kind of x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
 	enum := kindNil
@@ -566,7 +567,7 @@ func (p *parser) sum() (expr, error) {
 	return a, err
 }
 
-// not parses !x, which binds less than a product and more than a sum.
+// not parses !x, whose precedence is between those of a product and of a sum.
 func (p *parser) not() (expr, error) {
 	if p.is("!") || p.isWord("not") {
 		done, err := p.deeper()
@@ -575,7 +576,7 @@ func (p *parser) not() (expr, error) {
 		}
 		defer done()
 		t := p.next()
-		if t.kind == tokenWord { // not a = b is the whole comparison
+		if t.kind == tokenWord { // not applies to the whole comparison, as in not a = b
 			x, err := p.term()
 			if err != nil {
 				return nil, err
@@ -635,7 +636,7 @@ func (p *parser) power() (expr, error) {
 	return p.arithmetic(t, a, b)
 }
 
-// arithmetic returns a op b, which is computed at once if both are numbers.
+// arithmetic returns a op b. If both are number literals, it returns the computed number.
 func (p *parser) arithmetic(t *token, a, b expr) (expr, error) {
 	x := &binary{op: t.text, a: a, b: b, pos: t.pos}
 	if err := cmp.Or(p.wantNumber(a, t), p.wantNumber(b, t)); err != nil {

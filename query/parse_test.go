@@ -8,11 +8,11 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// TestParse compares queries with how they are read. Those of Tempo's table were run through its
-// own parser; what is read in another way here stands in docs/query.md.
+// TestParse compares queries with their syntax trees. The queries of Tempo's table were also parsed
+// by Tempo's own parser. The differences are described in docs/query.md.
 func TestParse(t *testing.T) {
 	for _, c := range [][2]string{
-		// As Tempo has it.
+		// Parsed as in Tempo.
 		{`{ .a || .b && .c }`, `{((.a || .b) && .c)}`},
 		{`{.a=1} && {.b=1} >> {.c=1}`, `({(.a = 1)} && ({(.b = 1)} >> {(.c = 1)}))`},
 		{`{.a=1} >> {.b=1} && {.c=1}`, `(({(.a = 1)} >> {(.b = 1)}) && {(.c = 1)})`},
@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{`{ status = error } | avg(duration) > 5`, `{(status = error)} | avg(duration) > 5`},
 		{`{.a=1} &>> {.b=1} !~ {.c=1}`, `(({(.a = 1)} &>> {(.b = 1)}) !~ {(.c = 1)})`},
 
-		// Ours alone.
+		// Only valid here, and not in Tempo.
 		{`{} | by(name, kind)`, `{} | by(name, kind)`},
 		{`!{.a=1}`, `!{(.a = 1)}`},
 		{`({.a=1} | count() = 0) && {.b=1}`, `(({(.a = 1)} | count() = 0) && {(.b = 1)})`},
@@ -86,7 +86,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseErrors: an error says where and what may be meant.
+// TestParseErrors checks the position and the hint of errors.
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{ 'a' = .b }`:                          `at 3|double quotes`,
@@ -134,7 +134,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestTextWithoutQuotes: what people paste is a text, in filters without braces.
+// TestTextWithoutQuotes checks that texts that people paste are free text in filters without
+// braces.
 func TestTextWithoutQuotes(t *testing.T) {
 	for text, want := range map[string]string{
 		`request 12`:                    `{(request && 12)}`,
@@ -191,7 +192,7 @@ func TestTextWithoutQuotes(t *testing.T) {
 		`state = open | count() > 1`:    `{(.state = "open")} | count() > 1`,
 		`trace:id = 00ab`:               `{(trace:id = "00ab")}`,
 		`status = error error`:          `{((status = error) && ((level = ERROR) || ((status = error) || error)))}`,
-		// What is no text.
+		// These are not free text.
 		`(200 + 5) > .x`:                       `{(205 > .x)}`,
 		`duration/2 > 1ms`:                     `{((duration / 2) > 1ms)}`,
 		`.n/2 = 1`:                             `{((.n / 2) = 1)}`,
@@ -219,7 +220,8 @@ func TestTextWithoutQuotes(t *testing.T) {
 	}
 }
 
-// TestErrorsOfferAQuery: an error has a whole query that works, if one may be meant.
+// TestErrorsOfferAQuery checks that an error offers a complete, valid query, if the user may have
+// meant one.
 func TestErrorsOfferAQuery(t *testing.T) {
 	for text, want := range map[string]string{
 		`{ name = GET /orders }`:         `{ name = "GET /orders" }`,

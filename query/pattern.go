@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxPattern is how many bytes of a text its pattern is made of.
+// maxPattern is the maximum number of bytes of a text that are used for its pattern.
 const maxPattern = 300
 
-// patternOf returns what texts of one kind have in common: the first line of text, with <number> for
-// digits, <hex> for hexadecimal numbers of six digits and more, <uuid> for a UUID, and <text> for
-// what stands in quotes.
+// patternOf returns a pattern that similar texts have in common. It is the first line of text, with
+// placeholders for the parts that differ: <number> for digits, <hex> for hexadecimal numbers of at
+// least six digits, <uuid> for UUIDs, and <text> for quoted texts.
 func patternOf(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
@@ -63,8 +63,8 @@ func isWordByte(c byte) bool {
 	return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80
 }
 
-// quoted returns how long the quoted text is that s begins with, 0 if it is none: the apostrophe
-// of a word begins none.
+// quoted returns the length of the quoted text at the beginning of s, or 0 if there is none. An
+// apostrophe inside of a word does not begin a quoted text.
 func quoted(s string, inWord bool) int {
 	if s[0] == '\'' && inWord {
 		return 0
@@ -80,8 +80,9 @@ func quoted(s string, inWord bool) int {
 	return 0
 }
 
-// hexWord returns how long the hexadecimal number or UUID is that s begins with, and what is
-// written for it. A number has a digit and a letter, so that it is no word and no decimal.
+// hexWord returns the length of the hexadecimal number or UUID at the beginning of s, and its
+// placeholder. A hexadecimal number must have a digit and a letter, to distinguish it from words
+// and decimal numbers.
 func hexWord(s string) (name string, n int) {
 	if n := uuidSize(s); n > 0 {
 		return "<uuid>", n
@@ -121,8 +122,8 @@ func uuidSize(s string) int {
 	return size
 }
 
-// numberSize returns how long the number is that s begins with: digits, also with dots, commas or
-// colons between them, as versions, addresses and times of day have.
+// numberSize returns the length of the number at the beginning of s. A number can have dots, commas
+// or colons between its digits, as in versions, addresses and times of day.
 func numberSize(s string) int {
 	n := 0
 	for n < len(s) && (isDigit(s[n]) || n+1 < len(s) && (s[n] == '.' || s[n] == ',' || s[n] == ':') && isDigit(s[n+1])) {

@@ -8,7 +8,8 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// TestPattern replaces what tells texts of one kind apart, and nothing else.
+// TestPattern checks that patternOf replaces the parts that differ in similar texts, and nothing
+// else.
 func TestPattern(t *testing.T) {
 	for text, want := range map[string]string{
 		"payment failed":                                "payment failed",

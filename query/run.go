@@ -13,28 +13,29 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Result has the rows that a query selects, or the table that it computes.
+// A Result holds the rows that a query selects, or the table that it computes.
 type Result struct {
-	// Rows are the rows that are selected, of which a table is computed.
+	// Rows are the selected rows. A table is computed from them.
 	Rows view.Set[view.Row]
-	// Order are the same rows in the order that the query asks for, nil if it asks for none.
+	// Order has the same rows in the order of the query, or is nil if the query does not sort.
 	Order []view.Row
-	// Table is what the query computes, nil if it computes nothing.
+	// Table is the computed table, or nil if the query only selects rows.
 	Table *Table
-	// Selected are what select(…) asks for.
+	// Selected has the column names of select(…).
 	Selected []string
-	// Hints say what may surprise.
+	// Hints explain what may surprise the user.
 	Hints []Hint
 
 	m      *machine
 	values []eval // of Selected
 }
 
-// SelectedTable returns what select(…) asks for, a line for each row, in the order of the query or
-// of time; nil if there is no select(…).
+// SelectedTable returns the values that select(…) asks for, with a line for each row. The lines are
+// in the order of the query, or in the order of time if the query does not sort. The table is nil
+// if the query has no select(…).
 func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	if r.m == nil {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // a query without select(…) has no table
 	}
 	order := r.Order
 	if order == nil {
@@ -56,20 +57,22 @@ func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	return t, nil
 }
 
-// A Table is the result of aggregates: a line for each group.
+// A Table is the result of aggregates. It has a line for each group.
 type Table struct {
 	Columns []string
 	Lines   [][]Value
-	groups  int // how many of the columns are those of by(…)
+	groups  int // the number of columns that come from by(…)
 }
 
 // Options change how [Query.Run] works.
 type Options struct {
-	// From and To, if not zero, select only what went on at some time between them.
+	// From and To, if not zero, restrict the result to rows whose time overlaps the time between
+	// them.
 	From, To time.Time
 }
 
-// Run runs the query on a view. A nil o means defaults. The error is that of ctx, or an [*Error].
+// Run runs the query on a view. A nil o means defaults. The error is the error of ctx, or an
+// [*Error].
 func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
@@ -80,7 +83,7 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	cut := !o.From.IsZero() || !o.To.IsZero() // to a part of the time
+	cut := !o.From.IsZero() || !o.To.IsZero() // the result is restricted to a period
 	if cut {
 		rows = inTimes(v, rows, o)
 	}
@@ -104,12 +107,12 @@ func anyIn(s view.Set[view.Row], k int) bool {
 	return false
 }
 
-// machine returns what runs the query on a view.
+// machine returns a machine that runs the query on a view.
 func (q *Query) machine(ctx context.Context, v *view.View) *machine {
 	return &machine{q: q, ctx: ctx, v: v, roles: asksForRoles(q.root), attrs: make(map[string]*attribute), lacks: make(map[string]lack)}
 }
 
-// asksForRoles reports whether a query says which roles it wants.
+// asksForRoles reports whether a query has a condition on the role of rows.
 func asksForRoles(p *pipeline) (asks bool) {
 	visitFilters(p, func(x expr) {
 		if f, ok := x.(*field); ok && f.kind == fieldRole {
@@ -119,7 +122,7 @@ func asksForRoles(p *pipeline) (asks bool) {
 	return asks
 }
 
-// visitFilters calls fn for what the filters of a pipeline are made of.
+// visitFilters calls fn for all expressions in the filters of a pipeline.
 func visitFilters(p *pipeline, fn func(x expr)) {
 	var inSet func(s spanset)
 	inSet = func(s spanset) {
@@ -151,8 +154,8 @@ func visitFilters(p *pipeline, fn func(x expr)) {
 	}
 }
 
-// Words returns the free text that the query looks for, in lower case, without what regular
-// expressions match. It may not be in all rows that the query selects.
+// Words returns the free text that the query searches for, in lower case. Regular expressions are
+// not included. A selected row does not need to contain all of these words.
 func (q *Query) Words() []string {
 	var all []string
 	visitFilters(q.root, func(x expr) {
@@ -163,10 +166,10 @@ func (q *Query) Words() []string {
 	return all
 }
 
-// MakesTable reports whether the query computes a table instead of selecting rows alone.
+// MakesTable reports whether the query computes a table, and does not only select rows.
 func (q *Query) MakesTable() bool { return countTables(q.root.stages) > 0 }
 
-// selectable reports whether rows of these flags can be selected.
+// selectable reports whether rows with these flags can be selected.
 func (m *machine) selectable(f view.Flags) bool {
 	switch f.Role() {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
@@ -177,7 +180,8 @@ func (m *machine) selectable(f view.Flags) bool {
 	return m.roles
 }
 
-// where returns the rows of within, or of all, for which an expression is true.
+// where returns the rows for which an expression is true. It only considers rows of within, or all
+// rows if within is nil.
 func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	n, err := m.filter(x)
 	if err != nil {
@@ -194,7 +198,7 @@ func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], 
 	return out, err
 }
 
-// block returns the rows of a block that a filter takes.
+// block returns the rows of block k that a filter selects.
 func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockBits {
 	b := m.v.Columns().Block(k)
 	var set blockBits
@@ -212,10 +216,11 @@ func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockB
 	return set
 }
 
-// First returns the rows that the query selects, in the order of their numbers, as they are found,
-// and whether it can: whether the query is one filter. Only rows of within are looked at, all if it
-// is nil. It makes no column for that, so the first ones are there at once, and all of them later
-// than from Run: people can be shown them while Run is at it.
+// First returns the rows that the query selects, in the order of their numbers, as they are found.
+// It returns false if the query is not a single filter. It only considers rows of within, or all
+// rows if within is nil. First makes no columns of attributes. So it finds the first rows at once,
+// but takes longer than Run for all of them. A user interface can show these rows while Run is
+// still running.
 func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Row]) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
@@ -282,7 +287,7 @@ func (m *machine) set(s spanset) (view.Set[view.Row], error) {
 	return m.v.NewSet(), nil
 }
 
-// where2 returns the rows that can be selected and for which a function is true.
+// where2 returns the selectable rows for which a function returns true.
 func (m *machine) where2(is func(r view.Row) bool) (view.Set[view.Row], error) {
 	out := m.v.NewSet()
 	err := m.v.Columns().Each(m.ctx, func() func(k int) {
@@ -307,7 +312,7 @@ func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	return t
 }
 
-// inTraces reports whether row r is of one of the traces of rows. A row without a trace is a
+// inTraces reports whether row r belongs to one of the traces of rows. A row without a trace is a
 // trace of its own.
 func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
@@ -317,7 +322,8 @@ func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r v
 	return traces.Has(n)
 }
 
-// combine returns a && b, the rows of both in the traces that have rows of both, or a || b.
+// combine returns a && b or a || b. The result of && has the rows of a and of b in all traces that
+// have rows of both.
 func (m *machine) combine(s *both) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {
@@ -348,7 +354,7 @@ func (m *machine) combine(s *both) (view.Set[view.Row], error) {
 	return out, nil
 }
 
-// structure returns the rows of b that are where the operator says of rows of a.
+// structure returns the rows of b that are related to a row of a as the operator requires.
 func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 	a, err := m.set(s.a)
 	if err != nil {
@@ -365,7 +371,7 @@ func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 			found[i] = b[i] &^ found[i]
 		}
 	case s.union:
-		// Those of a for which there is one of b: the same the other way round.
+		// Add the rows of a that have a matching row of b. This is the reverse relation.
 		other := map[string]string{">>": "<<", "<<": ">>", ">": "<", "<": ">", "~": "~"}[s.op]
 		back := m.related(other, b, a)
 		for i := range found {
@@ -375,8 +381,8 @@ func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 	return found, m.ctx.Err()
 }
 
-// related returns the rows of b that have a row of a above (>>), right above (>), below (<<),
-// right below (<) or beside (~) them.
+// related returns the rows of b that have a row of a as an ancestor (>>), parent (>), descendant
+// (<<), child (<) or sibling (~).
 func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row] {
 	v := m.v
 	out := v.NewSet()
@@ -398,7 +404,7 @@ func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row]
 	case "<<":
 		m.above(a, b, out)
 	case "~":
-		// How many of a are below each parent: none, one, or more.
+		// For each parent, find whether it has none, one or more children in a.
 		one, more := v.NewSet(), v.NewSet()
 		for r := range a.All() {
 			if up := v.Parent(r); one.Has(up) {
@@ -417,10 +423,10 @@ func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row]
 	return out
 }
 
-// below adds to out the rows of b that are below one of a.
+// below adds to out the rows of b that are below a row of a.
 func (m *machine) below(a, b, out view.Set[view.Row]) {
 	v := m.v
-	under := v.NewSet() // below a row of a
+	under := v.NewSet() // rows below a row of a
 	visit := func(r view.Row) {
 		if up := v.Parent(r); r != 0 && (a.Has(up) || under.Has(up)) {
 			if under.Add(r); b.Has(r) {
@@ -440,7 +446,7 @@ func (m *machine) below(a, b, out view.Set[view.Row]) {
 	}
 }
 
-// above adds to out the rows of b that are above one of a.
+// above adds to out the rows of b that are above a row of a.
 func (m *machine) above(a, b, out view.Set[view.Row]) {
 	v := m.v
 	over := v.NewSet()
@@ -464,7 +470,7 @@ func (m *machine) above(a, b, out view.Set[view.Row]) {
 	}
 }
 
-// stages runs the stages on rows, and notes in r what they compute.
+// stages runs the stages on rows, stores in r what they compute, and returns the rows that remain.
 func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view.Set[view.Row], error) {
 	var by []expr
 	var err error
@@ -502,7 +508,7 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 				}
 			}
 			if len(calls) < countTables(list) {
-				continue // the last one computes them all
+				continue // the last aggregate computes the table for all of them
 			}
 			r.Table, err = m.table(calls, by, rows)
 		case *stageSort:
@@ -533,7 +539,7 @@ func countTables(list []stage) (n int) {
 	return n
 }
 
-// keep takes from the order what is not in rows.
+// keep removes rows from r.Order that are not in rows.
 func (r *Result) keep(rows view.Set[view.Row]) {
 	if r.Order != nil && rows != nil {
 		r.Order = slices.DeleteFunc(r.Order, func(row view.Row) bool { return !rows.Has(row) })
@@ -557,8 +563,8 @@ func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 // byTime returns rows in the order of time.
 func (m *machine) byTime(rows view.Set[view.Row]) []view.Row { return InTime(m.v, rows) }
 
-// InTime returns rows in the order of their times; those without a time come behind the row
-// before them.
+// InTime returns rows in the order of their times. A row without a time stays behind the row before
+// it.
 func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	list := slices.Collect(rows.All())
 	times := make(map[view.Row]int64)
@@ -588,7 +594,7 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	return list
 }
 
-// orderIn compares two values in a direction. What is not there comes last in both.
+// orderIn compares two values in ascending or descending order. Missing values come last in both.
 func orderIn(desc bool, a, b Value) int {
 	n := orderAll(a, b)
 	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
@@ -597,7 +603,7 @@ func orderIn(desc bool, a, b Value) int {
 	return n
 }
 
-// sort puts the lines of the table, or the rows, in the order of an expression.
+// sort sorts the lines of the table, or the rows if there is no table, by an expression.
 func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) error {
 	less := func(a, b Value) int { return orderIn(desc, a, b) }
 	if r.Table != nil {

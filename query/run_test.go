@@ -17,7 +17,7 @@ import (
 
 var must = tracetest.Must
 
-// viewOf returns the view of a file of entries.
+// viewOf returns the view of a file with the given entries.
 func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
 	return tracetest.New(t, format.V1, format.IET, entries...).View()
 }
@@ -89,7 +89,7 @@ func shop(r *rand.Rand, n int) []*format.TraceEntry {
 	return all
 }
 
-// A plain is a view as a test looks at it: entries, without columns.
+// A plain is a simple model of a view: a list of entries, without columns.
 type plain struct {
 	t *testing.T
 	v *view.View
@@ -124,7 +124,7 @@ func (p *plain) attribute(r view.Row, name string) (format.Value, bool) {
 	return p.e[r].Attribute(name)
 }
 
-// A condition is a filter, and what it means.
+// A condition is a filter and a function that evaluates it.
 type condition struct {
 	text string
 	is   func(r view.Row) bool
@@ -167,7 +167,7 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 	}
 	kinds := 13
 	if depth == 2 {
-		kinds = 14 // what is about events is about the same one in the whole filter
+		kinds = 14 // without events, because all their conditions in a filter apply to the same event
 	}
 	switch r.IntN(kinds) {
 	case 0:
@@ -271,13 +271,14 @@ func (p *plain) condition(r *rand.Rand, depth int) condition {
 	}}
 }
 
-// A selection is a spanset, and the rows that it selects.
+// A selection is a spanset and the rows that it selects.
 type selection struct {
 	text string
 	rows map[view.Row]bool
 }
 
-// sameTrace reports whether two rows are of the same trace. A row without one is alone.
+// sameTrace reports whether two rows belong to the same trace. A row without a trace is a trace of
+// its own.
 func (p *plain) sameTrace(a, b view.Row) bool {
 	return a == b || p.v.TraceID(a) == p.v.TraceID(b) && p.v.TraceID(a) != [16]byte{}
 }
@@ -366,7 +367,7 @@ func (p *plain) selection(r *rand.Rand, depth int) selection {
 	return selection{"(" + a.text + " " + mode + op + " " + b.text + ")", out}
 }
 
-// TestRunAsBruteForce compares random queries with what they mean.
+// TestRunAsBruteForce compares the results of random queries with those of a simple model.
 func TestRunAsBruteForce(t *testing.T) {
 	n := 60
 	if testing.Short() {
@@ -396,7 +397,7 @@ func TestRunAsBruteForce(t *testing.T) {
 	}
 }
 
-// stages returns random stages behind a selection, and the rows that they leave, in their order.
+// stages returns random stages after a selection, and the rows that they return, in order.
 func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row) {
 	set := p.v.NewSet()
 	for x := range s.rows {
@@ -451,8 +452,8 @@ func (p *plain) stages(r *rand.Rand, s selection) (text string, order []view.Row
 	return text, order
 }
 
-// TestStagesAsBruteForce compares what random stages leave with what they mean: as many rows, and
-// in that order.
+// TestStagesAsBruteForce compares the rows of random stages, and their order, with those of a
+// simple model.
 func TestStagesAsBruteForce(t *testing.T) {
 	for seed := range 20 {
 		r := rand.New(rand.NewPCG(uint64(seed), 4))

@@ -7,42 +7,42 @@ import (
 	"slices"
 )
 
-// The test between runs. A run is one recording of a program; what the machine does besides shifts
-// all durations of a run together, so that runs are compared and not spans.
+// This file has the test between runs. A run is one recording of a program. Other work of the
+// machine affects all durations of a run together. So the test compares runs, and not spans.
 //
-// Each path has figures for each run: the logarithms of its 95th percentile, of its errors and of
-// its spans for each root span. A figure's statistic is how much larger its mean is in the runs
-// after, in units of the scatter between runs. If nothing has changed, the runs before and after
-// can be exchanged: every way to choose which runs are called "after" is as probable as the true
-// one. The probability of a figure is therefore the share of all such ways in which the largest
-// statistic of all figures of all paths is at least as large as its own (Westfall and Young,
-// 1993, maxT). It holds over all paths together, however many there are, for any distribution, and
-// also if the paths of a run are slow together.
+// Each path has three figures for each run: the logarithms of its 95th percentile, of its error
+// rate and of its number of spans for each root span. The statistic of a figure is the difference
+// of its means in the runs after and before, in units of the scatter between runs. If nothing has
+// changed, the runs before and after can be exchanged: every choice of the runs that are called
+// "after" is as probable as the true one. So the probability of a figure is the share of all
+// choices for which the largest statistic of all figures of all paths is at least as large as the
+// true statistic of the figure (Westfall and Young, 1993, maxT). It is corrected for the number of
+// paths. It is valid for any distribution, and also if all paths of a run are slow together.
 
 const (
-	// maxLabelings is how many ways to choose the runs after are tried. If there are more, so many
-	// are drawn.
+	// maxLabelings is the maximum number of choices of the runs after that are tried. If there are
+	// more choices, this number of them is drawn at random.
 	maxLabelings = 2000
-	// leastScatter is the standard deviation of a logarithm that is added to that of the runs,
-	// since a few equal figures do not say that the next one is equal.
+	// leastScatter is a standard deviation of a logarithm. It is added to the measured scatter,
+	// because a few equal figures do not mean that the next one is equal as well.
 	leastScatter = 0.01
-	// scatterSample is of how many figures the usual scatter is found.
+	// scatterSample is the maximum number of figures from which the usual scatter is computed.
 	scatterSample = 1000
 )
 
-// A figure is one number of a path for each run, those before first.
+// A figure is one number of a path for each run. The runs before come first.
 type figure struct {
 	path   int
 	values []float64
-	p      float64 // of so large a growth by chance, over all figures together
+	p      float64 // the probability of such a growth by chance, corrected for the number of figures
 }
 
-// A family is the figures of one kind. They share what the scatter of a figure usually is, as a few
-// runs tell little of one figure's own.
+// A family holds the figures of one kind. They share an estimate of the usual scatter, because a
+// few runs are not enough to estimate the scatter of a single figure.
 type family struct {
 	figures []figure
 	growth  []float64
-	scatter []float64 // variances
+	scatter []float64 // the variances between runs
 	sample  []float64
 }
 
@@ -55,8 +55,8 @@ func (f *family) add(path int, runs []PathStats, value func(s *PathStats) float6
 	f.figures = append(f.figures, figure{path: path, values: values})
 }
 
-// addRates adds the logarithm of how many there are of so many. None is as half of one in a run of
-// mean size, however large the run is.
+// addRates adds the logarithm of the rate n/of for each run. If n is 0, it counts as 0.5 in a run
+// of mean size, whatever the size of the run is.
 func (f *family) addRates(path int, runs []PathStats, counts func(s *PathStats) (n, of int)) {
 	all := 0
 	for i := range runs {
@@ -70,7 +70,7 @@ func (f *family) addRates(path int, runs []PathStats, counts func(s *PathStats) 
 	})
 }
 
-// labelings returns the ways to choose after of before+after runs, the true one first.
+// labelings returns the choices of after runs from before+after runs. The true choice comes first.
 func labelings(before, after int) [][]bool {
 	n := before + after
 	truth := make([]bool, n)
@@ -93,8 +93,8 @@ func labelings(before, after int) [][]bool {
 	return all
 }
 
-// previous makes of a choice the one before it in lexical order, and returns false if it is the
-// first.
+// previous changes a choice to its predecessor in lexical order. It returns false if it is the
+// first choice.
 func previous(b []bool) bool {
 	for i := len(b) - 1; i > 0; i-- {
 		if b[i] && !b[i-1] {
@@ -105,7 +105,7 @@ func previous(b []bool) bool {
 					ones++
 				}
 			}
-			for k := i + 1; k < len(b); k++ { // what is behind it is as late as possible
+			for k := i + 1; k < len(b); k++ { // move the ones behind it as far back as possible
 				b[k] = k >= len(b)-ones
 			}
 			return true
@@ -151,7 +151,7 @@ func test(ctx context.Context, families []family, before, after int) error {
 	return nil
 }
 
-// measure computes the statistics of all figures for one choice of runs.
+// measure computes the statistics of all figures for one choice of the runs after.
 func (f *family) measure(isAfter []bool, before, after int) {
 	f.growth, f.scatter = f.growth[:0], f.scatter[:0]
 	for i := range f.figures {

@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A machine makes runs of one program whose durations scatter by up to a tenth from run to run: a
-// half of that all together, a half each path by itself.
+// A machine makes runs of one program. Their durations vary by up to a tenth from run to run. Half
+// of this variation is common to all paths of a run, and half is different for each path.
 type machine struct{ *rand.Rand }
 
 const (
@@ -19,11 +19,11 @@ const (
 	callsOfRun = 6
 )
 
-// scatter returns a factor that is up to such a share larger or smaller than 1.
+// scatter returns a random factor between 1-share and 1+share.
 func (m machine) scatter(share float64) float64 { return 1 + share*(2*m.Float64()-1) }
 
-// run returns a run with one path that takes so many times as long, and comes so often for each
-// request.
+// run returns a run in which the durations of one path are multiplied by factor, and the path
+// occurs often times for each request.
 func (m machine) run(t *testing.T, factor float64, often int) *view.View {
 	t.Helper()
 	all := []*format.TraceEntry{format.Root()}
@@ -51,7 +51,7 @@ func (m machine) run(t *testing.T, factor float64, often int) *view.View {
 	return viewOf(t, all)
 }
 
-// compare compares five runs with five of a program that was changed.
+// compare compares five runs with five runs of a changed program.
 func (m machine) compare(t *testing.T, factor float64, often int) *query.Diff {
 	t.Helper()
 	var before, after []*view.View
@@ -63,8 +63,8 @@ func (m machine) compare(t *testing.T, factor float64, often int) *query.Diff {
 	return d
 }
 
-// TestRunsWithoutChangeAreAlike: of a hundred comparisons of a program with itself, five at most
-// find that any of all paths takes longer, fails more often or comes more often.
+// TestRunsWithoutChangeAreAlike compares a program with itself a hundred times. At most five
+// comparisons may find a path that takes longer, fails more often or occurs more often.
 func TestRunsWithoutChangeAreAlike(t *testing.T) {
 	found := 0
 	for seed := range uint64(100) {
@@ -83,7 +83,7 @@ func TestRunsWithoutChangeAreAlike(t *testing.T) {
 	t.Logf("%d of 100", found)
 }
 
-// TestRunsFindSlowPath: one path of many that takes 30 % longer is found, and it alone.
+// TestRunsFindSlowPath checks that if one of many paths takes 30 % longer, only that path is found.
 func TestRunsFindSlowPath(t *testing.T) {
 	for seed := range uint64(20) {
 		d := machine{rand.New(rand.NewPCG(seed, 4))}.compare(t, 1.3, 2)
@@ -101,7 +101,7 @@ func TestRunsFindSlowPath(t *testing.T) {
 	}
 }
 
-// TestRunsFindMoreSpans: a third query for each request where there were two is found.
+// TestRunsFindMoreSpans checks that three queries for each request instead of two are found.
 func TestRunsFindMoreSpans(t *testing.T) {
 	d := machine{rand.New(rand.NewPCG(1, 5))}.compare(t, 1, 3)
 	for i := range d.Paths {
@@ -113,7 +113,8 @@ func TestRunsFindMoreSpans(t *testing.T) {
 	}
 }
 
-// TestFewRunsTellNothing: two runs of each cannot tell a change from chance, and nothing is found.
+// TestFewRunsTellNothing checks that nothing is found with two runs on each side, because they
+// cannot distinguish a change from chance.
 func TestFewRunsTellNothing(t *testing.T) {
 	m := machine{rand.New(rand.NewPCG(1, 6))}
 	d, err := query.Compare(t.Context(), runs(t, m.run(t, 1, 2), m.run(t, 1, 2)), runs(t, m.run(t, 9, 2), m.run(t, 9, 2)))

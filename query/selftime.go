@@ -9,31 +9,34 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// selfRows is how many rows a selfTimes looks at together, a multiple of columns.BlockRows: each takes
-// 24 bytes, and all blocks that may have children of them are passed over once.
+// selfRows is the number of rows that a selfTimes processes at a time, a multiple of
+// columns.BlockRows. Each row takes 24 bytes. For each such part, selfTimes makes one pass over all
+// blocks that may have children of its rows.
 var selfRows = 1 << 18
 
-// A selfTimes computes for how long children of spans were open, for some rows after the other.
-// It says what [view.View.SelfTime] says, without the tree, which takes 12 bytes for every row.
+// A selfTimes computes for how long the children of spans were open, for one part of the rows at a
+// time. It gives the same results as [view.View.SelfTime], but does not need the tree, which takes
+// 12 bytes for every row.
 type selfTimes struct {
 	v        *view.View
 	from     view.Row
-	covered  []int64 // for how long a child was open, by the number of the parent less from
-	until    []int64 // up to when that was looked at
-	last     []int64 // when the last child began that was looked at
+	covered  []int64 // for how long some child was open; index: parent row minus from
+	until    []int64 // the time up to which covered is computed
+	last     []int64 // the start of the last child processed
 	unsorted map[view.Row][]interval
-	parents  []uint64 // of each block, a bit for the parts of which it may have children
+	parents  []uint64 // for each block, a bit for each part of which it may have children
 }
 
-// partBit returns the bit of the part that has row r.
+// partBit returns the bit of the part that contains row r.
 func partBit(r view.Row) uint64 { return 1 << (int(r) / selfRows % 64) }
 
 type interval struct{ from, to int64 }
 
-// of returns for how long children of row r were open, which must be in the part that was computed.
+// of returns for how long children of row r were open. Row r must be in the part that was computed
+// last.
 func (s *selfTimes) of(r view.Row) int64 { return s.covered[r-s.from] }
 
-// compute looks at the rows from one on.
+// compute computes the times of the part that begins with row from.
 func (s *selfTimes) compute(ctx context.Context, from view.Row) error {
 	if s.parents == nil {
 		s.parents = make([]uint64, s.v.Columns().Blocks())
@@ -57,7 +60,7 @@ func (s *selfTimes) compute(ctx context.Context, from view.Row) error {
 	if err := s.each(ctx, s.add); err != nil || s.unsorted == nil {
 		return err
 	}
-	// The children of these are not in the order of time.
+	// The children of the parents in unsorted are not in the order of time.
 	err := s.each(ctx, func(p view.Row, kid interval) {
 		if _, is := s.unsorted[p]; is {
 			s.unsorted[p] = append(s.unsorted[p], kid)
@@ -81,7 +84,7 @@ func zeros(s []int64, n int) []int64 {
 	return s
 }
 
-// each calls fn for the spans right below one of the rows that has ended.
+// each calls fn for each child span of the ended spans in the current part.
 func (s *selfTimes) each(ctx context.Context, fn func(p view.Row, kid interval)) error {
 	for k := range s.v.Columns().Blocks() {
 		if ctx.Err() != nil {
@@ -104,7 +107,7 @@ func (s *selfTimes) each(ctx context.Context, fn func(p view.Row, kid interval))
 				continue
 			}
 			start, _ := s.v.Start(p)
-			kid := interval{b.Start[i], start + int64(took)} // it was open to the end
+			kid := interval{b.Start[i], start + int64(took)} // a child without an end was open until its parent ended
 			if d := b.Duration[i]; d != columns.NoDuration {
 				kid.to = min(kid.from+d, kid.to)
 			}

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// aggregates are the functions that compute something of rows, and whether they want an
-// expression.
+// aggregates are the aggregate functions. The value is true if the function needs an expression as
+// an argument.
 var aggregates = map[string]bool{
 	"count": false, "sum": true, "avg": true, "min": true, "max": true, "stddev": true, "p50": true, "p90": true, "p95": true, "p99": true,
 	"quantile": true, "histogram": true, "values": true, "compare": false,
 }
 
-// refused are functions of TraceQL that make time series, and what to write in their place.
+// refused maps functions of TraceQL metrics, which make time series, to the query to write in their
+// place.
 var refused = map[string]string{
 	"rate":                "count() by(bucket(start, 1s))",
 	"count_over_time":     "count() by(bucket(start, 1s))",
@@ -25,16 +26,16 @@ var refused = map[string]string{
 	"with":                "nothing: all rows are looked at",
 }
 
-// isStage reports whether a name is that of a stage.
+// isStage reports whether a name is the name of a stage.
 func isStage(name string) bool {
 	_, ok := aggregates[name]
 	return ok || slices.Contains(otherStages, name)
 }
 
-// otherStages are the stages that are no aggregates.
+// otherStages are the stages other than aggregates.
 var otherStages = []string{"by", "bottomk", "coalesce", "limit", "select", "sort", "topk"}
 
-// stage parses what is behind a |.
+// stage parses a stage after its |.
 func (p *parser) stage() (stage, error) {
 	t := p.peek()
 	if p.take("{") {
@@ -45,7 +46,7 @@ func (p *parser) stage() (stage, error) {
 		return nil, p.fail(t, "", "a function must come here, and not %s", describe(t))
 	}
 	p.next()
-	p.braces++ // names are fields
+	p.braces++ // here names are fields, as in braces
 	defer func() { p.braces-- }()
 	if refused[t.text] != "" {
 		return nil, p.refuse(t)
@@ -79,7 +80,7 @@ func (p *parser) stage() (stage, error) {
 	return p.aggregate(t)
 }
 
-// count parses ( and a number that is not negative.
+// count parses a ( and a non-negative number.
 func (p *parser) count() (int64, error) {
 	if err := p.want("("); err != nil {
 		return 0, err
@@ -149,8 +150,8 @@ func (p *parser) sort(t *token) (stage, error) {
 	return s, p.want(")")
 }
 
-// column parses what rows or lines of a table are sorted by: an expression, or a function whose
-// result is a column.
+// column parses the sort key of rows or of lines of a table. It is an expression, or an aggregate
+// whose result is a column.
 func (p *parser) column() (expr, error) {
 	t := p.peek()
 	if _, ok := aggregates[t.text]; ok && t.kind == tokenWord && p.tokens[p.at+1].kind == tokenMark && p.tokens[p.at+1].text == "(" {
@@ -168,10 +169,10 @@ func (p *parser) column() (expr, error) {
 	return p.sum()
 }
 
-// fieldColumn is a column of a table.
+// fieldColumn is the kind of a field that stands for a column of a table.
 const fieldColumn fieldKind = 255
 
-// aggregate parses a function with its comparison and its by(…).
+// aggregate parses an aggregate with its comparison and its by(…).
 func (p *parser) aggregate(t *token) (stage, error) {
 	a, err := p.call(t)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestSummaryAsBruteForce compares the table with what the tree and sorted durations say, of files
-// whose children come in any order, some below parents that come later.
+// TestSummaryAsBruteForce compares the table with results computed from the tree and sorted
+// durations. In the files, children come in any order, some before their parents.
 func TestSummaryAsBruteForce(t *testing.T) {
 	defer query.SmallSummaries(1000)()
 	for seed := range 4 {
@@ -66,7 +66,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 	}
 }
 
-// TestSummaryOfManyNames: the names beyond the bound are one line.
+// TestSummaryOfManyNames checks that all names beyond the limit share one line.
 func TestSummaryOfManyNames(t *testing.T) {
 	defer query.SmallSummaries(3)()
 	v := viewOf(t, steps(30))
@@ -82,8 +82,8 @@ func TestSummaryOfManyNames(t *testing.T) {
 	}
 }
 
-// TestRateIsOfTheWholeTrace: few spans have none, and a burst is not taken for the length of the
-// trace.
+// TestRateIsOfTheWholeTrace checks that a rate is for the length of the whole trace, even for spans
+// in a short burst, and that a few spans have no rate.
 func TestRateIsOfTheWholeTrace(t *testing.T) {
 	entries := steps(300)
 	entries[1].Metadata.Name = "rare"
@@ -105,8 +105,8 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 	}
 }
 
-// TestCompareSaysWhatDiffers: what all rows share, and ids, are left out, and the rest is sorted by
-// how much the shares differ.
+// TestCompareSaysWhatDiffers checks that compare() leaves out ids and attributes that are the same
+// in all rows, and sorts the rest by the difference of their shares.
 func TestCompareSaysWhatDiffers(t *testing.T) {
 	entries := []*format.TraceEntry{format.Root()}
 	for i := range 100 {
@@ -130,7 +130,8 @@ func TestCompareSaysWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestSeriesAsBruteForce counts the spans of each step, those without any included.
+// TestSeriesAsBruteForce compares a series with the counted spans of each step, including steps
+// without spans.
 func TestSeriesAsBruteForce(t *testing.T) {
 	defer query.SmallSummaries(3)()
 	v := viewOf(t, shop(rand.New(rand.NewPCG(1, 8)), 3000))
@@ -181,7 +182,7 @@ func TestSeriesAsBruteForce(t *testing.T) {
 	}
 }
 
-// TestHistogramOfOddNumbers: infinities and numbers below zero have buckets of their own.
+// TestHistogramOfOddNumbers checks that infinities and negative numbers have buckets of their own.
 func TestHistogramOfOddNumbers(t *testing.T) {
 	f := format.FloatValue
 	v := viewOf(t, records(f(math.NaN()), f(math.Inf(1)), f(math.Inf(-1)), f(-3), f(-0.5), f(0), f(1.5)))

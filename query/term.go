@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// primary parses a value, a field, free text or what is in parentheses.
+// primary parses a value, a field, free text or an expression in parentheses.
 func (p *parser) primary() (expr, error) {
 	t := p.peek()
 	switch t.kind {
@@ -46,8 +46,8 @@ func (p *parser) primary() (expr, error) {
 	return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
 }
 
-// compared reports whether an operator is beside the tokens from one to another, or beside the
-// parentheses around them.
+// compared reports whether there is an operator right before or after the tokens from first to
+// last, or before or after the parentheses around them.
 func (p *parser) compared(first, last int) bool {
 	before, behind := first-1, last+1
 	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {
@@ -73,9 +73,9 @@ func (p *parser) comparisonAt(i int) bool {
 	return false
 }
 
-// isBareAttribute reports whether a word at a place among the tokens is the name of an attribute
-// whose dot was left out, as in user = eve: it is compared, and it does not look like a misspelled
-// field or scope.
+// isBareAttribute reports whether token number at is the name of an attribute without its dot, as
+// in user = eve. This is so if the word is compared and does not look like a misspelled field or
+// scope.
 func (p *parser) isBareAttribute(t *token, at int) bool {
 	if !p.comparisonAt(at+1) || at > 0 && p.operatorAt(at-1) || strings.Contains(t.parts[0], ":") || isNestedSet(t.text) {
 		return false
@@ -142,10 +142,11 @@ func (p *parser) word() (expr, error) {
 	return nil, p.noName(t, at)
 }
 
-// bucket parses bucket(start, 1s): the largest multiple of a number that is not above another one.
+// bucket parses bucket(a, b), such as bucket(start, 1s). Its value is the largest multiple of b
+// that is not greater than a.
 func (p *parser) bucket(t *token) (expr, error) {
 	p.next()
-	p.braces++ // names are fields
+	p.braces++ // here names are fields, as in braces
 	defer func() { p.braces-- }()
 	a, err := p.sum()
 	if err != nil {
@@ -178,8 +179,8 @@ func (p *parser) bucket(t *token) (expr, error) {
 	return &binary{op: "bucket", a: a, b: b, pos: t.pos}, p.want(")")
 }
 
-// namedOrText returns the expression for the name of a value that stands alone: the fields that
-// can have it, or the text.
+// namedOrText returns the expression for the name of an enum value without a comparison. It matches
+// rows with a field of that value, and rows that contain the text.
 func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 	x, err := p.freeText(t)
 	if err != nil {
@@ -194,7 +195,7 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 			f.kind, f.text = fieldStatus, "status"
 		case kindSpanKind:
 			f.kind, f.text = fieldKindOfSpan, "kind"
-		default: // a role is nothing that people look for
+		default: // users do not search for a role by its name alone
 			continue
 		}
 		c := &compare{comparison: comparison{op: "=", value: v}, a: f, pos: t.pos}
@@ -203,7 +204,7 @@ func (p *parser) namedOrText(t *token, values []Value) (expr, error) {
 	return x, nil
 }
 
-// freeText returns the expression that looks for a text.
+// freeText returns the expression that searches for a text.
 func (p *parser) freeText(t *token) (expr, error) {
 	w := &words{text: p.text[t.pos:t.end], pos: t.pos}
 	if t.kind != tokenRegex {

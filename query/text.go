@@ -10,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A textNode is free text as a part of a filter. It reads only entries whose bytes can have
-// the text.
+// A textNode is the filter node of free text. It only reads entries whose raw bytes may contain the
+// text.
 type textNode struct {
 	is    func(e *env) bool
-	texts []string // each text that matches has one of them, in some case; none: any entry can
+	texts []string // every match contains one of them, in any case; if empty, any entry can match
 }
 
 func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
@@ -36,14 +36,14 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 
 func (n *textNode) cost() int { return 500 }
 
-// textsOf returns texts in lower case of which everything that x matches has one.
+// textsOf returns texts in lower case. Everything that x matches contains at least one of them.
 func textsOf(x *words) []string {
 	if x.regex == nil {
 		return []string{x.fold}
 	}
 	re, err := syntax.Parse(x.regex.String(), syntax.Perl)
 	if err != nil {
-		return nil // it was parsed already
+		return nil // cannot happen, because the expression was compiled before
 	}
 	texts := required(re.Simplify())
 	if shortest(texts) < minText {
@@ -53,14 +53,15 @@ func textsOf(x *words) []string {
 }
 
 const (
-	// maxTexts is how many texts are looked for at most.
+	// maxTexts is the maximum number of texts to search for.
 	maxTexts = 8
-	// minText is how long each of them is at least. Nearly every entry has a shorter one.
+	// minText is the minimum length of these texts. Nearly every entry contains a shorter text.
 	minText = 3
 )
 
-// required returns texts of which everything that a regular expression matches has one, none
-// if there are no such texts. Of several choices it takes the one whose texts are longest.
+// required returns a list of texts. Everything that the regular expression matches contains at
+// least one of them. The list is empty if there are no such texts. If there are several such lists,
+// it returns the one with the longest texts.
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -92,7 +93,7 @@ func required(re *syntax.Regexp) []string {
 	return nil
 }
 
-// shortest returns the length of the shortest of texts, 0 if there are none.
+// shortest returns the length of the shortest text, or 0 if there are no texts.
 func shortest(texts []string) int {
 	if len(texts) == 0 {
 		return 0
@@ -104,7 +105,7 @@ func shortest(texts []string) int {
 	return n
 }
 
-// words compiles free text.
+// words compiles free text to a function that reports whether a row contains it.
 func (m *machine) words(w *words) func(e *env) bool {
 	v := m.v
 	match := func(s string) bool {
@@ -116,7 +117,8 @@ func (m *machine) words(w *words) func(e *env) bool {
 	return func(e *env) bool {
 		r := e.row
 		meta := v.Metadata(r)
-		// The name of a log record is the same for all: what people see is its message.
+		// The names of log records are not searched: they are all the same, and users see the
+		// message.
 		if v.Role(r) != view.RoleLog && match(meta.Name) || match(meta.Target) {
 			return true
 		}

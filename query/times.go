@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// parseTimestamp reads a time of RFC 3339, with or without a zone.
+// parseTimestamp parses a time in the format of RFC 3339, with or without a zone.
 func parseTimestamp(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -20,9 +20,10 @@ func parseTimestamp(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is no time", s)
 }
 
-// ParseTime reads a time as --since and --until have it: RFC 3339; a time of day as 15:04 or
-// 15:04:05.000, on the day of the first row of v in a zone; +30s after the first row, or -10m
-// before the last one.
+// ParseTime parses a time as given to --since and --until. It accepts a time in the format of RFC
+// 3339. It accepts a time of day such as 15:04 or 15:04:05.000, which is on the day of the first
+// row of v in the given zone. It also accepts a duration: +30s is 30 seconds after the first row,
+// and -10m is 10 minutes before the last row.
 func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	first, last, ok := Span(v)
 	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
@@ -52,8 +53,8 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	return t, err
 }
 
-// Span returns the first and the last time of spans, log records and what else is recorded, and
-// whether there is any.
+// Span returns the first and the last time in the view, in nanoseconds since 1970. It returns false
+// if nothing has a time. It ignores resources, links and the entries of the recorder itself.
 func Span(v *view.View) (first, last int64, ok bool) {
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
@@ -79,8 +80,8 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// inTimes returns the rows of a set that were going on at some time between those of o. A span that
-// has not ended goes on.
+// inTimes returns the rows of a set whose time overlaps the period between o.From and o.To. A span
+// that has not ended extends to the end of the period.
 func inTimes(v *view.View, rows view.Set[view.Row], o *Options) view.Set[view.Row] {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !o.From.IsZero() {

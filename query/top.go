@@ -13,48 +13,49 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Overview is a first look at a trace that nobody knows yet.
+// An Overview summarizes an unknown trace.
 type Overview struct {
-	// First and Last are the times between which everything happened, in nanoseconds since
-	// 1970; Timed is false if nothing has a time.
+	// First and Last are the earliest and the latest time, in nanoseconds since 1970. Timed is
+	// false if nothing has a time.
 	First, Last         int64
 	Timed               bool
 	Spans, Logs, Events int
-	Errors, Open        int // of the spans and log records; and of the spans, those that have not ended
-	// Services has a line for each service that has spans or log records, with those columns:
-	// service, spans, logs, errors.
+	Errors, Open        int // the number of failed spans and error log records, and of spans that have not ended
+	// Services has a line for each service that has spans or log records. Its columns are service,
+	// spans, logs and errors.
 	Services *Table
-	// Slowest are the spans that took longest of those that are below no other span, and OldestOpen
-	// those that have not ended and began first.
+	// Slowest lists the longest of the spans that are below no other span. OldestOpen lists the
+	// spans that have not ended and began first.
 	Slowest, OldestOpen []view.Row
-	// Self is a table as [Summary] makes it, of the names whose spans took most time themselves.
+	// Self is a table as made by [Summary], of the span names with the largest self time.
 	Self *Table
-	// Patterns are what errors say most often; OtherErrors is how many have none of the patterns
-	// that are kept. An exception that passed through several spans is one error here.
+	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
+	// that match none of the patterns that were counted. An exception that passed through several
+	// spans counts as one error here.
 	Patterns    []ErrorPattern
 	OtherErrors int
-	// Gaps are the longest times in which nothing began, ended or was logged.
+	// Gaps are the longest periods in which nothing began, ended or was logged.
 	Gaps []Gap
 }
 
-// An ErrorPattern stands for errors whose texts have it in common.
+// An ErrorPattern is a pattern of error texts, with the number of errors that match it.
 type ErrorPattern struct {
-	Pattern string // with <number>, <hex>, <uuid> and <text> for what differs
+	Pattern string // with <number>, <hex>, <uuid> and <text> in place of the parts that differ
 	Role    view.Role
 	Count   int
-	First   view.Row // the first of them
+	First   view.Row // the first error that matches
 }
 
-// A Gap is a time in which nothing happened.
+// A Gap is a period in which nothing happened.
 type Gap struct {
 	From, To      int64
-	Before, After view.Row // what happened last, and what did then
+	Before, After view.Row // the last row before the gap, and the first row after it
 }
 
-// maxPatterns is how many patterns of errors are told apart.
+// maxPatterns is the maximum number of patterns of errors that are counted.
 const maxPatterns = 10_000
 
-// Top returns what is most conspicuous in rows of a view, of each kind no more than limit.
+// Top returns an overview of rows of a view. Each list in it has at most limit items.
 func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) (*Overview, error) {
 	o := &Overview{First: math.MaxInt64, Last: math.MinInt64}
 	type sums struct{ spans, logs, errors int64 }
@@ -97,11 +98,11 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 					o.Events++
 				case view.RoleOther:
 					if v.Role(view.Row(b.Parent[i])) == view.RoleRecorder {
-						if IsError(f) { // why the process died
+						if IsError(f) { // the recorder's report why the process died
 							o.Errors++
 							errs = append(errs, r)
 						}
-						continue // of no service, and maybe of another time
+						continue // it belongs to no service, and its time may be much later
 					}
 				default:
 					continue
@@ -135,7 +136,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 	o.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
 	for name, s := range byName {
 		if s.spans == 0 && s.logs == 0 {
-			continue // it has nothing but what a recorder says, such as why the process died
+			continue // it only has entries of a recorder, such as why the process died
 		}
 		o.Services.Lines = append(o.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
 	}
@@ -156,21 +157,21 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 	return o, err
 }
 
-// IsError reports whether a row counts as an error: a span that failed, or anything of level error
-// but an event, which says why its span failed.
+// IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error
+// are errors except events, which only explain why their span failed.
 func IsError(f view.Flags) bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
-// outermost tells requests from what is below one, and looks at each row once.
+// outermost finds the spans that are below no other span. It visits each row only once.
 type outermost struct {
 	v      *view.View
 	rows   view.Set[view.Row]
-	looked view.Set[view.Row] // rows of which is says
-	is     view.Set[view.Row] // whether they, or a row above them, are a span of the rows
+	looked view.Set[view.Row] // the rows for which is is known
+	is     view.Set[view.Row] // the rows that are a span in rows, or are below one
 }
 
-// above reports whether a span of the rows is above row r.
+// above reports whether an ancestor of row r is a span in x.rows.
 func (x *outermost) above(r view.Row) bool {
 	up, is := x.v.Parent(r), false
 	for ; up != 0 && !is && !x.looked.Has(up); up = x.v.Parent(up) {
@@ -185,8 +186,8 @@ func (x *outermost) above(r view.Row) bool {
 	return is
 }
 
-// SlowestPart returns the span below row r that took most time itself, and whether it took more
-// than r did itself.
+// SlowestPart returns the span below row r with the largest self time. It returns false if no span
+// below r has a larger self time than r.
 func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 	most, _ := v.SelfTime(r)
 	t := v.Tree()
@@ -198,7 +199,7 @@ func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 	return part, ok
 }
 
-// endOf returns the time at which row i of a block was over, which must have a time.
+// endOf returns the end time of row i of a block. The row must have a start time.
 func endOf(b *columns.Block, i int) int64 {
 	start := b.Start[i]
 	if d := b.Duration[i]; d != columns.NoDuration && start+d > start {
@@ -207,7 +208,7 @@ func endOf(b *columns.Block, i int) int64 {
 	return start
 }
 
-// best keeps the rows with the largest numbers.
+// best collects the rows with the largest numbers.
 type best struct {
 	limit int
 	list  []ranked // ascending
@@ -218,7 +219,7 @@ type ranked struct {
 	r view.Row
 }
 
-// takes reports whether a number is among the largest.
+// takes reports whether add would keep a row with the number n.
 func (b *best) takes(n int64) bool {
 	return b.limit > 0 && (len(b.list) < b.limit || n > b.list[0].n)
 }
@@ -228,7 +229,7 @@ func (b *best) add(n int64, r view.Row) {
 		return
 	}
 	full := len(b.list) >= b.limit
-	// The first of equal ones stays the better one.
+	// Of rows with equal numbers, the first one ranks higher.
 	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
 	if b.list = slices.Insert(b.list, at, ranked{n, r}); full {
 		b.list = slices.Delete(b.list, 0, 1)
@@ -243,7 +244,7 @@ func (b *best) rows() []view.Row {
 	return rows
 }
 
-// patterns finds the patterns of errors.
+// patterns sets o.Patterns and o.OtherErrors.
 func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[view.Row], errs []view.Row, limit int) error {
 	type key struct {
 		role    view.Role
@@ -251,7 +252,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	}
 	found := make(map[key]int)
 	var list []ErrorPattern
-	known := make(map[string]string) // the patterns of texts
+	known := make(map[string]string) // a cache of the patterns of texts
 	text := errorTexts{v: v, ctx: ctx}
 	for i, r := range errs {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -292,8 +293,9 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	return nil
 }
 
-// errorTexts has what errors say: the message of a log record, or the name of a span and the
-// description of its status, else the message of its first exception.
+// errorTexts computes the texts of errors. The text of a log record is its message. The text of a
+// span is its name and the description of its status, or the message of its first exception if
+// there is no description.
 type errorTexts struct {
 	v                      *view.View
 	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
@@ -324,8 +326,8 @@ func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	return "", nil
 }
 
-// passed reports whether all that row r says of its failure is an exception that one of the rows
-// right below it has as well, as after a panic that passed through both.
+// passed reports whether the error of row r is only an exception that one of its children has as
+// well. This is so after a panic that passed through both spans.
 func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	if t.v.Role(r) != view.RoleSpan {
 		return false, nil
@@ -347,7 +349,7 @@ func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	return false, nil
 }
 
-// attribute returns an attribute of row r, of a column that is made when it is first needed.
+// attribute returns an attribute of row r. It makes the column c when it is first needed.
 func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s string, err error) {
 	if *c == nil {
 		if *c, err = t.v.Columns().Column(t.ctx, name); err != nil {
@@ -365,8 +367,8 @@ func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s s
 	}
 }
 
-// gapBuckets is how many parts the time is cut into to find gaps. One that is longer than a part
-// is found.
+// gapBuckets is the number of parts into which the time is divided to find gaps. Every gap that is
+// longer than a part is found.
 const gapBuckets = 1 << 16
 
 // gaps finds the longest gaps.

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestTop compares an overview with one that is found by looking at everything.
+// TestTop compares an overview with one that a simple model computes from all rows.
 func TestTop(t *testing.T) {
 	for seed := range uint64(20) {
 		v := viewOf(t, shop(rand.New(rand.NewPCG(seed, 7)), 300))
@@ -88,7 +88,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopPatterns counts errors by what they have in common.
+// TestTopPatterns checks that errors are counted by their patterns.
 func TestTopPatterns(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	log := func(text string) {
@@ -124,8 +124,8 @@ func TestTopPatterns(t *testing.T) {
 	}
 }
 
-// TestTopCountsNoServiceOfCrash: why a process died is an error, and not one of a service without a
-// name.
+// TestTopCountsNoServiceOfCrash checks that the report why a process died counts as an error, but
+// not for a service without a name.
 func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
 	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
@@ -137,7 +137,8 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	}
 }
 
-// TestTopTellsAPanicOnce: a panic marks each span that it passes through with the same exception.
+// TestTopTellsAPanicOnce checks that a panic counts as one error, although it adds the same
+// exception to each span that it passes through.
 func TestTopTellsAPanicOnce(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	below := func(parent uint32, e *format.TraceEntry) uint32 {
@@ -196,8 +197,8 @@ func hasException(v *view.View, r view.Row) bool {
 	})
 }
 
-// recovered returns a trace of spans that have an exception, as that of a panic: one whose status
-// is unset, one that failed, one that is ok, and one with another event.
+// recovered returns a trace with four spans: one with an exception and unset status, one with an
+// exception and status error, one with an exception and status ok, and one with another event.
 func recovered() []*format.TraceEntry {
 	event := func(parent uint32, name, message string) *format.TraceEntry {
 		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelError}, Attributes: []format.Attribute{
@@ -214,8 +215,8 @@ func recovered() []*format.TraceEntry {
 	return all
 }
 
-// TestExceptionFailsItsSpan: a span of unset status that has an exception is one error in every
-// count, and its status stays what it was.
+// TestExceptionFailsItsSpan checks that a span with unset status and an exception counts as one
+// error everywhere, and that its status stays unset.
 func TestExceptionFailsItsSpan(t *testing.T) {
 	v := viewOf(t, recovered())
 	for text, want := range map[string][]view.Row{

@@ -2,8 +2,8 @@ package query
 
 import "strings"
 
-// typeOf returns the kind that all values of an expression are of, kindNil if that is not known:
-// attributes can be of any. kindInt stands for all plain numbers.
+// typeOf returns the kind of all values of an expression. It returns kindNil if the kind is not
+// known, because attributes can be of any kind. kindInt stands for all plain numbers.
 func typeOf(x expr) valueKind {
 	switch x := x.(type) {
 	case *literal:
@@ -38,7 +38,7 @@ func typeOf(x expr) valueKind {
 	return kindNil
 }
 
-// valueKind returns the kind of the values of a field, kindNil if they can be of any.
+// valueKind returns the kind of the values of a field, or kindNil if they can be of any kind.
 func (k fieldKind) valueKind() valueKind {
 	switch k {
 	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
@@ -56,7 +56,7 @@ func (k fieldKind) valueKind() valueKind {
 	return k.enumOf()
 }
 
-// kindName says what values of a kind are.
+// kindName describes values of a kind for an error text.
 func kindName(k valueKind) string {
 	switch k {
 	case kindBool:
@@ -73,7 +73,7 @@ func kindName(k valueKind) string {
 	return "one of " + strings.Join(enumNames(k), ", ")
 }
 
-// place returns where an expression is in the query.
+// place returns the start and end offset of an expression in the query.
 func place(x expr) (pos, end int) {
 	switch x := x.(type) {
 	case *literal:
@@ -99,7 +99,7 @@ func place(x expr) (pos, end int) {
 	return 0, 0
 }
 
-// condition parses an expression that selects rows.
+// condition parses an expression that can be true or false.
 func (p *parser) condition() (expr, error) {
 	x, err := p.or()
 	if err != nil {
@@ -108,8 +108,8 @@ func (p *parser) condition() (expr, error) {
 	return x, p.wantBool(x).orNil()
 }
 
-// term parses a comparison, or what can stand without one: in a filter without braces a number is a
-// text there.
+// term parses a comparison or a value without one. In a filter without braces, a number without a
+// comparison is free text.
 func (p *parser) term() (expr, error) {
 	first := p.at
 	x, err := p.compare()
@@ -123,7 +123,7 @@ func (p *parser) term() (expr, error) {
 	return x, nil
 }
 
-// wantBool returns an error if an expression cannot be true or false.
+// wantBool returns an error if the value of an expression can never be a boolean.
 func (p *parser) wantBool(x expr) *Error {
 	k := typeOf(x)
 	if k == kindBool || k == kindNil {
@@ -153,7 +153,7 @@ func (p *parser) wantBool(x expr) *Error {
 	return err
 }
 
-// wantNumber returns an error if an expression that something is computed of is no number.
+// wantNumber returns an error if an operand of arithmetic cannot be a number.
 func (p *parser) wantNumber(x expr, t *token) *Error {
 	switch k := typeOf(x); k {
 	case kindNil, kindInt, kindDuration, kindTime:
@@ -167,7 +167,7 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 	}
 }
 
-// comparable returns an error if two expressions are of kinds that are never equal.
+// comparable returns an error if the kinds of two expressions can never be equal.
 func (p *parser) comparable(a, b expr) error {
 	j, k := typeOf(a), typeOf(b)
 	isNumber := func(k valueKind) bool { return k == kindInt || k == kindDuration || k == kindTime }

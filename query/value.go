@@ -19,7 +19,7 @@ type valueKind uint8
 
 // The kinds of values.
 const (
-	kindNil      valueKind = iota // there is none
+	kindNil      valueKind = iota // no value
 	kindBool                      // true or false
 	kindInt                       // a whole number below 2^63
 	kindUint                      // a whole number from 2^63 on
@@ -33,10 +33,10 @@ const (
 	kindRole                      // a role of a row
 )
 
-// A Value is the result of an expression. The zero Value is nil, that of no value.
+// A Value is the result of an expression. The zero Value is nil: there is no value.
 type Value struct {
 	s    string
-	n    int64 // of kindUint and kindFloat, the bits
+	n    int64 // for kindUint and kindFloat, the bits of the number
 	kind valueKind
 }
 
@@ -60,7 +60,7 @@ func stringValue(s string) Value              { return Value{kind: kindString, s
 func durationValue(n int64) Value             { return Value{kind: kindDuration, n: n} }
 func enumValue(kind valueKind, n uint8) Value { return Value{kind: kind, n: int64(n)} }
 
-// float returns the number of a kindFloat.
+// float returns the number of a value of kindFloat.
 func (v Value) float() float64 { return math.Float64frombits(uint64(v.n)) }
 
 // isNumber reports whether v is a number.
@@ -79,8 +79,8 @@ func (v Value) number() (float64, bool) {
 	return 0, false
 }
 
-// Any returns v as a nil, bool, int64, uint64 from 2^63 on, float64, [time.Duration], [time.Time] or
-// string.
+// Any returns v as a Go value: nil, bool, int64, float64, [time.Duration], [time.Time] or string.
+// Whole numbers from 2^63 on are a uint64.
 func (v Value) Any() any {
 	switch v.kind {
 	case kindNil:
@@ -101,7 +101,7 @@ func (v Value) Any() any {
 	return v.String()
 }
 
-// String returns v for people to read.
+// String returns v in a form for people to read.
 func (v Value) String() string {
 	switch v.kind {
 	case kindNil:
@@ -154,7 +154,7 @@ func valueOf(a format.Value) Value {
 	return floatValue(x)
 }
 
-// order compares two values of kinds that go together; ok is false for others.
+// order compares two values. If their kinds cannot be compared, ok is false.
 func order(a, b Value) (n int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
@@ -209,11 +209,11 @@ func orderFloat(a Value, f float64) int {
 	return n
 }
 
-// isNaN reports whether v is a float that is no number. Aggregates and sort take it as not there.
+// isNaN reports whether v is the float NaN. Aggregates and sort treat it like a missing value.
 func (v Value) isNaN() bool { return v.kind == kindFloat && math.IsNaN(v.float()) }
 
-// class returns the place of a value's kind in the order of kinds: numbers, texts, true and
-// false, then those with names; last is what is not there.
+// class returns the rank of a value's kind when values of different kinds are sorted: numbers,
+// texts, booleans, then enums. Missing values are last.
 func (v Value) class() int {
 	switch {
 	case v.kind == kindNil || v.isNaN():
@@ -226,7 +226,7 @@ func (v Value) class() int {
 	return 1 + int(v.kind)
 }
 
-// orderAll compares any two values: by their kinds first.
+// orderAll compares any two values, first by their class.
 func orderAll(a, b Value) int {
 	if n := cmp.Compare(a.class(), b.class()); n != 0 {
 		return n
@@ -235,17 +235,17 @@ func orderAll(a, b Value) int {
 	return n
 }
 
-// A comparison is an operator with what is on its right side.
+// A comparison is an operator and its right side.
 type comparison struct {
 	op    string
 	value Value
 	regex *regexp.Regexp
-	list  []Value // of in
-	fold  string  // of contains, in lower case
+	list  []Value // the list of in
+	fold  string  // the text of contains, in lower case
 }
 
-// holds reports whether a value is as the comparison wants it. A value that is not there, or of
-// another kind, is not, whatever the operator.
+// holds reports whether the comparison is true for the left side v. It is false for every operator
+// if v is missing or of another kind.
 func (c *comparison) holds(v Value) bool {
 	switch c.op {
 	case "=~":

@@ -23,9 +23,9 @@ type Span struct {
 	// Wait makes the span wait when its parent is local and not written yet, as
 	// an exporter meets children before their parents.
 	Wait bool
-	// Open says that the span has not ended: EndSpan will describe the rest. A span that is
-	// not Open ends the span of that Ref, if one is open in the file. The open one gets what only
-	// an end has, all attributes of the application, links and events.
+	// Open says that the span has not ended: EndSpan will describe the rest. If the file has
+	// an open span with the same Ref, a span that is not Open ends it. The open span then gets
+	// the attributes of an end, all attributes of the application, the links and the events.
 	Open bool
 }
 
@@ -42,8 +42,8 @@ type CallSite struct {
 	place *record.Place
 }
 
-// CallSite returns the call site that m describes. Records with that message need no room
-// for it.
+// CallSite returns the call site that m describes. Records with this message do not store
+// the message again.
 func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
 	c := &CallSite{owner: r}
 	if !r.Discards() {
@@ -59,8 +59,9 @@ func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
 // left out; Entry does all that. A record is handed over when the next one begins, or by
 // Write.
 //
-// A Batch can be used again after Write, by one goroutine at a time. What is written with
-// one is written in that order, whatever the clock says. It keeps no text that it is given.
+// A Batch can be used again after Write, by one goroutine at a time. The entries of one
+// Batch are written in the order of its calls, whatever the clock says. A Batch keeps no
+// reference to the strings that it gets.
 type Batch struct {
 	r    *Recorder
 	b    record.Builder
@@ -81,7 +82,7 @@ type Batch struct {
 	errs   joined
 }
 
-// Batch returns an empty batch. Who writes often keeps it, as it is large.
+// Batch returns an empty batch. A batch is large: callers that write often should reuse it.
 func (r *Recorder) Batch() *Batch {
 	b := &Batch{r: r, hint: newHint(r)}
 	b.b.In, b.b.MaxText = r.intern, r.maxText
@@ -102,8 +103,8 @@ func (b *Batch) release() {
 	b.r.batches.Put(b)
 }
 
-// Discard takes back the record that is built, and forgets what came of those that were
-// handed over.
+// Discard drops the record that is being built, and forgets the errors of the records that
+// were handed over.
 func (b *Batch) Discard() {
 	b.kind, b.err, b.handed = 0, nil, 0
 	b.event.Message, b.rec.With = "", nil // it keeps nothing alive
@@ -169,11 +170,11 @@ func (b *Batch) handOver() {
 	}
 }
 
-// Log begins a log record, of one entry, of the span ref, or of none when ref is zero. It
-// is written below that span, or when that one is not in the file below the latest
-// resource, else the root, and then gets the attributes trace_id and span_id, which it
-// must not have itself. The time, in nanoseconds since 1970, is for the order of entries;
-// zero is now.
+// Log begins a log record, which has one entry. The record belongs to the span ref, or to
+// no span if ref is zero. It is written below its span. If the span is not in the file, the
+// record is written below the latest resource, or below the root if there is no resource; it
+// then gets the attributes trace_id and span_id, which the caller must not add. The time, in
+// nanoseconds since 1970, decides the order of entries; zero is now.
 func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	if !ref.IsValid() {
 		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
@@ -184,8 +185,9 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	b.event.Ref = keyOf(&ref)
 }
 
-// Below sets the resource below which a log record is written that is not below its span, in
-// place of the latest. It follows Log, and has no effect with a resource of another recorder.
+// Below sets the resource below which a log record is written if it is not written below its
+// span. Without Below that is the latest resource. Below is called after Log. It has no
+// effect with a resource of another recorder.
 func (b *Batch) Below(r *Resource) {
 	if r != nil && r.owner == b.r {
 		b.resource = r.number
@@ -218,17 +220,18 @@ func (b *Batch) Span(h *Span) {
 }
 
 // EndSpan begins the end of the span ref, which was written with Open. The entries that
-// follow are the links and events that came since it began, and last what describes its
-// end. They are written below its entry, or dropped as invalid when there is none.
+// follow are the links and events added since the span began, and last the entry that
+// describes its end. They are written below the entry of the span. If the span has no entry,
+// they are dropped as invalid.
 func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// Undo takes back the entries of the record that is built.
+// Undo drops the record that is being built.
 func (b *Batch) Undo() { b.kind, b.err = 0, nil }
 
-// Write hands over what was built. When it returns, the batch is as safe as the
-// recorder's [Durability] says. The error is a [*RefusedError].
+// Write hands the last record to the recorder. When Write returns, the records of the batch
+// survive what the recorder's [Durability] says. The error is a [*RefusedError].
 func (b *Batch) Write() error {
 	b.handOver()
 	defer b.Discard()

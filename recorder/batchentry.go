@@ -125,8 +125,9 @@ type Attributes struct {
 	uses   atomic.Uint32 // up to the last of renumberAt
 }
 
-// After so many uses the names of Attributes get numbers. Those that are used less often, as
-// of a request, have to do without, so that names which never come again take none.
+// renumberAt is the number of uses after which the names of Attributes get numbers. Attributes
+// that are used less often, such as those of one request, get none, so that names which never
+// come again use up no numbers.
 var renumberAt = [2]uint32{8, 64}
 
 // used counts a use.
@@ -142,8 +143,8 @@ func (a *Attributes) used() {
 	}
 }
 
-// Attributes returns the attributes and open groups of before, which may be nil, and those
-// that build adds to b, for Share. The record that b is building is lost.
+// Attributes returns the attributes and open groups of before, which may be nil, extended by
+// those that build adds to b. The result is for Share. The record that b is building is lost.
 func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	b.Undo()
 	b.b.Reset(0, nil, nil)
@@ -159,8 +160,8 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	return a
 }
 
-// Share adds attributes to a log record. Groups that they leave open stay so. Several
-// records together need little more room than one.
+// Share adds attributes to a log record. Groups that a leaves open stay open. Several
+// records that share a need little more room than one record.
 func (b *Batch) Share(a *Attributes) {
 	if a.owner != b.r {
 		b.err = errForeign

@@ -9,7 +9,7 @@ import (
 )
 
 // callbacks runs functions of the application one after the other, on a goroutine that
-// is there while there is something to run. It bounds what waits.
+// exists while functions are queued. The size of the queue is bounded.
 type callbacks struct {
 	guard guard.Guard
 
@@ -47,7 +47,7 @@ func (c *callbacks) post(name string, size int, fn func()) bool {
 	return true
 }
 
-// mustPost is post for what has to come, room or not, and is rare.
+// mustPost queues fn even if there is no room. It is for rare calls that must not be lost.
 func (c *callbacks) mustPost(name string, fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *callbacks) run() {
 	close(c.idle)
 }
 
-// runningFor returns how long the function has run that runs now.
+// runningFor returns how long the current function has run.
 func (c *callbacks) runningFor() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

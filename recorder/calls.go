@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// published is what the writer last said of itself.
+// published is the state of the writer that other goroutines can read.
 type published struct {
 	written    [2]uint64  // entries, spans
 	dropped    [2]Dropped // entries, spans; by the writer
@@ -135,7 +135,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 	}
 }
 
-// setStuck notes that a call has waited in vain, or that it need not any more.
+// setStuck sets whether calls skip the wait for the writer because one has waited in vain.
 func (w *writer) setStuck(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *writer) setStuck(on bool) {
 	w.live.Load().SetHurry(on)
 }
 
-// flushed returns how often the writer has written, and what came of the last time.
+// flushed returns how often the writer has written, and the error of the last write.
 func (w *writer) flushed() (n uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +220,7 @@ func (w *writer) Durability() (Durability, error) {
 	return w.published.durability, w.published.fallback
 }
 
-// ask has the writer run fn, and returns what that returns, or the error of ctx.
+// ask makes the writer run fn, and returns the error of fn or of ctx.
 func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 	q, err := w.send(ctx, fn)
 	if err != nil {
@@ -242,7 +242,7 @@ func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, er
 	}
 }
 
-// wait returns what the function has returned, or the error of ctx.
+// wait returns the error of the request's function, or of ctx.
 func (q *request) wait(ctx context.Context) error {
 	select {
 	case err := <-q.done:
@@ -265,8 +265,8 @@ func (w *writer) Flush(ctx context.Context) error {
 	return w.ask(ctx, (*writer).write)
 }
 
-// anchorWait is how long the head of a flight recorder's trace waits for the file: it is no
-// call of the application, and a trace without it is given up.
+// anchorWait is how long the first entry of a flight recorder's trace waits for the file. No
+// call of the application waits that long. A trace without this entry is given up.
 const anchorWait = 10 * time.Second
 
 // Append implements target.
@@ -315,7 +315,7 @@ func (w *writer) Wait() error {
 // shortWait is how long a call waits for the file while the disk does not answer.
 const shortWait = time.Millisecond
 
-// rounds tell those who wait for the file what came of the next time that it was written.
+// rounds give calls that wait for the file the error of the next write.
 type rounds struct {
 	mu sync.Mutex
 
@@ -332,7 +332,7 @@ func (r *rounds) next() uint64 {
 	return r.begun + 1
 }
 
-// begin begins a round: what was appended before is in it.
+// begin begins a round, which has everything that was appended before.
 func (r *rounds) begin() {
 	r.mu.Lock()
 	r.begun++
@@ -359,8 +359,8 @@ func (r *rounds) wake() {
 	}
 }
 
-// roundTick is how often those who wait look at the time. There is one timer for all of
-// them, as one for each call would cost more than the rest of it.
+// roundTick is how often waiting calls check the time. They share one timer, because a
+// timer for each call would cost more than the rest of the call.
 const roundTick = time.Millisecond
 
 // wait returns when round n has ended, or after a time.

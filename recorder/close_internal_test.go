@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCloseSaysWhyItIsLate: only a disk that took nothing does not answer.
+// TestCloseSaysWhyItIsLate checks the error of Close after a timeout. It says that the disk does not
+// answer only if nothing was written in that time.
 func TestCloseSaysWhyItIsLate(t *testing.T) {
 	for _, test := range []struct {
 		before, now Counts

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestCloseInCleanup lets the garbage collector close a recorder whose owner is
-// gone, while its spans wait and its timer is set.
+// TestCloseInCleanup closes a recorder in a cleanup of the garbage collector, after its
+// owner became unreachable, while spans wait and the timer is set.
 func TestCloseInCleanup(t *testing.T) {
 	type owner struct{ rec *recorder.Recorder }
 	path := filepath.Join(t.TempDir(), "app.et")
@@ -43,8 +43,8 @@ func TestCloseInCleanup(t *testing.T) {
 	}
 }
 
-// TestCloseOnError closes the recorder from the function that is told of its
-// error, which must not wait for itself.
+// TestCloseOnError closes the recorder in OnError. Close must not wait for the call of
+// OnError in which it runs.
 func TestCloseOnError(t *testing.T) {
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestCloseOnError(t *testing.T) {
 			})
 			must(t, err)
 			dir := filepath.Dir(rec.Path())
-			must(t, renameAway(dir)) // so that there can be no next file
+			must(t, renameAway(dir)) // so that no next file can be made
 			defer func() { must(t, renameBack(dir)) }()
 			for i := range 2000 {
 				if rec.Log(format.SpanRef{}, logRecord(i)) != nil {

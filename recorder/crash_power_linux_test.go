@@ -24,8 +24,8 @@ import (
 
 const disksEnv = "ENTRACE_TEST_DISKS"
 
-// inNamespace runs the test again as a program that may mount, and reports whether
-// this is it. Its folder for mounts goes with it.
+// inNamespace runs the test again in a child process that may mount disks. here is true
+// in the child; dir is its folder for mounts, which is removed when the child ends.
 func inNamespace(t *testing.T) (dir string, here bool) {
 	t.Helper()
 	if dir := os.Getenv(disksEnv); dir != "" {
@@ -72,7 +72,7 @@ func newDisk(t *testing.T, dir string, megabytes int64) *disk {
 func (d *disk) mount(t *testing.T) {
 	t.Helper()
 	must(t, os.MkdirAll(d.root, 0o700))
-	// Nothing is written back by itself before somebody asks for it.
+	// The system writes nothing back until a test asks for it.
 	command(t, "mount", "-o", "loop,commit=300,noauto_da_alloc", d.image, d.root)
 }
 
@@ -81,7 +81,7 @@ func (d *disk) unmount(t *testing.T) {
 	command(t, "umount", d.root)
 }
 
-// cut returns the disk as a loss of power leaves it now.
+// cut returns a copy of the disk in the state that a loss of power would leave now.
 func (d *disk) cut(t *testing.T, dir string) *disk {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o700))
@@ -91,7 +91,7 @@ func (d *disk) cut(t *testing.T, dir string) *disk {
 	return c
 }
 
-// writeBack lets the system write what it would have written some time.
+// writeBack makes the system write its pending data to the disk.
 func (d *disk) writeBack(t *testing.T) {
 	t.Helper()
 	f, err := os.Open(d.root)
@@ -100,9 +100,9 @@ func (d *disk) writeBack(t *testing.T) {
 	must(t, unix.Syncfs(int(f.Fd())))
 }
 
-// TestPowerCut records on a disk that loses power: with Sync, or in the mode
-// that survives it, all is there that was acknowledged; without, there is a part
-// of it from the beginning and nothing else.
+// TestPowerCut records on a disk that loses power. With Sync, or with DurabilityPower,
+// all acknowledged records are in the file. Otherwise the file has the first part of
+// them and nothing else.
 func TestPowerCut(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -179,8 +179,8 @@ func powerCut(t *testing.T, dir string, d recorder.Durability, rotate uint32, ba
 	t.Logf("%d safe, %d there, %d missing between", safe, most, missing)
 }
 
-// TestPowerCutDuringFinalize stops the finalizer at each of its system calls and
-// takes the power away then: the IET is whole, or the ET.
+// TestPowerCutDuringFinalize stops the finalizer at each of its system calls, and cuts the
+// power at that point. Then the IET or the ET is whole.
 func TestPowerCutDuringFinalize(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -212,8 +212,8 @@ func TestPowerCutDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestFullDisk fills a small file system while a program records, and makes
-// room again: in process mode nothing is lost that was acknowledged.
+// TestFullDisk fills a small file system while a program records, and then makes room
+// again. In process mode no acknowledged record is lost.
 func TestFullDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
@@ -239,7 +239,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func fullDisk(t *testing.T, root string, d recorder.Durability) {
-	// What a call that waits for the file was refused may still be written.
+	// If a call waits for the file and fails, its record may still be written later.
 	waits := d == recorder.DurabilityWriteThrough || d == recorder.DurabilityPower
 	var told atomic.Int64
 	rec, err := recorder.Create(filepath.Join(root, "app.et"), &recorder.Options{Durability: d, OnError: func(error) { told.Add(1) }})
@@ -251,7 +251,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	for i := range 400 {
 		if i == 300 {
 			must(t, os.Remove(ballast))
-			time.Sleep(500 * time.Millisecond) // until then it is tried again
+			time.Sleep(500 * time.Millisecond) // the recorder retries in this time
 		}
 		e := named(fmt.Sprint("e", i))
 		e.Message = format.Some(strings.Repeat("x", 20_000))
@@ -285,7 +285,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 		return nil
 	}))
 	must(t, f.Close())
-	if n := st.Written - 1; uint64(len(got)) != n { // the root is one
+	if n := st.Written - 1; uint64(len(got)) != n { // the root is also counted
 		t.Errorf("%d entries are there, want %d", len(got), n)
 	}
 	if waits {
@@ -296,7 +296,7 @@ func fullDisk(t *testing.T, root string, d recorder.Durability) {
 	}
 }
 
-// fill takes all the room there is.
+// fill writes the file name until the disk is full.
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -310,8 +310,8 @@ func fill(t *testing.T, name string) {
 	must(t, f.Close())
 }
 
-// TestCreateOnFullDisk has no room for a crash buffer: the recorder writes through
-// then and says so.
+// TestCreateOnFullDisk creates a recorder without room for a crash buffer. The recorder
+// then writes through and reports that.
 func TestCreateOnFullDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {

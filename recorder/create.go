@@ -101,15 +101,16 @@ func (r *Recorder) unref() bool {
 // is finished under such a name. An app.iet that a living process writes is
 // [format.ErrLocked], also if that is this one, unless o says Shared.
 //
-// The file is readable by the user alone. A symbolic link is not followed; what
-// is no regular file is [format.ErrNotRegular].
+// The file is readable by the user alone. A symbolic link is not followed. If the name
+// belongs to something other than a regular file, the error is [format.ErrNotRegular].
 func Create(name string, o *Options) (*Recorder, error) {
 	return CreateWith(name, o, nil, false)
 }
 
-// CreateWith is [Create] for a recorder whose names in has, nil for none, so that it can take the
-// records of another one. Died says that they come from a process that died: Close writes that
-// instead of a clean end. It is for packages of this module.
+// CreateWith is [Create] for a recorder that uses the names of in, so that it can take the records
+// of another recorder with the same Interner; in may be nil. Died says that these records come from
+// a process that died: Close writes that instead of a clean end. CreateWith is for packages of this
+// module.
 func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
@@ -246,9 +247,9 @@ func (w *writer) begin() error {
 	return w.flush()
 }
 
-// Stream returns a recorder without a file: what it takes goes to the Tee of o
-// alone, nothing survives the process, and Close ends the Tee. Options that are
-// about files have no effect. It takes as many entries as 32 bits count.
+// Stream returns a recorder without a file: its entries go only to the Tee of o,
+// nothing survives the process, and Close closes the Tee. Options that are
+// about files have no effect. The recorder takes at most 2^32 entries.
 func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
 	opt.Durability = DurabilityBuffered

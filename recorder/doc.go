@@ -10,16 +10,16 @@
 //	…
 //	err = rec.Close(ctx) // leaves app.et
 //
-// What a call brings survives the death of the process once the call has returned,
-// and is in the file a tenth of a second later; [Durability] has other choices. A
+// Once a call has returned, its record survives the death of the process. The record
+// is in the file a tenth of a second later. See [Durability] for other choices. A
 // recording can go over several files, see [Options]. OpenTelemetry
 // spans reach a recorder through package exporter, log/slog records through
-// package slogadapter; [Recorder.Append] takes entries of one's own, and a [Batch]
-// is what adapters of one's own use.
+// package slogadapter. A program writes its own entries with [Recorder.Append], and its
+// own adapters with a [Batch].
 //
 // # After a kill
 //
-// The next Create on the path finishes what a killed process has left, in the background.
-// [Recover] and [RecoverFolder] do so now. Until then [Open] and [Inspect] show what is
-// there, those records included that are only in the journal, and change nothing.
+// The next Create on the path finishes the files of a killed process in the background.
+// [Recover] and [RecoverFolder] finish them at once. [Open] and [Inspect] read an unfinished
+// trace, including the records that are only in the journal, and change nothing.
 package recorder

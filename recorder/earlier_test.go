@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
 
-// TestReadWhatEarlierVersionsLeft: journals of earlier versions are brought in, records of kinds that
-// are not written any more included, and their files are read.
+// TestReadWhatEarlierVersionsLeft recovers journals of earlier versions, also with kinds of records that
+// are no longer written, and reads the files of these versions.
 func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 	if *update {
 		writeFixtures(t)
@@ -46,12 +46,12 @@ func TestReadWhatEarlierVersionsLeft(t *testing.T) {
 	})
 }
 
-// writeFixtures writes what this version leaves: a recording that is killed while its records are in
-// the journal alone, and files of each format and disk version.
+// writeFixtures writes the fixtures of this version: a recording that is killed while its records are
+// only in the journal, and files of each format and disk version.
 func writeFixtures(t *testing.T) {
 	t.Helper()
 	var file, journal []byte
-	for journal == nil || bytes.Contains(file, []byte("span 1")) { // which is in the file already
+	for journal == nil || bytes.Contains(file, []byte("span 1")) { // again if the records are in the file already
 		dir := t.TempDir()
 		rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
 		must(t, err)

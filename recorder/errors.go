@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	// ErrClosed is returned by what was closed before.
+	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("recorder: closed")
-	// ErrOverflow is returned for what comes faster than the disk takes it.
+	// ErrOverflow is returned for records that come faster than the disk can write them.
 	ErrOverflow = errors.New("recorder: the buffer is full: the disk does not keep up")
-	// ErrUnlinked is what a recorder reports when the name of the file that it
-	// writes leads elsewhere: somebody removed or renamed it.
+	// ErrUnlinked is reported when somebody removed or renamed the file that a
+	// recorder writes.
 	ErrUnlinked = errors.New("recorder: the growing file was removed or renamed")
 	// ErrJournalGone says that the journal of a dead writer was in memory and is gone: its
 	// machine was started anew, or somebody has removed it.
@@ -22,6 +22,6 @@ var (
 	ErrJournalElsewhere = journal.ErrElsewhere
 	// errForeign is returned for a [CallSite] or [Attributes] of another recorder.
 	errForeign = errors.New("recorder: a call site or attributes of another recorder")
-	// errNotOpen is why the end of a span was dropped that is not in the file.
+	// errNotOpen says that the end of a span was dropped because the span is not in the file.
 	errNotOpen = errors.New("recorder: no entry of that span")
 )

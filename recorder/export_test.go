@@ -5,11 +5,11 @@ import (
 	"runtime"
 )
 
-// RaceEnabled tells the external tests that pools drop what they are given.
+// RaceEnabled tells the external tests that the race detector is on. Then pools drop objects at random.
 const RaceEnabled = raceEnabled
 
-// ReplaceJournal makes a recorder replace its journal n times, as it does when that has
-// failed, all in one thread.
+// ReplaceJournal makes a recorder replace its journal n times, all in one thread. A recorder
+// otherwise does so after an error of the journal.
 func ReplaceJournal(ctx context.Context, r *Recorder, n int) error {
 	return r.target.(*writer).ask(ctx, func(w *writer) error {
 		runtime.LockOSThread()

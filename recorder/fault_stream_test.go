@@ -21,19 +21,19 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
-// A faultyStream is a file whose calls fail as a test wants.
+// A faultyStream is a file whose calls fail in the way that a test sets.
 type faultyStream struct {
 	*os.File
 
 	mu sync.Mutex
 
-	onWrite  func(call int, b []byte) (n int, err error) // n bytes of b are written then
+	onWrite  func(call int, b []byte) (n int, err error) // before each write; n bytes of b are written
 	truncate error
 	sync     error
 	calls    int
 }
 
-// fail sets what fails from now on, and counts writes anew.
+// fail sets which calls fail from now on, and restarts the count of writes.
 func (f *faultyStream) fail(write func(call int, b []byte) (int, error), truncate, sync error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func faultRecorderIn(t *testing.T, dir string, o Options) (*Recorder, *faultyStr
 	t.Helper()
 	r, err := Create(filepath.Join(dir, "app.et"), &o)
 	must(t, err)
-	t.Cleanup(func() { _ = r.Close(context.Background()) }) // it may have failed
+	t.Cleanup(func() { _ = r.Close(context.Background()) }) // may return an error of the test
 	var f *faultyStream
 	must(t, onWriter(r, func(w *writer) {
 		f = &faultyStream{File: w.file.f}
@@ -128,7 +128,7 @@ func faultSpan(name string, id, parent byte) *testSpan {
 	return s
 }
 
-// balanced wants an exact account.
+// balanced fails the test if the counts do not add up.
 func balanced(t *testing.T, st Stats) {
 	t.Helper()
 	for what, c := range map[string]Counts{"entries": st.Entries, "spans": st.Spans} {
@@ -154,8 +154,9 @@ func faultNames(t *testing.T, name string) (names []string) {
 	return names
 }
 
-// onEntryEnd wants the growing file to end where an entry does, as the account
-// says. The writer may write between a look at the one and at the other.
+// onEntryEnd fails the test unless the growing file ends at the end of an entry, with as
+// many entries as the counts say. It retries, because the writer may write between the
+// read of the file and the read of the counts.
 func onEntryEnd(t *testing.T, r *Recorder, what string) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -182,10 +183,10 @@ func allDurabilities(t *testing.T, fn func(t *testing.T, d Durability)) {
 	}
 }
 
-// waitsForFile reports whether a call waits for the file, and so is told of its errors.
+// waitsForFile reports whether a call waits for the file, and so returns the errors of the file.
 func waitsForFile(d Durability) bool { return d == DurabilityWriteThrough || d == DurabilityPower }
 
-// TestErrorAtEveryWrite lets the write k fail, alone or with the next two.
+// TestErrorAtEveryWrite lets the kth write fail, alone or together with the next two.
 func TestErrorAtEveryWrite(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO} {
@@ -226,21 +227,21 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 			err = writeSpan(r, s)
 		case 3:
 			err = endSpan(r, faultRef(byte(i-2)), faultEntry(name))
-			if errors.Is(err, errNotOpen) { // its start was refused
+			if errors.Is(err, errNotOpen) { // the start of the span was refused
 				err = nil
 				continue
 			}
 		default:
 			err = r.Log(faultRef(byte(i-i%4+1)), faultEntry(name))
 		}
-		want = append(want, name) // a call that was refused may have its record written later
+		want = append(want, name) // the record of a refused call may be written later
 		if err != nil {
 			refused++
 			if !errors.Is(err, errno) {
 				t.Errorf("%s: %s was refused as %v", what, name, err)
 			}
 		}
-		_ = r.Flush(context.Background()) // it fails with the write
+		_ = r.Flush(context.Background()) // fails if the write fails
 		onEntryEnd(t, r, what)
 		balanced(t, r.Stats())
 	}
@@ -268,8 +269,8 @@ func errorAtWrite(t *testing.T, d Durability, errno error, k, times int) {
 	}
 }
 
-// TestChildOfRefused: a span whose call failed is written later all the same, and so are
-// those below it.
+// TestChildOfRefused checks that a span whose call failed is still written later, and also the
+// spans below it.
 func TestChildOfRefused(t *testing.T) {
 	r, f := faultRecorder(t, Options{Durability: DurabilityWriteThrough})
 	res, err := r.Resource(faultEntry(format.NameResource))
@@ -285,7 +286,7 @@ func TestChildOfRefused(t *testing.T) {
 	child.Resource = res
 	must(t, writeSpan(r, child))
 	must(t, r.Log(faultRef(1), faultEntry("log")))
-	_ = r.Close(context.Background()) // it tells of the loss
+	_ = r.Close(context.Background()) // returns the error about the loss
 	g, err := Open(r.Path(), nil)
 	must(t, err)
 	defer g.Close()
@@ -326,7 +327,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 			must(t, r.Log(faultRef(1), faultEntry("after")))
 			must(t, r.Flush(context.Background()))
 			onEntryEnd(t, r, what)
-			_ = r.Close(context.Background()) // it tells of the error
+			_ = r.Close(context.Background()) // returns the error
 			want := []string{"before", "span", "event 1", "event 2", "after", mapping.NameEnd}
 			if got := faultNames(t, r.Path()); !slices.Equal(got, want) {
 				t.Fatalf("%s: the file has %q, want %q", what, got, want)
@@ -338,8 +339,9 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 	})
 }
 
-// TestTruncateFails leaves a part of an entry in the file that cannot be taken
-// back: nothing is written behind it, ever, and the next one cuts it off.
+// TestTruncateFails lets a write and the following truncate fail, so that a part of an entry
+// stays in the file. The recorder never writes after that part, and the next recorder
+// cuts it off.
 func TestTruncateFails(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
@@ -392,7 +394,8 @@ func TestTruncateFails(t *testing.T) {
 	})
 }
 
-// TestSyncFailsOnce: what was lost once is not found by asking again.
+// TestSyncFailsOnce checks that Sync goes on returning an error after one failed sync, because
+// a later sync does not bring lost data back.
 func TestSyncFailsOnce(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
@@ -424,7 +427,7 @@ func TestSyncFailsOnce(t *testing.T) {
 	})
 }
 
-// TestTraceIsFull counts up to the last id that 32 bits have.
+// TestTraceIsFull records entries up to the last id that 32 bits can hold.
 func TestTraceIsFull(t *testing.T) {
 	for _, rotates := range []bool{false, true} {
 		t.Run(fmt.Sprint("rotates ", rotates), func(t *testing.T) {
@@ -467,8 +470,8 @@ func TestTraceIsFull(t *testing.T) {
 	}
 }
 
-// TestDiskStands: while a write does not return, calls wait no longer than
-// MaxBlock, and what is dropped is told and counted.
+// TestDiskStands checks that calls wait no longer than MaxBlock while a write does not
+// return, and that dropped records are reported and counted.
 func TestDiskStands(t *testing.T) {
 	for _, d := range []Durability{DurabilityProcess, DurabilityBuffered} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -510,7 +513,7 @@ func TestDiskStands(t *testing.T) {
 			if refused.Load() == 0 || st.Entries.Dropped.Overflow != refused.Load() || taken.Load()+refused.Load() != 64*12 {
 				t.Errorf("%d taken, %d refused; %+v", taken.Load(), refused.Load(), st.Entries)
 			}
-			_ = r.Close(context.Background()) // it tells of the loss
+			_ = r.Close(context.Background()) // returns the error about the loss
 			if n := len(faultNames(t, r.Path())); uint64(n) != taken.Load()+1 {
 				t.Errorf("%d entries are in the file, want %d", n, taken.Load()+1)
 			}
@@ -518,8 +521,8 @@ func TestDiskStands(t *testing.T) {
 	}
 }
 
-// TestLargeParentSurvivesFullDisk: a span that is larger than a segment was taken, and so
-// was one that waits for it, so that a write that fails costs neither.
+// TestLargeParentSurvivesFullDisk records a span that is larger than a segment, and a span that
+// waits for it. A failed write loses neither of them.
 func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	r, f := faultRecorder(t, Options{})
 	child := faultSpan("child", 2, 1)
@@ -535,14 +538,14 @@ func TestLargeParentSurvivesFullDisk(t *testing.T) {
 	}
 	f.fail(nil, nil, nil)
 	balanced(t, r.Stats())
-	_ = r.Close(context.Background()) // it tells of the loss
+	_ = r.Close(context.Background()) // returns the error about the loss
 	if got, want := faultNames(t, r.Path()), []string{"parent", "child", mapping.NameEnd}; !slices.Equal(got, want) {
 		t.Errorf("the file has %q, want %q", got, want)
 	}
 }
 
-// TestWaitingAgeEverywhere: a span waits no longer than it may, in a quiet program
-// too, and the timer rests when there is nothing to do.
+// TestWaitingAgeEverywhere checks that a span does not wait longer than the limit, even if
+// the program records nothing else, and that the timer stops when nothing waits.
 func TestWaitingAgeEverywhere(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		synctest.Test(t, func(t *testing.T) {
@@ -560,8 +563,8 @@ func TestWaitingAgeEverywhere(t *testing.T) {
 	})
 }
 
-// TestAgeInQuietProgram begins a new file when it is time, with nobody there to
-// record.
+// TestAgeInQuietProgram checks that a new file begins at its time although nothing is
+// recorded.
 func TestAgeInQuietProgram(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		synctest.Test(t, func(t *testing.T) {
@@ -579,8 +582,8 @@ func TestAgeInQuietProgram(t *testing.T) {
 	})
 }
 
-// TestClockGoesBack: entries of one caller stay in their order whatever the clock says,
-// and files that are rotated out at one moment have different names.
+// TestClockGoesBack checks that entries of one caller stay in order when the clock is set back,
+// and that files that are rotated at the same moment get different names.
 func TestClockGoesBack(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: d})
@@ -599,7 +602,7 @@ func TestClockGoesBack(t *testing.T) {
 		if got := faultNames(t, r.Path()); !slices.Equal(got, append(want, mapping.NameEnd)) && !raceEnabled {
 			t.Errorf("%v: the order is %q", d, got)
 		}
-		synctest.Test(t, func(t *testing.T) { // where the clock stands
+		synctest.Test(t, func(t *testing.T) { // the clock stands still here
 			r, err := Create(filepath.Join(t.TempDir(), "app.et"), &Options{Durability: d, MaxFileEntries: 20})
 			must(t, err)
 			for i := range 200 {

@@ -21,9 +21,9 @@ import (
 
 const limitEnv = "ENTRACE_TEST_LIMIT"
 
-// TestFileSizeLimit stops a recorder at every byte of some entries, as a full disk
-// does: the file ends where an entry does, the loss is counted, and recording
-// goes on when there is room again.
+// TestFileSizeLimit makes writes fail at every byte of some entries, as a full disk does.
+// The file ends at the end of an entry, the loss is counted, and recording goes on when
+// there is room again.
 func TestFileSizeLimit(t *testing.T) {
 	if limit := os.Getenv(limitEnv); limit != "" {
 		n, err := strconv.ParseInt(limit, 10, 64)
@@ -46,7 +46,7 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// recordLimited runs in a process of its own, since the limit is the process's.
+// recordLimited runs in a process of its own, because the limit holds for the whole process.
 func recordLimited(t *testing.T, limit int64) {
 	signal.Ignore(syscall.SIGXFSZ)
 	path := os.Getenv(pathEnv)
@@ -54,7 +54,7 @@ func recordLimited(t *testing.T, limit int64) {
 	must(t, err)
 	restore := hosttest.LimitFiles(t, limit)
 
-	// One write of a span with two children, and then a log record.
+	// The test writes a span with two children at once, and then a log record.
 	parent := span("parent", 1, 0)
 	parent.Children = []format.TraceEntry{*named("event"), *named("event")}
 	serr := tracetest.WriteSpan(rec, parent)
@@ -85,7 +85,7 @@ func recordLimited(t *testing.T, limit int64) {
 		t.Error(err)
 	}
 	g := tracetest.Open(t, path)
-	if n := g.Len(); n != 7 { // those that waited, too
+	if n := g.Len(); n != 7 { // including the entries that waited
 		t.Errorf("%d entries at the end, want 7", n)
 	}
 	end, err := g.Entry(uint32(g.Len() - 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestRandomTrees offers random forests in random orders and batches, with
-// parents that are late, missing or remote, and wants them back whole.
+// TestRandomTrees records random forests in random orders and batches, with parents that
+// are late, missing or remote. The file must have the same forests.
 func TestRandomTrees(t *testing.T) {
 	sizes := []int{1, 10, 100, 1000, 10000}
 	for seed := range uint64(40) {

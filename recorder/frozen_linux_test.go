@@ -19,21 +19,21 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// frozenFor is how long the file system stands, slow what no call may take that does not
-// wait for it.
+// frozenFor is how long the file system is frozen. slow is the limit for calls that do not wait
+// for the file system.
 const (
 	frozenFor = 4 * time.Second
 	slow      = time.Second
 )
 
-// TestFrozenDisk freezes the file system that a trace is written to: the rest of the
-// program runs on, and calls wait no longer than they may.
+// TestFrozenDisk freezes the file system of a trace. The rest of the program runs on, and
+// calls wait no longer than their limit.
 func TestFrozenDisk(t *testing.T) {
 	dir, here := inNamespace(t)
 	if !here {
 		return
 	}
-	// A fault that waits for a file system would take the only processor.
+	// With one processor, a page fault that waits for the file system would stop the whole program.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const maxBlock = 100 * time.Millisecond
 	d := newDisk(t, dir, 256)
@@ -44,7 +44,7 @@ func TestFrozenDisk(t *testing.T) {
 	defer command(t, "umount", memory)
 	for _, x := range []struct {
 		medium, dir string
-		waiting     int // calls that may wait for the disk: one a shard
+		waiting     int // how many calls may wait for the disk: one for each shard
 	}{{"mapped", memory, 0}, {"written", d.root, 2}} {
 		t.Run("recorder/"+x.medium, func(t *testing.T) {
 			path := filepath.Join(d.root, x.medium+".et")
@@ -63,7 +63,7 @@ func TestFrozenDisk(t *testing.T) {
 					}
 				})
 			})
-			if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrOverflow) { // of calls that were refused
+			if err := rec.Close(context.Background()); err != nil && !errors.Is(err, recorder.ErrOverflow) { // ErrOverflow is from calls that were refused
 				t.Error(err)
 			}
 			wantAcked(t, path, acked)
@@ -81,14 +81,14 @@ func TestFrozenDisk(t *testing.T) {
 	}
 }
 
-// frozen records with several goroutines while the disk stands, and returns how many
-// records of each were acknowledged.
+// frozen records with several goroutines while the disk is frozen, and returns which records
+// of each were acknowledged.
 func frozen(t *testing.T, d *disk, rec *recorder.Recorder, waiting int, during func()) (acked [4]map[int]bool) {
 	t.Helper()
 	var stop, tooSlow atomic.Int64
 	var gap atomic.Int64
 	var all sync.WaitGroup
-	all.Go(func() { // what has nothing to do with it
+	all.Go(func() { // work that has nothing to do with the recorder
 		for last := time.Now(); stop.Load() == 0; {
 			time.Sleep(time.Millisecond)
 			now := time.Now()
@@ -146,7 +146,7 @@ func frozen(t *testing.T, d *disk, rec *recorder.Recorder, waiting int, during f
 	return acked
 }
 
-// soon runs fn, which is to wait for no file.
+// soon runs fn, and fails the test if fn waits for a file.
 func soon(t *testing.T, what string, fn func()) {
 	t.Helper()
 	start := time.Now()
@@ -156,7 +156,7 @@ func soon(t *testing.T, what string, fn func()) {
 	}
 }
 
-// wantAcked wants each record that was acknowledged once in the file.
+// wantAcked fails the test unless each acknowledged record is in the file once.
 func wantAcked(t *testing.T, path string, acked [4]map[int]bool) {
 	t.Helper()
 	f, err := recorder.Open(path, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// crashedElsewhere returns a program that died, and the folder of its journal.
+// crashedElsewhere runs a program that dies. It returns the run and the folder of its journal.
 func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
 	t.Helper()
 	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
@@ -34,15 +34,15 @@ func crashedElsewhere(t *testing.T) (c *crashRun, journals string) {
 		if r, err := recorder.Inspect(c.path); err == nil && r.Pending > 0 && r.Journal == nil {
 			return c, journals
 		}
-		for _, name := range []string{"app.iet", "app.iet.buffer"} { // it was written in the meantime
+		for _, name := range []string{"app.iet", "app.iet.buffer"} { // try again: the records were written in the meantime
 			must(t, os.Remove(filepath.Join(filepath.Dir(c.path), name)))
 		}
 	}
 }
 
-// TestJournalIsGone removes the journal of a dead program, as starting the machine anew
-// does: the next one finishes what the file has, says once that records are lost, and
-// leaves nothing about.
+// TestJournalIsGone removes the journal of a dead program, as a restart of the machine
+// does. The next program finishes the file, reports once that records are lost, and leaves
+// no other files.
 func TestJournalIsGone(t *testing.T) {
 	for _, how := range []string{"Create", "Create without the IET", "Recover"} {
 		t.Run(how, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestJournalIsGone(t *testing.T) {
 			if err != nil || !errors.Is(r.Journal, recorder.ErrJournalGone) || r.Entries == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			want := r.Entries + 1 // that the writer was killed
+			want := r.Entries + 1 // 1 for the entry that the writer was killed
 			var told []string
 			var mu sync.Mutex
 			start := func() {
@@ -108,8 +108,8 @@ func TestJournalIsGone(t *testing.T) {
 
 const containerEnv = "ENTRACE_CONTAINER"
 
-// inContainer runs a test of this program in other namespaces of processes and of mounts,
-// which has a shared memory of its own.
+// inContainer runs a test of this program in new namespaces of processes and of mounts, with a
+// shared memory of its own.
 func inContainer(t *testing.T, name string, c *crashRun) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+name+"$", "-test.v")
@@ -128,9 +128,9 @@ func inContainer(t *testing.T, name string, c *crashRun) {
 	}
 }
 
-// TestContainers has two containers that share the folder of a trace and nothing else. One
-// finds that the journal of the other is out of reach: it goes on, and leaves it to the
-// other. What it leaves itself anybody can finish.
+// TestContainers uses two containers that share only the folder of a trace. One container cannot
+// reach the journal of the other. It goes on, and leaves that journal to the other container.
+// Any container can finish the files that it leaves itself.
 func TestContainers(t *testing.T) {
 	if s := os.Getenv(containerEnv); s != "" {
 		testInContainer(t, decodeCrashRun(t, s))
@@ -176,7 +176,7 @@ func copyFolder(t *testing.T, dir string) string {
 	return to
 }
 
-// startAndEnd records nothing to a path, and returns what OnError was told.
+// startAndEnd opens and closes a recorder on a path, and returns the errors that OnError got.
 func startAndEnd(t *testing.T, path string) (told []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -217,12 +217,12 @@ func testInContainer(t *testing.T, c *crashRun) {
 	if r, err := recorder.Recover(c.path, copied); err != nil || r.Entries == 0 {
 		t.Fatalf("Recover of a copy: %+v, %v", r, err)
 	}
-	for _, want := range []int{1, 0} { // it is told once
+	for _, want := range []int{1, 0} { // OnError is called once
 		if told := startAndEnd(t, c.path); len(told) != want || want > 0 && !strings.Contains(told[0], recorder.ErrJournalElsewhere.Error()) {
 			t.Errorf("OnError was told %q", told)
 		}
 	}
-	// After a day nobody else is waited for.
+	// After a day a container no longer waits for the other one.
 	late := copyFolder(t, filepath.Dir(c.path))
 	pointers, err := filepath.Glob(filepath.Join(late, "*.iet.buffer"))
 	if err != nil || len(pointers) != 1 {

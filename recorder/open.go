@@ -5,9 +5,9 @@ import (
 	"github.com/entrace-go/entrace/internal/deadtrace"
 )
 
-// Open opens the trace file name as [format.Open] does, and what the journal of a writer that died
-// holds, as if [Recover] had brought that in; no file is changed. See [format.File.Journal]: what is
-// missing is [ErrJournalGone], [ErrJournalElsewhere], or why the journal cannot be read.
+// Open opens the trace file name as [format.Open] does. If the writer died, the records in its journal
+// are part of the file, as if [Recover] had added them; no file is changed. If the journal is missing,
+// [format.File.Journal] returns [ErrJournalGone], [ErrJournalElsewhere], or why it cannot be read.
 func Open(name string, o *format.OpenOptions) (*format.File, error) {
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
@@ -16,8 +16,8 @@ func Open(name string, o *format.OpenOptions) (*format.File, error) {
 	return src.Open(o)
 }
 
-// Verify looks at every byte of the file name as [format.File.Verify] does; what the journal of a dead
-// writer holds is a part of it. It returns what [Inspect] does, with those entries.
+// Verify checks every byte of the file name as [format.File.Verify] does, and the records in the
+// journal of a dead writer. It returns the report of [Inspect], with the entries of the journal.
 func Verify(name string, found func(problem error)) (*Report, error) {
 	f, err := Open(name, &format.OpenOptions{Lenient: true})
 	if err != nil {

@@ -27,7 +27,7 @@ func TestPruneOwnFiles(t *testing.T) {
 				return path
 			}
 			now := time.Now()
-			stranger := file(now.Add(-time.Hour)) // of another process
+			stranger := file(now.Add(-time.Hour)) // a file of another process
 			var own []string
 			for i := range 6 {
 				at := now.Add(time.Duration(i) * time.Second)
@@ -57,13 +57,13 @@ func TestPruneOwnFiles(t *testing.T) {
 	}
 }
 
-// TestStrangerAtOwnName: what another program puts at the name of the growing file is not taken
-// for what a dead writer has left.
+// TestStrangerAtOwnName checks that a file which another program puts at the name of the growing file
+// is not treated as the file of a dead writer.
 func TestStrangerAtOwnName(t *testing.T) {
 	for _, final := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
 		w := &writer{o: &Options{}, name: filepath.Join(dir, "app.iet"), final: filepath.Join(dir, final)}
-		must(t, os.WriteFile(w.name, nil, 0o600)) // it is empty yet
+		must(t, os.WriteFile(w.name, nil, 0o600)) // the file is still empty
 		w.finishOwn(t.Context(), nil)
 		if _, err := os.Stat(w.name); err != nil {
 			t.Errorf("%s: %v", final, err)

@@ -14,9 +14,9 @@ import (
 )
 
 // A Recorder writes one trace: it streams an IET file and turns it into an ET
-// file when it is closed. What a call hands to it survives what its [Durability]
-// says once the call has returned. By default that is in the journal then, and in the
-// file a tenth of a second later, or after [Recorder.Flush].
+// file when it is closed. Once a call has returned, its record survives what the
+// [Durability] says. By default the record is in the journal then, and in the file a
+// tenth of a second later, or after [Recorder.Flush].
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
@@ -40,7 +40,7 @@ type Recorder struct {
 type target interface {
 	// Put takes a record, whose bytes it does not keep.
 	Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error
-	// Wait returns when what Put has taken is as safe as it is to be, if Waits.
+	// Wait returns when the records of Put are as safe as Durability says. It is called if Waits.
 	Wait() error
 	Waits() bool
 	// Drop counts what cannot be recorded because of err.
@@ -89,9 +89,8 @@ func (r *Recorder) waits() bool { return r.target != nil && r.target.Waits() }
 // counting and without error. Close does nothing.
 func Discard() *Recorder { return new(Recorder) }
 
-// Discards reports whether everything that r takes is dropped, so that a caller
-// may save itself the work. So does a nil Recorder, which a Create that failed
-// returns.
+// Discards reports whether r drops everything, so that a caller may save itself the work.
+// It is true for a nil Recorder, which Create returns when it fails.
 func (r *Recorder) Discards() bool { return r == nil || r.target == nil }
 
 // IsRing reports whether what is recorded goes to the ring of a flight recorder.
@@ -103,8 +102,8 @@ func (r *Recorder) Path() string { return r.final }
 // StreamPath returns the IET file that is written now, "" for [Discard].
 func (r *Recorder) StreamPath() string { return r.stream }
 
-// Durability returns what records survive, and why that is not what was asked
-// for, if it is not.
+// Durability returns what records survive. If that is not what Options asked for, the
+// error says why.
 func (r *Recorder) Durability() (Durability, error) {
 	if r.Discards() {
 		return DurabilityBuffered, nil
@@ -131,15 +130,15 @@ func (r *Recorder) Err() error {
 	return r.target.Err()
 }
 
-// HasOnError reports whether errors are told to OnError, so that nobody else needs to tell
-// what Err returns.
+// HasOnError reports whether OnError is set. If it is, callers need not report the error of
+// Err.
 func (r *Recorder) HasOnError() bool { return r.reports }
 
-// Append writes e below the entry e.Parent and returns its id, once what came
-// before is written. Text that is not valid UTF-8 is made so: a String becomes
-// Bytes, all else gets U+FFFD. In a recording that rotates, ids hold for one file
-// only: the parent must be the root. The recorder of a flight recorder takes none below
-// another one either, and returns the id 0.
+// Append writes e below the entry e.Parent and returns its id. It first waits until
+// the earlier records are written. Text that is not valid UTF-8 is changed: a String
+// becomes Bytes, and in other text U+FFFD replaces the invalid bytes. In a recording that
+// rotates, ids are valid for one file only, so the parent must be the root. In a flight
+// recorder the parent must be the root too, and the id is 0.
 func (r *Recorder) Append(e *format.TraceEntry) (uint32, error) { return r.append(e, false) }
 
 func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
@@ -164,10 +163,10 @@ func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
 	return r.target.Append(&rec, e.Parent, anchor)
 }
 
-// Resource writes the entry of a resource below the root and returns it. Equal
-// entries are written once. Log records without a span go below the latest. It waits for
-// a file no longer than MaxBlock; the error is [format.ErrTooLarge] if there are too many resources, or too large ones,
-// and [ErrOverflow] if a file does not answer.
+// Resource writes the entry of a resource below the root and returns the resource. Equal
+// entries are written once. Log records without a span go below the latest resource. Resource
+// waits for a file no longer than MaxBlock. The error is [format.ErrTooLarge] if there are too
+// many resources, or too large ones, and [ErrOverflow] if a file does not answer.
 func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	res := &Resource{owner: r}
 	if r.Discards() {
@@ -208,8 +207,8 @@ func (r *Recorder) putResource(number uint16) error {
 	return nil
 }
 
-// Flush writes what was recorded so far to the file, so that other processes can
-// read it there, except spans that wait for their parents. It waits until ctx ends.
+// Flush writes the records so far to the file, so that other processes can read them
+// there. It does not write spans that wait for their parents. It waits at most until ctx ends.
 func (r *Recorder) Flush(ctx context.Context) error {
 	if r.Discards() {
 		return nil
@@ -217,9 +216,9 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return r.target.Flush(ctx)
 }
 
-// Sync is Flush, and makes everything that is in the file, and the file's name,
-// survive a loss of power. Once it has failed it fails until the file is another:
-// what the disk has lost it does not report twice.
+// Sync calls Flush, and then makes the file's contents and its name survive a loss of
+// power. After a first failure Sync fails until a new file begins, because a disk reports
+// lost data only once.
 func (r *Recorder) Sync(ctx context.Context) error {
 	if r.Discards() {
 		return nil

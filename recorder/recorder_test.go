@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rowOf returns the row of an entry of the one file of v.
+// rowOf returns the row of an entry in the only file of v.
 func rowOf(t testing.TB, v *view.View, id uint32) view.Row {
 	t.Helper()
 	r, ok := v.Row(0, id)
@@ -41,7 +41,7 @@ func spanRef(trace, span byte) format.SpanRef {
 	return format.SpanRef{TraceID: [16]byte{15: trace}, SpanID: [8]byte{7: span}}
 }
 
-// span is a span of trace 1, with the attributes that a span has.
+// span returns a span of trace 1, with the attributes that spans have.
 func span(name string, id, parent byte) *tracetest.Span {
 	s := &tracetest.Span{Span: recorder.Span{Ref: spanRef(1, id), Wait: true}}
 	if parent != 0 {
@@ -73,7 +73,7 @@ func readFile(t testing.TB, name string) []byte {
 	return b
 }
 
-// eventually reports whether a condition comes true within a few seconds.
+// eventually reports whether fn returns true within a few seconds.
 func eventually(fn func() bool) bool {
 	for range 1000 {
 		if fn() {
@@ -84,7 +84,7 @@ func eventually(fn func() bool) bool {
 	return false
 }
 
-// TestAppendIsInFile looks for an entry right after the call that took it.
+// TestAppendIsInFile reads an entry from the file right after the call that recorded it.
 func TestAppendIsInFile(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "a.et", &recorder.Options{Version: v})
@@ -175,7 +175,8 @@ func TestFormatBeatsName(t *testing.T) {
 	}
 }
 
-// TestDeadContext leaves a whole IET, which the next Create finishes.
+// TestDeadContext closes a recorder with a context that is done. Close leaves a whole IET, and the next
+// Create finishes it.
 func TestDeadContext(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	_, err := rec.Append(named("a"))
@@ -192,7 +193,7 @@ func TestDeadContext(t *testing.T) {
 	again, err := recorder.Create(rec.Path(), nil)
 	must(t, err)
 	tracetest.Close(t, again)
-	must(t, f.Close()) // on Windows the IET has a name until then
+	must(t, f.Close()) // on Windows the IET keeps its name until then
 	names := dirNames(t, filepath.Dir(rec.Path()))
 	if len(names) != 2 || !strings.HasPrefix(names[0], "app.2") || names[1] != "app.et" {
 		t.Fatalf("the folder has %q, want app.TIME.et and app.et", names)
@@ -266,9 +267,8 @@ func permute(n int, fn func([]int)) {
 	rec(0)
 }
 
-// TestOrphans writes spans whose parents never come, and such that wait for each
-// other, at Close.
-// TestOfferedNeverFalls: a whole span that ends an open one stays in the account.
+// TestOfferedNeverFalls records an open span and then the same span as a whole, which ends
+// it. Both stay in the counts.
 func TestOfferedNeverFalls(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	begun := span("begun", 2, 0)
@@ -286,6 +286,8 @@ func TestOfferedNeverFalls(t *testing.T) {
 	}
 }
 
+// TestOrphans records spans whose parents never come, and spans that wait for each other.
+// Close writes them.
 func TestOrphans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
@@ -325,7 +327,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestRemoteParentInFile goes below a remote parent that is there already.
+// TestRemoteParentInFile records a span below a remote parent that is in the file already.
 func TestRemoteParentInFile(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	must(t, tracetest.WriteSpan(rec, span("client", 1, 0)))
@@ -392,7 +394,7 @@ func TestWaitingAge(t *testing.T) {
 	})
 }
 
-// TestLiveSpan ends a span that was written when it began.
+// TestLiveSpan ends a span that was written at its beginning.
 func TestLiveSpan(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v})
@@ -448,7 +450,7 @@ func TestLiveSpan(t *testing.T) {
 	}
 }
 
-// TestLogs puts log records where they belong.
+// TestLogs checks that log records are below their spans.
 func TestLogs(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", &recorder.Options{Durability: recorder.DurabilityWriteThrough})
 	log := func(message string, ref format.SpanRef) {
@@ -490,7 +492,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestHygiene records text that no other reader would take.
+// TestHygiene records text that other readers would reject.
 func TestHygiene(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.iet", &recorder.Options{Version: v})
@@ -579,7 +581,7 @@ func TestBadEntries(t *testing.T) {
 	}
 }
 
-// TestConcurrent records from many goroutines and wants an exact account.
+// TestConcurrent records from many goroutines. The counts must be exact.
 func TestConcurrent(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup
@@ -614,8 +616,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestCloseRace closes while others still record: what was taken is in the file,
-// and what came later is counted.
+// TestCloseRace closes a recorder while other goroutines still record. The file has the
+// accepted records, and the later records are counted.
 func TestCloseRace(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	var wg sync.WaitGroup
@@ -672,7 +674,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestRecorderAllocations counts what recording allocates.
+// TestRecorderAllocations counts the allocations of recording.
 func TestRecorderAllocations(t *testing.T) {
 	if recorder.RaceEnabled {
 		t.Skip("the race detector makes pools forget")

@@ -17,12 +17,12 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// A Report says what is whole in a file and in the journal of its writer, and what Recover did.
+// A Report says which entries of a file and of its writer's journal are whole, and what Recover did.
 type Report struct {
 	format.Report
 
-	// Pending is how many entries the crash buffer of a dead writer holds that
-	// are not in the file. Recover has brought them in.
+	// Pending is the number of entries that are in the journal of a dead writer and not in
+	// the file. Recover has added them to the file.
 	Pending int
 	// Journal is why what a dead writer left in its journal cannot be read, nil if it can:
 	// [ErrJournalGone], [ErrJournalElsewhere], or the damage. Recover renames a damaged
@@ -43,7 +43,7 @@ func reportOf(r *deadtrace.Result) *Report {
 	return &Report{Report: r.Report, Pending: r.Pending, Journal: r.Journal, Output: r.Output, Broken: r.Broken}
 }
 
-// Finished says in a line for people what Recover has done.
+// Finished returns one line for people that says what Recover did.
 func (r *Report) Finished() string {
 	did := "finished"
 	switch {
@@ -62,9 +62,9 @@ func (r *Report) Finished() string {
 	return s
 }
 
-// Inspect says what is whole in the file name, or in what [Create] left of it, and what waits in
-// the journal of a writer that died. It changes nothing. A file that is no trace at all is an error,
-// as in [format.Open].
+// Inspect reports which entries are whole in the file name, or in the unfinished files that [Create]
+// left of it, and which entries are only in the journal of a dead writer. It changes nothing. For a
+// file that is not a trace it returns the error of [format.Open].
 func Inspect(name string) (*Report, error) {
 	r, err := deadtrace.Inspect(name)
 	return reportOf(r), err
@@ -73,23 +73,23 @@ func Inspect(name string) (*Report, error) {
 // Recover saves the longest whole prefix of the file name, or of what [Create]
 // left of it.
 //
-// With an output it writes that, a new file, IET if it is called x.iet and else
-// ET, and leaves the source as it is. Without one it finishes the file in place:
-// a trace that was to become app.et becomes that, an x.iet is cut to its whole
-// entries. If there was a journal and no clean end, the last entry is "entrace.recovered" then. It is,
-// with "damage", of an ET that has lost its end and of a corrupt file.
-// A corrupt original is kept beside it as FILE.broken. A file that a
-// living process writes is [format.ErrLocked] then. An IET cannot end with entries of nothing
-// but zeros: those are left out of it, and not counted. Recovering a whole file again does
+// If output is not empty, Recover writes a new file of that name, an IET for x.iet and
+// else an ET, and does not change the source. If output is empty, Recover finishes the file
+// in place: an unfinished app.et is completed, an x.iet is cut to its whole entries. If there
+// was a journal and no clean end, Recover then adds the last entry "entrace.recovered". For an
+// ET that has lost its end and for a corrupt file it adds this entry with the attribute "damage".
+// A corrupt original is kept in the same folder as FILE.broken. If a living process writes the
+// file, the error is [format.ErrLocked]. An IET cannot end with entries that are all zeros:
+// Recover leaves these out and does not count them. Recovering a whole file again does
 // nothing.
 func Recover(name, output string) (*Report, error) {
 	r, err := deadtrace.Recover(name, output)
 	return reportOf(r), err
 }
 
-// RecoverFolder finishes in place, as [Recover] does, what writers that died have left in the
-// folder dir: an app.iet becomes app.et, unless it came to a clean end. It calls each with
-// the report or the error of each. What a living process works on is passed over.
+// RecoverFolder finishes in place, as [Recover] does, the traces of dead writers in the folder
+// dir: an app.iet becomes app.et, unless it has a clean end. RecoverFolder calls each with the
+// report or the error of each trace. It skips traces that a living process works on.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
 	all := deadtrace.Filter{Base: func(string) bool { return true }}
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })
@@ -157,8 +157,8 @@ func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, o *deadt
 	return finished
 }
 
-// prune removes the oldest finished traces of the family until what is left is within the bounds of
-// the options, but for those in spare.
+// prune removes the oldest finished traces of the family until the others are within the bounds of
+// the options. It never removes the traces in spare.
 func (w *writer) prune(ctx context.Context, now time.Time, spare ...string) error {
 	k := deadtrace.Keep{Files: w.o.KeepFiles, Bytes: w.o.KeepBytes, Family: w.o.Family, Ended: &w.finished.ended, Notice: w.notice}
 	return k.Prune(ctx, w.name, now, spare...)

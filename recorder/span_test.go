@@ -2,7 +2,7 @@ package recorder
 
 import "github.com/entrace-go/entrace/format"
 
-// A testSpan is a span whose entry a test has made: package tracetest has its like for tests from outside.
+// A testSpan is a span with the entry that a test records for it. External tests use tracetest.Span.
 type testSpan struct {
 	Span
 

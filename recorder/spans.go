@@ -12,7 +12,7 @@ func keyOf(s *format.SpanRef) (r record.Ref) {
 	return r
 }
 
-// refOf is the other direction.
+// refOf returns the SpanRef of a journal record's Ref.
 func refOf(r *record.Ref) format.SpanRef {
 	return format.SpanRef{TraceID: [16]byte(r.TraceID()), SpanID: [8]byte(r.SpanID())}
 }

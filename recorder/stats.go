@@ -21,7 +21,7 @@ func (d Dropped) Total() uint64 {
 	return d.IO + d.TooLarge + d.Full + d.Closed + d.Invalid + d.Overflow
 }
 
-// Each calls fn for every reason, by the name that "entrace.end" has it under.
+// Each calls fn for every reason, with the name that the reason has in "entrace.end".
 func (d Dropped) Each(fn func(reason string, n uint64)) {
 	fn("io", d.IO)
 	fn("too_large", d.TooLarge)
@@ -57,7 +57,7 @@ type Stats struct {
 	Files   int    // how many were rotated out
 }
 
-// reason returns the counter for err, of several that were joined for the one that comes first here.
+// reason returns the counter for err. If err joins several errors, the first case here decides.
 func (d *Dropped) reason(err error) *uint64 {
 	switch {
 	case errors.Is(err, ErrClosed):

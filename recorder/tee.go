@@ -17,12 +17,12 @@ import (
 // of their own. While they do not return, up to 8 MiB wait for them; entries that come
 // then do not reach the Tee, and OnError is told of [ErrOverflow] once.
 type Tee interface {
-	// Begin says that a file of version v begins, whose ids count from its root,
-	// id 0, which is not handed over. Another Begin is for the file after a
-	// rotation.
+	// Begin says that a file of version v begins. Its ids count from its root, which
+	// has id 0 and is not handed over. After a rotation Begin is called again for the
+	// next file.
 	Begin(v format.Version)
-	// Take gets entries in the order of their ids. Neither the slice nor what is
-	// in it may be kept.
+	// Take gets entries in the order of their ids. It must keep neither the slice nor
+	// the bytes of the entries.
 	Take(entries []TeeEntry)
 	// Close is called by the last [Recorder.Close], after the last Take.
 	Close(ctx context.Context) error

@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A listTee keeps what it gets, a file each.
+// A listTee is a Tee that keeps the entries that it gets, for each file.
 type listTee struct {
 	files  [][]TeeEntry
 	closed int
@@ -32,7 +32,7 @@ func (l *listTee) Close(context.Context) error { l.closed++; return errTee }
 
 var errTee = errors.New("tee")
 
-// same wants of what was handed over for a file that it is what the file holds.
+// same fails the test unless the entries that the Tee got for a file are the entries of that file.
 func (l *listTee) same(t *testing.T, file int, name string) {
 	t.Helper()
 	f, err := os.Open(name)
@@ -61,14 +61,14 @@ func (l *listTee) same(t *testing.T, file int, name string) {
 	}
 }
 
-// teed waits until the Tee has what was written.
+// teed waits until the Tee has got all written entries.
 func teed(t *testing.T, r *Recorder) {
 	t.Helper()
 	must(t, onWriter(r, func(w *writer) { w.tee.calls.wait(t.Context()) }))
 }
 
-// TestTee: what the file holds is handed over, and nothing else, whatever the
-// durability and though writes fail.
+// TestTee checks that the Tee gets exactly the entries of the file, with every durability
+// and even if writes fail.
 func TestTee(t *testing.T) {
 	for d := range numDurabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestTee(t *testing.T) {
 			must(t, err)
 			for i := range byte(100) {
 				switch i {
-				case 30: // a part of it gets through
+				case 30: // a part of the write succeeds
 					f.fail(func(_ int, b []byte) (int, error) { return len(b) / 2, syscall.ENOSPC }, nil, nil)
 				case 60:
 					f.fail(nil, nil, nil)
@@ -101,7 +101,7 @@ func TestTee(t *testing.T) {
 	}
 }
 
-// TestTeeRotation hands over every file of a recording from its beginning.
+// TestTeeRotation checks that the Tee gets every file of a recording from its beginning.
 func TestTeeRotation(t *testing.T) {
 	tee := &listTee{}
 	dir := t.TempDir()
@@ -114,7 +114,7 @@ func TestTeeRotation(t *testing.T) {
 		s.Resource, s.Open = res, i < 3
 		must(t, writeSpan(r, s))
 	}
-	_ = r.Close(t.Context()) // the error of the Tee
+	_ = r.Close(t.Context()) // returns the error of the Tee
 	names, err := deadtrace.Archived(r.StreamPath())
 	must(t, err)
 	names = append(names, r.StreamPath())
@@ -126,7 +126,7 @@ func TestTeeRotation(t *testing.T) {
 	}
 }
 
-// TestStream records without a file.
+// TestStream records to a Tee without a file.
 func TestStream(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tee := &listTee{}

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestAnnounced: a file has the service's name, made safe, and is announced when it begins.
+// TestAnnounced: the name of a file has the service's name, made safe, and OnBegun is called for the file.
 func TestAnnounced(t *testing.T) {
 	for service, want := range map[string]string{"shop": "shop-", "a/b c": "a%2Fb%20c-", "": ""} {
 		var mu sync.Mutex
@@ -46,8 +46,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestSaysWhatToChange: who comes with the wrong thing learns, or lets the receiver know, what
-// to change.
+// TestSaysWhatToChange: if sender and receiver do not fit together, the error of one of them says
+// what to change.
 func TestSaysWhatToChange(t *testing.T) {
 	for first, want := range map[string]string{
 		"\x16\x03\x01":   "--tls-cert and --tls-key",

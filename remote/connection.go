@@ -13,46 +13,46 @@ import (
 const (
 	// prefixSize is the size of the length before an entry. Part of the protocol.
 	prefixSize = 8
-	// maxSteps is how far up an ancestor is looked for.
+	// maxSteps is the largest number of ancestors that place checks.
 	maxSteps = 64
-	// maxResources is how many resources are kept to be sent again.
+	// maxResources is the number of resources that are kept, so that they can be sent again.
 	maxResources = 16
-	// fullAt is when a connection has so many entries that another one must follow.
+	// fullAt is the number of entries after which another connection is made.
 	fullAt = math.MaxUint32 - 1<<20
 )
 
-// A numbering gives entries their ids on a connection, which is a trace of its
-// own, and finds a place there for those whose parents are not in it.
+// A numbering assigns ids to the entries of a connection, which is a separate trace.
+// If the parent of an entry was not sent on the connection, it finds another parent.
 type numbering struct {
 	nodes     nodes
 	resources []resource // the latest last
 	version   format.Version
-	trace     uint32 // the recorder's file
+	trace     uint32 // number of the recorder's file
 	conn      uint32
 	next      uint64 // id of the next entry on the connection
-	moved     uint64 // entries that were put elsewhere on it
+	moved     uint64 // entries that were put below another parent
 
 	entry format.TraceEntry
 	hex   []byte
 	raw   []byte
 }
 
-// A resource is kept to be sent again.
+// A resource is the entry of a resource, kept so that it can be sent again.
 type resource struct {
 	id   uint32 // in the recorder's file
 	raw  []byte
 	conn uint32
-	sent uint32 // its id there
+	sent uint32 // its id on conn
 }
 
-// begin begins another of the recorder's files.
+// begin prepares n for another file of the recorder.
 func (n *numbering) begin(trace uint32, v format.Version) {
 	n.trace, n.version = trace, v
 	n.resources = nil
 }
 
-// connect begins a connection and appends what every one begins with: magic,
-// root, and the resource if there is one.
+// connect prepares n for a new connection. It appends the beginning of the connection:
+// the magic, the root, and the latest resource if there is one.
 func (n *numbering) connect(b []byte) []byte {
 	n.conn++
 	n.next, n.moved = 0, 0
@@ -64,14 +64,15 @@ func (n *numbering) connect(b []byte) []byte {
 	return b
 }
 
-// frame appends an entry behind its length and returns its id.
+// frame appends the length of an entry and the entry, and returns the entry's id.
 func (n *numbering) frame(b, raw []byte) ([]byte, uint32) {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(raw)))
 	n.next++
 	return append(b, raw...), uint32(n.next - 1)
 }
 
-// sendResource appends a resource unless the connection has it, and returns its id.
+// sendResource returns the id of a resource on the connection. It appends the resource
+// if it was not sent on the connection yet.
 func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	if r.conn == n.conn {
 		return b, r.sent
@@ -81,7 +82,7 @@ func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	return b, r.sent
 }
 
-// resource returns the resource that is the entry id, nil if it is none.
+// resource returns the kept resource with that id, nil if there is none.
 func (n *numbering) resource(id uint32) *resource {
 	for i := range n.resources {
 		if n.resources[i].id == id {
@@ -91,7 +92,7 @@ func (n *numbering) resource(id uint32) *resource {
 	return nil
 }
 
-// learn keeps a resource.
+// learn keeps the resource raw and returns it.
 func (n *numbering) learn(id uint32, raw []byte) *resource {
 	if r := n.resource(id); r != nil {
 		return r
@@ -103,8 +104,8 @@ func (n *numbering) learn(id uint32, raw []byte) *resource {
 	return &n.resources[len(n.resources)-1]
 }
 
-// add appends a record as an entry of the connection, with its length. n.nodes is
-// locked.
+// add appends a record as an entry of the connection, with its length. The caller has
+// locked n.nodes.
 func (n *numbering) add(b []byte, r *record) []byte {
 	if r.resource {
 		b, _ = n.sendResource(b, n.learn(r.id, r.raw))
@@ -125,8 +126,9 @@ func (n *numbering) add(b []byte, r *record) []byte {
 	return b
 }
 
-// place returns the id of the entry below which a child of parent goes, and
-// whether that is the parent itself.
+// place returns the id, on the connection, of the entry below which a child of parent
+// is sent. direct reports whether that entry is parent itself. If the entry is a
+// resource, place may append it to b.
 func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
 	at := parent
 	for range maxSteps {
@@ -152,13 +154,13 @@ func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct 
 	return b, id, false
 }
 
-// mark returns the encoding of a record below another parent than its own, with
-// the ids that tell where it belongs.
+// mark returns the encoding of a record below parent, which is not its own parent. It
+// adds the ids of the trace and of the span that the record belongs to.
 func (n *numbering) mark(r *record, parent uint32) []byte {
 	e := &n.entry
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
-		// It was encoded by the recorder, so this is not to be. Its parent at
-		// least can be put right.
+		// This does not happen, because the recorder encoded it. Correct at least
+		// its parent.
 		n.raw = n.moveTo(r, parent)
 		return n.raw
 	}
@@ -171,7 +173,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	if trace != ([16]byte{}) {
 		n.attribute(format.AttrTraceID, trace[:])
 	}
-	// A log record names its span as that, and a span's end has that already.
+	// A log record names its span as span_id, and the end of a span has that already.
 	name := format.AttrParentSpanID
 	if e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event") {
 		name = format.AttrSpanID
@@ -183,7 +185,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 		format.SortAttributes(e.Attributes)
 	}
 	n.raw = format.AppendTraceEntry(n.raw[:0], n.version, e)
-	if len(n.raw) > format.DefaultMaxEntrySize { // which nobody would read
+	if len(n.raw) > format.DefaultMaxEntrySize { // readers would refuse it
 		n.raw = n.moveTo(r, parent)
 	}
 	return n.raw
@@ -194,7 +196,7 @@ func (n *numbering) moveTo(r *record, parent uint32) []byte {
 	return wire.AppendMoved(n.raw[:0], r.raw, parent)
 }
 
-// attribute adds an id to the entry unless an attribute has that name.
+// attribute adds an id to n.entry if it has no attribute called name.
 func (n *numbering) attribute(name string, id []byte) {
 	if _, ok := n.entry.Attribute(name); ok {
 		return

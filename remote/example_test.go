@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A service sends what it records to a receiver, which has it in a file when the
-// service has ended.
+// A service sends its entries to a receiver. When the service has ended, the receiver
+// has a file with the entries.
 func ExampleReceiver() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -48,7 +48,7 @@ func ExampleReceiver() {
 	// 2 sent <nil>
 }
 
-// Beside the file, a service sends what it records over TLS, with a token.
+// A service writes a file, and also sends its entries over TLS, with a token.
 func ExampleNewSender() {
 	sender, err := remote.NewSender("tls://traces.example:6142", &remote.SenderOptions{
 		Token:     os.Getenv("TOKEN"),

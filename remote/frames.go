@@ -15,54 +15,54 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A timed connection stops to read at a time, or when ctx is done.
+// A timed is a connection whose reads fail after a deadline, or when ctx is done.
 type timed struct {
 	net.Conn
 
 	ctx context.Context
 }
 
-// until sets the time, zero for none.
+// until sets the deadline to d from now. Zero means none.
 func (t *timed) until(d time.Duration) {
 	var at time.Time
 	if d > 0 {
 		at = time.Now().Add(d)
 	}
-	_ = t.SetReadDeadline(at) // if that fails so does the next read
-	if t.ctx.Err() != nil {   // it may have set its own just before
+	_ = t.SetReadDeadline(at) // if this fails, the next read fails
+	if t.ctx.Err() != nil {   // this may have replaced the deadline that was set when ctx was done
 		_ = t.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// frames reads the entries of a connection and vouches for them. It is the raw.Connection of its
-// Reader.
+// A frames reads and checks the entries of a connection. It is the raw.Connection from which its
+// format.Reader reads.
 type frames struct {
 	conn  *timed
 	limit int
 	frame time.Duration
 	idle  time.Duration
-	wait  func() error // is called before a read that may take a while, if it is set
+	wait  func() error // if set, is called before a read that may block
 
-	buffers *budget      // that a buffer counts for if it is larger than bufSize
+	buffers *budget      // limits the buffers that are larger than bufSize
 	from    netip.Prefix // the sender
 	size    int          // of the buffer
 
 	r       *format.Reader
-	greeted []byte // of the magic: what r has not read yet
-	before  int64  // bytes that came before the magic
-	got     int64  // bytes from the magic on
-	renewed int64  // of these, when the time of a frame began
-	err     error  // why no more comes, if that is not the sender
+	greeted []byte // the part of the magic that r has not read yet
+	before  int64  // bytes before the magic
+	got     int64  // bytes that were read, from the magic on
+	renewed int64  // the value of got when the frame timeout began
+	err     error  // the error of wait
 }
 
 const (
 	bufSize = 64 << 10
-	// frameSize is how much of an entry gets the time of a frame anew.
+	// frameSize is the number of bytes of an entry after which the frame timeout begins again.
 	frameSize = 1 << 20
 )
 
-// greet reads what comes before the first entry: the token, if there is to be
-// one, and the magic. It reads no more than ten bytes of what is not that.
+// greet reads the bytes before the first entry: the token, if one is required, and
+// the magic. If the other side sends anything else, it reads at most ten bytes.
 func (f *frames) greet(token string) error {
 	var room [wire.MagicSize]byte
 	if token != "" {
@@ -70,7 +70,7 @@ func (f *frames) greet(token string) error {
 		if err := f.full(room[:]); err != nil {
 			return fmt.Errorf("%w: %w", ErrToken, err)
 		}
-		if !bytes.Equal(room[:], want[:len(room)]) { // the word alone, which is no secret
+		if !bytes.Equal(room[:], want[:len(room)]) { // only the word, which is not secret
 			return ErrToken
 		}
 		got := make([]byte, len(want)-len(room))
@@ -81,7 +81,7 @@ func (f *frames) greet(token string) error {
 			return ErrToken
 		}
 	}
-	// Byte by byte as far as needed: who sends one that is wrong is not waited for.
+	// Read byte by byte, so that a wrong byte is an error at once.
 	var stored format.StorageFormat
 	for n := range room {
 		err := f.full(room[n : n+1])
@@ -92,7 +92,7 @@ func (f *frames) greet(token string) error {
 			return strange(room[0], err)
 		}
 	}
-	if stored != format.IETPrefix { // of an ET a Reader would read more at once
+	if stored != format.IETPrefix { // NewReader would read the tables of an ET
 		return fmt.Errorf("the stream is %v, want ietprefix", stored)
 	}
 	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
@@ -101,7 +101,7 @@ func (f *frames) greet(token string) error {
 	return err
 }
 
-// strange returns err, with what a sender is that begins with such a byte.
+// strange adds to err what kind of sender begins with the byte first, if that is known.
 func strange(first byte, err error) error {
 	switch first {
 	case 0x16:
@@ -120,8 +120,8 @@ func (f *frames) full(b []byte) error {
 	return err
 }
 
-// Read reads for the Reader. Between two entries it waits as long as a sender may be idle; within
-// one, each mebibyte has the time of a frame.
+// Read is for the format.Reader. Between two entries the idle timeout applies. Within an entry the
+// frame timeout applies to each mebibyte.
 func (f *frames) Read(b []byte) (int, error) {
 	if len(f.greeted) > 0 {
 		n := copy(b, f.greeted)
@@ -150,7 +150,8 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Room reserves the bytes of a buffer of another size.
+// Room reserves size bytes for a new buffer and releases the bytes of the old one. need is the
+// number of bytes that the next entry takes with its length.
 func (f *frames) Room(size, need int) error {
 	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {
 		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, need-prefixSize)
@@ -160,7 +161,7 @@ func (f *frames) Room(size, need int) error {
 	return nil
 }
 
-// release returns the size of the buffer to the budget. The buffer is of no use then.
+// release returns the size of the buffer to the budget. The buffer must not be used afterwards.
 func (f *frames) release() {
 	if f.size > bufSize {
 		f.buffers.release(f.from, int64(f.size))
@@ -169,8 +170,8 @@ func (f *frames) release() {
 }
 
 // next returns the encoding of the next entry, which is valid until the next call.
-// The error is [io.EOF] when the sender has gone between two entries, and wraps
-// [format.ErrTruncated] when within one.
+// The error is [io.EOF] if the connection ended between two entries. It wraps
+// [format.ErrTruncated] if the connection ended within an entry.
 func (f *frames) next() ([]byte, error) {
 	_, err := f.r.Next()
 	if err == nil {
@@ -190,7 +191,7 @@ func (f *frames) next() ([]byte, error) {
 	return nil, err
 }
 
-// eof returns err unless that is the sender's farewell.
+// eof returns nil if the sender ended the connection between two entries, else err.
 func eof(err error) error {
 	if errors.Is(err, io.EOF) && !errors.Is(err, format.ErrTruncated) {
 		return nil

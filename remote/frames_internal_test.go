@@ -21,7 +21,7 @@ import (
 
 var must = tracetest.Must
 
-// A reading connection is one that brings what a reader has, some of it at a time.
+// A reading is a connection that returns the bytes of a reader in small parts.
 type reading struct {
 	net.Conn
 
@@ -36,8 +36,8 @@ func framesOf(b []byte, some, limit int) *frames {
 	return &frames{conn: &timed{Conn: &reading{r: bytes.NewReader(b), some: some}, ctx: context.Background()}, limit: limit, buffers: &budget{max: math.MaxInt64}}
 }
 
-// FuzzDecode feeds the receiver's reader whole and byte by byte, and compares with
-// the reader of package format, which takes what it takes.
+// FuzzDecode passes input to the receiver's reader, at once and byte by byte. The reader
+// of package format must accept the same entries.
 func FuzzDecode(f *testing.F) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		b := wire.AppendMagic(nil, v, format.IETPrefix)
@@ -94,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzToken feeds a receiver that wants a token.
+// FuzzToken passes input to a receiver that requires a token.
 func FuzzToken(f *testing.F) {
 	const token = "0123456789abcdef"
 	whole := wire.AppendMagic(appendPreface(nil, token), format.V1, format.IETPrefix)
@@ -109,8 +109,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestNodes: a span that has children now and then is remembered whatever comes
-// between, and the memory is bounded.
+// TestNodes: a span that gets children from time to time is remembered, however many other
+// entries there are, and the memory is bounded.
 func TestNodes(t *testing.T) {
 	var n nodes
 	span := node{id: 7, ref: format.SpanRef{SpanID: [8]byte{1}}}
@@ -169,8 +169,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestSilentWhenIdle checks that the end of an idle connection is no error, and that the
-// end of a connection just after something was sent is one, because that may be lost.
+// TestSilentWhenIdle checks that the end of an idle connection is not an error. The end of a
+// connection shortly after entries were sent is an error, because the entries may be lost.
 func TestSilentWhenIdle(t *testing.T) {
 	was := steady
 	defer func() { steady = was }()

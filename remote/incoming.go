@@ -16,23 +16,23 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// An incoming trace is streamed to an IET, which ends with a whole entry unless the
-// file cannot be truncated.
+// An incoming writes a received trace to an IET file. If a write fails, it truncates the
+// file after the last whole entry.
 type incoming struct {
 	names   *inbox.Names
 	dir     string
 	version format.Version
 	quota   *inbox.Quota
-	begun   func(path string) // is told when there is a file
+	begun   func(path string) // if set, is called when the file exists
 
 	f       *os.File // nil before the first entry
-	buf     []byte   // whole entries
-	ends    []int    // offsets in buf behind each of them
-	entries int64    // in the file
-	size    int64    // of them, without the magic
+	buf     []byte   // whole entries that are not written yet
+	ends    []int    // the end of each of these entries in buf
+	entries int64    // number of entries in the file
+	size    int64    // their size in bytes, without the magic
 }
 
-// flushSize is how much is gathered for one write when more comes all the time.
+// flushSize is the number of buffered bytes at which add writes them to the file.
 const flushSize = 256 << 10
 
 // add appends an entry to the trace. It does not keep raw.
@@ -51,8 +51,8 @@ func (in *incoming) add(raw []byte) error {
 	return nil
 }
 
-// wait is flush while more may come: the file waits for the resource, behind the root, which
-// says what to call it.
+// wait is flush before a read that may block. It does not create the file before there are two
+// entries: the root, and the resource, which has the name of the service for the file's name.
 func (in *incoming) wait() error {
 	if in.f == nil && len(in.ends) < 2 {
 		return nil
@@ -60,7 +60,7 @@ func (in *incoming) wait() error {
 	return in.flush()
 }
 
-// flush writes what was gathered.
+// flush writes the buffered entries.
 func (in *incoming) flush() error {
 	if len(in.ends) == 0 {
 		return nil
@@ -104,7 +104,8 @@ func wholeEntries(ends []int, n int) (entries, size int) {
 	return entries, size
 }
 
-// serviceOf returns the service that the first of the entries in b, which end at ends, name.
+// serviceOf returns the service's name if one of the first two entries in b is a resource, else "".
+// ends are the ends of the entries.
 func (in *incoming) serviceOf(b []byte, ends []int) string {
 	from := 0
 	var e format.TraceEntry
@@ -155,8 +156,8 @@ func (in *incoming) createFile(service string) error {
 	return fmt.Errorf("%s: %w", in.dir, fs.ErrExist)
 }
 
-// finish makes an ET of the file and returns its path, that of the IET if there is no
-// ET, or "" if somebody removed the file.
+// finish makes an ET from the file and returns its path. If there is no ET, it returns the
+// path of the IET. It returns "" if there are no entries, or if somebody removed the file.
 func (in *incoming) finish(ctx context.Context) (string, error) {
 	if in.f == nil {
 		return "", nil

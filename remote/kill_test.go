@@ -33,8 +33,8 @@ func TestKillChild(t *testing.T) {
 	must(t, r.Serve(context.Background(), l))
 }
 
-// TestKilledReceiver: what a killed receiver leaves holds whole entries, those that
-// came before included, and becomes an ET.
+// TestKilledReceiver: the file that a killed receiver leaves holds the whole entries that it
+// has received, and an ET can be made from it.
 func TestKilledReceiver(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)

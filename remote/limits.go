@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A budget is an amount that all senders share, of which the senders of one address
-// may use only a part. It is safe for concurrent use.
+// A budget limits an amount that all senders share. The senders of one address may use
+// only a part of it. It is safe for concurrent use.
 type budget struct {
 	max        int64 // for all senders
 	perAddress int64
@@ -19,8 +19,8 @@ type budget struct {
 	usedBy map[netip.Prefix]int64
 }
 
-// reserve reserves n for a sender and reports whether that much was left. The zero
-// address has no limit of its own.
+// reserve reserves n for a sender if that much is left, and reports whether it did. The
+// limit for one address does not apply to the zero address.
 func (b *budget) reserve(address netip.Prefix, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +74,8 @@ func addressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	return p
 }
 
-// limitOf returns the limit that an option sets: byDefault for 0, none if it is
-// negative.
+// limitOf returns the limit that an option sets: byDefault if the option is 0, no limit
+// if it is negative.
 func limitOf[T int | int64](option, byDefault T) int64 {
 	switch {
 	case option < 0:

@@ -312,7 +312,7 @@ func TestQuotaOfBytes(t *testing.T) {
 	}
 }
 
-// TestQuotaOfFiles checks the same for MaxFiles.
+// TestQuotaOfFiles checks the limit MaxFiles.
 func TestQuotaOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "20260101T000000.000Z-000001.iet"), nil, 0o600))
@@ -355,7 +355,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileItGrows checks that no path is reported of a file that was removed.
+// TestRemovedWhileItGrows checks that the path of a removed file is not reported.
 func TestRemovedWhileItGrows(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	c := r.dial()

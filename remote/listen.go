@@ -15,10 +15,10 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// Listen listens at an endpoint, tcp://host:port, tls://host:port or
-// unix:///path, or at host:port. Without a port it is 6142. Nobody but the user can
-// connect to a unix socket; one that is there is replaced if nobody listens on
-// it. That tls:// is TLS is up to r.TLS. It is an error if Serve would not use the listener.
+// Listen listens at an endpoint: tcp://host:port, tls://host:port, unix:///path or
+// host:port. The default port is 6142. Only the user can connect to a unix socket. An
+// existing socket is replaced if no process listens on it. The scheme tls:// does not
+// switch TLS on: set r.TLS. Listen returns an error if Serve would refuse the listener.
 func (r *Receiver) Listen(target string) (net.Listener, error) {
 	l, err := listen(target)
 	if err != nil {
@@ -45,7 +45,7 @@ func listen(target string) (net.Listener, error) {
 	return net.Listen(e.network, e.address) //nolint:noctx // it does not wait
 }
 
-// A socket is a unix socket under its final name.
+// A socket is a listener on a unix socket. Close removes the socket's file, path.
 type socket struct {
 	*net.UnixListener
 
@@ -56,12 +56,12 @@ type socket struct {
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
 func (s *socket) Close() error {
-	s.removed.Do(func() { _ = os.Remove(s.path) }) // first, or it might be that of the next one
+	s.removed.Do(func() { _ = os.Remove(s.path) }) // before Close: later it may be the socket of another process
 	return s.UnixListener.Close()
 }
 
-// listenUnix makes the socket in a folder that is the user's alone and puts it in
-// its place when nobody else may use it any more.
+// listenUnix makes the socket in a folder that only the user can access. It moves the
+// socket to path when its permissions allow only the user to connect.
 func listenUnix(path string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", path, err)
@@ -107,7 +107,7 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// privateSocket reports whether the owner of a unix socket alone may use it.
+// privateSocket reports whether only the owner of a unix socket may use it.
 func privateSocket(path string) bool {
 	fi, err := os.Lstat(path)
 	return err == nil && fi.Mode().Perm()&0o077 == 0

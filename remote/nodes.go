@@ -6,26 +6,27 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A key is an entry of one of the recorder's files.
+// A key identifies an entry: trace is the number of the recorder's file, id the entry's id in it.
 type key struct{ trace, id uint32 }
 
-// A node stands for an entry that others may come below.
+// A node describes an entry that may get children.
 type node struct {
 	parent uint32 // in the recorder's file
-	conn   uint32 // the last connection that it went over, 0 for none
-	id     uint32 // there
+	conn   uint32 // the last connection on which it was sent, 0 for none
+	id     uint32 // its id on conn
 	ref    format.SpanRef
 }
 
-// How many entries are remembered. A span that gets children now and then stays.
+// The number of entries that are remembered. A span that gets children from time to time
+// stays remembered.
 const (
 	maxSpans  = 1 << 15 // of each generation
 	maxOthers = 1 << 14 // a power of two
 )
 
-// nodes remembers the entries that came last. Spans, which may have children long
-// after, have two generations: when the young one is full it becomes the old
-// one, and those of the old one that are asked for move to the young one.
+// nodes remembers the latest entries. A span may get children much later, so spans have
+// two generations. When the young one is full, it becomes the old one, and the spans of
+// the old one are forgotten. get moves a span of the old one to the young one.
 type nodes struct {
 	mu sync.Mutex
 
@@ -60,7 +61,7 @@ func (n *nodes) put(k key, x node) {
 	n.young[k] = x
 }
 
-// get returns what is remembered of an entry.
+// get returns the node of an entry if the entry is remembered.
 func (n *nodes) get(k key) (node, bool) {
 	if x, ok := n.young[k]; ok {
 		return x, true

@@ -7,10 +7,10 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// chunkSize is how many bytes go into one write, unless an entry is larger.
+// chunkSize is the largest size of a chunk, unless a single entry is larger.
 const chunkSize = 64 << 10
 
-// recordHead is what stands before an entry in a chunk:
+// recordHead is the size of the fields before an entry in a chunk:
 //
 //	id, parent, size uint32
 //	flags            uint32
@@ -23,7 +23,7 @@ const flagResource = 1
 type chunk struct {
 	buf     []byte
 	records int
-	trace   uint32 // which of the recorder's files
+	trace   uint32 // number of the recorder's file
 	version format.Version
 }
 
@@ -51,7 +51,7 @@ func (c *chunk) add(e *recorder.TeeEntry) {
 	c.records++
 }
 
-// next returns the record that b begins with and what is behind it.
+// next returns the first record of b, and the rest of b after it.
 func next(b []byte) (r record, rest []byte) {
 	size := int(binary.LittleEndian.Uint32(b[8:]))
 	r.id, r.parent = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
@@ -62,11 +62,11 @@ func next(b []byte) (r record, rest []byte) {
 	return r, b[recordHead+size:]
 }
 
-// A queue holds what is to be sent, in chunks of whole entries.
+// A queue holds the entries to be sent, in chunks of whole entries.
 type queue struct {
 	chunks []*chunk
 	spare  *chunk
-	size   int // of what was put and is not done with
+	size   int // bytes that were put and not yet released by done
 }
 
 // put appends an entry of a trace.
@@ -86,7 +86,7 @@ func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	q.size += size
 }
 
-// take takes the oldest chunk out, nil if there is none.
+// take removes and returns the oldest chunk, nil if there is none.
 func (q *queue) take() *chunk {
 	if len(q.chunks) == 0 {
 		return nil
@@ -94,12 +94,12 @@ func (q *queue) take() *chunk {
 	c := q.chunks[0]
 	q.chunks[0] = nil
 	if q.chunks = q.chunks[1:]; len(q.chunks) == 0 {
-		q.chunks = nil // not to grow for ever
+		q.chunks = nil // so that its array does not grow for ever
 	}
 	return c
 }
 
-// done gives the room of a chunk back.
+// done releases the bytes of a chunk that take returned.
 func (q *queue) done(c *chunk) {
 	q.size -= len(c.buf)
 	if cap(c.buf) <= chunkSize {

@@ -15,27 +15,26 @@ import (
 	"github.com/entrace-go/entrace/internal/inbox"
 )
 
-// A Receiver takes what senders send: this package's, ENTRACE's own. Each
-// connection becomes a trace in a file of its own, which holds just what was sent.
+// A Receiver receives traces from the senders of this package and of ENTRACE. It writes
+// each connection to a separate file, which holds exactly the entries that were sent.
 // Fields must not change while Serve runs.
 type Receiver struct {
-	// Dir is the folder for the files. They get the time of the connection as
-	// their name, nothing of what the sender says, and the user alone can read
-	// them.
+	// Dir is the folder for the files. The package documentation says how they are
+	// named. Only the user can read them.
 	Dir string
-	// Token, if set, is what senders have to show: 16 to 256 bytes.
+	// Token, if set, is the token that senders must send: 16 to 256 bytes.
 	Token string
-	// TLS, if set, encrypts every connection, with version 1.3 or later. It does not
-	// tell who sends: for that, set ClientCAs and tls.RequireAndVerifyClientCert,
-	// which require a certificate of every sender, or a Token.
+	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does
+	// not restrict who can send. For that set a Token, or require a certificate of every
+	// sender: set ClientCAs and tls.RequireAndVerifyClientCert.
 	TLS *tls.Config
 
-	// MaxConnections is how many senders there may be at once. More are turned
-	// away. The default is 64.
+	// MaxConnections is the largest number of senders at once. Further senders are
+	// refused. The default is 64.
 	MaxConnections int
-	// MaxPerAddress is how many of them may come from one IPv4 address or one IPv6
-	// network of 64 bits. The default is a quarter of MaxConnections, and no limit for
-	// loopback addresses. Unix sockets never have this limit.
+	// MaxPerAddress is the largest number of senders from one IPv4 address, or from one
+	// IPv6 network with a prefix of 64 bits. The default is a quarter of MaxConnections,
+	// and no limit for loopback addresses. Unix sockets never have this limit.
 	MaxPerAddress int
 	// MaxBuffer is how many bytes of memory the receiver uses for entries that have
 	// not arrived completely, besides 64 KiB for each sender. An entry uses up to one
@@ -46,42 +45,42 @@ type Receiver struct {
 	// MaxBytes and MaxFiles limit the total size in bytes and the number of the
 	// received traces in Dir, including those of earlier receivers. When a limit is
 	// reached, traces that are growing end and new senders are refused, until somebody
-	// removes files. An ET is about 12 bytes an entry larger than what was received,
-	// and its IET exists beside it while it is made. The defaults are
-	// 10 GiB and 100,000; a negative number is no limit.
+	// removes files. An ET is larger than its IET by about 12 bytes for each entry, and
+	// both files exist while the ET is made. The defaults are 10 GiB and 100,000; a
+	// negative number means no limit.
 	MaxBytes int64
 	MaxFiles int
-	// MaxEntrySize is the size in bytes of the largest entry, no more than
-	// [format.DefaultMaxEntrySize]. The default is 16 MiB, which is
-	// twice what a [Sender] has room for by default.
+	// MaxEntrySize is the limit for the size of an entry in bytes, at most
+	// [format.DefaultMaxEntrySize]. The default is 16 MiB, which is twice the default
+	// buffer of a [Sender].
 	MaxEntrySize int
-	// FrameTimeout is how long an entry may take that has begun to come, each
-	// mebibyte of it. TLS, token and magic together may take as long, but no
-	// longer than ten seconds. The default is 30 seconds.
+	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte
+	// of the entry on. It is also the limit for the TLS handshake, the token and the
+	// magic together, which is never more than ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
 	// IdleTimeout is how long a sender may send nothing before its connection ends. A
 	// [Sender] connects again when it has something to send. The default is
-	// 10 minutes; a negative duration is no limit.
+	// 10 minutes; a negative duration means no limit.
 	IdleTimeout time.Duration
 
-	// OnBegun, if set, is called when there is a file for a connection, with its Path and
-	// Sender, by many goroutines at once.
+	// OnBegun, if set, is called when the file of a connection exists. The argument has
+	// only Path and Sender. Many goroutines may call it at once.
 	OnBegun func(Received)
-	// OnReceived, if set, is called once for each connection when it has ended,
-	// by many goroutines at once.
+	// OnReceived, if set, is called once for each connection when it has ended. Many
+	// goroutines may call it at once.
 	OnReceived func(Received)
 }
 
-// Received is what came of a connection.
+// Received describes a connection and its file.
 type Received struct {
 	Sender  net.Addr
-	Path    string // the file that is left, "" for none
-	Entries int64  // in it
-	Bytes   int64  // of them
+	Path    string // the file, "" if there is none
+	Entries int64  // number of entries in the file
+	Bytes   int64  // their size
 	Err     error  // why the connection ended, nil if the sender ended it between two entries
 }
 
-// Defaults returns a Receiver that has the defaults of its fields.
+// Defaults returns a Receiver with the default values of its fields.
 func Defaults() Receiver {
 	return Receiver{
 		MaxConnections: 64, MaxBuffer: 128 << 20, MaxEntrySize: 16 << 20, MaxBytes: 10 << 30, MaxFiles: 100_000,
@@ -92,32 +91,33 @@ func Defaults() Receiver {
 const (
 	addressShares = 4 // one address has a quarter
 
-	// greetTimeout is how long who may be no sender at all has the place of one.
+	// greetTimeout is the time limit for everything before the first entry. A client that
+	// is not a sender occupies a connection for no longer.
 	greetTimeout = 10 * time.Second
 )
 
 var (
-	// ErrFrame is the error of a connection on which something else than an entry
-	// came: a length of 0, of too much, or not that of the entry behind it, or
-	// an entry that is damaged.
+	// ErrFrame is the error of a connection that sent something other than an entry: a
+	// length that is 0, above the limit, or not the length of the entry after it, or a
+	// damaged entry.
 	ErrFrame = errors.New("remote: not an entry")
-	// ErrBusy is the error of a connection over Receiver.MaxConnections or
-	// MaxPerAddress, or for whose entry Receiver.MaxBuffer has no room.
+	// ErrBusy is the error of a connection that exceeds Receiver.MaxConnections or
+	// MaxPerAddress, or whose entry does not fit into Receiver.MaxBuffer.
 	ErrBusy = errors.New("remote: too many senders at once")
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
 	ErrQuota = inbox.ErrQuota
-	// ErrInsecure is returned for an address that other machines can reach if anybody
-	// there could send, which is so with TLS alone.
+	// ErrInsecure is returned for an address that other machines can reach, if neither a
+	// token nor client certificates are required. TLS alone is not enough.
 	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
 		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 )
 
-// Serve takes connections of l until ctx is done. It closes l, finishes the files
-// and returns when all are done, with an error only if l failed or is not to be
-// used: [ErrInsecure] without token and client certificates, unless l is on a
-// loopback address or a unix socket that its owner alone may use, such as
-// [Receiver.Listen] makes.
+// Serve accepts connections of l until ctx is done. Then it closes l, finishes the
+// files and returns when all are finished. It returns an error only if l fails, or if r
+// cannot serve on l. The error is [ErrInsecure] if neither a token nor client
+// certificates are required and others can connect to l. Only users of this machine can
+// connect to a loopback address, and only its owner to a unix socket of [Receiver.Listen].
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {
@@ -128,19 +128,19 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer sv.senders.Wait()
-	defer l.Close() // it is closed already, mostly
+	defer l.Close() // usually it is closed already
 	for {
 		conn, err := l.Accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				_ = conn.Close() // nothing was read of it
+				_ = conn.Close() // nothing was read from it
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			cancel()
 			return fmt.Errorf("receive: %w", err)
-		case err != nil: // too many open files, say
+		case err != nil: // for example too many open files
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -149,7 +149,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 		}
 		from := addressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0)
 		if !sv.connections.reserve(from, 1) {
-			_ = conn.Close() // nothing was read of it
+			_ = conn.Close() // nothing was read from it
 			sv.report(Received{Sender: conn.RemoteAddr(), Err: ErrBusy})
 			continue
 		}
@@ -161,7 +161,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// A server is a Receiver that serves.
+// A server holds the state of Receiver.Serve.
 type server struct {
 	Receiver
 
@@ -172,7 +172,8 @@ type server struct {
 	quota       inbox.Quota
 }
 
-// check fills in what is left open and reports what is wrong.
+// check sets the defaults of fields that are not set. It returns an error if a field is
+// invalid or if l must not be used.
 func (sv *server) check(l net.Listener) error {
 	unset := Defaults()
 	if sv.MaxConnections <= 0 {
@@ -236,10 +237,10 @@ func (sv *server) report(r Received) {
 	}
 }
 
-// receive takes what one sender sends.
+// receive receives the trace of one sender.
 func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix) Received {
 	done := Received{Sender: conn.RemoteAddr()}
-	// Whatever is waited for then is over at once.
+	// When ctx is done, a read that waits ends at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	f := &frames{
@@ -269,8 +270,8 @@ func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix)
 	return done
 }
 
-// An answering connection does not wait for a sender that takes nothing: TLS
-// answers while it reads, and Write of it would have no end.
+// An answering is a connection with a time limit for each write. TLS may write while it
+// reads. Without the limit, a sender that reads nothing would block it for ever.
 type answering struct{ net.Conn }
 
 const answerTimeout = time.Second
@@ -293,7 +294,7 @@ func ctxErr(ctx context.Context) error {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// greet brings a connection to its first entry.
+// greet does the TLS handshake and reads the token and the magic.
 func (sv *server) greet(ctx context.Context, f *frames) error {
 	f.conn.until(min(sv.FrameTimeout, greetTimeout))
 	if sv.TLS != nil {
@@ -313,7 +314,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 	return f.greet(sv.Token)
 }
 
-// entries passes on entries as they come, until the connection ends.
+// entries adds the entries of a connection to in until the connection ends.
 func (sv *server) entries(f *frames, in *incoming) error {
 	f.wait = in.wait
 	for {

@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestS08NoSender: what is no sender is sent away at once, said once, and leaves
-// nothing.
+// TestS08NoSender: a client that is not a sender is refused at once and reported once, and
+// leaves no file.
 func TestS08NoSender(t *testing.T) {
 	hello := make(chan []byte, 1)
 	go func() {
@@ -72,7 +72,7 @@ func TestS08NoSender(t *testing.T) {
 	}
 }
 
-// TestS08Gone: a sender that connects and goes costs one line and no file.
+// TestS08Gone: a sender that connects and closes the connection is reported once and leaves no file.
 func TestS08Gone(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	for i, b := range [][]byte{nil, stream()[:5], stream()} {
@@ -89,8 +89,8 @@ func TestS08Gone(t *testing.T) {
 	}
 }
 
-// TestS09Length: a length that is not that of an entry ends the connection at
-// once, without the memory that it claims.
+// TestS09Length: a length that is not the length of an entry ends the connection at
+// once. The claimed memory is not allocated.
 func TestS09Length(t *testing.T) {
 	raw := format.AppendTraceEntry(nil, format.V1, named(0, "bad"))
 	claim := func(n uint64, raw []byte) []byte { return append(binary.LittleEndian.AppendUint64(nil, n), raw...) }
@@ -129,7 +129,7 @@ func TestS09Length(t *testing.T) {
 	}
 }
 
-// TestS09Memory: who claims the largest entry and sends little of it costs little.
+// TestS09Memory: a sender that claims the largest entry and sends little of it costs little memory.
 func TestS09Memory(t *testing.T) {
 	r := receive(t, remote.Receiver{FrameTimeout: 5 * time.Second, MaxEntrySize: format.DefaultMaxEntrySize}, "127.0.0.1:0")
 	var before, after runtime.MemStats
@@ -142,7 +142,7 @@ func TestS09Memory(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond)
 	runtime.ReadMemStats(&after)
-	// A third of it is what this test sends.
+	// The test itself sends a third of these bytes.
 	if n := after.TotalAlloc - before.TotalAlloc; n > senders*(5*sent+4*64<<10) {
 		t.Errorf("%d senders of %d bytes made it allocate %d", senders, sent, n)
 	}
@@ -163,7 +163,7 @@ func TestS10Slow(t *testing.T) {
 		}
 	}
 	time.Sleep(500 * time.Millisecond)
-	// What is whole is in the file while the sender is still there.
+	// The whole entries are in the file while the sender is still connected.
 	names := files(t, r.dir)
 	if len(names) != 1 || !strings.HasSuffix(names[0], ".iet") {
 		t.Fatalf("the folder has %v, want an IET", names)
@@ -182,8 +182,8 @@ func preface(token string) []byte {
 	return append(wire.AppendHex([]byte("ENTRACE-TOKEN "), []byte(token)), '\n')
 }
 
-// TestS10Stall: a sender that stops within an entry for too long is sent away, and
-// what it sent before is kept.
+// TestS10Stall: if a sender stops within an entry for too long, the connection ends, and
+// the entries before it are kept.
 func TestS10Stall(t *testing.T) {
 	whole := stream(format.Root(), named(0, "a"))
 	for _, more := range []int{1, 7, 8, 10} {
@@ -201,7 +201,7 @@ func TestS10Stall(t *testing.T) {
 	}
 }
 
-// TestS10Idle: between two entries a sender may wait as long as IdleTimeout says.
+// TestS10Idle: between two entries a sender may wait for IdleTimeout.
 func TestS10Idle(t *testing.T) {
 	r := receive(t, remote.Receiver{FrameTimeout: 500 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}, "127.0.0.1:0")
 	c := r.dial()
@@ -216,8 +216,7 @@ func TestS10Idle(t *testing.T) {
 	}
 }
 
-// TestS11BadEntry: the first entry that is wrong ends the connection, and none is
-// passed over.
+// TestS11BadEntry: the first invalid entry ends the connection. No entry is skipped.
 func TestS11BadEntry(t *testing.T) {
 	good := named(1, "after")
 	level := frame(nil, named(0, "bad"))
@@ -247,7 +246,7 @@ func TestS11BadEntry(t *testing.T) {
 	}
 }
 
-// TestTorn: a sender that is killed leaves what it sent wholly.
+// TestTorn: after a sender is killed, the file has the entries that it sent completely.
 func TestTorn(t *testing.T) {
 	b := stream(format.Root(), named(0, "a"), named(1, "b"))
 	last := len(b) - len(frame(nil, named(1, "b")))
@@ -273,8 +272,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestMaxConnections: those over the limit are turned away, and others may come
-// when one has gone.
+// TestMaxConnections: connections over the limit are refused. When one has ended, another
+// may connect.
 func TestMaxConnections(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxConnections: 1}, "127.0.0.1:0")
 	first := r.dial()
@@ -300,7 +299,7 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
-// TestManySenders: each has a file of its own.
+// TestManySenders: each sender has a separate file.
 func TestManySenders(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	for i := range 30 {
@@ -331,7 +330,7 @@ func TestManySenders(t *testing.T) {
 	}
 }
 
-// TestEnd: a receiver that ends keeps what came and finishes the files.
+// TestEnd: a receiver that ends keeps the received entries and finishes the files.
 func TestEnd(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	c := r.dial()
@@ -344,8 +343,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestS12Insecure: without token and client certificates a receiver serves private
-// addresses only.
+// TestS12Insecure: a receiver without a token and without client certificates serves only
+// private addresses.
 func TestS12Insecure(t *testing.T) {
 	shared := filepath.Join(t.TempDir(), "s")
 	own := remote.Receiver{Dir: t.TempDir()}
@@ -406,8 +405,8 @@ func TestS12Insecure(t *testing.T) {
 	}
 }
 
-// TestS12Socket: a unix socket is for its owner alone, replaces a dead one and
-// nothing else.
+// TestS12Socket: only its owner can use a unix socket. The socket replaces a dead socket
+// and no other file.
 func TestS12Socket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a socket has no mode that keeps others out")
@@ -441,8 +440,8 @@ func TestS12Socket(t *testing.T) {
 	}
 }
 
-// TestS12Token: the right token is taken, others are not, and nothing is lost of
-// what a sender with a wrong one has.
+// TestS12Token: the right token is accepted, and others are refused. A sender with a wrong
+// token loses no entries.
 func TestS12Token(t *testing.T) {
 	r := receive(t, remote.Receiver{Token: secret, FrameTimeout: time.Second}, "127.0.0.1:0")
 	for _, b := range [][]byte{stream(format.Root()), preface(secret + "x"), preface(strings.ToUpper(secret)), preface(secret[1:])} {

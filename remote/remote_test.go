@@ -29,7 +29,7 @@ var must = tracetest.Must
 
 const secret = "a token of some length"
 
-// A running receiver, and what came of its connections.
+// A running is a receiver that serves, and the results of its connections.
 type running struct {
 	t    testing.TB
 	addr string // as an endpoint
@@ -73,7 +73,7 @@ func serve(t testing.TB, r remote.Receiver, l net.Listener) *running {
 	return v
 }
 
-// end ends the receiver and returns what came of its connections.
+// end ends the receiver and returns the results of its connections.
 func (v *running) end() []remote.Received {
 	v.t.Helper()
 	v.stop()
@@ -86,7 +86,7 @@ func (v *running) end() []remote.Received {
 	return v.got
 }
 
-// await waits for so many connections to have ended and returns them.
+// await waits until so many connections have ended and returns their results.
 func (v *running) await(n int) []remote.Received {
 	v.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -161,8 +161,8 @@ func files(t testing.TB, dir string) []string {
 	return names
 }
 
-// TestRoundTrip sends a recording and compares what arrives with the file that was
-// written beside.
+// TestRoundTrip sends a recording, and compares the received entries with the file that the
+// recorder also wrote.
 func TestRoundTrip(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		for _, network := range []string{"tcp", "unix"} {

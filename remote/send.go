@@ -19,14 +19,15 @@ type link struct {
 	began  time.Time
 	wrote  time.Time // when something was last sent
 	listen sync.WaitGroup
-	gone   chan struct{} // closed when the other side has ended it
+	gone   chan struct{} // closed when the receiver has ended the connection
 }
 
-// maxHeard is how much a receiver may say before it is taken for something else.
+// maxHeard is how many bytes are read from a receiver. If more arrive, the other side is not
+// a receiver.
 const maxHeard = 64 << 10
 
-// newLink begins to listen on c: a receiver says nothing, so that whatever comes
-// is the end.
+// newLink returns a link of c and begins to read from c. A receiver sends nothing, so
+// the read ends only when the connection ends.
 func newLink(c net.Conn) *link {
 	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
@@ -45,16 +46,16 @@ func (l *link) isGone() bool {
 	}
 }
 
-// close ends the connection, at once when ctx is done: the farewell of TLS waits
-// for a receiver that takes nothing.
+// close ends the connection. When ctx is done it ends at once: the closing message of
+// TLS would wait for a receiver that reads nothing.
 func (l *link) close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.drop)
 	defer stop()
-	_ = l.Close() // what is lost with it cannot be told
+	_ = l.Close() // what it loses is not known
 	l.listen.Wait()
 }
 
-// drop ends the connection without a farewell.
+// drop ends the connection without the closing message of TLS.
 func (l *link) drop() {
 	c := l.Conn
 	if t, ok := c.(*tls.Conn); ok {
@@ -63,33 +64,34 @@ func (l *link) drop() {
 	_ = c.Close() // it may be closed already
 }
 
-// steady is how long a connection must last for the next one to be made at once, and how
-// long it must be idle for its end to be no error. Tests change it.
+// steady is a limit for two times. If a connection lasts for steady, the next one is made
+// without a pause. If nothing was sent for steady, the end of the connection is not an error.
+// Tests change it.
 var steady = 10 * time.Second
 
-// A courier has the state of run.
+// A courier holds the state of Sender.run: the connection, and the failures so far.
 type courier struct {
 	*Sender
 
 	link    *link
-	fails   int  // attempts and short connections in a row
+	fails   int  // failed attempts and short connections in a row
 	lost    int  // connections that were lost after Close
-	failing bool // and that was reported
+	failing bool // the failure was reported
 	out     []byte
 	starts  []start // of the records in out
 
-	stuck          *chunk // whose record at stuckAt was not sent by so many connections
+	stuck          *chunk // tries connections in a row did not send its record at stuckAt
 	stuckAt, tries int
 }
 
-// A start is where a record begins in the chunk, and where it ends in what is
-// written of it.
+// A start holds the offset in the chunk at which a record begins, and the offset in
+// courier.out at which it ends.
 type start struct {
 	in, end int
 	moved   bool
 }
 
-// run sends what comes until Close.
+// run sends the entries of the queue until Close.
 func (s *Sender) run() {
 	defer close(s.ended)
 	c := &courier{Sender: s}
@@ -109,11 +111,11 @@ func (s *Sender) run() {
 	c.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Dropped = s.stats.Offered - s.stats.Sent // nothing comes any more
+	s.stats.Dropped = s.stats.Offered - s.stats.Sent // nothing is sent any more
 	s.queue = queue{}
 }
 
-// await returns what is to be sent next, nil when that was all.
+// await waits for the next chunk to send. After Close it returns nil if there is none.
 func (c *courier) await() *chunk {
 	for {
 		c.mu.Lock()
@@ -160,7 +162,7 @@ var (
 	errRefused = errors.New("the receiver has refused the connection")
 )
 
-// send sends a chunk, over as many connections as that takes. An error is final.
+// send sends a chunk over as many connections as necessary. After an error, run ends.
 func (c *courier) send(chunk *chunk) error {
 	n := &c.numbering
 	if chunk.trace != n.trace {
@@ -197,15 +199,16 @@ func (c *courier) send(chunk *chunk) error {
 			c.out = nil
 		}
 	}
-	c.stuck = nil // the memory of chunk is used again
+	c.stuck = nil // the chunk will be reused
 	return nil
 }
 
-// maxTries is how many connections may end before the same record is sent.
+// maxTries is how many connections may end at the same record before it is dropped.
 const maxTries = 5
 
-// giveUp drops the record at at when it came to be the first one again and again:
-// the receiver does not want it, and what is behind it must not wait for ever.
+// giveUp counts a connection that ended before it sent the record at offset at. It drops
+// the record after maxTries such connections: the receiver seems to refuse it, and the
+// records after it must not wait for ever. It returns the offset of the next record to send.
 func (c *courier) giveUp(chunk *chunk, at int) int {
 	if c.stuck != chunk || c.stuckAt != at {
 		c.stuck, c.stuckAt, c.tries = chunk, at, 0
@@ -233,12 +236,13 @@ func (c *courier) leave() {
 	}
 }
 
-// settle is how long a receiver that may refuse a sender has time to do so, before
-// it is given entries that would be lost.
+// settle is how long a sender waits for the receiver to refuse it. Entries that it sends
+// before a refusal are lost.
 const settle = 200 * time.Millisecond
 
-// admitted reports whether the receiver keeps the connection. It sends the
-// beginning then; to one that asks for nothing that goes with the first entries.
+// admitted reports whether the receiver accepts the connection. With a token or TLS it
+// sends the beginning of the connection and waits. Otherwise it returns true at once,
+// and the beginning is sent with the first entries.
 func (c *courier) admitted() bool {
 	if c.o.Token == "" && !c.endpoint.secure {
 		return true
@@ -265,7 +269,7 @@ func (c *courier) admitted() bool {
 	return false
 }
 
-// encode appends the records of buf from at on to what is to be written.
+// encode appends the records of buf from offset at on to c.out, as entries of the connection.
 func (c *courier) encode(buf []byte, at int) {
 	n := &c.numbering
 	n.nodes.mu.Lock()
@@ -288,7 +292,7 @@ func (c *courier) write() (int, error) {
 		if err := l.SetWriteDeadline(time.Now().Add(c.o.WriteTimeout)); err != nil {
 			return written, err
 		}
-		if err := c.ctx.Err(); err != nil { // its deadline may have been set just before
+		if err := c.ctx.Err(); err != nil { // this may have replaced the deadline that was set when ctx was done
 			return written, err
 		}
 		n, err := l.Write(c.out[written:min(written+4*chunkSize, len(c.out))])
@@ -299,8 +303,8 @@ func (c *courier) write() (int, error) {
 	}
 }
 
-// sent counts the records that are wholly in the first bytes that were written
-// and returns where the others begin.
+// sent counts the records that are complete in the first written bytes of c.out. It
+// returns the offset in buf of the first record that is not.
 func (c *courier) sent(buf []byte, written int) int {
 	k, moved := 0, uint64(0)
 	for k < len(c.starts) && c.starts[k].end <= written {
@@ -320,7 +324,7 @@ func (c *courier) sent(buf []byte, written int) int {
 	return len(buf)
 }
 
-// hangUp ends a connection that is of no use any more.
+// hangUp ends a connection that failed with err.
 func (c *courier) hangUp(err error) {
 	if time.Since(c.link.began) >= steady {
 		c.fails, c.failing = 0, false
@@ -335,7 +339,7 @@ func (c *courier) hangUp(err error) {
 	c.failed(err)
 }
 
-// failed notes an error, and reports the first one of a row.
+// failed stores an error. Of several errors in a row it reports only the first.
 func (c *courier) failed(err error) {
 	err = fmt.Errorf("send to %s %s: %w", c.endpoint.network, c.endpoint.address, err)
 	c.mu.Lock()
@@ -345,12 +349,12 @@ func (c *courier) failed(err error) {
 		return
 	}
 	c.failing = true
-	defer func() { _ = recover() }() // it must not take the application along
+	defer func() { _ = recover() }() // a panic in OnError must not end the application
 	c.o.OnError(err)
 }
 
-// connect makes a connection. It tries until it has one; after Close, once. Its
-// errors are final.
+// connect makes a connection. It tries until it succeeds; after Close it tries only
+// once. After an error, run ends.
 func (c *courier) connect() error {
 	for {
 		if c.fails > 0 {
@@ -361,7 +365,7 @@ func (c *courier) connect() error {
 		}
 		last := c.isClosed()
 		if last && c.lost > 1 {
-			return errGone // time and again, so that it will not end
+			return errGone // connections break again and again, and Close must end
 		}
 		conn, err := c.dial()
 		if err == nil {
@@ -373,7 +377,7 @@ func (c *courier) connect() error {
 		}
 		c.fails++
 		c.failed(err)
-		if last { // what is away now will not be back in time
+		if last { // the receiver will not be back in time
 			return err
 		}
 	}
@@ -385,8 +389,8 @@ func (c *courier) isClosed() bool {
 	return c.closed
 }
 
-// pause waits before another attempt, half of the time at random, so that not all
-// senders of a receiver that was away come back at once. Close ends it.
+// pause waits before another attempt. Half of the time is random, so that the senders of
+// a receiver that was away do not all connect at once. Close ends the pause.
 func (c *courier) pause() {
 	d := c.o.MinBackoff
 	for i := 1; i < c.fails && d < c.o.MaxBackoff; i++ {

@@ -13,28 +13,30 @@ import (
 
 // SenderOptions change how a [Sender] works. The zero value means defaults.
 type SenderOptions struct {
-	// Token, if set, is shown to the receiver before anything else: 16 to 256
-	// bytes. ENTRACE's own programs know no tokens. Without TLS it can be read by
-	// who listens on the way.
+	// Token, if set, is sent to the receiver before everything else: 16 to 256
+	// bytes. ENTRACE's own programs do not support tokens. Without TLS, others on the
+	// network can read it.
 	Token string
-	// TLS is for tls:// endpoints: the authorities to trust, a certificate to
-	// show. By default those of the system are trusted and the host's name is
-	// verified. The version is 1.3 at least.
+	// TLS is for tls:// endpoints: the authorities to trust, and the certificate of
+	// this sender. By default the authorities of the system are trusted and the host's
+	// name is verified. The version is 1.3 or later.
 	TLS *tls.Config
 
-	// MaxBuffer is how many bytes wait for the network at most, 40 more than it
-	// is long for each entry. What comes then is dropped. The default is 8 MiB.
+	// MaxBuffer is the largest number of bytes that wait for the network. Each entry
+	// counts 40 bytes more than its size. Entries that do not fit are dropped. The
+	// default is 8 MiB.
 	MaxBuffer int
-	// WriteTimeout is how long the receiver may take nothing before the connection
-	// is given up. The default is 30 seconds.
+	// WriteTimeout is the time limit for a write. After it the connection is closed
+	// and another one is made. The default is 30 seconds.
 	WriteTimeout time.Duration
-	// MinBackoff and MaxBackoff are about how long the first pause before another
-	// attempt to connect is, and the longest. The defaults are 250 ms and one
-	// minute.
+	// MinBackoff and MaxBackoff are the approximate lengths of the first and of the
+	// longest pause before another attempt to connect. The defaults are 250 ms and
+	// one minute.
 	MinBackoff, MaxBackoff time.Duration
 
-	// OnError, if set, is called when sending begins to fail: once, until it works
-	// again. It is called by a goroutine of the Sender and may record.
+	// OnError, if set, is called once when sending begins to fail, and again only
+	// after sending has worked in between. A goroutine of the Sender calls it. It may
+	// use the recorder.
 	OnError func(error)
 }
 
@@ -47,41 +49,41 @@ const (
 	dialTimeout = 10 * time.Second
 	// closeTimeout is how long Close waits at most, whatever its context says.
 	closeTimeout = 5 * time.Second
-	// resourceRoom is how much more than MaxBuffer there may be for resources,
-	// without which nothing can be understood.
+	// resourceRoom is how many bytes beyond MaxBuffer resources may use, because the
+	// other entries cannot be understood without them.
 	resourceRoom = 1 << 20
 )
 
-// SenderStats is the account of a [Sender]: Offered is Sent, Dropped and Waiting
-// together.
+// SenderStats holds the counts of a [Sender]. Offered is the sum of Sent, Dropped and
+// Waiting.
 type SenderStats struct {
-	Offered uint64 // entries that were handed over
-	Sent    uint64 // that the system took, be it that they got lost on the way
-	Dropped uint64 // that found no room, or were left at the end
-	Waiting uint64
+	Offered uint64 // entries that the recorder passed to the Sender
+	Sent    uint64 // entries that were written to a connection; they may be lost on the way
+	Dropped uint64 // entries that did not fit into the buffer, or were left at the end
+	Waiting uint64 // entries in the buffer
 
 	Moved       uint64 // entries of Sent below another parent than their own, see the package documentation
-	Bytes       uint64 // that the system took
-	Connections uint64 // that were made
+	Bytes       uint64 // bytes that were written to connections
+	Connections uint64 // connections that were made
 }
 
-// A Sender sends what a recorder records to a receiver, or to ENTRACE: it is a
-// [recorder.Tee]. It never makes the recorder wait: what the network does not take
-// is buffered, and dropped when there is too much of it. It connects when the
-// first entry comes, and again after a pause when the connection is lost; every
-// connection is a trace of its own. It is for one recorder.
+// A Sender is a [recorder.Tee] that sends the entries of a recorder to a [Receiver], or
+// to ENTRACE. It never makes the recorder wait: entries wait in a buffer for the network,
+// and are dropped if the buffer is full. The Sender connects at the first entry. When the
+// connection is lost, it connects again after a pause. Every connection is a separate
+// trace. A Sender is for one recorder.
 //
 // A Sender is safe for concurrent use.
 type Sender struct {
 	o        SenderOptions
 	endpoint endpoint
-	ctx      context.Context // of what runs; done when it must end at once
+	ctx      context.Context // done when run must end at once
 	cancel   context.CancelFunc
-	wake     chan struct{} // something came, or Close was called
+	wake     chan struct{} // holds an item if entries were added
 	closing  chan struct{}
 	ended    chan struct{} // closed when run has returned
 
-	numbering numbering // nodes has its own lock, the rest is of run alone
+	numbering numbering // nodes has its own lock; only run uses the rest
 
 	mu sync.Mutex
 
@@ -91,14 +93,14 @@ type Sender struct {
 	stats   SenderStats
 	running bool
 	closed  bool
-	err     error // the last one, of what was lost
+	err     error // the last error, the reason for lost entries
 }
 
 var _ recorder.Tee = (*Sender)(nil)
 
-// NewSender returns a Sender to an endpoint: tcp://host:port, tls://host:port or
-// unix:///path. A nil o means defaults. Nobody needs to close a Sender that was
-// given no entry.
+// NewSender returns a Sender that sends to an endpoint: tcp://host:port, tls://host:port
+// or unix:///path. A nil o means defaults. A Sender that has received no entry need not
+// be closed.
 func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	if o == nil {
 		o = &SenderOptions{}
@@ -132,7 +134,7 @@ func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	return s, nil
 }
 
-// tlsConfig returns a copy of c that asks for what is needed.
+// tlsConfig returns a copy of c that requires TLS 1.3 or later.
 func tlsConfig(c *tls.Config) *tls.Config {
 	if c == nil {
 		c = &tls.Config{MinVersion: tls.VersionTLS13}
@@ -142,7 +144,7 @@ func tlsConfig(c *tls.Config) *tls.Config {
 	return c
 }
 
-// Begin is called by the recorder for every file that it begins.
+// Begin implements [recorder.Tee]. The recorder calls it for every file that it begins.
 func (s *Sender) Begin(v format.Version) {
 	if v != format.V1 && v != format.V2 {
 		panic("remote: Begin of an unknown version")
@@ -153,7 +155,8 @@ func (s *Sender) Begin(v format.Version) {
 	s.version = v
 }
 
-// Take copies entries into the buffer, or drops them when there is no room.
+// Take implements [recorder.Tee]. It copies entries into the buffer, and drops entries
+// that do not fit.
 func (s *Sender) Take(entries []recorder.TeeEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +186,8 @@ func (s *Sender) Take(entries []recorder.TeeEntry) {
 	}
 }
 
-// drop counts an entry that is not sent, and remembers it for the sake of those
-// that come below it.
+// drop counts an entry that is not sent. It remembers the entry, so that its children
+// can be sent below an ancestor.
 func (s *Sender) drop(e *recorder.TeeEntry) {
 	s.stats.Dropped++
 	if s.closed {
@@ -196,7 +199,7 @@ func (s *Sender) drop(e *recorder.TeeEntry) {
 	n.mu.Unlock()
 }
 
-// Stats returns the account as it is now.
+// Stats returns the current counts.
 func (s *Sender) Stats() SenderStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,10 +208,10 @@ func (s *Sender) Stats() SenderStats {
 	return st
 }
 
-// Close sends what is buffered and ends the connection. It waits until ctx is
-// done, and no longer than five seconds; what is not sent by then is dropped and
-// counted, and the error says so. It is idempotent; entries that come later are
-// dropped.
+// Close sends the buffered entries and ends the connection. It waits until ctx is done,
+// and no longer than five seconds. Entries that are not sent by then are dropped and
+// counted. The error says how many entries the Sender has dropped in all. Close is
+// idempotent. Later entries are dropped.
 func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
@@ -238,7 +241,8 @@ func (s *Sender) Close(ctx context.Context) error {
 	return s.lost()
 }
 
-// awaitEnd waits for the end of run, and a moment longer than it has time for it.
+// awaitEnd waits for the end of run, a moment longer than run has time, and reports
+// whether run has ended.
 func (s *Sender) awaitEnd(ctx context.Context) bool {
 	select {
 	case <-s.ended:
@@ -256,7 +260,7 @@ func (s *Sender) awaitEnd(ctx context.Context) bool {
 	}
 }
 
-// lost says how many entries were dropped.
+// lost returns an error with the number of entries that were dropped.
 func (s *Sender) lost() error {
 	err := fmt.Errorf("remote: %d of %d entries were not sent", s.stats.Dropped, s.stats.Offered)
 	if s.err != nil {

@@ -43,7 +43,7 @@ func closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// balanced fails the test unless the account of s is whole.
+// balanced checks that Offered of s is the sum of the other counts.
 func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
 	t.Helper()
 	st := s.Stats()
@@ -53,8 +53,8 @@ func balanced(t *testing.T, s *remote.Sender) remote.SenderStats {
 	return st
 }
 
-// TestS13NobodyThere: without a receiver recording goes on as ever, what finds no
-// room is counted, and Close does not wait.
+// TestS13NobodyThere: recording works without a receiver. Entries that do not fit into the
+// buffer are counted, and Close does not wait.
 func TestS13NobodyThere(t *testing.T) {
 	var reports atomic.Int32
 	s := sender(t, "tcp://"+closed(t), remote.SenderOptions{MaxBuffer: 10 << 10, OnError: func(error) { reports.Add(1) }})
@@ -90,8 +90,8 @@ func TestS13NobodyThere(t *testing.T) {
 	}
 }
 
-// TestS13Stall: a receiver that takes nothing holds up neither recording nor, for
-// longer than its context says, Close.
+// TestS13Stall: a receiver that reads nothing does not delay recording. It delays Close only
+// until the context of Close is done.
 func TestS13Stall(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -125,7 +125,7 @@ func TestS13Stall(t *testing.T) {
 	}
 }
 
-// TestS13Timeout: a receiver that takes nothing for WriteTimeout is left.
+// TestS13Timeout: if a receiver reads nothing for WriteTimeout, the connection is closed.
 func TestS13Timeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -147,9 +147,9 @@ func TestS13Timeout(t *testing.T) {
 	_ = rec.Close(ctx) // what is lost is not what this is about
 }
 
-// TestS13Again: after a connection was lost another one begins a trace of its own:
-// magic, root, resource, and what hung below the entries of the old one has the
-// ids that tell.
+// TestS13Again: after a connection was lost, another one begins a separate trace with magic,
+// root and resource. Entries whose parents were sent on the old connection have the ids of
+// their trace and parent.
 func TestS13Again(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run("v"+string('0'+rune(v)), func(t *testing.T) { again(t, v) })
@@ -230,7 +230,7 @@ func again(t *testing.T, v format.Version) {
 	}
 }
 
-// A trace reads what a connection brings.
+// A trace reads the entries of a connection.
 type trace struct {
 	t     *testing.T
 	r     *format.Reader
@@ -256,7 +256,7 @@ func (r *trace) next() string {
 	return name
 }
 
-// full returns the next entry with the ids it has, sorted by name.
+// full returns the next entry with its ids, sorted by name.
 func (r *trace) full() string {
 	r.t.Helper()
 	e, err := r.r.Next()
@@ -274,8 +274,8 @@ func (r *trace) full() string {
 	return s
 }
 
-// TestDroppedParent: what comes below an entry that found no room goes below its
-// nearest ancestor that did.
+// TestDroppedParent: the child of an entry that was dropped is sent below its nearest
+// ancestor that was not dropped.
 func TestDroppedParent(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{MaxBuffer: 4 << 10})
@@ -309,8 +309,8 @@ func TestDroppedParent(t *testing.T) {
 	}
 }
 
-// TestRotation: another file is another connection, whose trace is that of the
-// file.
+// TestRotation: for another file the sender makes another connection, which has the
+// entries of that file.
 func TestRotation(t *testing.T) {
 	r := receive(t, remote.Receiver{}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
@@ -333,7 +333,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestEndpoint takes and refuses endpoints.
+// TestEndpoint checks which endpoints are accepted and refused.
 func TestEndpoint(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"tcp://localhost:1": true, "TLS://[::1]:1": true, "unix:///tmp/s": true, "tcp://h:1/": true,
@@ -349,7 +349,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestS12TLS: both sides want TLS 1.3 and the certificates that they are told to.
+// TestS12TLS: both sides require TLS 1.3 and the certificates that are configured.
 func TestS12TLS(t *testing.T) {
 	cert, pool := certificate(t)
 	server := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
@@ -395,7 +395,7 @@ func TestS12TLS(t *testing.T) {
 	r.await(1)
 }
 
-// certificate returns one for 127.0.0.1, for both sides, and who trusts it.
+// certificate returns a certificate for 127.0.0.1, for both sides, and a pool that trusts it.
 func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -414,8 +414,8 @@ func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: parsed}, pool
 }
 
-// TestOneWrite: an entry and its length come in one piece, so that a receiver
-// that gives up after a short pause, as ENTRACE's does, is not left within one.
+// TestOneWrite: an entry and its length are sent in one write. ENTRACE's receiver ends a
+// connection after a short pause, so there must be no pause within an entry.
 func TestOneWrite(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -438,7 +438,7 @@ func TestOneWrite(t *testing.T) {
 	must(t, err)
 }
 
-// TestUnused: a Sender that gets nothing connects to nobody and leaves nothing
+// TestUnused: a Sender that gets no entries makes no connection and leaves nothing
 // behind.
 func TestUnused(t *testing.T) {
 	s, err := remote.NewSender("tcp://127.0.0.1:1", nil)

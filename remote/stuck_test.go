@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestRefusedEntry: an entry that the receiver does not take is dropped in the end,
-// and what is behind it is sent.
+// TestRefusedEntry: an entry that the receiver always refuses is dropped after some attempts,
+// and the entries after it are sent.
 func TestRefusedEntry(t *testing.T) {
 	r := receive(t, remote.Receiver{MaxEntrySize: 64 << 10}, "127.0.0.1:0")
 	s := sender(t, r.addr, remote.SenderOptions{})
@@ -34,8 +34,8 @@ func TestRefusedEntry(t *testing.T) {
 	_ = rec.Close(t.Context()) // it tells of the loss
 }
 
-// TestCloseInOnError: Close may be called by OnError, and waits no longer than its
-// context for what runs.
+// TestCloseInOnError: OnError may call Close. Close then waits for the Sender's goroutine no
+// longer than its context allows.
 func TestCloseInOnError(t *testing.T) {
 	returned := make(chan struct{})
 	var s *remote.Sender

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// tokenWord is what a preface begins with. Part of the protocol.
+// tokenWord is the beginning of the line with the token. Part of the protocol.
 const tokenWord = "ENTRACE-TOKEN " //nolint:gosec // it is a word, not a token
 
 // The bounds of a token in bytes.
@@ -15,7 +15,7 @@ const (
 	maxToken = 256
 )
 
-// appendPreface appends the line that shows a token, nothing without one.
+// appendPreface appends the line with the token. If token is "" it appends nothing.
 func appendPreface(b []byte, token string) []byte {
 	if token == "" {
 		return b

@@ -23,7 +23,7 @@ import (
 var must = tracetest.Must
 
 // skipUnderRace skips a test that counts allocations: the race detector makes
-// sync.Pool forget.
+// sync.Pool drop items.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	info, ok := debug.ReadBuildInfo()
@@ -47,8 +47,8 @@ func checkAllocs(t *testing.T, fn func()) {
 
 var spanContext = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 
-// plainKinds are ten attributes of all kinds that no code of the user's is run
-// for.
+// plainKinds are ten attributes of all kinds whose encoding runs no code of the
+// user.
 func plainKinds() []slog.Attr {
 	return []slog.Attr{
 		slog.String("string", "a text"), slog.String("invalid", "\xff"), slog.Int("int", -1), slog.Uint64("uint", 1),
@@ -95,8 +95,8 @@ func TestHandleAllocs(t *testing.T) {
 	}
 }
 
-// TestWithWorksOnce checks that what With is given is resolved, encoded and
-// replaced then, and not for each record.
+// TestWithWorksOnce checks that attributes of With are resolved, replaced and
+// encoded once, and not for each record.
 func TestWithWorksOnce(t *testing.T) {
 	resolved, encoded, replaced := 0, 0, 0
 	o := &slogadapter.Options{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

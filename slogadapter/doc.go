@@ -4,12 +4,12 @@
 //	console := slog.NewTextHandler(os.Stderr, nil)
 //	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
 //
-// entrace.Setup's LogHandler does that. As slog's only handler it would leave the console
-// silent.
+// entrace.Setup's LogHandler does the same. Without the console handler nothing would be
+// printed.
 //
-// A record that is logged with the context of an OpenTelemetry span hangs below
-// that span. A record survives the death of the process once the call has returned
-// that logged it; see [recorder.Durability].
+// A record that is logged with the context of an OpenTelemetry span becomes a child of
+// that span. When the log call has returned, the record survives the death of the
+// process; see [recorder.Durability].
 //
 // # What becomes of a record
 //
@@ -23,10 +23,10 @@
 //	trace_id, span_id where the record is not below its span's entry
 //	trace_flags       U64, the flags of its span; absent: 1, sampled, if it has one
 //
-// Attributes keep their order; groups are joined with dots, empty ones vanish. A
-// name that slogadapter, package exporter or the recorder uses itself, or that
-// begins with "otel." or "entrace.", is stored as otel.attr.NAME. A key that comes
-// twice is kept twice, the second as key#2.
+// Attributes keep their order; groups are joined with dots, empty ones vanish. A NAME
+// that slogadapter, package exporter or the recorder uses itself, or that begins with
+// "otel." or "entrace.", is stored as otel.attr.NAME. If a key occurs twice, both
+// attributes are kept, the second with the name key#2.
 //
 //	slog                            kind
 //	String                          String; Bytes if it is not UTF-8
@@ -44,17 +44,15 @@
 //	others                          String of JSON; what JSON refuses, its error
 //	nil                             String null
 //
-// JSON texts are named in the attribute otel.json. A method that panics leaves
-// "!PANIC: …", and the program goes on. Groups and LogValuers nest 32 deep at
-// most; a record has 1,000 attributes and 1 MiB at most. What is cut ends in "…",
-// and the entry has an attribute !TRUNCATED.
+// The attribute otel.json lists the attributes whose values are JSON texts. If a method
+// of a value panics, the value becomes "!PANIC: …" and the program continues. Groups and
+// LogValuers nest at most 32 deep; a record has at most 1,000 attributes and 1 MiB. Text
+// that is cut ends in "…", and the entry gets an attribute !TRUNCATED.
 //
-// The handler never calls slog, log or otel.Handle, since it may be their output.
-// What goes wrong is returned by Handle, which slog ignores, and counted by the
-// recorder.
+// The handler never calls slog, log or otel.Handle, since it may be their output. Handle
+// returns errors, which slog ignores, and the recorder counts them.
 //
-// What the records of a call site have in common is encoded once, so that a record
-// costs little more than its values. That holds for plain ones: groups, ReplaceAttr,
-// LogValuers and values of Any other than errors take longer. Calls of Error may
-// come twice.
+// The data that all records of a call site share is encoded once, so that a record costs
+// little more than its values. Records with groups, ReplaceAttr, LogValuers, or values
+// of Any other than errors take longer. The Error method of a value may be called twice.
 package slogadapter

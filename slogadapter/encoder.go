@@ -16,22 +16,23 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An encoder adds the attributes of one record, or of one With, to its batch.
+// An encoder adds the attributes of one record, or of one WithAttrs or WithGroup, to its
+// batch.
 type encoder struct {
 	usage
 
 	shared *shared
 	b      *recorder.Batch
-	each   func(slog.Attr) bool // attr, made once
-	groups []string             // that attr is in, for ReplaceAttr
-	prefix int                  // size of their names
+	each   func(slog.Attr) bool // calls simple or attr; made once
+	groups []string             // the open groups, for ReplaceAttr
+	prefix int                  // size of the names of the open groups, with a dot after each
 	depth  int
-	extra  []slog.Attr // what time and source became, to be added
+	extra  []slog.Attr // attributes to add: the results of ReplaceAttr for time, source, level and message
 }
 
-// A usage is how much of the limits is used.
+// A usage counts what a record has used of its limits.
 type usage struct {
-	attrs   int // that were added
+	attrs   int // attributes that were added
 	visited int // attributes and groups
 	bytes   int // of text
 	cut     bool
@@ -47,13 +48,13 @@ func (s *shared) encoder() *encoder {
 			return true
 		}
 		e.attr(a)
-		return !e.cut || !e.spent() // go on for what is missing to be noticed
+		return !e.cut || !e.spent() // after the limit, continue until something is cut, so that cut is set
 	}
 	return e
 }
 
-// simple adds an attribute if its value is a number, a text or the like, and the limits are
-// far. It reports whether it did.
+// simple adds an attribute if its value has a simple kind, such as a number or a text, and
+// the limits are far away. It reports whether it added the attribute.
 func (e *encoder) simple(a *slog.Attr) bool {
 	key, b := a.Key, e.b
 	room := e.shared.maxBytes - e.bytes - e.prefix - utf8.UTFMax*len(key)
@@ -105,13 +106,13 @@ func (e *encoder) release() {
 	e.shared.encoders.Put(e)
 }
 
-// begin begins the entry of a record, with what every record has.
+// begin begins the entry of a record, with the data that every record has.
 func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, message string, flags trace.TraceFlags) {
 	lv, base := level(l)
 	if levelText == "" && l != base {
 		levelText = levelName(l)
 	}
-	with := e.bytes // With leaves the message its room
+	with := e.bytes // attributes of WithAttrs do not reduce the room for the message
 	e.bytes = 0
 	levelText = e.limit(levelText)
 	message = e.limit(message)
@@ -139,14 +140,15 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	}
 }
 
-// level returns the format's level for l, and that of slog's four which l is
+// level returns the format's level for l, and the one of slog's four levels that l is
 // named after.
 func level(l slog.Level) (format.Level, slog.Level) {
 	n := mapping.Level(l)
 	return format.Level(n), max(mapping.SlogLevel(n), slog.LevelDebug)
 }
 
-// levelNames are the names of the levels around slog's, which then take no allocation.
+// levelNames are the names of the levels around slog's four, so that levelName does not
+// allocate for them.
 var levelNames = func() (names [64]string) {
 	for i := range names {
 		names[i] = slog.Level(i - len(names)/2).String()
@@ -161,7 +163,8 @@ func levelName(l slog.Level) string {
 	return l.String()
 }
 
-// beginReplaced is begin with what ReplaceAttr makes of r.
+// beginReplaced calls begin with the results of ReplaceAttr for time, level, source and
+// message of r.
 func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
 	at := e.replaceTime(r.Time)
 	l, levelText := e.replaceLevel(r.Level)
@@ -170,16 +173,16 @@ func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
 	e.begin(s, l, levelText, at, message, flags)
 }
 
-// addExtra adds the attributes that the builtins of a record became. They are in no
-// group.
+// addExtra adds the attributes that ReplaceAttr made of time, level, message and source.
+// They are in no group.
 func (e *encoder) addExtra() {
 	for _, a := range e.extra {
 		e.add(a)
 	}
 }
 
-// replaced calls ReplaceAttr. What a panic leaves of an attribute does not show
-// it as it was: it may be a secret.
+// replaced calls ReplaceAttr. If that panics, the original value is not recorded: it may
+// be a secret.
 func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -204,7 +207,7 @@ func (e *encoder) replaceTime(t time.Time) time.Time {
 	if a.Value.Kind() == slog.KindTime {
 		return a.Value.Time()
 	}
-	e.extra = append(e.extra, a) // it became something else, which is an attribute like others
+	e.extra = append(e.extra, a) // the result is no time: record it as an ordinary attribute
 	return time.Time{}
 }
 
@@ -227,8 +230,8 @@ func (e *encoder) replaceMessage(m string) string {
 	return e.replacedText(a)
 }
 
-// replacedText returns what a level or message became. A group has no text: its
-// attributes become the record's.
+// replacedText returns the text of a, the result of ReplaceAttr for a level or message. A
+// group has no text: its attributes are added to the record.
 func (e *encoder) replacedText(a slog.Attr) string {
 	switch a.Value.Kind() {
 	case slog.KindString:
@@ -259,12 +262,13 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 	return e.shared.sites.none
 }
 
-// spent reports whether the record has had all it may.
+// spent reports whether the record has reached one of its limits.
 func (e *encoder) spent() bool {
 	return e.attrs >= e.shared.maxAttrs || e.visited > 4*e.shared.maxAttrs || e.bytes >= e.shared.maxBytes
 }
 
-// attr adds an attribute, of a group those in it.
+// attr resolves and replaces an attribute and adds it. For a group it adds the attributes
+// of the group.
 func (e *encoder) attr(a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if e.shared.replace != nil && a.Value.Kind() != slog.KindGroup {
@@ -273,7 +277,7 @@ func (e *encoder) attr(a slog.Attr) {
 	e.add(a)
 }
 
-// add is attr for one that is resolved and replaced.
+// add adds an attribute that is resolved and replaced already.
 func (e *encoder) add(a slog.Attr) {
 	if a.Value.Kind() == slog.KindGroup {
 		e.group(a)
@@ -302,8 +306,8 @@ func (e *encoder) group(a slog.Attr) {
 	if len(attrs) == 0 {
 		return
 	}
-	// What is counted is every visit: a LogValuer can return groups of itself
-	// that hold nothing at all.
+	// Every visit counts: a LogValuer can return nested groups of itself without any
+	// attribute.
 	e.visited++
 	if e.depth == maxDepth || e.spent() {
 		e.cut = true
@@ -333,9 +337,9 @@ func (e *encoder) group(a slog.Attr) {
 	e.depth--
 }
 
-// groupName returns as much of the name of a group as the record has room for.
+// groupName returns the name of a group, cut to the room that the record has left.
 func (e *encoder) groupName(name string) string {
-	const key = 8 // room for that of an attribute
+	const key = 8 // room for the key of an attribute
 	room := e.shared.maxBytes - e.bytes - e.prefix - key
 	if utf8.UTFMax*len(name) <= room {
 		return name
@@ -355,8 +359,8 @@ func valid(s string) string {
 	return string([]rune(s))
 }
 
-// limit returns as much of a text as the record has room for. One that is cut
-// takes all that is left, and the mark of a cut has room always.
+// limit returns s, cut to the room that the record has left. A text that is cut uses up
+// all the room. The mark "…" of a cut is added even without room.
 func (e *encoder) limit(s string) string {
 	if e.bytes+len(s) <= e.shared.maxBytes {
 		e.bytes += len(s)
@@ -371,7 +375,7 @@ func (e *encoder) limit(s string) string {
 	return s
 }
 
-// valueText returns what a value that became a level or message reads like.
+// valueText returns the text of a value that ReplaceAttr returned for a level or message.
 func valueText(v slog.Value) string {
 	switch v.Kind() {
 	case slog.KindDuration:

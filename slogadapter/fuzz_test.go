@@ -18,8 +18,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// FuzzHandle checks that whatever is logged makes a file in which nothing is odd
-// to other readers. The bits of shape choose what is logged how.
+// FuzzHandle checks that any logged record makes a file that other readers
+// accept. The bits of shape choose the record and the way it is logged.
 func FuzzHandle(f *testing.F) {
 	f.Add("message", "key", "other", "group", []byte("value"), int64(1), 0.5, uint32(0))
 	f.Add("\xff", "a\xff", "a\xfe", "\xe2\x80", []byte("\xff"), int64(-1), math.NaN(), uint32(0xffff_ffff))
@@ -74,7 +74,7 @@ func FuzzHandle(f *testing.F) {
 		}
 		r := slog.NewRecord(time.Unix(n, 0), slog.Level(n), message, pc())
 		r.AddAttrs(attrs...)
-		for range 2 { // the second uses the memory of the first
+		for range 2 { // the second record reuses the memory of the first
 			if err := h.Handle(ctx, r); err != nil {
 				t.Error(err)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// handle gives h a record.
+// handle passes a record to h.
 func handle(t testing.TB, h slog.Handler, r slog.Record) {
 	t.Helper()
 	must(t, h.Handle(context.Background(), r))
@@ -110,8 +110,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestTimeOfTheApplication: an attribute that has the name of the record's time, and the same
-// value, is the application's all the same.
+// TestTimeOfTheApplication: an attribute with the name and the value of the record's time
+// still counts as an attribute of the application.
 func TestTimeOfTheApplication(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -129,7 +129,8 @@ func TestTimeOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestWithIsUsedOften: when the names of With get numbers, what is recorded stays the same.
+// TestWithIsUsedOften: when the names of With get numbers, the recorded attributes stay the
+// same.
 func TestWithIsUsedOften(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	l := slog.New(h).With("service", "shop", "trace_id", 7, "service", 8).WithGroup("request").With("id", 1, slog.Group("user", "name", "ada"))
@@ -201,8 +202,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestRecordUntouched checks that a record is the caller's: copies of one share
-// what is behind its fifth attribute.
+// TestRecordUntouched checks that Handle does not change the caller's record: copies of a
+// record share the attributes after the fifth.
 func TestRecordUntouched(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	h2 := h.WithAttrs([]slog.Attr{slog.Int("w", 0)})
@@ -341,8 +342,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestPanicOfContext checks that what user code cannot do to a record it cannot
-// do to the program either.
+// TestPanicOfContext checks that Handle returns a panic of the user's context as an error,
+// and that later records are recorded.
 func TestPanicOfContext(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	r := slog.NewRecord(time.Time{}, slog.LevelInfo, "m", 0)
@@ -358,7 +359,7 @@ type panicContext struct{ context.Context }
 
 func (panicContext) Value(any) any { panic("no value") }
 
-// pc returns where it is called.
+// pc returns the program counter of its caller.
 func pc() uintptr {
 	var pcs [1]uintptr
 	runtime.Callers(2, pcs[:])

@@ -22,15 +22,15 @@ var _ slog.Handler = (*Handler)(nil)
 
 // Options change how a [Handler] works. The zero value means defaults.
 type Options struct {
-	// Level is the lowest level that is recorded, read for every record. The
-	// default is slog.LevelInfo, and slog.LevelDebug for a flight recorder.
+	// Level is the lowest level that is recorded. It is read for every record. The
+	// default is slog.LevelInfo, or slog.LevelDebug for a flight recorder.
 	Level slog.Leveler
-	// ReplaceAttr is called for every attribute that is no group, and for time,
-	// level, msg and source with no groups, as slog.HandlerOptions has it. The
-	// source is a *slog.Source. Level and message cannot be removed: a level
-	// that became something else is stored as log.level, a message that was
-	// removed is empty, a group becomes attributes. A panic leaves "!PANIC: …"
-	// as the value.
+	// ReplaceAttr is called as the field of slog.HandlerOptions is: for every
+	// attribute that is not a group, and, with no groups, for time, level, msg and
+	// source. The source is a *slog.Source. Level and message cannot be removed: a
+	// level that is replaced by another type of value is stored as log.level, a
+	// message that is removed is empty, and a group becomes attributes. If
+	// ReplaceAttr panics, the value is "!PANIC: …".
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
 	// MaxAttrs is how many attributes of a record are kept. The default is 1000.
 	MaxAttrs int
@@ -49,14 +49,16 @@ const (
 type Handler struct {
 	shared *shared
 
-	// What With and WithGroup have added. It does not change any more.
+	// The attributes and groups that WithAttrs and WithGroup added. They never
+	// change.
 	with   *recorder.Attributes // nil: nothing
-	used   usage                // of the limits
+	used   usage                // how much of the limits with has used
 	groups []string             // copies, for ReplaceAttr if there is one
-	prefix int                  // size of the names of the groups, with a dot behind each
+	prefix int                  // size of the names of the groups, with a dot after each
 }
 
-// shared is what a handler has in common with those that are made of it.
+// shared holds the data that a handler shares with all handlers derived from
+// it.
 type shared struct {
 	recorder *recorder.Recorder
 	level    slog.Leveler
@@ -113,7 +115,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 		}
 	})
 	if e.attrs == h.used.attrs && e.cut == h.used.cut {
-		return h // they were all empty
+		return h // all attrs were empty
 	}
 	c.used = e.usage
 	return &c
@@ -126,7 +128,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	}
 	c := *h
 	if h.shared.replace != nil {
-		c.groups = append(slices.Clip(h.groups), strings.Clone(name)) // which may be a part of something large
+		c.groups = append(slices.Clip(h.groups), strings.Clone(name)) // cloned: name may be a part of a large string
 	}
 	e := h.shared.encoder()
 	defer e.release()
@@ -142,8 +144,8 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// Handle records r, whatever its level. The context is only asked for its span,
-// and may be done.
+// Handle records r, whatever its level. It uses ctx only to get the span; ctx
+// may be done.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	s := h.shared
 	if !s.recorder.TakesLogs() || s.recorder.Discards() {
@@ -159,7 +161,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		e.release()
 	}()
 	var ref format.SpanRef
-	flags := trace.TraceFlags(mapping.DefaultLogFlags) // which are not stored
+	flags := trace.TraceFlags(mapping.DefaultLogFlags) // the default flags are not stored
 	if span := trace.SpanFromContext(ctx); span != noSpan {
 		ref, flags = refOf(span)
 	}
@@ -192,7 +194,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	return err
 }
 
-// noSpan is what a context without a span has.
+// noSpan is the span that SpanFromContext returns for a context without a span.
 var noSpan = trace.SpanFromContext(context.Background())
 
 // refOf returns the ids and the flags of a span.

@@ -15,13 +15,13 @@ import (
 
 const mib = 1 << 20
 
-// truncated reports whether e says that something is missing.
+// truncated reports whether e has the attribute !TRUNCATED.
 func truncated(e *format.TraceEntry) bool {
 	v, ok := e.Attribute(mapping.AttrTruncated)
 	return ok && v.Bool()
 }
 
-// userAttributes counts the attributes that are the user's.
+// userAttributes counts the attributes of the user.
 func userAttributes(e *format.TraceEntry) (n int) {
 	for _, a := range e.Attributes {
 		if _, ok := mapping.UserName(a.Name); ok {
@@ -85,7 +85,8 @@ func TestMaxAttrs(t *testing.T) {
 	}
 }
 
-// TestNothingResolvedBeyondLimit checks that a record that is full costs no more.
+// TestNothingResolvedBeyondLimit checks that attributes beyond the limit are not
+// resolved.
 func TestNothingResolvedBeyondLimit(t *testing.T) {
 	resolved := 0
 	v := valuer(func() slog.Value { resolved++; return slog.IntValue(1) })
@@ -196,7 +197,7 @@ func TestDepth(t *testing.T) {
 	checkList(t, all[0], "after=2 !TRUNCATED=true")
 }
 
-// TestEndlessLogValuer logs what contains itself.
+// TestEndlessLogValuer logs values that contain themselves.
 func TestEndlessLogValuer(t *testing.T) {
 	var once, twice, empty, chain, wide valuer
 	once = func() slog.Value { return slog.GroupValue(slog.Int("a", 1), slog.Any("self", once)) }
@@ -251,8 +252,8 @@ func TestEndlessLogValuer(t *testing.T) {
 	}
 }
 
-// TestLongRecordsLeaveNothing checks that a record is not affected by the one
-// before it, whose memory it uses.
+// TestLongRecordsLeaveNothing checks that a record is not affected by the record
+// before it, whose memory it reuses.
 func TestLongRecordsLeaveNothing(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	l := slog.New(h)

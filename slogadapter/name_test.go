@@ -90,7 +90,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A user is a LogValuer of a group, to be inlined.
+// A user is a LogValuer that returns a group.
 type user struct{}
 
 func (user) LogValue() slog.Value { return slog.GroupValue(slog.String("name", "Ren")) }

@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// newRecorder returns a recorder to a new file, in which nothing may be odd when
-// the test ends.
+// newRecorder returns a recorder to a new file. At the end of the test the file
+// must be valid.
 func newRecorder(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "log.iet"), o)
@@ -39,7 +39,7 @@ func newHandler(t testing.TB, o *slogadapter.Options) (*recorder.Recorder, *slog
 	return rec, slogadapter.New(rec, o)
 }
 
-// entries returns all entries of rec but the root: entry id is at id-1.
+// entries returns all entries of rec except the root: entry id is at id-1.
 func entries(t testing.TB, rec *recorder.Recorder) []*format.TraceEntry {
 	t.Helper()
 	must(t, rec.Flush(context.Background()))
@@ -59,7 +59,7 @@ func entries(t testing.TB, rec *recorder.Recorder) []*format.TraceEntry {
 	}
 }
 
-// record returns the entries of what fn logs.
+// record returns the entries of the records that fn logs.
 func record(t testing.TB, o *slogadapter.Options, fn func(*slog.Logger)) []*format.TraceEntry {
 	t.Helper()
 	rec, h := newHandler(t, o)
@@ -77,7 +77,7 @@ func recordOne(t testing.TB, o *slogadapter.Options, attrs ...slog.Attr) *format
 	return all[0]
 }
 
-// plain returns what a value reads like.
+// plain returns the text of a value.
 func plain(v format.Value) string {
 	switch v.Kind() {
 	case format.KindString, format.KindBytes:
@@ -93,7 +93,7 @@ func plain(v format.Value) string {
 // kindAndText returns a value as "KIND TEXT".
 func kindAndText(v format.Value) string { return v.Kind().String() + " " + plain(v) }
 
-// list returns the attributes of e but the time, as "NAME=TEXT NAME=TEXT".
+// list returns the attributes of e except the time, as "NAME=TEXT NAME=TEXT".
 func list(e *format.TraceEntry) string {
 	var all []string
 	for _, a := range e.Attributes {

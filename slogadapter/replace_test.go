@@ -165,8 +165,8 @@ func TestReplaceBuiltins(t *testing.T) {
 	}
 }
 
-// TestReplacedBuiltinsAndGroups has built-ins that become attributes, which are in
-// no group and have a name of their own.
+// TestReplacedBuiltinsAndGroups replaces built-ins so that they become attributes:
+// these are in no group and have names of their own.
 func TestReplacedBuiltinsAndGroups(t *testing.T) {
 	o := &slogadapter.Options{ReplaceAttr: all(only("time", to("noon")), only("source", to("here")))}
 	rec, h := newHandler(t, o)
@@ -182,7 +182,7 @@ func TestReplacedBuiltinsAndGroups(t *testing.T) {
 			got = append(got, a.Name+"="+plain(a.Value))
 		}
 		slices.Sort(got)
-		// ReplaceAttr cannot tell an attribute called time from the time.
+		// ReplaceAttr cannot distinguish an attribute called time from the time.
 		want := []string{"source#2=here", "source=here", "time=noon"}
 		if e.Message.Value == "grouped" {
 			want = []string{"g.time#2=3", "g.time=2", "source=here", "time#2=noon", "time=noon"}
@@ -203,8 +203,8 @@ func TestReplacedTextsCountOnce(t *testing.T) {
 	checkList(t, e, "a=1")
 }
 
-// TestReplaceAttrGroups checks what ReplaceAttr is called with, and that it is
-// called once for each attribute of With.
+// TestReplaceAttrGroups checks the arguments of ReplaceAttr, and that it is called
+// once for each attribute of With.
 func TestReplaceAttrGroups(t *testing.T) {
 	type call struct{ groups, attr string }
 	var got []call
@@ -281,8 +281,8 @@ func TestReplaceAttrSiblingGroups(t *testing.T) {
 	}
 }
 
-// TestReplaceAttrBuiltinCalls checks that it is called without groups, and not at
-// all for a time and a source that are not there.
+// TestReplaceAttrBuiltinCalls checks that ReplaceAttr is called for built-ins
+// without groups, and not at all for a missing time or source.
 func TestReplaceAttrBuiltinCalls(t *testing.T) {
 	var keys []string
 	_, h := newHandler(t, &slogadapter.Options{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {

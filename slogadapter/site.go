@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A place is one in the source.
+// A place is a place in the source code.
 type place struct {
 	name     string // event BASENAME:LINE
 	pkg      string
@@ -23,14 +23,14 @@ type place struct {
 	line     uint32
 }
 
-// A site is a place that logs.
+// A site is a call site: a place that logs, with its CallSite of the recorder.
 type site struct {
 	place
 
 	call *recorder.CallSite // nil: none
 }
 
-// metadata returns what the entries of the site have in common.
+// metadata returns the metadata that all entries of the site share.
 func (s *site) metadata() format.Metadata {
 	m := format.Metadata{Name: s.name, Target: s.pkg}
 	if s.file != "" {
@@ -41,17 +41,19 @@ func (s *site) metadata() format.Metadata {
 
 const eventName = "event"
 
-// A siteCache knows the sites of program counters, of which a program has only so
-// many. Looking one up takes no lock and allocates nothing.
+// A siteCache holds the sites by program counter. It needs no bound, because a
+// program has a limited number of call sites. A lookup takes no lock and does not
+// allocate.
 type siteCache struct {
-	none *site // for no program counter
+	none *site // for records without a program counter
 
 	known atomic.Pointer[map[uintptr]*site]
 
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of a program counter, which records with the message.
+// of returns the site of a program counter. A new site is made with the message
+// of its first record.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if pc == 0 {
 		return c.none
@@ -68,7 +70,8 @@ func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	return c.add(pc, s)
 }
 
-// add adds a site, or returns the one that is there.
+// add adds a site and returns it. If the cache has a site for pc already, add
+// returns that.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,8 +25,8 @@ func TestNewSite(t *testing.T) {
 	}
 }
 
-// TestSiteCache asks for the same places from several goroutines: each is looked
-// up once in the end, and none gets lost.
+// TestSiteCache looks up the same places from several goroutines: in the end
+// each place has one site, and none is lost.
 func TestSiteCache(t *testing.T) {
 	c := siteCache{none: new(site)}
 	r := recorder.Discard()

@@ -42,7 +42,7 @@ func TestSlogtestHandler(t *testing.T) {
 	}
 }
 
-// nested returns a log record as package slogtest wants to see it.
+// nested returns a log record in the form that package slogtest expects.
 func nested(t testing.TB, e *format.TraceEntry) map[string]any {
 	t.Helper()
 	root := map[string]any{slog.LevelKey: e.Metadata.Level.String(), slog.MessageKey: e.Message.Value}

@@ -34,7 +34,7 @@ func newTracer(t *testing.T, rec *recorder.Recorder) trace.Tracer {
 	return tp.Tracer("test")
 }
 
-// find returns the one entry with that message or name.
+// find returns the only entry with the given message or name.
 func find(t *testing.T, all []*format.TraceEntry, name string) (id uint32, e *format.TraceEntry) {
 	t.Helper()
 	for i := range all {
@@ -125,15 +125,15 @@ func TestLogWithoutSpan(t *testing.T) {
 	}
 }
 
-// TestLogInView checks that the view takes records for what they are, and hangs
-// one below its span that was written later.
+// TestLogInView checks that the view shows log records as such, and shows a
+// record below its span if the span was written later.
 func TestLogInView(t *testing.T) {
 	rec := newRecorder(t, nil)
 	l := slog.New(slogadapter.New(rec, nil))
 	ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}
 	ctx := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID}))
 	l.InfoContext(ctx, "")
-	err := rec.Flush(context.Background()) // or the record would be written below the span
+	err := rec.Flush(context.Background()) // otherwise the record would be written below the span
 	must(t, err)
 	err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref}, Entry: format.TraceEntry{
 		Metadata: format.Metadata{Name: "late"},

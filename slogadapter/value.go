@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/guard"
 )
 
-// value adds an attribute, whose value is resolved.
+// value adds an attribute. Its value must be resolved.
 func (e *encoder) value(key string, v slog.Value) {
 	switch v.Kind() {
 	case slog.KindString:
@@ -40,7 +40,7 @@ func (e *encoder) value(key string, v slog.Value) {
 // maxTime is the size of the text of a time.
 const maxTime = len("2006-01-02T15:04:05.999999999+00:00")
 
-// Those are seconds since 1970 at which the year has four digits, wherever that is.
+// Between these seconds since 1970 the year has four digits in every time zone.
 const (
 	minYears = -62_167_219_200 + 24*60*60
 	maxYears = 253_402_300_799 - 24*60*60
@@ -104,7 +104,7 @@ func marshalText(x encoding.TextMarshaler) func() (string, error) {
 	}
 }
 
-// json adds the JSON of x, or the text of what was wrong with it.
+// json adds the JSON of x, or the text of the error or panic of its methods.
 func (e *encoder) json(key string, x any) {
 	text, ok := guarded(x, marshalJSON(x))
 	if cut := e.limit(text); ok && len(cut) == len(text) {
@@ -123,7 +123,7 @@ func marshalJSON(x any) func() (string, error) {
 			return "", err
 		}
 		text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-		if !utf8.Valid(text) { // a json.Marshaler may return what encoding/json would not
+		if !utf8.Valid(text) { // a json.Marshaler may return invalid UTF-8, which encoding/json would not
 			return string(bytes.Runes(text)), nil
 		}
 		return string(text), nil
@@ -160,8 +160,8 @@ func anyText(x any) string {
 	return text
 }
 
-// guarded returns the text that fn, which runs methods of x, returns, and whether that is
-// all of it. It returns the text of an error or panic in its place.
+// guarded calls fn, which calls methods of x, and returns its text and true. If fn fails
+// or panics, guarded returns the text of the error or panic and false.
 func guarded(x any, fn func() (string, error)) (text string, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -175,7 +175,7 @@ func guarded(x any, fn func() (string, error)) (text string, ok bool) {
 	return text, true
 }
 
-// errorText returns what an error says, or the text of its panic.
+// errorText returns the text of an error, or the text of the panic of its Error method.
 func errorText(x error) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -185,10 +185,9 @@ func errorText(x error) (text string) {
 	return x.Error()
 }
 
-// panicked returns the text in the place of that of x, a method of which panicked with r.
+// panicked returns the text to record for x after one of its methods panicked with r.
 func panicked(x, r any) string {
-	// A method that does not expect its receiver to be nil is no accident worth a panic's
-	// text.
+	// Methods often do not expect a nil receiver. The text of such a panic would not help.
 	if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && v.IsNil() {
 		return "<nil>"
 	}

@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// What a type that has some of these methods is stored as.
+// How a type with some of these methods is stored.
 type (
 	hasJSON          struct{}
 	hasText          struct{}
@@ -62,7 +62,7 @@ func (e *nilError) Error() string               { return e.s }
 func (e *nilText) MarshalText() ([]byte, error) { return []byte(e.s), nil }
 func (e *nilJSON) MarshalJSON() ([]byte, error) { return []byte(e.s), nil }
 
-// Types whose methods fail or panic with what they hold.
+// Types whose methods fail or panic with the values that they hold.
 type (
 	failingJSON   struct{ err error }
 	failingText   struct{ err error }
@@ -216,7 +216,8 @@ func TestPanicInLogValue(t *testing.T) {
 	}
 }
 
-// TestJSONNames checks that otel.json has the names as they are in the file.
+// TestJSONNames checks that otel.json has the names that are stored in the
+// file.
 func TestJSONNames(t *testing.T) {
 	all := record(t, nil, func(l *slog.Logger) {
 		l.With("a", nil).WithGroup(`g"`).With("b", point{}).Info("m", "b", []int{}, "otel.x", nil, "n", 1)

@@ -28,8 +28,8 @@ func TestWithReturnsReceiver(t *testing.T) {
 	}
 }
 
-// TestSiblings makes many handlers of one, whose attributes and groups must not
-// end up in each other's, at the same time.
+// TestSiblings derives many handlers from one at the same time. Their
+// attributes and groups must not mix.
 func TestSiblings(t *testing.T) {
 	rec, h := newHandler(t, nil)
 	// Lists of every length, so that some have room at their end.
@@ -70,7 +70,8 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestSiblingsWithDuplicates is about what handlers know of names.
+// TestSiblingsWithDuplicates checks the numbers of duplicate names in handlers
+// derived from each other.
 func TestSiblingsWithDuplicates(t *testing.T) {
 	all := record(t, nil, func(l *slog.Logger) {
 		base := l.With("a", 1, "a", 2)

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// Columns returns the columns of the view. It is for packages of this module.
+// Columns returns the columns of the view. It is for use by packages of this module.
 func (v *View) Columns() columns.Columns { return columnsOf{v} }
 
 // columnsOf implements columns.Columns.
@@ -79,15 +79,15 @@ func (c columnsOf) Keys() []columns.Key {
 type attributeReader struct {
 	v    *View
 	name string
-	at   []int32 // by shape: which of the attributes it is, -1 for none
-	size []int32 // by shape: of the names together, as version 2 has them
+	at   []int32 // by shape: the index of the attribute in the shape, -1 for none
+	size []int32 // by shape: the size of all its encoded names, as stored in version 2
 }
 
 func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) {
 	return c.v.attribute(name).value
 }
 
-// attribute returns a reader of the attribute of that name, as it is stored.
+// attribute returns a reader of the attribute with this stored name.
 func (v *View) attribute(name string) *attributeReader {
 	a := &attributeReader{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
 	for i, s := range v.shapes {
@@ -100,8 +100,8 @@ func (v *View) attribute(name string) *attributeReader {
 	return a
 }
 
-// raw calls fn with the encoded value of the attribute of row r, if it has one: that of the end
-// of a span, else that of the span.
+// raw calls fn with the encoded value of the attribute of row r, if the row has it. If the end of a
+// span has the attribute, fn gets that value, otherwise the value of the span's own entry.
 func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	v := a.v
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
@@ -114,7 +114,7 @@ func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	a.rawOf(&v.files[v.fileOf(r)], v.id(r), fn)
 }
 
-// rawOf is raw for an entry. It reports whether the entry has the attribute.
+// rawOf is raw for a single entry. It reports whether the entry has the attribute.
 func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
 	shape := f.shapes[id]
 	if shape != unknown && a.at[shape] < 0 {
@@ -140,7 +140,7 @@ func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 	return has
 }
 
-// find returns where the value is in the entry b of that shape.
+// find returns the offset of the value in the entry b, which has the given shape.
 func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))
@@ -158,15 +158,15 @@ func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	return wire.SkipText(b, p)
 }
 
-// value returns the attribute of a row, and whether it has it.
+// value returns the attribute of a row and reports whether the row has it.
 func (a *attributeReader) value(row uint32) (value format.Value, ok bool) {
 	a.raw(Row(row), func(b []byte) { value, ok = decodeValue(b) })
 	return value, ok
 }
 
-// decodeValue returns a copy of an encoded value.
+// decodeValue decodes a value and returns a copy.
 func decodeValue(b []byte) (format.Value, bool) {
-	// An entry that has nothing but this value.
+	// e encodes an entry with a single attribute, which has this value.
 	e := make([]byte, 0, len(b)+16)
 	e = append(e, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0)
 	e = append(e, b...)
@@ -177,27 +177,28 @@ func decodeValue(b []byte) (format.Value, bool) {
 	return t.Attributes[0].Value, true
 }
 
-// Limits of columns: of one, and of all that a view keeps.
+// Limits of columns: the values and the bytes of one column, and the bytes of all columns that a
+// view keeps.
 const (
 	maxColumnValues = 1 << 18
 	maxColumnSize   = 16 << 20
 	columnBudget    = 100 << 20
 )
 
-// columnsKept are the columns of a view that were asked for last.
+// columnsKept is a cache of the columns of a view, in the order of their last use.
 type columnsKept struct {
 	mu     sync.Mutex
-	list   []keptColumn  // the latest last
-	making chan struct{} // has one while a column is made, which takes all processors
+	list   []keptColumn  // the last used column is last
+	making chan struct{} // holds one item while a column is made, because making one uses all processors
 }
 
-// A keptColumn is a column and its attribute.
+// A keptColumn is a column and the name of its attribute.
 type keptColumn struct {
 	name string
 	*columns.Column
 }
 
-// get returns a column that is there.
+// get returns the column of an attribute if it is in the cache, otherwise nil.
 func (k *columnsKept) get(name string) *columns.Column {
 	for i, c := range k.list {
 		if c.name == name {
@@ -208,7 +209,7 @@ func (k *columnsKept) get(name string) *columns.Column {
 	return nil
 }
 
-// put adds a column, and forgets those for which there is no room then.
+// put adds a column. It then removes the least recently used columns that exceed the budget.
 func (k *columnsKept) put(name string, column *columns.Column) {
 	k.list = append(k.list, keptColumn{name, column})
 	size := 0
@@ -231,7 +232,7 @@ func (c columnsOf) Column(ctx context.Context, name string) (*columns.Column, er
 		return nil, ctx.Err()
 	}
 	defer func() { <-k.making }()
-	if made, ok := c.Kept(name); ok { // somebody else has made it
+	if made, ok := c.Kept(name); ok { // another goroutine has made it
 		return made, nil
 	}
 	made, err := c.make(ctx, name)
@@ -259,7 +260,7 @@ func (c columnsOf) Drop() {
 	k.list = nil
 }
 
-// A dictionary numbers encoded values.
+// A dictionary assigns a number to each different encoded value.
 type dictionary struct {
 	mu     sync.Mutex
 	number map[string]uint32
@@ -267,7 +268,7 @@ type dictionary struct {
 	size   int
 }
 
-// of returns the code of a value, UnknownText if there is no room for it.
+// of returns the code of a value, or unknownText if the dictionary has no room for it.
 func (d *dictionary) of(b string) uint32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,11 +285,12 @@ func (d *dictionary) of(b string) uint32 {
 	return n
 }
 
-// A columnWriter finds the codes of values for one goroutine.
+// A columnWriter returns the codes of values. Each goroutine has its own, to use the dictionary
+// with little locking.
 type columnWriter struct {
 	d      *dictionary
-	known  map[string]uint32 // without the lock
-	full   bool              // there is no room for more
+	known  map[string]uint32 // a copy of codes, read without the lock
+	full   bool              // the dictionary has no room for more
 	recent [1024]struct {
 		value string
 		code  uint32
@@ -319,8 +321,8 @@ func (w *columnWriter) code(b []byte) uint32 {
 	return code
 }
 
-// block calls fn for the rows of a block that have the attribute, with the encoded value. It
-// looks at the entries of the block at once.
+// block calls fn for the rows of a block that have the attribute, with the encoded value. It reads
+// all entries of the block at once if they are stored together.
 func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 	v := a.v
 	first := Row(k * blockRows)
@@ -385,14 +387,15 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 	}
 }
 
-// A blockBytes is where in a file the entries of a block lie.
+// A blockBytes is the byte range of a file that holds the entries of a block.
 type blockBytes struct {
 	file          *fileView
-	first, behind uint32 // the entries; the ends of the last spans may be among them
+	first, behind uint32 // the entries from first to before behind; they may include the ends of the last spans
 	from, to      int64
 }
 
-// bytesOf returns where the entries of a block lie, if they lie together.
+// bytesOf returns the byte range of the entries of a block, if they are stored together in one
+// file.
 func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
 	first := Row(k * blockRows)
 	last := min(first+blockRows, Row(v.n)) - 1
@@ -406,7 +409,7 @@ func (v *View) bytesOf(k int) (b blockBytes, ok bool) {
 	return b, b.to-b.from <= 64<<20
 }
 
-// make reads an attribute of all rows.
+// make reads one attribute of all rows into a new column.
 func (c columnsOf) make(ctx context.Context, name string) (*columns.Column, error) {
 	a := c.v.attribute(name)
 	made := &columns.Column{
@@ -459,8 +462,8 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 	return ctx.Err()
 }
 
-// SelfTime returns how long the span at row r took without the time in which spans right below
-// it were open, and whether it has ended.
+// SelfTime returns the duration of the span at row r minus the time in which its child spans were
+// open. It reports whether the span has ended.
 func (v *View) SelfTime(r Row) (time.Duration, bool) {
 	took, ended := v.Duration(r)
 	if !ended {
@@ -476,7 +479,7 @@ func (v *View) SelfTime(r Row) (time.Duration, bool) {
 			continue
 		}
 		d := v.duration(kid)
-		kidEnd := end // it was open to the end
+		kidEnd := end // a child without an end was open until its parent ended
 		if d != noTook {
 			kidEnd = min(v.start(kid)+d, end)
 		}

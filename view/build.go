@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// A builder makes views of some files, each with more of their entries than the one before.
+// A builder makes the views of a list of files. Each view has more entries than the one before.
 type builder struct {
 	growingColumns
 
@@ -41,51 +41,54 @@ type builder struct {
 	traces    traces
 	traceAt   traceTable
 
-	joined  uint32 // rows that were joined
-	late    bool   // a parent has a larger number than its child
-	fresh   []want // of what was taken in since the last join
-	waiting wants  // what was not there yet
+	joined  uint32 // the rows before it are joined
+	late    bool   // some parent has a larger number than its child
+	fresh   []want // wants of the rows added since the last join
+	waiting wants  // for spans that have not been found yet
 	halves  []Row  // spans that began in an earlier file
 	last    map[Row]Row
-	begun   map[Row]beginning // of spans that have several ends
+	begun   map[Row]beginning // the beginnings of spans with several ends
 
-	exceptions rowBits // the spans that have one
+	exceptions rowBits // the spans that have an exception
 	copies     copies
 }
 
-// A run is rows whose entries follow each other in one file, those that are folded apart.
+// A run is a range of rows with consecutive entries in one file, not counting folded entries. It
+// ends where the next run begins.
 type run struct {
 	row  Row
 	file int
 }
 
-// A resource is the row of one, and the service that it names.
+// A resource holds the row of a resource and the service that it names.
 type resource struct {
 	row     Row
 	service string
 }
 
-// A growingFile is a file, and which of its entries are folded into the rows of other entries.
+// A growingFile is a file and the set of its entries that are folded into the rows of other
+// entries.
 type growingFile struct {
 	*source
 
-	n      uint32   // entries that were taken in
-	folded []uint64 // a bit an entry
-	before []uint32 // how many are folded before each word of it
-	count  uint32   // how many are folded
+	n      uint32   // the number of entries read so far
+	folded []uint64 // a bit for each entry
+	before []uint32 // for each word of folded: how many entries before it are folded
+	count  uint32   // the number of folded entries
 	runs   []fileRun
-	shapes []uint16 // of entries
+	shapes []uint16 // the shapes of the entries
 	damage error
-	flight Row // what a flight recorder says of the file, 0 if none made it
+	flight Row // the row in which a flight recorder describes the file, 0 if no flight recorder wrote it
 }
 
-// A fileRun is a run in its file: how many entries before it are not folded.
+// A fileRun is the start of a run: the number of unfolded entries before it in its file, and its
+// first row.
 type fileRun struct {
 	visible uint32
 	row     Row
 }
 
-// numbers translate those of a parser.
+// numbers translates the numbers that a parser assigned into those of the builder.
 type numbers struct {
 	metas, shapes []uint16
 	messages      []uint32
@@ -130,13 +133,13 @@ func (f *growingFile) row(id uint32) Row {
 	return r.row + Row(n-r.visible)
 }
 
-// fold notes that entry id, the latest, has no row of its own.
+// fold records that entry id, which is the latest, has no row of its own.
 func (f *growingFile) fold(id uint32) {
 	f.folded[id/64] |= 1 << (id % 64)
 	f.count++
 }
 
-// run reads the entries from those that were taken in up to limits[i] of each file.
+// run reads the new entries of each file. For file i, it stops before entry limits[i].
 func (b *builder) run(ctx context.Context, limits []uint32) error {
 	p := &pass{ctx: ctx, until: limits, take: b.take}
 	total := uint64(0)
@@ -157,11 +160,11 @@ func (b *builder) run(ctx context.Context, limits []uint32) error {
 	return p.run(b.parsers[:n])
 }
 
-// take takes in a chunk.
+// take adds the records of a chunk to the view under construction.
 func (b *builder) take(c *chunk) error {
 	f := b.files[c.file]
 	if f.damage != nil || f.n != c.first {
-		return nil // behind damage
+		return nil // the chunk is behind damage
 	}
 	m := b.numbersOf(c)
 	for len(f.folded) < int(c.last)/64+1 {
@@ -185,13 +188,13 @@ func (b *builder) take(c *chunk) error {
 	return c.err
 }
 
-// beginRun begins a run of a file, unless its last one goes on.
+// beginRun begins a run of a file, unless the last run is of the same file.
 func (b *builder) beginRun(f *growingFile, file int) {
 	if n := len(b.runs); n > 0 {
 		switch last := b.runs[n-1]; {
 		case last.file == file:
 			return
-		case last.row == Row(b.n): // all that it was for is folded
+		case last.row == Row(b.n): // the run is empty, because all its entries were folded
 			b.runs = b.runs[:n-1]
 		}
 	}
@@ -199,10 +202,10 @@ func (b *builder) beginRun(f *growingFile, file int) {
 	b.runs = append(b.runs, run{Row(b.n), file})
 }
 
-// visibleEnd is visible of the entry that comes next.
+// visibleEnd returns the number of entries of the file that have rows of their own.
 func (f *growingFile) visibleEnd() uint32 { return f.n - f.count }
 
-// A taker takes in the records of a chunk.
+// A taker adds the records of a chunk to the builder.
 type taker struct {
 	*builder
 
@@ -210,10 +213,10 @@ type taker struct {
 	chunk   *chunk
 	numbers *numbers
 
-	traces, wants, names, places int // of the chunk that were used
+	traces, wants, names, places int // how many items of the chunk's slices were used
 }
 
-// numbersOf returns the numbers of the chunk's parser, with those that are new.
+// numbersOf returns the numbers of the chunk's parser. It first adds those that are new.
 func (b *builder) numbersOf(c *chunk) *numbers {
 	m := b.numbers[c.parser]
 	if m == nil {
@@ -277,22 +280,22 @@ func (b *builder) shapeNumber(s *shape) uint16 {
 
 // A traceTable is a hash table of the numbers of traces.
 type traceTable struct {
-	// tags tells apart nearly all traces that have the same place, 0 is a free one: to look at
-	// the traces takes a cache miss each.
+	// tags distinguishes nearly all traces that hash to the same slot, because comparing the ids
+	// themselves costs a cache miss each. Tag 0 marks a free slot.
 	tags    []uint8
 	numbers []uint32
-	// chunk are the numbers of the traces of the chunk that is taken in. They are looked up one
-	// after the other, because the processor then waits for several places at once.
+	// chunk holds the numbers of the traces of the current chunk. They are looked up in one loop,
+	// because the processor then waits for several cache misses at once.
 	chunk []uint32
 }
 
-// grow makes the table empty and of twice the size.
+// grow empties the table and doubles its size.
 func (t *traceTable) grow() {
 	n := max(2*len(t.tags), 1<<10)
 	t.tags, t.numbers = make([]uint8, n), make([]uint32, n)
 }
 
-// traceNumber returns the number of a trace, 0 of the zero one.
+// traceNumber returns the number of a trace, or 0 for the zero id.
 func (b *builder) traceNumber(id [16]byte) uint32 {
 	if id == [16]byte{} {
 		return 0
@@ -312,7 +315,8 @@ func (b *builder) traceNumber(id [16]byte) uint32 {
 	return b.traceAt.numbers[at]
 }
 
-// find returns where a trace is or belongs, and its tag. It is not there yet if known is nil.
+// find returns the slot of a trace and its tag. If the trace is not in the table, this is the free
+// slot for it. If known is nil, find assumes that the trace is not in the table.
 func (t *traceTable) find(id [16]byte, known *traces) (at uint64, tag uint8) {
 	mask := uint64(len(t.tags) - 1)
 	h := spanmap.Hash(binary.LittleEndian.Uint64(id[:]), binary.LittleEndian.Uint64(id[8:]))
@@ -325,7 +329,7 @@ func (t *traceTable) find(id [16]byte, known *traces) (at uint64, tag uint8) {
 	return at, tag
 }
 
-// record takes in entry id.
+// record adds the record of entry id to the builder.
 func (t *taker) record(r *record, id uint32) {
 	f := t.file
 	if id%64 == 0 {
@@ -352,10 +356,10 @@ func (t *taker) record(r *record, id uint32) {
 		t.traces++
 	}
 	if id == 0 && t.n > 0 {
-		f.fold(id) // there is one root
+		f.fold(id) // all files share one root
 		return
 	}
-	parent, below := Row(0), Row(0) // in the tree, and of the entry
+	parent, below := Row(0), Row(0) // parent in the tree, and parent of the entry
 	if id > 0 {
 		if f.isFolded(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
@@ -414,7 +418,7 @@ func (t *taker) record(r *record, id uint32) {
 	s.meta[i], s.resource[i] = meta, resource
 }
 
-// unfolded returns the row that the folded entry id is part of, for an entry below it.
+// unfolded returns the row that the folded entry id is part of. Entry below is a child of entry id.
 func (t *taker) unfolded(id, below uint32) Row {
 	for id > 0 && t.file.isFolded(id) {
 		if id >= t.chunk.first && id < below {
@@ -440,17 +444,17 @@ func (b *builder) resourceNumber(row Row) uint16 {
 	return uint16(len(b.resources) - 1)
 }
 
-// endSpan folds the end of a span, entry id, into its row.
+// endSpan folds the end of a span, which is entry id, into the span's row.
 func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.Metadata) {
 	s, i := b.change(row)
 	was := beginning{s.flags[i], s.meta[i], s.duration[i]}
 	if s.end[i] != 0 {
-		// Only the last end counts: begin again.
+		// Only the last end counts, so start from the span without its earlier end.
 		was = b.began(row)
 	}
 	s.end[i] = id
 	if last, ok := b.last[row]; ok && b.end(last) != 0 {
-		return // the later half has said it
+		return // the end of the later half is already used
 	}
 	b.fold(row, was, r, name, at)
 	if b.isFolded(row) {
@@ -458,8 +462,8 @@ func (b *builder) endSpan(row Row, r *record, id uint32, name string, at format.
 	}
 }
 
-// fold makes of the span at row, as it began, what its end says. As for [View.Entry], what the end
-// does not say stays.
+// fold updates the span at row with the fields of its end r. The argument was has the fields of the
+// span without its end. As for [View.Entry], fields that the end does not have stay as they were.
 func (b *builder) fold(row Row, was beginning, r *record, name string, at format.Metadata) {
 	flags, meta, duration := was.flags, was.meta, was.duration
 	if r.flags&recordHasStatus != 0 {
@@ -495,7 +499,7 @@ func (b *builder) fold(row Row, was beginning, r *record, name string, at format
 	s.flags[i], s.meta[i], s.duration[i] = b.withException(row, flags), meta, duration
 }
 
-// addException notes that the span at row has an exception.
+// addException records that the span at row has an exception.
 func (b *builder) addException(row Row) {
 	if b.flags(row).Role() != RoleSpan {
 		return
@@ -505,7 +509,8 @@ func (b *builder) addException(row Row) {
 	s.flags[i] = b.withException(row, s.flags[i])
 }
 
-// withException returns the flags of the span at row with what its exceptions make of its status.
+// withException returns the flags of the span at row. If the status is unset and the span has an
+// exception, the status becomes StatusExcepted.
 func (b *builder) withException(row Row, flags uint16) uint16 {
 	if columns.Status(flags) != uint8(otel.StatusUnset) {
 		return flags
@@ -516,13 +521,13 @@ func (b *builder) withException(row Row, flags uint16) uint16 {
 	return flags
 }
 
-// A beginning has the fields of a span that do not come from its end.
+// A beginning holds the fields of a span as they were before its end was folded in.
 type beginning struct {
 	flags, meta uint16
 	duration    int64
 }
 
-// began returns what a row was without its end.
+// began returns the fields of a row without its end.
 func (b *builder) began(row Row) beginning {
 	old := b.flags(row)
 	was, ok := b.begun[row]
@@ -554,7 +559,7 @@ func (b *builder) fileNumber(r Row) int {
 	return b.runs[i-1].file
 }
 
-// corrected returns a time by the clock of its file and service.
+// corrected returns a time corrected by the clock of its file and service.
 func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent Row) int64 {
 	if b.options.Clock == nil || start == noTime {
 		return start
@@ -563,7 +568,7 @@ func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent
 	if resource != unknown {
 		service = b.serviceOf(resource)
 	} else {
-		for parent != 0 && b.flags(parent).Role() != RoleResource { // there are very many
+		for parent != 0 && b.flags(parent).Role() != RoleResource { // the table of resources is full
 			parent = b.parent(parent)
 		}
 		if e, err := b.fileOf(parent).file.Entry(b.id(parent)); err == nil && parent != 0 {
@@ -588,7 +593,7 @@ func (b *builder) serviceOf(n uint16) string {
 	return r.service
 }
 
-// view returns what there is as a View.
+// view returns a View of everything read so far.
 func (b *builder) view() *View {
 	for i := range b.resources[1:] {
 		b.serviceOf(uint16(i + 1))
@@ -617,10 +622,10 @@ func (b *builder) view() *View {
 	return v
 }
 
-// canGrow reports whether there can be more entries later.
+// canGrow reports whether entries can be added to the file later.
 func (f *growingFile) canGrow() bool { return f.file.Format() != format.ET }
 
-// forget lets go of what only serves to take in more entries.
+// forget drops the data that is only needed to add more entries.
 func (b *builder) forget() {
 	b.parsers, b.numbers, b.metaOf, b.messageOf, b.shapeOf, b.begun, b.exceptions = nil, nil, nil, nil, nil, nil, nil
 	b.copies, b.traceAt = copies{}, traceTable{}

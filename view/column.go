@@ -7,11 +7,11 @@ import (
 	"github.com/entrace-go/entrace/internal/columns"
 )
 
-// blockRows is how many rows a block has.
+// blockRows is the number of rows of a block.
 const blockRows = columns.BlockRows
 
-// A block is rows whose numbers follow each other: what never changes of them. Of the last
-// block of a view only the rows that the view has may be looked at: others may be added to it.
+// A block holds the fields of consecutive rows that never change. A view may only read the rows of
+// its last block that are in the view, because the builder may be adding others to it.
 type block struct {
 	start [blockRows]int64
 	id    [blockRows]uint16 // of the entry in its file, from idBlock.base on
@@ -19,15 +19,15 @@ type block struct {
 	text  [blockRows]uint32
 }
 
-// An idBlock says what the ids of a block mean. It is apart from the block, which fills whole
-// pages without it.
+// An idBlock completes the ids of a block. It is separate from the block, because the block then
+// fills whole pages.
 type idBlock struct {
 	base uint32
-	ids  *[blockRows]uint32 // in place of those in the block, if one is far from base
+	ids  *[blockRows]uint32 // if set, replaces the ids in the block, because one is too far from base
 }
 
-// A state is the part of the rows of a block that later entries can change. A view that others have
-// seen has its own.
+// A state holds the fields of the rows of a block that later entries can change. It is copied
+// before a change if a view already uses it.
 type state struct {
 	duration [blockRows]int64
 	parent   [blockRows]uint32
@@ -37,7 +37,7 @@ type state struct {
 	resource [blockRows]uint16
 }
 
-// storedColumns are all the rows of a view.
+// storedColumns holds all rows of a view.
 type storedColumns struct {
 	blocks []*block
 	ids    []idBlock
@@ -65,8 +65,9 @@ func (c *storedColumns) id(r Row) uint32 {
 	return b.base + uint32(c.blocks[r/blockRows].id[r%blockRows])
 }
 
-// A builder's columns grow and change. Rows before shared were seen by others: their states
-// are copied before they change, once, which owned says of each block.
+// growingColumns holds the columns of a builder, which grow and change. Rows before shared are
+// visible to a view: the state of their block is copied before its first change. For each block,
+// owned is true after that copy.
 type growingColumns struct {
 	storedColumns
 
@@ -105,7 +106,7 @@ func (c *growingColumns) setID(i, id uint32) {
 	}
 }
 
-// change returns the state of row r to change it.
+// change returns the state of row r for changes. It copies the state first if a view shares it.
 func (c *growingColumns) change(r Row) (s *state, i uint32) {
 	k := r / blockRows
 	if uint32(r) < c.shared && !c.owned[k] {
@@ -116,7 +117,7 @@ func (c *growingColumns) change(r Row) (s *state, i uint32) {
 	return c.states[k], uint32(r) % blockRows
 }
 
-// share returns columns for others to see.
+// share returns the columns for use by a view.
 func (c *growingColumns) share() storedColumns {
 	c.shared = c.n
 	clear(c.owned)
@@ -124,13 +125,13 @@ func (c *growingColumns) share() storedColumns {
 	return s
 }
 
-// reserve makes room for n rows more in the lists of blocks.
+// reserve grows the lists of blocks for n more rows.
 func (c *growingColumns) reserve(n int) {
 	blocks := n/blockRows + 1
 	c.blocks, c.states, c.owned = slices.Grow(c.blocks, blocks), slices.Grow(c.states, blocks), slices.Grow(c.owned, blocks)
 }
 
-// traces are the ids of traces by their numbers.
+// traces holds the ids of traces by their numbers.
 type traces struct {
 	blocks []*[blockRows][16]byte
 	n      int
@@ -146,5 +147,5 @@ func (t *traces) add(id [16]byte) {
 	t.n++
 }
 
-// share returns traces for others to see.
+// share returns the traces for use by a view.
 func (t *traces) share() traces { return traces{slices.Clip(t.blocks), t.n} }

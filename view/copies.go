@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// A rowBits has a bit for each row, as far as any is set.
+// A rowBits is a set of rows. It has a bit for each row up to the largest row that was added.
 type rowBits []uint64
 
 func (s rowBits) has(r Row) bool { return int(r/64) < len(s) && s[r/64]>>(r%64)&1 != 0 }
@@ -26,38 +26,39 @@ func (s *rowBits) add(r Row) {
 }
 
 // copies finds the rows that several files of one process share, as the snapshots of a flight
-// recorder do. Spans of different files are the same one if trace id, span id, start and resource
-// are equal. Files that share a span, or that a flight recorder made in one process, are of one
-// process: their other rows are the same if they hang below the same row and say the same.
+// recorder do. Spans in different files are copies if their trace id, span id, start and resource
+// are equal. Files belong to one process if they share a span, or if a flight recorder wrote them
+// in one process. The other rows of such files are copies if they have the same parent and the same
+// content.
 type copies struct {
-	rows      rowBits // that are copies of others
+	rows      rowBits // rows that are copies of others
 	n         int
 	resources otel.Resources
 	known     map[string]uint32
-	numbers   []uint32             // of the resources: the same for equal ones
-	times     map[holding]interval // of all rows that have one
-	process   []int                // of each file, the first file of the same process
-	names     []string             // of the processes, by file; "": it does not say
+	numbers   []uint32             // by resource: equal resources have equal numbers
+	times     map[holding]interval // the times of all rows that have a time
+	process   []int                // for each file, an earlier file of the same process, or itself if there is none
+	names     []string             // by file: the name of its process, "" if the file does not name it
 }
 
-// A holding is a pair of a file and a resource that it has rows of.
+// A holding is a pair of a file and a resource of which the file has rows.
 type holding struct {
 	file     int
 	resource uint32
 }
 
-// An interval is from one time to another one, which is part of it.
+// An interval is a range of times, including both ends.
 type interval struct{ from, to int64 }
 
 func (i interval) with(j interval) interval { return interval{min(i.from, j.from), max(i.to, j.to)} }
 
 func (i interval) has(t int64) bool { return i.from <= t && t <= i.to }
 
-// none is the interval of nothing.
+// none is the empty interval.
 var none = interval{math.MaxInt64, math.MinInt64}
 
-// joinSpanCopies makes spans that are in several files one row, of those that were taken in since
-// row was and those before them. It reports whether there are any.
+// joinSpanCopies joins the spans that are in several files: each becomes one row. Rows before was
+// are already joined with each other. It reports whether it joined any.
 func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	if len(b.files) < 2 {
 		return false, nil
@@ -83,8 +84,8 @@ func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	return len(groups) > 0, err
 }
 
-// joinOtherCopies is joinSpanCopies for what is no span, resources among it. The rows must be where they belong by
-// then. It returns the moves of what is below copies.
+// joinOtherCopies is joinSpanCopies for all rows except spans, including resources. All rows must
+// have their final parents before the call. It returns moves for the rows that are below copies.
 func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	sharing := b.copies.sharing()
 	if !slices.Contains(sharing, true) {
@@ -107,7 +108,8 @@ func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	return b.belowHalves(), nil
 }
 
-// joinResources makes equal resources of one process one row, in which case it returns true.
+// joinResources joins equal resources of one process into one row. It reports whether it joined
+// any.
 func (b *builder) joinResources(sharing []bool) (joined bool) {
 	kept := make(map[holding]int)
 	for n := 1; n < len(b.resources); n++ {
@@ -126,7 +128,7 @@ func (b *builder) joinResources(sharing []bool) (joined bool) {
 	return joined
 }
 
-// joinCopies makes the rows of a group part of kept, which is one of them.
+// joinCopies folds the rows of a group into kept, which is one of them.
 func (b *builder) joinCopies(group []Row, kept Row) {
 	for _, r := range group {
 		if r == kept {
@@ -167,7 +169,7 @@ func (b *builder) numberResources() error {
 	return nil
 }
 
-// eachRun calls fn for the rows from was on, with their file.
+// eachRun calls fn for each run of rows from row was on, with the file of the run.
 func (b *builder) eachRun(was uint32, fn func(file int, from, to Row)) {
 	for i, run := range b.runs {
 		end := Row(b.n)
@@ -180,7 +182,7 @@ func (b *builder) eachRun(was uint32, fn func(file int, from, to Row)) {
 	}
 }
 
-// noteTimes notes when files have rows of which resource, for the rows from was on.
+// noteTimes extends copies.times by the times of the rows from row was on.
 func (b *builder) noteTimes(was uint32) {
 	b.eachRun(was, func(file int, from, to Row) {
 		at, last := none, holding{file: -1}
@@ -206,7 +208,7 @@ func (b *builder) noteTimes(was uint32) {
 	})
 }
 
-// timesSince returns between which times the rows from was on are.
+// timesSince returns the interval of the times of the rows from row was on.
 func (b *builder) timesSince(was uint32) interval {
 	if was == 0 {
 		return interval{math.MinInt64, math.MaxInt64}
@@ -220,8 +222,8 @@ func (b *builder) timesSince(was uint32) interval {
 	return all
 }
 
-// windows returns, for each resource in each file, the time in which other files have rows of that
-// resource.
+// windows returns for each pair of file and resource the period in which other files also have rows
+// of the resource.
 func (c *copies) windows() map[holding]interval {
 	byResource := make(map[uint32][]holding)
 	for h := range c.times {
@@ -230,7 +232,7 @@ func (c *copies) windows() map[holding]interval {
 	all := make(map[holding]interval)
 	for _, list := range byResource {
 		slices.SortFunc(list, func(g, h holding) int { return cmp.Compare(c.times[g].from, c.times[h].from) })
-		until := int64(math.MinInt64) // of those before
+		until := int64(math.MinInt64) // the latest end of the holdings before
 		for i, h := range list {
 			own, window := c.times[h], none
 			if i > 0 && own.from <= until {
@@ -248,11 +250,12 @@ func (c *copies) windows() map[holding]interval {
 	return all
 }
 
-// A rowKey is the same for rows that are copies of each other.
+// A rowKey is equal for rows that are copies of each other.
 type rowKey [4]uint64
 
-// shared returns the groups of rows that are the same one and not known to be, each row of another
-// file, in their order: those that are wanted and have a time in an interval.
+// shared returns groups of rows that are copies of each other but not joined yet. The rows of a
+// group are from different files, in the order of the rows. Only rows for which wanted returns true
+// and whose time is in the interval are considered.
 func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key func(r Row) (rowKey, error)) ([][]Row, error) {
 	windows := b.copies.windows()
 	if len(windows) == 0 {
@@ -264,7 +267,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			for r := from; r < to; r++ {
 				role, n := b.flags(r).Role(), b.resource(r)
 				if role == RoleFolded && b.copies.rows.has(r) {
-					role = b.flags(b.firstOf(r)).Role() // it is counted, so that each copy has one row
+					role = b.flags(b.firstOf(r)).Role() // a folded copy counts like an unfolded one
 				}
 				if n == unknown || !wanted(file, role) {
 					continue
@@ -287,7 +290,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			}
 		})
 	}
-	// Most rows are in one file alone: only those are looked at whose hash comes again.
+	// Most rows are in a single file. So only rows whose hash occurs twice are compared.
 	size := uint64(64)
 	for size < uint64(b.n)*4 {
 		size *= 2
@@ -323,7 +326,8 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		for to < len(all) && all[to].key == all[from].key {
 			to++
 		}
-		// What a file has several times is as many: the first is the first of the others.
+		// A file can have the same record several times. Its first occurrence then matches the
+		// first ones in the other files.
 		var equal [][]Row
 		times := make(map[int]int)
 		for _, x := range all[from:to] {
@@ -345,7 +349,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 	return groups, nil
 }
 
-// ofOneProcess splits a group by the processes that the files are known to be of.
+// ofOneProcess splits a group by the known processes of the files.
 func (b *builder) ofOneProcess(group []Row) (groups [][]Row) {
 	for _, r := range group {
 		i := slices.IndexFunc(groups, func(g []Row) bool { return !b.copies.differ(b.fileNumber(g[0]), b.fileNumber(r)) })
@@ -363,8 +367,8 @@ func (b *builder) spanKey(r Row) (k rowKey, err error) {
 	return rowKey{uint64(b.start(r)), uint64(b.trace(r)), id, uint64(b.copies.numbers[b.resource(r)])}, err
 }
 
-// contentKey is the key of what is no span: where it hangs, and what it says but for the ids that
-// tell where it hangs.
+// contentKey is the key of a row that is not a span. It consists of the parent of the row and its
+// content, without the ids that name the parent.
 func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	r = b.firstOf(r)
 	e, err := b.fileOf(r).file.Entry(b.id(r))
@@ -388,11 +392,12 @@ func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	return k, nil
 }
 
-// joinProcesses finds out which files flight recorders of one process have written: those that name
-// the same process, or that have something of the same resource and do not name another process.
+// joinProcesses finds the files that flight recorders of one process have written. These are files
+// that name the same process. Files that have rows of the same resource are also of one process,
+// unless they name different processes.
 func (b *builder) joinProcesses() error {
 	c := &b.copies
-	flights := make(map[any]int) // the first file of a process or resource
+	flights := make(map[any]int) // the first file of each process or resource
 	join := func(key any, file int) {
 		if first, ok := flights[key]; !ok {
 			flights[key] = file
@@ -426,7 +431,7 @@ func (b *builder) joinProcesses() error {
 	return nil
 }
 
-// differ reports whether two files are known to be of different processes.
+// differ reports whether two files are known to come from different processes.
 func (c *copies) differ(i, j int) bool {
 	return c.names[i] != c.names[j] && c.names[i] != "" && c.names[j] != ""
 }
@@ -439,13 +444,13 @@ func (c *copies) first(file int) int {
 	return file
 }
 
-// join notes that one process wrote two files.
+// join records that one process wrote both files.
 func (c *copies) join(i, j int) {
 	i, j = c.first(i), c.first(j)
 	c.process[max(i, j)] = min(i, j)
 }
 
-// sharing returns of which files there are others of the same process.
+// sharing reports for each file whether another file is of the same process.
 func (c *copies) sharing() []bool {
 	count := make([]int, len(c.process))
 	for i := range c.process {
@@ -458,6 +463,7 @@ func (c *copies) sharing() []bool {
 	return all
 }
 
-// Copies returns how many rows are the same as others: several files have what one process
-// recorded, as the snapshots of a flight recorder do. They are folded into those that know most.
+// Copies returns the number of rows that are copies of other rows. There are copies if several
+// files contain the same records of one process, as the snapshots of a flight recorder do. Each
+// copy is folded into the row with the most information.
 func (v *View) Copies() int { return v.copies }

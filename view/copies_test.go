@@ -11,12 +11,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A snapshot is a file of a flight recorder.
+// A snapshot is a test file of a flight recorder.
 type snapshot struct {
 	pid     int
 	service string
 	entries []*format.TraceEntry
-	open    map[int]uint32 // the spans, by their number
+	open    map[int]uint32 // the entries of the spans, by their number
 }
 
 func newSnapshot(pid int, service string) *snapshot {
@@ -36,7 +36,8 @@ func (s *snapshot) add(e *format.TraceEntry) uint32 {
 	return uint32(len(s.entries) - 1)
 }
 
-// span adds a span below another one, below the resource if that is not there.
+// span adds a span below another one, or below the resource if the snapshot does not have that
+// span.
 func (s *snapshot) span(number, above int) *snapshot {
 	e := spanEntry(2, number)
 	if up, ok := s.open[above]; ok {
@@ -78,7 +79,7 @@ func (s *snapshot) exceptions(span int) *snapshot {
 	return s
 }
 
-// outline returns the rows that are spans, log records and events, each with what it hangs below.
+// outline lists the spans, log records and events of a view, each with its parent.
 func outline(v *view.View) string {
 	title := func(r view.Row) string {
 		if s, ok := v.Message(r); ok {
@@ -105,8 +106,9 @@ func outline(v *view.View) string {
 	return strings.Join(lines, "\n")
 }
 
-// overlapping returns a snapshot of process 7, a shop, and a later one, which has lost what was
-// first: of the same process if that is what its number and service say.
+// overlapping returns a snapshot of process 7, whose service is shop, and a later snapshot without
+// the oldest records. The arguments are the process id and the service of the later one. It is of
+// the same process if they are equal.
 func overlapping(pid int, service string) (first, second *snapshot) {
 	first = newSnapshot(7, "shop").
 		log(0, 90, "same").log(0, 90, "same").
@@ -136,8 +138,8 @@ span 102 > goroutines
 span 102 > span 103 open
 span 103 > later`
 
-// TestSnapshotsOfOneProcess: what several files of one process have is one row, which knows what
-// any of them does.
+// TestSnapshotsOfOneProcess checks that copies in several files of one process become one row, with
+// the information from all files.
 func TestSnapshotsOfOneProcess(t *testing.T) {
 	first, second := overlapping(7, "shop")
 	for _, versions := range [][2]format.Version{{1, 1}, {1, 2}, {2, 1}} {
@@ -173,7 +175,7 @@ func TestSnapshotsOfOneProcess(t *testing.T) {
 	}
 }
 
-// sorted returns entries whose attributes are in the order of version 2.
+// sorted returns the entries with their attributes in the order of version 2.
 func sorted(entries []*format.TraceEntry) []*format.TraceEntry {
 	var all []*format.TraceEntry
 	for _, e := range entries {
@@ -184,8 +186,8 @@ func sorted(entries []*format.TraceEntry) []*format.TraceEntry {
 	return all
 }
 
-// TestOtherProcessesHaveNoCopies: files that name other processes, or have another resource, keep
-// all that they have.
+// TestOtherProcessesHaveNoCopies checks that files have no copies if they name different processes
+// or have different resources.
 func TestOtherProcessesHaveNoCopies(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -206,8 +208,8 @@ func TestOtherProcessesHaveNoCopies(t *testing.T) {
 	}
 }
 
-// TestEqualLogRecordsOfServices: log records that say the same at the same time are copies only if
-// one process has written them.
+// TestEqualLogRecordsOfServices checks that equal log records with the same time are copies only if
+// one process wrote them.
 func TestEqualLogRecordsOfServices(t *testing.T) {
 	entries := newSnapshot(0, "shop").log(0, 90, "tick").entries
 	entries[1] = &format.TraceEntry{Metadata: format.Metadata{Name: "a"}}
@@ -217,8 +219,8 @@ func TestEqualLogRecordsOfServices(t *testing.T) {
 	}
 }
 
-// TestOpenForUntilItsOwnFileEnds: a span that has not ended is open up to the end of the files that
-// have it, whatever others go on.
+// TestOpenForUntilItsOwnFileEnds checks that a span that has not ended is open until the end of the
+// files that contain it, even if other files end later.
 func TestOpenForUntilItsOwnFileEnds(t *testing.T) {
 	first, second := overlapping(7, "shop")
 	later := newSnapshot(8, "shop").span(5000, 0).log(0, 9000, "much later")
@@ -232,7 +234,8 @@ func TestOpenForUntilItsOwnFileEnds(t *testing.T) {
 	}
 }
 
-// TestCopiesInGrowingFiles: a view that grows ends up as one that is made of what is there then.
+// TestCopiesInGrowingFiles checks that a view of growing files ends up equal to a new view of the
+// final files.
 func TestCopiesInGrowingFiles(t *testing.T) {
 	first, second := overlapping(7, "shop")
 	for _, turns := range []int{1, 2, 5} {

@@ -1,5 +1,5 @@
-// Package view is the logical view of one or several trace files: spans, log records and the
-// tree that they make, as columns in memory.
+// Package view provides a logical view of one or several trace files: spans, log records and the
+// tree that they form, held as columns in memory.
 //
 //	f, err := format.Open("app.et", nil)
 //	…
@@ -14,36 +14,38 @@
 //
 // # Rows
 //
-// In the view it does not matter how a trace was recorded. Each entry is a row, but for those
-// that only say how a span ended: these are part of the span's row. Rows are numbered in the
-// order of the files, and keep their numbers while a file grows. Row 0 is the root.
+// The view hides how a trace was recorded. Each entry is a row, except entries that only describe
+// the end of a span: these are part of the span's row. Rows are numbered in the order of the files,
+// and keep their numbers while a file grows. Row 0 is the root.
 //
-// A row hangs below another one, its parent: the parent of its entry, unless the entry names
-// a span that is elsewhere, as a span does with parent_span_id and a log record with its
-// span_id. What is below no resource has that of the row that it hangs below. That span may come later, or be in another file. If several spans have the same
-// ids, the first of the same file counts, then the first of the others. Children are in the
-// order of time, links first; one without a time stays behind its earlier sibling.
+// Every row except the root has a parent row. By default this is the parent of its entry. If the
+// entry names a span as its parent, then the parent is the row of that span: a span names its
+// parent with parent_span_id, and a log record names its span with its span_id. The named span may
+// come later or be in another file. If several spans have the same ids, the parent is the first one
+// in the same file, or else the first one in the other files. A row that is below no resource
+// belongs to the resource of its parent. Children are sorted by time, with links first. A child
+// without a time stays behind its earlier sibling.
 //
-// A span failed if its status is error, or if it is unset and the span has an event named
-// exception, as the SDK records when a span ends in a panic: [Flags.Failed] is the one place that
-// says so. [Flags.Status] stays what was recorded.
+// A span failed if its status is error. It also failed if its status is unset and it has an event
+// named exception, which the SDK records when a span ends in a panic. [Flags.Failed] is the one
+// place that applies this rule. [Flags.Status] returns the recorded status.
 //
-// A span that was open when its recorder began a new file is in both files: its later half is
-// part of the earlier one's row, as an end is, if both files are in the view.
+// A span that was open when its recorder began a new file is in both files. If both files are in
+// the view, the later half of the span is part of the row of the earlier half, as an end is.
 //
-// What several files of one process have, as the snapshots of a flight recorder do, is one row: a
-// span of the same ids, start and resource, and what says the same at the same place. See
-// [View.Copies].
+// Several files of one process can contain the same records, as the snapshots of a flight recorder
+// do. Such copies are one row. Spans are copies if they have the same ids, start and resource.
+// Other records are copies if they have the same content and the same parent. See [View.Copies].
 //
 // # Memory and time
 //
-// A view takes about 40 bytes a row and 2 an entry, and the texts that it knows, at most a few
-// megabytes: a row whose name or message is not among them is read from the file when it is
-// asked for. Building it takes one pass over the files on all cores, less than a tenth of a
-// microsecond an entry. The tree takes 12 bytes a row more once it is asked for.
+// A view takes about 40 bytes for each row and 2 bytes for each entry. It also keeps at most a few
+// megabytes of names and messages. All other names and messages are read from the file when they
+// are needed. Building a view takes one pass over the files on all cores, less than a tenth of a
+// microsecond for each entry. The tree takes 12 more bytes for each row, from its first use on.
 //
 // # Growing files
 //
-// A View never changes. [View.Extend] returns one that has what has been written since, and
-// shares nearly all memory with the one before. All methods are safe for concurrent use.
+// A View never changes. [View.Extend] returns a new View that includes the entries written since,
+// and shares nearly all memory with the old View. All methods are safe for concurrent use.
 package view

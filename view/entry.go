@@ -12,18 +12,18 @@ import (
 	"github.com/entrace-go/entrace/internal/raw"
 )
 
-// Entry returns the entry of row r as it is in the view. The caller owns it. Its parent is a
-// row. Of a span it has the later values of its end and the trace id, and the parent's span
-// id only if the parent is not there. Of a log record it has the ids of its span.
+// Entry returns the entry of row r as the view shows it. The caller owns it. The entry's Parent is
+// a row. The entry of a span has the values of the span's end and the trace id. It has the parent's
+// span id only if the parent is not in the view. The entry of a log record has the ids of its span.
 func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().Entry(r) }
 
-// A Reader reads entries as [View.Entry] does, and uses its memory again. It is not safe for
-// concurrent use.
+// A Reader reads entries as [View.Entry] does, but reuses its memory for each of them. It is not
+// safe for concurrent use.
 type Reader struct {
 	v          *View
 	raw, later raw.Window
 	entry, end format.TraceEntry
-	ids        []idOfSpan // that Ref has read, by row
+	ids        []idOfSpan // the ids that Ref has read, by row modulo the length
 }
 
 type idOfSpan struct {
@@ -34,7 +34,7 @@ type idOfSpan struct {
 // NewReader returns a Reader of v.
 func (v *View) NewReader() *Reader { return &Reader{v: v} }
 
-// Name is [View.Name] of the Reader's view.
+// Name returns the name of row r, as [View.Name] does.
 func (rd *Reader) Name(r Row) string {
 	if n := rd.v.meta(r); n != unknown {
 		return rd.v.metas[n].Name
@@ -46,8 +46,8 @@ func (rd *Reader) Name(r Row) string {
 	return strings.Clone(e.Metadata.Name)
 }
 
-// Ref is [View.Ref] of the Reader's view. It remembers the ids of the last spans, which takes a
-// megabyte.
+// Ref returns the ids of row r, as [View.Ref] does. It caches the ids of recent spans, which takes
+// a megabyte.
 func (rd *Reader) Ref(r Row) format.SpanRef {
 	if rd.ids == nil {
 		rd.ids = make([]idOfSpan, 1<<16)
@@ -72,7 +72,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	}
 	trace := v.TraceID(r)
 	if role == RoleSpan && v.Role(parent) == RoleSpan && v.trace(parent) == v.trace(r) {
-		// Whatever order they were written in: the parent says it now.
+		// If the parent is in the view, its row replaces the parent's span id.
 		if up, ok := e.Attribute(format.AttrParentSpanID); ok {
 			id, err := v.attributeID(parent, format.AttrSpanID)
 			if err != nil {
@@ -96,8 +96,8 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 	return e, nil
 }
 
-// WithoutIDs returns what Entry does but for the ids of traces and spans, which are as they are
-// stored. It costs less. The entry is valid until the next call.
+// WithoutIDs returns the same entry as Entry, but with the ids of traces and spans as they are
+// stored. It is faster than Entry. The entry is valid until the next call.
 func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	v, e := rd.v, &rd.entry
 	if err := read(&rd.raw, v.files[v.fileOf(r)].source, v.id(r), e); err != nil {
@@ -129,7 +129,7 @@ func read(w *raw.Window, s *source, id uint32, e *format.TraceEntry) error {
 	return s.file.DecodeRaw(b, id, e)
 }
 
-// Correct sets the time of e, the stored entry of row r, to the one that the view has.
+// Correct sets the time of e, the stored entry of row r, to the time of the row in the view.
 func (v *View) Correct(r Row, e *format.TraceEntry) {
 	if v.builder.options.Clock == nil || v.start(r) == noTime {
 		return
@@ -151,16 +151,16 @@ func addMissing(e *format.TraceEntry, name string, id []byte) {
 	}
 }
 
-// statusError is the status code of a span that failed.
+// statusError is the stored status code of a span that failed.
 const statusError = "ERROR"
 
-// fold puts what end says into its span e.
+// fold updates the span e with the values of its end.
 func fold(e, end *format.TraceEntry) {
 	if end.Message.Valid {
 		e.Metadata.Name = end.Message.Value
 	}
 	if status, ok := end.Attribute(mapping.AttrStatusCode); ok {
-		// The status is one thing: nothing of an earlier one stays.
+		// A status is replaced as a whole: no part of the earlier one stays.
 		if status.Text() != statusError {
 			e.Metadata.Level = format.LevelInfo
 		}
@@ -173,7 +173,7 @@ func fold(e, end *format.TraceEntry) {
 	foldAttributes(e, end)
 }
 
-// setPlace sets in m where in the source an end says that it is.
+// setPlace copies the source location from end to m, as far as end has one.
 func setPlace(m, end *format.Metadata) {
 	if end.ModulePath.Valid {
 		m.ModulePath = end.ModulePath
@@ -186,7 +186,7 @@ func setPlace(m, end *format.Metadata) {
 	}
 }
 
-// foldAttributes puts the attributes of end in place of those of the same names.
+// foldAttributes adds the attributes of end to e. They replace attributes with the same names.
 func foldAttributes(e, end *format.TraceEntry) {
 	marks := marksOf(e, end)
 	first := firstOf(e.Attributes, len(end.Attributes))
@@ -207,7 +207,8 @@ func foldAttributes(e, end *format.TraceEntry) {
 	}
 }
 
-// marksOf returns the marks of the attributes of a span: of one that its end has, those there.
+// marksOf returns the marks of the attributes of a span. If the end has an attribute, its marks are
+// those that the end has for it.
 func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 	if !slices.ContainsFunc(e.Attributes, isMark) && !slices.ContainsFunc(end.Attributes, isMark) {
 		return nil
@@ -235,8 +236,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 
 func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
-// firsts finds the first attribute of each name. It is nil for few attributes, where looking at all of
-// them is fastest.
+// firsts maps each name to the index of its first attribute. It is nil for short lists, because a
+// linear search is faster there.
 type firsts map[string]int
 
 func firstOf(list []format.Attribute, more int) firsts {
@@ -250,7 +251,7 @@ func firstOf(list []format.Attribute, more int) firsts {
 	return f
 }
 
-// of returns the index of the first attribute of that name, -1 if there is none.
+// of returns the index of the first attribute with this name, or -1 if there is none.
 func (f firsts) of(list []format.Attribute, name string) int {
 	if f != nil {
 		if i, ok := f[name]; ok {
@@ -272,7 +273,7 @@ func (f firsts) add(name string, i int) {
 	}
 }
 
-// marksOfNames are the attributes that name others.
+// marksOfNames are the attributes whose values are lists of the names of other attributes.
 var marksOfNames = []string{mapping.AttrJSON, mapping.AttrAnyValue, mapping.AttrDurations}
 
 func markedNames(v format.Value) []string {

@@ -11,8 +11,8 @@ import (
 // A finder implements columns.Finder.
 type finder struct {
 	v     *View
-	texts []needle // none: any entry can have it
-	hits  []uint64 // of the entries of a block
+	texts []needle // if empty, any entry can match
+	hits  []uint64 // a bit for each entry of a block
 }
 
 func (c columnsOf) Finder(texts ...string) columns.Finder {
@@ -32,11 +32,11 @@ func (c columnsOf) Finder(texts ...string) columns.Finder {
 	return f
 }
 
-// otherCases are the letters beyond ASCII that are another case of one in ASCII.
+// otherCases maps an ASCII letter to the letter outside ASCII that is another case of it.
 var otherCases = map[string]string{"i": "\u0130", "k": "\u212a", "s": "\u017f"}
 
-// longestASCII returns the longest part of a text that has only ASCII. What is not can be
-// written in more than one way.
+// longestASCII returns the longest part of a text that is only ASCII. Other characters can be
+// encoded in more than one way.
 func longestASCII(text string) string {
 	longest := ""
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r >= 0x80 }) {
@@ -74,7 +74,7 @@ func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 		}
 	})
 	if err != nil {
-		return // who reads the entries will see it
+		return // the caller gets the same error when it reads the entries
 	}
 	hit := func(id uint32) bool { return f.hits[(id-b.first)/64]>>((id-b.first)%64)&1 != 0 }
 	each(func(r Row) bool {
@@ -92,12 +92,12 @@ func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 	})
 }
 
-// find notes which entries of a block have a text.
+// find sets the hits of the entries of a block that contain n.
 func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 	id := b.first
 	var s search
 	for at := s.next(n, data, 0); at >= 0; {
-		// The entry that has it is often the next one.
+		// The entry that contains the match is often the next one.
 		for step := uint32(1); id+step < b.behind && b.file.entries.Offset(id+step)-b.from <= int64(at); step *= 2 {
 			id += step
 		}
@@ -111,7 +111,7 @@ func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 	}
 }
 
-// row reports whether the entry of row r, or that of its end, can have a text.
+// row reports whether the entry of row r, or the entry of its end, can contain one of the texts.
 func (f *finder) row(r Row) bool {
 	v := f.v
 	if v.flags(r).Role() == RoleFolded {
@@ -138,14 +138,15 @@ func (f *finder) entry(file *fileView, id uint32) (has bool) {
 	return has || err != nil
 }
 
-// A needle is a text to look for.
+// A needle is a text to search for.
 type needle struct {
 	text    string // in lower case
-	rare    int    // where its rarest byte is
-	low, up byte   // that byte in both cases
+	rare    int    // the index of its rarest byte
+	low, up byte   // its rarest byte in lower and upper case
 }
 
-// common are letters as they are in traces, the rarest first. Ids are written in hex.
+// common lists characters by how often they occur in traces, the rarest first. Hex digits are
+// frequent because of ids.
 const common = "~`^|\\zqjxkvwygmhuplnrsiotbcfdea987654321_/-. 0"
 
 func newNeedle(text string) needle {
@@ -160,11 +161,11 @@ func newNeedle(text string) needle {
 	return n
 }
 
-// A search remembers where the rare byte of a needle comes next, in each case.
+// A search caches the next offset of the rare byte of a needle, for its lower and its upper case.
 type search struct{ low, up int }
 
-// next returns where the text begins next, from an offset on that never gets smaller, and
-// -1 if it does not.
+// next returns the offset of the next match at or after from, or -1 if there is none. The argument
+// from must not get smaller from call to call.
 func (s *search) next(n *needle, b []byte, from int) int {
 	for {
 		s.low = indexFrom(b, n.low, s.low, from+n.rare)
@@ -183,8 +184,8 @@ func (s *search) next(n *needle, b []byte, from int) int {
 	}
 }
 
-// indexFrom returns where c is at or behind from, len(b) if it is not there. It is not
-// between known and from, if known is less.
+// indexFrom returns the offset of the first c at or after from, or len(b) if there is none. The
+// argument known is the result of the last call: if it is at least from, it is still right.
 func indexFrom(b []byte, c byte, known, from int) int {
 	if known >= from && known > 0 {
 		return known
@@ -198,7 +199,8 @@ func indexFrom(b []byte, c byte, known, from int) int {
 	return len(b)
 }
 
-// equalFold reports whether b is fold, which is in lower case, in any case.
+// equalFold reports whether b equals fold, ignoring the case of ASCII letters in b. The text fold
+// is in lower case.
 func equalFold(b []byte, fold string) bool {
 	for i, c := range b {
 		if c != fold[i] && (c < 'A' || c > 'Z' || c|0x20 != fold[i]) {

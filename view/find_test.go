@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// textsOf returns everything of row r in which a text can be found.
+// textsOf returns all texts of row r that a search covers.
 func textsOf(t *testing.T, v *view.View, r view.Row) string {
 	t.Helper()
 	e, err := v.Entry(r)
@@ -76,8 +76,8 @@ func TestFinderFindsEveryRowThatHasAText(t *testing.T) {
 	}
 }
 
-// TestColumnOfFilesThatGrowInTurns: a block can begin and end in one file and have rows of
-// another one in between.
+// TestColumnOfFilesThatGrowInTurns makes columns of blocks that begin and end in one file and have
+// rows of another file in between.
 func TestColumnOfFilesThatGrowInTurns(t *testing.T) {
 	a, b := grow(t, format.V1, format.IET), grow(t, format.V1, format.IET)
 	entry := func(value string) *format.TraceEntry {

@@ -10,35 +10,36 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// A want is a row that names a span: its parent, the span of a log record, or itself, whose
-// first half is asked for.
+// A want is a reference from a row to a span. The span is the row's parent, the span of a log
+// record, or the first half of the row itself.
 type want struct {
 	span uint64
 	row  Row
 	half bool
 }
 
-// wants find the rows of spans that are wanted, by their trace and id.
+// wants is a hash table of wants by the trace and id of the span.
 type wants struct {
 	all   []want
-	next  []int32 // of those that want the same span, -1 at the end
+	next  []int32 // index of the next want of the same span, -1 at the end
 	slots []wantSlot
 	used  int
-	seen  []uint64 // a bit for each of many hashes of a trace and the low half of an id
+	seen  []uint64 // a Bloom filter with hashes of the trace and the low half of the span id
 }
 
-// A wantSlot is a slot for a span that rows name.
+// A wantSlot is a slot of the hash table, for a span to which rows refer.
 type wantSlot struct {
 	span  uint64
 	trace uint32
-	first int32 // of wants.all, plus 1; 0: the slot is free
-	// found are at most two rows of each file: the first, and the first that did not begin
-	// earlier. starts are the latter, files what there is of each once there are many.
+	first int32 // an index of wants.all plus 1, or 0 if the slot is free
+	// found has at most two rows of each file: the first row of the span, and the first one that
+	// did not begin in an earlier file. starts has only the latter rows. files has the same by
+	// file, once found is long.
 	found, starts []Row
 	files         map[*growingFile]hit
 }
 
-// add adds a want of a span of that trace.
+// add adds a want of a span of the given trace.
 func (w *wants) add(x want, trace uint32) {
 	if 2*w.used >= len(w.slots) {
 		old := w.slots
@@ -61,13 +62,13 @@ func (w *wants) add(x want, trace uint32) {
 	s.first = int32(len(w.all))
 }
 
-// see notes that a row names a span.
+// see adds a span to the Bloom filter.
 func (w *wants) see(trace uint32, span uint64) {
 	bit := spanmap.Hash(uint64(trace), span&math.MaxUint32) % uint64(64*len(w.seen))
 	w.seen[bit/64] |= 1 << (bit % 64)
 }
 
-// wanted reports whether a span whose id has that low half can be wanted.
+// wanted reports whether there may be a want of a span with this trace and this low half of its id.
 func (w *wants) wanted(trace, low uint32) bool {
 	bit := spanmap.Hash(uint64(trace), uint64(low)) % uint64(64*len(w.seen))
 	return w.seen[bit/64]>>(bit%64)&1 != 0
@@ -82,7 +83,7 @@ func (w *wants) slot(trace uint32, span uint64) *wantSlot {
 	}
 }
 
-// look notes the rows from one up to another that are spans which are wanted.
+// look searches the rows [from, to) for wanted spans and adds them to the slots of w.
 func (b *builder) look(w *wants, from, to uint32) error {
 	if len(w.all) == 0 {
 		return nil
@@ -104,16 +105,17 @@ func (b *builder) look(w *wants, from, to uint32) error {
 	return nil
 }
 
-// fewRows is how many rows of a span are looked through rather than kept by their file.
+// fewRows is the number of rows of a span up to which they are searched one by one, and not by
+// file.
 const fewRows = 8
 
-// A hit is a span that was found in a file.
+// A hit describes the rows of a wanted span in one file.
 type hit struct {
 	first  Row
-	starts bool // one did not begin earlier
+	starts bool // one of the rows did not begin in an earlier file
 }
 
-// hitIn returns what was found of a span in a file, and whether there is something.
+// hitIn returns the rows that were found of a span in a file, and whether there are any.
 func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	if s.files != nil {
 		h, ok = s.files[f]
@@ -130,7 +132,7 @@ func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	return h, ok
 }
 
-// foundAt notes that a span that a row names is at row r, which is behind the known ones.
+// foundAt adds row r to the rows of a wanted span. It must be greater than all rows added before.
 func (b *builder) foundAt(s *wantSlot, r Row) {
 	f, starts := b.fileOf(r), b.startsSpan(r)
 	h, ok := b.hitIn(s, f)
@@ -166,9 +168,10 @@ func (b *builder) spanID(r Row) (uint64, error) {
 	return id, nil
 }
 
-// best returns which of the spans that were found the row wants: the first of its own file,
-// else the first. A later half wants the first of another file that did not begin earlier, else
-// the first before itself.
+// best returns the row that a want refers to. This is the first row of the span in the same file,
+// or else the first row in any file. For a later half, it is the first row of another file that did
+// not begin in an earlier file, or else the first row of another file before the half itself. The
+// result is noRow if there is none.
 func (b *builder) best(x want, s *wantSlot) Row {
 	own := b.fileOf(x.row)
 	if !x.half {
@@ -180,12 +183,12 @@ func (b *builder) best(x want, s *wantSlot) Row {
 		}
 		return noRow
 	}
-	for _, r := range s.starts[:min(2, len(s.starts))] { // one of a file
+	for _, r := range s.starts[:min(2, len(s.starts))] { // at most one of them is from the same file
 		if b.fileOf(r) != own {
 			return r
 		}
 	}
-	for _, r := range s.found[:min(3, len(s.found))] { // two of a file
+	for _, r := range s.found[:min(3, len(s.found))] { // at most two of them are from the same file
 		if b.fileOf(r) != own && r < x.row {
 			return r
 		}
@@ -196,8 +199,8 @@ func (b *builder) best(x want, s *wantSlot) Row {
 // startsSpan reports whether the span at row r did not begin in an earlier file.
 func (b *builder) startsSpan(r Row) bool { return b.flags(r)&flagContinued == 0 }
 
-// hang puts the rows that were taken in since row was below the spans that they name, and
-// those before it that have waited for a span which is there now.
+// hang moves rows below the spans that they name: the rows added from row was on, and earlier rows
+// whose span has only now been found.
 func (b *builder) hang(was uint32) error {
 	for _, h := range b.halves {
 		id, err := b.spanID(h)
@@ -258,7 +261,7 @@ type move struct {
 	to Row
 }
 
-// keepWaiting keeps the wants of which nothing was found, and marks their rows.
+// keepWaiting keeps the wants whose span was not found, and marks their rows as missing it.
 func (b *builder) keepWaiting(fresh *wants) {
 	found := false
 	for i := range b.waiting.slots {
@@ -266,7 +269,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 	old := []*wants{fresh}
 	if found {
-		// Few are ever found late: a new table is the least work.
+		// Spans are rarely found late, so building a new table is the least work.
 		w := b.waiting
 		b.waiting = wants{}
 		old = append(old, &w)
@@ -293,8 +296,8 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 }
 
-// joinHalves makes each later half of a span part of the first one. It reports whether there are
-// any.
+// joinHalves folds each later half of a span into the first half. It reports whether there are any
+// later halves.
 func (b *builder) joinHalves(moves []move) (joined bool) {
 	for _, m := range moves {
 		if !m.half {
@@ -314,7 +317,7 @@ func (b *builder) joinHalves(moves []move) (joined bool) {
 	return joined
 }
 
-// foldInto makes row r part of another one, which its parent is from then on.
+// foldInto folds row r into the row first, which becomes the parent of r.
 func (b *builder) foldInto(r, first Row) {
 	b.setParent(r, first)
 	s, i := b.change(r)
@@ -324,7 +327,7 @@ func (b *builder) foldInto(r, first Row) {
 	}
 }
 
-// belowHalves returns the moves of what hangs below a row that is part of another one.
+// belowHalves returns moves for the rows whose parent is folded into another row.
 func (b *builder) belowHalves() (below []move) {
 	for r := Row(1); r < Row(b.n); r++ {
 		if up := b.parent(r); b.isFolded(up) {
@@ -334,7 +337,8 @@ func (b *builder) belowHalves() (below []move) {
 	return below
 }
 
-// moveLast gives the last half of a first one that has become a later half itself to the first.
+// moveLast corrects b.last. If a first half was folded into an earlier first half, the last half now
+// belongs to that earlier half.
 func (b *builder) moveLast() {
 	for _, h := range slices.Sorted(maps.Keys(b.last)) {
 		if b.isFolded(h) {
@@ -344,7 +348,7 @@ func (b *builder) moveLast() {
 	}
 }
 
-// join gives the first half of a span what its later half says of its end.
+// join updates the first half of a span with the end of its later half.
 func (b *builder) join(first, half Row) {
 	if last, ok := b.last[first]; ok && b.end(last) != 0 && (b.end(half) == 0 || last > half) {
 		return
@@ -377,7 +381,7 @@ func (b *builder) setParent(r, to Row) {
 	b.late = b.late || to > r
 }
 
-// moveAll puts rows below others. Of several moves of one row the last counts.
+// moveAll applies moves. If there are several moves of one row, the last one counts.
 func (b *builder) moveAll(moves []move) {
 	moves = slices.DeleteFunc(moves, func(m move) bool {
 		return m.half || m.to == b.parent(m.row) || b.firstOf(m.to) == b.parent(m.row) || b.flags(m.row).Role() == RoleFolded
@@ -394,9 +398,9 @@ func (b *builder) moveAll(moves []move) {
 		moves[last] = m
 	}
 	moves = moves[:last+1]
-	// A row that moves below a later one can close a cycle. So take out those that move, each
-	// with what is below it, and put them back one by one: tops leads from a row up to the top
-	// of the piece that it is in by now.
+	// Moving a row below a later one can close a cycle. So remove all moving rows, each with its
+	// subtree, and put them back one by one. Following tops from a row leads to the root of the
+	// subtree that the row is in so far.
 	tops := make([]uint32, b.n)
 	for r := range tops {
 		tops[r] = b.states[r/blockRows].parent[r%blockRows]
@@ -430,7 +434,7 @@ func (b *builder) moveAll(moves []move) {
 	}
 }
 
-// inheritResources gives what is below no resource that of the row that it hangs below.
+// inheritResources gives each row without a resource the resource of its parent.
 func (b *builder) inheritResources() {
 	seen := make([]uint64, b.n/64+1)
 	var path []Row
@@ -452,11 +456,11 @@ func (b *builder) inheritResources() {
 	}
 }
 
-// isFolded reports whether row r is part of another one. The root's parent is looked at before
-// there is a row.
+// isFolded reports whether row r is part of another one. It can be called for the root's parent
+// before there is any row.
 func (b *builder) isFolded(r Row) bool { return uint32(r) < b.n && b.flags(r).Role() == RoleFolded }
 
-// firstOf returns the row that row r is part of, which can be r.
+// firstOf returns the row that row r is folded into, or r itself if it is not folded.
 func (b *builder) firstOf(r Row) Row {
 	for b.isFolded(r) {
 		r = b.parent(r)

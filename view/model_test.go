@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A modelRow is a row as the documentation of the package describes it.
+// A modelRow is a row as described in the documentation of the package.
 type modelRow struct {
 	file      int
 	id        uint32
@@ -33,20 +33,20 @@ type modelRow struct {
 	missing   bool
 	continues bool
 	wants     string
-	whole     bool // the entry itself says how long the span took
+	whole     bool // the entry itself has the duration of the span
 	failed    bool
 }
 
-// A model is the view of some files, made as simply as can be.
+// A model is a simple implementation of a view of several files.
 type model struct {
 	rows     []modelRow
 	began    []modelRow              // the rows without their ends
-	ends     map[int]func(*modelRow) // what the last end of a row says
-	at       map[[2]uint32]int       // rows by file and entry, those of what is folded, too
+	ends     map[int]func(*modelRow) // applies the last end of a row
+	at       map[[2]uint32]int       // rows by file and entry, including folded entries
 	order    []int
 	depth    map[int]int
 	services map[int]string // by the row of the resource
-	excepted []int          // the rows that exceptions are below
+	excepted []int          // the rows that have exceptions
 }
 
 // attributesOf returns the first attribute of each name.
@@ -119,7 +119,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	if hasSpan && !r.timed && e.Metadata.Name == format.NameSpanEnd && m.rows != nil {
 		isRaw := m.rows[parent].file == k && m.rows[parent].id == e.Parent
 		if isRaw && m.rows[parent].role == view.RoleSpan && e.Parent > 0 {
-			// The last end counts; an earlier one leaves nothing.
+			// The last end counts. Nothing of an earlier end stays.
 			s := &m.rows[parent]
 			*s = m.began[parent]
 			took := r.took
@@ -201,7 +201,7 @@ func (m *model) add(k int, id uint32, e *format.TraceEntry) {
 	m.began = append(m.began, r)
 }
 
-// find returns the span that row i names with that id, -1 if there is none.
+// find returns the row of the span with the given id that row i names, or -1 if there is none.
 func (m *model) find(i int, span string, half bool) int {
 	best := -1
 	for k := range m.rows {
@@ -224,7 +224,7 @@ func (m *model) find(i int, span string, half bool) int {
 	return best
 }
 
-// join returns what each later half of a span is a half of.
+// join returns for each later half of a span the row of its first half.
 func (m *model) join(files int) map[int]int {
 	found := make(map[int]int)
 	for i := range m.rows {
@@ -244,7 +244,7 @@ func (m *model) join(files int) map[int]int {
 	return found
 }
 
-// hang joins halves and puts rows below the spans that they name.
+// hang joins halves and moves rows below the spans that they name.
 func (m *model) hang(found map[int]int) {
 	wanted := make([]int, len(m.rows))
 	for i := range m.rows {
@@ -305,7 +305,7 @@ func (m *model) hang(found map[int]int) {
 	for i := range parent {
 		parent[i] = m.rows[i].parent
 		if _, is := moves[i]; is {
-			parent[i] = -1 // taken out
+			parent[i] = -1 // removed from the tree for now
 		}
 	}
 	below := func(i, top int) bool {
@@ -379,7 +379,7 @@ func (m *model) sort(i, depth int) {
 	}
 }
 
-// compare complains of what is different in v.
+// compare reports all differences between the model and v.
 func (m *model) compare(t *testing.T, v *view.View) {
 	t.Helper()
 	if v.Len() != len(m.rows) {

@@ -7,8 +7,9 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
-// OpenFor returns for how long the span at row r was open at least, and whether it has not ended:
-// up to the last time in the files that have it. When a recorder closed them does not count.
+// OpenFor reports whether the span at row r has not ended, and how long it was open at least. That
+// duration ends at the last time in the files that contain the span. The time at which a recorder
+// closed a file does not count.
 func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	start := v.start(r)
 	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
@@ -22,7 +23,8 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	return max(0, time.Duration(last-start)), true
 }
 
-// findLasts finds the last time of each file, and for open spans of the other files that have them.
+// findLasts finds the last time of each file. For an open span that is in several files, it finds
+// the last time of the other files that contain it.
 func (v *View) findLasts() {
 	v.lasts = make([]int64, len(v.files))
 	for i := range v.lasts {
@@ -30,7 +32,7 @@ func (v *View) findLasts() {
 		for _, run := range v.files[i].runs {
 			for r := run.row; r < run.end; r++ {
 				if v.Role(r) == RoleRecorder && v.Name(r) == mapping.NameEnd {
-					continue // the program may have done nothing for long before it, or be dead
+					continue // the program may have been idle for long before it, or be dead
 				}
 				if t := v.start(r); t != noTime {
 					v.lasts[i] = max(v.lasts[i], t, t+max(0, v.duration(r)))

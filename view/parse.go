@@ -14,27 +14,27 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A record has the fields that a parser finds in an entry.
+// A record holds the fields that a parser reads from an entry.
 type record struct {
 	start, duration int64
-	parent          uint32 // the entry that it says
-	text            uint32 // of a span the low half of its id; else the number of its message
-	flags           uint32 // Flags, and what follows
+	parent          uint32 // the parent in the entry
+	text            uint32 // for a span: the low half of its id; otherwise the number of the message
+	flags           uint32 // Flags and the bits below
 	meta, shape     uint16
 }
 
-// What a record says beside its Flags.
+// The bits of record.flags above the Flags.
 const (
-	recordIsEnd     = 1 << (16 + iota) // it is the end of a span if its parent is one
-	recordHasStatus                    // or none of OTLP's
+	recordIsEnd     = 1 << (16 + iota) // it is the end of its parent, if the parent is a span
+	recordHasStatus                    // it has a status, even if it is not a status of OTLP
 	recordHasKind
-	recordHasTook  // a duration
-	recordRenames  // an end has another name for its span
-	recordPlaces   // an end says where in the source
-	recordIsMarked // it would be an event
-	recordTraces   // it says its trace
-	recordWants    // it says its parent or span
-	recordExcepts  // it is an exception of its span
+	recordHasTook  // it has a duration
+	recordRenames  // it is an end with a new name for its span
+	recordPlaces   // it is an end with a source location
+	recordIsMarked // it is an event if its parent is not a span
+	recordTraces   // it has a trace id
+	recordWants    // it names a span as its parent
+	recordExcepts  // it is an exception event
 )
 
 const (
@@ -42,11 +42,11 @@ const (
 	noTook = columns.NoDuration
 	// unknown is the number of a meta, shape or resource that did not fit into its table.
 	unknown = columns.Unknown
-	// unknownText is the number of a message that did not.
+	// unknownText is the number of a message that did not fit into its table.
 	unknownText = columns.UnknownText
 )
 
-// A field is the meaning of an attribute to the view.
+// A field identifies an attribute that has a meaning for the view.
 type field uint8
 
 const (
@@ -69,17 +69,17 @@ var fieldOf = map[string]field{
 	mapping.AttrEvent: fieldEvent, mapping.AttrLinkTraceID: fieldLink, mapping.AttrContinued: fieldContinued,
 }
 
-// A chunk is a stretch of entries and what is in them.
+// A chunk holds the records of consecutive entries of a file.
 type chunk struct {
 	file        int
-	first, last uint32 // entries from first to before last
+	first, last uint32 // the entries [first, last)
 	records     []record
-	traces      [][16]byte        // of the records that say theirs, in order
-	wants       []uint64          // span ids, likewise
-	names       []string          // of the ends that rename, likewise
-	places      []format.Metadata // of the ends that say where in the source they are, likewise
-	parser      *parser           // whose numbers the records have
-	metas       []string          // of the parser, as many as the records can have
+	traces      [][16]byte        // of the records with recordTraces, in order
+	wants       []uint64          // the span ids of the records with recordWants, in order
+	names       []string          // of the records with recordRenames, in order
+	places      []format.Metadata // of the records with recordPlaces, in order
+	parser      *parser           // the records contain numbers of this parser
+	metas       []string          // the metas of the parser that the records can refer to; likewise the next two
 	messages    []string
 	shapes      []*shape
 	err         error // why there are fewer records than entries
@@ -90,20 +90,21 @@ func (c *chunk) reset(file int, first, last uint32) {
 	c.records, c.traces, c.wants, c.names, c.places = c.records[:0], c.traces[:0], c.wants[:0], c.names[:0], c.places[:0]
 }
 
-// Limits of what one parser remembers. What is beyond is read from the file again.
+// Limits of what one parser keeps in memory. Anything beyond them is read from the file again when
+// needed.
 const (
 	maxMessages    = 1 << 16
-	maxMessageSize = 4 << 20 // all of them
+	maxMessageSize = 4 << 20 // of all messages together
 	maxTextSize    = 1 << 10 // one
 	maxMetaSize    = 8 << 20
-	maxPlaceSize   = 8 << 10 // one head
+	maxPlaceSize   = 8 << 10 // size of one head
 	maxNodes       = 1 << 16
 	maxNodeSize    = 4 << 20
 	maxPathSize    = 1 << 18
 )
 
-// A parser turns entries into records. It numbers what many of them share: the head of an
-// entry from its name to its line, the names of its attributes, its message.
+// A parser turns entries into records. It assigns numbers to parts that many entries share: the
+// head of an entry (from its name to its line), the names of its attributes, and its message.
 //
 // A parser is not safe for concurrent use.
 type parser struct {
@@ -116,7 +117,7 @@ type parser struct {
 		meta string
 		id   uint16
 	}
-	last []*shape // by meta: the shape that it had last
+	last []*shape // by meta: the shape of its last entry
 
 	messages      []string
 	messageOf     map[string]uint32
@@ -130,7 +131,7 @@ type parser struct {
 	root     *node
 	nodes    int
 	nodeSize int
-	pathSize int // names in all shapes
+	pathSize int // the number of names in all shapes
 }
 
 func newParser(columns bool) *parser {
@@ -140,20 +141,21 @@ func newParser(columns bool) *parser {
 	}
 }
 
-// A shape is the names of the attributes of an entry, in order.
+// A shape is the ordered list of the names of the attributes of an entry.
 type shape struct {
 	id    uint16
 	names []byte // encoded, one after the other
 	path  []*node
 }
 
-// A node of the parser's tree of names is reached by the names before it.
+// A node is an attribute name in the parser's tree of names. The path from the root to the node
+// holds the names before it.
 type node struct {
 	name  []byte // encoded
 	field field
 	up    *node
 	kids  map[string]*node
-	last  *node // the kid that was wanted last
+	last  *node // the kid that was used last
 	shape *shape
 }
 
@@ -161,7 +163,7 @@ func (n *node) is(b []byte, p int) bool {
 	return len(n.name) <= len(b)-p && string(b[p:p+len(n.name)]) == string(n.name)
 }
 
-// hash mixes a few bytes of s.
+// hash returns a fast hash of the length and a few bytes of s.
 func hash(s []byte) uint32 {
 	n := len(s)
 	h := uint64(n) * 0x9e3779b97f4a7c15
@@ -224,8 +226,8 @@ func (w *parser) message(s []byte) uint32 {
 	return id
 }
 
-// step returns the node behind n for the name at p, which ends at end; nil if there is no
-// room for it.
+// step returns the child of n for the name at b[p:end]. It returns nil if there is no room for a
+// new node.
 func (w *parser) step(n *node, b []byte, p, end int) *node {
 	if k := n.last; k != nil && k.is(b, p) {
 		return k
@@ -279,17 +281,18 @@ func (w *parser) shapeOf(n *node) *shape {
 	return s
 }
 
-// values are what the attributes of an entry say that mean something to the view. Of one that
-// comes twice the first counts.
+// values holds the attributes of an entry that have a meaning for the view. If an attribute occurs
+// twice, the first one counts.
 type values struct {
-	trace, span, parent, kind, status []byte // nil: not there
+	trace, span, parent, kind, status []byte // nil if missing
 	time, took                        uint64
-	timeKind, tookKind                wire.Kind // KindString: not there, or no number
+	timeKind, tookKind                wire.Kind // KindString: missing or not a number
 	event, link, continued            bool
-	seen                              uint16 // bits of fields
+	seen                              uint16 // a bit for each field that was read
 }
 
-// text returns the text at p, nil if that is another kind of value, and where it ends.
+// text returns the text at p, or nil if the value is of another kind. It also returns the offset
+// behind the value.
 func text(b []byte, p int) ([]byte, int) {
 	if p+1 < len(b) && b[p] <= wire.KindBytes && b[p+1] < wire.Tag16 {
 		if end := p + 2 + int(b[p+1]); end <= len(b) {
@@ -304,8 +307,8 @@ func text(b []byte, p int) ([]byte, int) {
 	return b[at:end:end], end
 }
 
-// number returns the number of up to 64 bits at p, KindString if it is no such number, and
-// where it ends.
+// number returns the number at p, its kind, and the offset behind it. The kind is KindString if the
+// value is not a number of at most 64 bits.
 func number(b []byte, p int) (uint64, wire.Kind, int) {
 	end := wire.SkipValues(b, p, 1)
 	if end > len(b) || b[p] != wire.KindU64 && b[p] != wire.KindI64 {
@@ -324,8 +327,8 @@ func number(b []byte, p int) (uint64, wire.Kind, int) {
 
 func isTrue(b []byte, p int) bool { return b[p] == wire.KindBool && b[p+1] == 1 }
 
-// value reads the value at p of a field, and returns where it ends, wire.Nowhere if that
-// needs a closer look.
+// value reads the value of field f at p and returns the offset behind it. It returns wire.Nowhere
+// if the fast path cannot read the value.
 func (v *values) value(b []byte, p int, f field) int {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return wire.SkipValues(b, p, 1)
@@ -366,9 +369,9 @@ func (v *values) value(b []byte, p int, f field) int {
 	return end
 }
 
-// attributes reads the n attributes at p. The guess is a shape that they are likely to have,
-// or nil. It returns the shape that they have, nil if there is no room for it, and where they
-// end, wire.Nowhere if they need a closer look.
+// attributes reads the n attributes at p. The argument guess is the shape that they are likely to
+// have, or nil. It returns their shape, or nil if there is no room for a new shape. It also returns
+// the offset behind them, or wire.Nowhere if the fast path cannot read them.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	if w.columns {
 		return w.columnsOf(b, p, n, guess, v)
@@ -413,10 +416,11 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 	return w.shapeOf(at), p
 }
 
-// columnsOf is attributes for version 2, whose names come first.
+// columnsOf is like attributes, for version 2 of the format, in which all names come before the
+// values.
 func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	s := guess
-	var fields []field // unless there is a shape
+	var fields []field // nil if the shape is known
 	if s != nil && len(s.path) == n && len(s.names) <= len(b)-p && string(b[p:p+len(s.names)]) == string(s.names) {
 		p += len(s.names)
 	} else {
@@ -463,8 +467,8 @@ var (
 	prefixRecorder = []byte("entrace.")
 )
 
-// parse adds to c the record of entry id, which is b from p to end. It reports whether that
-// is one of the usual entries.
+// parse adds to c the record of entry id, which is b[p:end]. It returns false and adds nothing if
+// the fast path cannot read the entry.
 func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 	b = b[:end]
 	var l wire.Layout
@@ -505,7 +509,7 @@ func (w *parser) parse(c *chunk, b []byte, p, end int, id uint32) bool {
 	return true
 }
 
-// A head is an entry apart from its attributes.
+// A head holds the parts of an entry other than its attributes.
 type head struct {
 	parent             uint32
 	meta, shape        uint16
@@ -516,7 +520,8 @@ type head struct {
 	root               bool
 }
 
-// add adds the record of an entry to c. It also reports whether its place is asked for.
+// add adds the record of an entry to c. It reports whether the caller must add the entry's source
+// location to c.places.
 func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	r := record{parent: h.parent, meta: h.meta, shape: h.shape, start: noTime, duration: noTook}
 	flags := uint32(h.level) << levelShift
@@ -628,7 +633,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	return wantsPlace
 }
 
-// parseEntry adds to c the record of an entry that is not one of the usual.
+// parseEntry adds to c the record of an entry that parse cannot read.
 func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
 	m := &e.Metadata
 	h := head{
@@ -659,7 +664,7 @@ func (w *parser) parseEntry(c *chunk, e *format.TraceEntry, id uint32) {
 	}
 }
 
-// take is value for one that is decoded.
+// take is like value, but for a decoded attribute.
 func (v *values) take(f field, a format.Value) {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return
@@ -701,16 +706,16 @@ func (v *values) take(f field, a format.Value) {
 	}
 }
 
-// metadataOf decodes what parser.meta numbers, without the level.
+// metadataOf decodes a head as stored in parser.metas, without the level.
 func metadataOf(b []byte) format.Metadata {
-	b = append(bytes.Clone(b), 0, 0) // SkipText looks beyond
+	b = append(bytes.Clone(b), 0, 0) // SkipText reads beyond the end
 	var m format.Metadata
 	p := wire.SkipText(b, 0)
 	m.Name = string(wire.TextAt(b, 0, p))
 	at := p
 	p = wire.SkipText(b, at)
 	m.Target = string(wire.TextAt(b, at, p))
-	p++ // the level
+	p++ // skip the level
 	optional := func() (o format.Optional[string]) {
 		if p++; b[p-1] == 1 {
 			at := p
@@ -728,20 +733,20 @@ func metadataOf(b []byte) format.Metadata {
 	return m
 }
 
-// hexDigits returns the number of 16 hexadecimal digits.
+// hexDigits parses the first 16 bytes of s as hexadecimal digits.
 func hexDigits(s []byte) (uint64, bool) {
 	hi, ok := hex8(binary.LittleEndian.Uint64(s))
 	lo, ok2 := hex8(binary.LittleEndian.Uint64(s[8:]))
 	return uint64(hi)<<32 | uint64(lo), ok && ok2
 }
 
-// hex8 reads eight digits at once, of which the first is in the lowest byte.
+// hex8 parses eight hexadecimal digits at once. The first digit is in the lowest byte of x.
 func hex8(x uint64) (uint32, bool) {
 	const ones = 0x0101010101010101
 	letters := x >> 6 & ones // 1 where it can only be a letter
 	n := x&(0xf*ones) + 9*letters
-	// Written in lower case, the digits must be the same again; and a letter is at least
-	// 10, a digit less, and both less than 16.
+	// The check: formatting n in lower case must give x again. A letter stands for 10 to 15, a
+	// digit for less than 10.
 	same := 0x30*ones+n+0x27*letters == x|letters<<5
 	range10 := (n+6*ones)>>4&ones == letters && n&(0x10*ones) == 0
 	n = n&0x00ff00ff00ff00ff<<4 | n>>8&0x00ff00ff00ff00ff

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// chunkSize is about how many bytes a chunk has: they stay in a core's cache.
+	// chunkSize is the approximate size of a chunk in bytes. It fits into the cache of a core.
 	chunkSize = 1 << 20
-	// chunkEntries is how many entries it has at most.
+	// chunkEntries is the maximum number of entries of a chunk.
 	chunkEntries = 1 << 14
-	// chunksAhead is how many chunks there are for each worker.
+	// chunksAhead is the number of chunks in progress for each worker.
 	chunksAhead = 3
 )
 
-// A source is a file of a view.
+// A source gives access to a file of a view and its raw entries.
 type source struct {
 	file    *format.File
 	entries raw.Entries
@@ -26,7 +26,8 @@ type source struct {
 
 func newSource(f *format.File) *source { return &source{f, f.Raw()} }
 
-// chunkEnd returns behind which entry a chunk that begins with first ends.
+// chunkEnd returns the entry behind the end of a chunk that begins with entry first. It is at most
+// limit.
 func (s *source) chunkEnd(first, limit uint32) uint32 {
 	n := min(limit-first, chunkEntries)
 	from := s.entries.Offset(first)
@@ -36,10 +37,11 @@ func (s *source) chunkEnd(first, limit uint32) uint32 {
 	return first + max(n, 1)
 }
 
-// parse fills c with what its entries say. Without an error it has all of them.
+// parse fills c with the records of its entries. If c.err is nil afterwards, c has a record for
+// every entry.
 func (s *source) parse(w *parser, c *chunk) {
 	e, gap := s.entries, s.entries.Gap()
-	ahead := uint32(chunkEntries) // few behind an entry that the parser refuses, as it may refuse more
+	ahead := uint32(chunkEntries) // few entries after one that the fast path refuses, because it may refuse more
 	for id := c.first; id < c.last; {
 		from, last := e.Offset(id), min(c.last-id, ahead)+id
 		ahead *= 4
@@ -69,29 +71,29 @@ func (s *source) parse(w *parser, c *chunk) {
 	c.metas, c.messages, c.shapes = w.metas, w.messages, w.shapes
 }
 
-// A pass reads through entries of files on several goroutines and hands chunks of them to one
-// consumer, in order.
+// A pass parses the entries of files on several goroutines. It passes the chunks to one consumer at
+// a time, in order.
 type pass struct {
 	ctx     context.Context //nolint:containedctx // of the one call that it lives for
 	sources []*source
-	until   []uint32 // where it ends in each
+	until   []uint32 // for each source: the entry to stop before
 	take    func(c *chunk) error
 
 	mu    sync.Mutex
-	moved sync.Cond // turn or err has changed
+	moved sync.Cond // signals that turn or err has changed
 	file  int
-	next  []uint32       // the first entry of each that nobody has
-	count int            // chunks that somebody has
-	ready map[int]*chunk // by their turn
-	turn  int            // the chunk that take is or will be called with
+	next  []uint32       // for each source: the first entry that is not in a chunk yet
+	count int            // the number of chunks begun so far
+	ready map[int]*chunk // parsed chunks by their turn
+	turn  int            // the number of the chunk that take is called with now or next
 	busy  bool           // take is being called
 	ahead int
 	free  []*chunk
 	err   error
 }
 
-// run reads the entries of each file from one up to another. The parsers, of which there is
-// at least one, are used by one goroutine each.
+// run parses the entries of each file from p.next to before p.until. Each goroutine uses one of the
+// parsers. There must be at least one parser.
 func (p *pass) run(parsers []map[bool]*parser) error {
 	p.moved.L = &p.mu
 	p.ready = make(map[int]*chunk)
@@ -105,7 +107,8 @@ func (p *pass) run(parsers []map[bool]*parser) error {
 	return p.err
 }
 
-// workersFor returns how many goroutines are worth it for so many entries.
+// workersFor returns the number of goroutines to use for a number of entries, at most most. If most
+// is not positive, the limit is GOMAXPROCS.
 func workersFor(entries uint64, most int) int {
 	if most <= 0 {
 		most = runtime.GOMAXPROCS(0)
@@ -130,7 +133,7 @@ func (p *pass) work(w map[bool]*parser) {
 	}
 }
 
-// begin returns the next chunk to parse and when its turn is, nil if there is none.
+// begin returns the next chunk to parse and its turn. The chunk is nil if there is none left.
 func (p *pass) begin() (*chunk, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,8 +159,8 @@ func (p *pass) begin() (*chunk, int) {
 	return c, p.count - 1
 }
 
-// end hands c and those behind it that are ready to the consumer, when it is their turn. If
-// another goroutine is doing that, it is for that one.
+// end marks c as parsed. It then passes all parsed chunks whose turn has come to the consumer. If
+// another goroutine is already doing this, that goroutine will also pass c.
 func (p *pass) end(c *chunk, turn int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,25 +6,25 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A Role says which kind of thing a row is, such as a span or a log record.
+// A Role is the kind of a row, such as a span or a log record.
 type Role uint8
 
 // The roles of rows.
 const (
-	RoleOther    Role = iota // none of the others; what another program wrote
+	RoleOther    Role = iota // none of the other roles; written by another program
 	RoleRoot                 // the root, row 0
-	RoleResource             // what spans and log records of a service hang below
+	RoleResource             // a resource: the ancestor of the spans and log records of a service
 	RoleSpan                 // an OpenTelemetry span
-	RoleFolded               // a row that has become part of another one; it is not in the tree
+	RoleFolded               // a row that is part of another row; it is not in the tree
 	RoleEvent                // a span event
 	RoleLink                 // a span link
 	RoleLog                  // a log record
-	RoleRecorder             // the recorder's own, such as entrace.end
+	RoleRecorder             // written by the recorder about itself, such as entrace.end
 )
 
 var roleNames = [...]string{"other", "root", "resource", "span", "folded", "event", "link", "log", "recorder"}
 
-// String returns the role in words.
+// String returns the name of the role.
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
 		return roleNames[r]
@@ -32,14 +32,14 @@ func (r Role) String() string {
 	return "unknown"
 }
 
-// Flags are what a row says in a few bits.
+// Flags holds the role of a row and its other properties that fit into a few bits.
 type Flags uint16
 
 const (
 	roleBits   = 0xf
 	levelShift = 4
 	levelBits  = 7 << levelShift
-	// Those of the kind and the status of a span are in package columns.
+	// The bits of the kind and the status of a span are defined in package columns.
 
 	flagMessage   = 1 << 12
 	flagOpen      = 1 << 13
@@ -47,7 +47,7 @@ const (
 	flagMissing   = 1 << 15
 )
 
-// Role returns what the row is.
+// Role returns the role of the row.
 func (f Flags) Role() Role { return Role(f & roleBits) }
 
 // Level returns the level of the row's entry.
@@ -56,11 +56,11 @@ func (f Flags) Level() format.Level { return format.Level(f & levelBits >> level
 // Kind returns the kind of a span: unspecified, internal, server, client, producer or consumer.
 func (f Flags) Kind() string { return otel.SpanKind(columns.Kind(uint16(f))).String() }
 
-// Status returns the status of a span, as it was recorded: unset, ok or error.
+// Status returns the recorded status of a span: unset, ok or error.
 func (f Flags) Status() string { return otel.Status(columns.Status(uint16(f))).String() }
 
-// Failed reports whether the row is a span that failed: its status is error, or it is unset and
-// the span has an event named "exception".
+// Failed reports whether the row is a span that failed. A span failed if its status is error, or if
+// its status is unset and it has an event named "exception".
 func (f Flags) Failed() bool {
 	return f.Role() == RoleSpan && f&columns.StatusBits>>columns.StatusShift >= Flags(otel.StatusError)
 }
@@ -68,8 +68,8 @@ func (f Flags) Failed() bool {
 // HasMessage reports whether the row has a message.
 func (f Flags) HasMessage() bool { return f&flagMessage != 0 }
 
-// Open reports whether the row is a span that does not say how long it took.
+// Open reports whether the row is a span without a duration, because it has not ended.
 func (f Flags) Open() bool { return f&flagOpen != 0 }
 
-// Missing reports whether the row names a span as its parent that is not there.
+// Missing reports whether the row names a parent span that is not in the view.
 func (f Flags) Missing() bool { return f&flagMissing != 0 }

@@ -5,19 +5,20 @@ import (
 	"math/bits"
 )
 
-// A Set is a set of numbers, such as rows: a bit for each. It is not safe for concurrent use while it changes.
+// A Set is a set of numbers, such as rows, with a bit for each number. It is not safe for
+// concurrent use while it changes.
 type Set[N ~int | ~uint32] []uint64
 
 // NewSet returns an empty set of rows of v.
 func (v *View) NewSet() Set[Row] { return make(Set[Row], len(v.blocks)*blockRows/64) }
 
-// Has reports whether n, for which there must be room, is in the set.
+// Has reports whether n is in the set. It panics if the set has no room for n.
 func (s Set[N]) Has(n N) bool { return s[n/64]>>(n%64)&1 != 0 }
 
-// Add adds n, for which there must be room.
+// Add adds n. It panics if the set has no room for n.
 func (s Set[N]) Add(n N) { s[n/64] |= 1 << (n % 64) }
 
-// Len returns how many numbers are in the set.
+// Len returns the number of items in the set.
 func (s Set[N]) Len() int {
 	n := 0
 	for _, w := range s {
@@ -26,7 +27,7 @@ func (s Set[N]) Len() int {
 	return n
 }
 
-// All returns the numbers in the set, ascending.
+// All returns the numbers in the set in ascending order.
 func (s Set[N]) All() iter.Seq[N] {
 	return func(yield func(N) bool) {
 		for i, w := range s {

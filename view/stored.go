@@ -8,7 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/columns"
 )
 
-// Stored says how the rows are stored in the files. It is for packages of this module.
+// Stored gives access to the file entries that the rows come from. It is for use by packages of
+// this module.
 func (v *View) Stored() columns.Stored[Row] { return storedRows{v} }
 
 // storedRows implements columns.Stored.
@@ -58,7 +59,7 @@ func (s storedRows) Each(ctx context.Context, fn func(r Row, e *format.TraceEntr
 				return ctx.Err()
 			}
 			if id != v.id(r) {
-				return nil // it is folded
+				return nil // the entry is folded
 			}
 			r++
 			if v.Role(r-1) != RoleFolded {

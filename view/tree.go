@@ -6,28 +6,30 @@ import (
 	"slices"
 )
 
-// A Tree is the order in which a walk passes over the rows of a view, parents first and
-// children in their order. It takes 12 bytes a row.
+// A Tree holds the rows of a view in depth-first order: parents come before their children, and
+// siblings are in order. The position of a row in this order is its rank. A Tree takes 12 bytes for
+// each row.
 type Tree struct {
 	v     *View
-	ranks []uint32 // of each row; of one that is folded, the number of ranks
+	ranks []uint32 // rank of each row; for a folded row, the number of ranks
 	rows  []uint32 // by rank
-	ends  []uint32 // of each row, the rank behind all that is below it
+	ends  []uint32 // for each row, the rank behind all its descendants
 }
 
-// Tree returns the tree of v. The first call takes some ten nanoseconds a row.
+// Tree returns the tree of v. The first call builds it, which takes some ten nanoseconds for each
+// row.
 func (v *View) Tree() *Tree {
 	v.treeOnce.Do(func() { v.tree = newTree(v) })
 	return v.tree
 }
 
-// Len returns how many rows are in the tree.
+// Len returns the number of rows in the tree.
 func (t *Tree) Len() int { return len(t.rows) }
 
 // Row returns the row at a rank.
 func (t *Tree) Row(rank int) Row { return Row(t.rows[rank]) }
 
-// Rank returns the rank of a row, Len for one that is not in the tree.
+// Rank returns the rank of a row, or Len if the row is not in the tree.
 func (t *Tree) Rank(r Row) int {
 	if int(r) >= len(t.ranks) {
 		return len(t.rows)
@@ -35,7 +37,7 @@ func (t *Tree) Rank(r Row) int {
 	return int(t.ranks[r])
 }
 
-// End returns the rank behind all that is below row r.
+// End returns the rank behind the last descendant of row r. It is Rank(r)+1 if r has no children.
 func (t *Tree) End(r Row) int {
 	if int(r) >= len(t.ends) {
 		return len(t.rows)
@@ -46,7 +48,7 @@ func (t *Tree) End(r Row) int {
 func newTree(v *View) *Tree {
 	n := v.n
 	t := &Tree{v: v, ranks: make([]uint32, n)}
-	size := make([]uint32, n) // of what is at each row, itself included; 0: folded
+	size := make([]uint32, n) // the number of rows in the subtree of each row, 0 for a folded row
 	visible := uint32(0)
 	for r := range size {
 		if v.flags(Row(r)).Role() != RoleFolded {
@@ -67,7 +69,7 @@ func newTree(v *View) *Tree {
 		size[v.parent(Row(r))] += size[r]
 	}
 	odd := t.unsorted(size)
-	next := t.rows // where the next child of each row goes, as long as nothing else is there
+	next := t.rows // for now, the rank for the next child of each row
 	t.ranks[0], next[0] = 0, 1
 	for r := range n {
 		if size[r] == 0 {
@@ -94,11 +96,10 @@ func newTree(v *View) *Tree {
 	return t
 }
 
-// unsorted returns the children of those rows whose children are not in the order of their
-// numbers, sorted.
+// unsorted returns the sorted children of each row whose children are not sorted by row number.
 func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 	v := t.v
-	last := t.ranks // of each parent, the last child with a time so far
+	last := t.ranks // for each parent, the last child with a time so far
 	odd := make(map[uint32][]uint32)
 	for r := uint32(1); r < v.n; r++ {
 		if size[r] == 0 {
@@ -113,7 +114,7 @@ func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 				odd[p] = []uint32{}
 			case isLink || lastIsLink:
 			case start == noTime:
-				continue // it stays behind the one before
+				continue // a child without a time stays behind the child before it
 			case v.start(Row(l)) != noTime && start < v.start(Row(l)):
 				odd[p] = []uint32{}
 			}
@@ -135,7 +136,7 @@ func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 	return odd
 }
 
-// sort puts siblings, which are in the order of their numbers, in that of the view.
+// sort sorts siblings, which are in the order of their row numbers, into the order of the view.
 func (t *Tree) sort(kids []uint32) {
 	type key struct {
 		time int64
@@ -219,7 +220,8 @@ func (t *Tree) orderAny(size []uint32) {
 	}
 }
 
-// isSorted reports whether siblings are in order, as far as that is quick to see.
+// isSorted reports whether siblings are in order. It can return false for sorted siblings if some
+// have no time or are links.
 func (t *Tree) isSorted(kids []uint32) bool {
 	for i := 1; i < len(kids); i++ {
 		a, b := Row(kids[i-1]), Row(kids[i])
@@ -230,7 +232,7 @@ func (t *Tree) isSorted(kids []uint32) bool {
 	return true
 }
 
-// MaxDepth returns how deep the tree is: 0 if there is nothing below the root.
+// MaxDepth returns the depth of the deepest row. It is 0 if there is only the root.
 func (v *View) MaxDepth() int {
 	most := 0
 	if v.late {
@@ -253,7 +255,8 @@ func (v *View) MaxDepth() int {
 	return most
 }
 
-// maxDepth is MaxDepth for a tree that is very deep.
+// maxDepth is like MaxDepth, but does not need the tree. Every parent must have a smaller number
+// than its children.
 func (v *View) maxDepth() int {
 	depths := make([]uint32, v.n)
 	most := uint32(0)
@@ -266,8 +269,8 @@ func (v *View) maxDepth() int {
 	return int(most)
 }
 
-// Depth returns how many rows are above row r, the root included. The first call finds those of
-// all rows, 4 bytes each.
+// Depth returns the number of ancestors of row r, including the root. The first call computes the
+// depths of all rows, which take 4 bytes each.
 func (v *View) Depth(r Row) int {
 	v.depthsOnce.Do(func() {
 		v.depths = make([]uint32, v.n)

@@ -16,8 +16,9 @@ import (
 type Options struct {
 	// Workers is how many goroutines build the view. The default is runtime.GOMAXPROCS.
 	Workers int
-	// Clock, if set, returns what is to be added to the times of what a service, "" if
-	// that is not known, has written to a file. It must return the same every time.
+	// Clock, if set, returns the correction that is added to the times of all records that a
+	// service has written to a file. The service is "" if it is not known. Clock must always return
+	// the same result for the same arguments.
 	Clock func(f *format.File, service string) time.Duration
 }
 
@@ -25,7 +26,8 @@ type Options struct {
 type Row uint32
 
 // A View has the rows of one or several files, as they were when the view was made. It is safe for
-// concurrent use. It is of no use any more when a file is closed.
+// concurrent use. It cannot be used after one of its files is closed: reading an entry then fails
+// with [format.ErrClosed].
 type View struct {
 	storedColumns
 
@@ -37,7 +39,7 @@ type View struct {
 	shapes    [][]string
 	traces    traces
 	resources []resource
-	last      map[Row]Row // the last halves of spans whose first half is a row
+	last      map[Row]Row // for the first half of a span: the last half
 	late      bool
 	copies    int // how many of the folded rows are copies
 	copied    rowBits
@@ -51,7 +53,7 @@ type View struct {
 	depths      []uint32
 	lastsOnce   sync.Once
 	lasts       []int64       // the last time in each file
-	lastOf      map[Row]int64 // likewise, of the rows that are in several
+	lastOf      map[Row]int64 // the last time in the other files that contain an open span
 }
 
 // A fileView is the part of a view that comes from one file.
@@ -64,14 +66,14 @@ type fileView struct {
 	runs   []rowRun
 }
 
-// A rowRun is rows that follow each other, at least one.
+// A rowRun is a range of at least one row: from row to before end.
 type rowRun struct{ row, end Row }
 
-// New makes the view of files, of which there is at least one. The earlier one of files that
-// followed each other comes first. A nil o means defaults.
+// New makes a view of at least one file. If a recorder wrote several of the files one after the
+// other, the earlier file must come first. A nil o means defaults.
 //
-// Entries that are damaged, and what is behind them, are not part of the view:
-// [View.Damage] says where that is. The error is that of ctx, or of reading.
+// Damaged entries, and all entries behind them in their file, are not part of the view: see
+// [View.Damage]. The error is the error of ctx, or of reading a file.
 func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	if o == nil {
 		o = &Options{}
@@ -80,8 +82,8 @@ func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	return b.extend(ctx)
 }
 
-// Extend returns a view of what the files have by now, v itself if that is no more. What was
-// added is visible in it; v stays as it is. Rows keep their numbers.
+// Extend returns a view of the current contents of the files. It returns v if nothing was added to
+// them. The new view has the added entries; v does not change. Rows keep their numbers.
 func (v *View) Extend(ctx context.Context) (*View, error) {
 	for _, f := range v.builder.files {
 		if err := f.entries.Grow(ctx); err != nil {
@@ -91,7 +93,7 @@ func (v *View) Extend(ctx context.Context) (*View, error) {
 	return v.builder.extend(ctx)
 }
 
-// extend takes in what is new in the files.
+// extend reads the new entries of the files.
 func (b *builder) extend(ctx context.Context) (*View, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +129,7 @@ func (b *builder) extend(ctx context.Context) (*View, error) {
 // Len returns the number of rows.
 func (v *View) Len() int { return int(v.n) }
 
-// Rows returns all rows, in the order of their numbers. Those that are folded are among them.
+// Rows returns all rows in the order of their numbers, including folded rows.
 func (v *View) Rows() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := range v.n {
@@ -138,7 +140,7 @@ func (v *View) Rows() iter.Seq[Row] {
 	}
 }
 
-// Files returns the files, in the order in which New was given them.
+// Files returns the files of the view, in the order of the argument of New.
 func (v *View) Files() []*format.File {
 	files := make([]*format.File, len(v.files))
 	for i := range v.files {
@@ -147,17 +149,18 @@ func (v *View) Files() []*format.File {
 	return files
 }
 
-// Entries returns how many entries the view has of a file.
+// Entries returns the number of entries of a file that are in the view.
 func (v *View) Entries(file int) int { return int(v.files[file].n) }
 
-// WholeSize returns how many bytes of a file are whole: header and the entries of the view.
+// WholeSize returns the size in bytes of the undamaged beginning of a file: the header and the
+// entries that are in the view.
 func (v *View) WholeSize(file int) int64 {
 	f := &v.files[file]
 	return f.entries.Offset(f.n)
 }
 
-// Damage returns why the view has not all entries of a file, nil if it has. See
-// [format.File.Damage].
+// Damage returns nil if the view has all entries of a file. Otherwise it returns the reason why
+// entries are missing. See [format.File.Damage].
 func (v *View) Damage(file int) error {
 	if err := v.files[file].damage; err != nil {
 		return err
@@ -179,8 +182,8 @@ func (v *View) runOf(r Row) int {
 // ID returns the number of the file that row r is in, and the id of its entry there.
 func (v *View) ID(r Row) (file int, id uint32) { return v.fileOf(r), v.id(r) }
 
-// Row returns the row of an entry of a file, that of its span for an end, and whether there
-// is one.
+// Row returns the row of an entry of a file, and whether there is one. For the end of a span it
+// returns the row of the span.
 func (v *View) Row(file int, id uint32) (Row, bool) {
 	if file < 0 || file >= len(v.files) || id >= v.files[file].n {
 		return 0, false
@@ -197,28 +200,28 @@ func (v *View) Row(file int, id uint32) (Row, bool) {
 			return r, true
 		}
 	}
-	// It is folded: its parent is what it is folded into.
+	// The entry is folded into its parent.
 	return v.Row(file, v.files[file].file.Parent(id))
 }
 
-// Flags returns what row r says in a few bits.
+// Flags returns the flags of row r.
 func (v *View) Flags(r Row) Flags { return v.flags(r) }
 
-// Role returns what row r is.
+// Role returns the role of row r.
 func (v *View) Role(r Row) Role { return v.flags(r).Role() }
 
-// Parent returns the row that row r hangs below, or is part of if it is folded, which may have a
-// larger number. That of the root is the root.
+// Parent returns the parent of row r. If r is folded, this is the row that r is part of. The parent
+// may have a larger number than r. The parent of the root is the root.
 func (v *View) Parent(r Row) Row { return v.parent(r) }
 
-// Start returns the time of row r in nanoseconds since 1970, of a span its start, and
-// whether it has one.
+// Start returns the time of row r in nanoseconds since 1970, and whether r has a time. The time of
+// a span is its start.
 func (v *View) Start(r Row) (int64, bool) {
 	t := v.start(r)
 	return t, t != noTime
 }
 
-// Time is Start as a time.
+// Time returns the result of [View.Start] as a UTC time.
 func (v *View) Time(r Row) (time.Time, bool) {
 	t := v.start(r)
 	if t == noTime {
@@ -227,7 +230,8 @@ func (v *View) Time(r Row) (time.Time, bool) {
 	return time.Unix(0, t).UTC(), true
 }
 
-// Duration returns how long the span at row r took, and whether it says so.
+// Duration returns the duration of the span at row r. It returns false if r is not a span or has no
+// duration, for instance because it has not ended.
 func (v *View) Duration(r Row) (time.Duration, bool) {
 	d := v.duration(r)
 	if d == noTook || v.flags(r).Role() != RoleSpan {
@@ -250,7 +254,8 @@ func (v *View) Metadata(r Row) format.Metadata {
 	return e.Metadata
 }
 
-// Name returns the name of row r: of a span or event its own, else that of its entry.
+// Name returns the name of row r. For a span or event this is its own name, otherwise the name of
+// its entry.
 func (v *View) Name(r Row) string {
 	if n := v.meta(r); n != unknown {
 		return v.metas[n].Name
@@ -273,18 +278,19 @@ func (v *View) Message(r Row) (string, bool) {
 	return e.Message.Value, e.Message.Valid
 }
 
-// Resource returns the row of the resource that row r comes from, 0 if there is none.
+// Resource returns the row of the resource that row r belongs to, or 0 if there is none.
 func (v *View) Resource(r Row) Row {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].row
 	}
-	for r != 0 && v.Role(r) != RoleResource { // there are very many
+	for r != 0 && v.Role(r) != RoleResource { // the table of resources is full
 		r = v.Parent(r)
 	}
 	return r
 }
 
-// Service returns the service that row r comes from, "" if its resource names none.
+// Service returns the service that row r belongs to, or "" if the resource of r does not name a
+// service.
 func (v *View) Service(r Row) string {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].service
@@ -316,10 +322,11 @@ func (v *View) Services() []string {
 	return slices.Compact(all)
 }
 
-// TraceID returns the trace that row r belongs to, zero if it is not known.
+// TraceID returns the id of the trace that row r belongs to, or zero if it is not known.
 func (v *View) TraceID(r Row) [16]byte { return v.traces.at(v.trace(r)) }
 
-// Owner returns the span that row r is, or is below, 0 if there is none.
+// Owner returns r if row r is a span. Otherwise it returns the nearest span above r, or 0 if there
+// is none.
 func (v *View) Owner(r Row) Row {
 	for range usualDepth {
 		if r == 0 || v.Role(r) == RoleSpan {
@@ -331,10 +338,11 @@ func (v *View) Owner(r Row) Row {
 	return v.owners[r]
 }
 
-// usualDepth is how deep log records and events are below their span, unless something is odd.
+// usualDepth is the number of levels that Owner climbs before it computes the owners of all rows.
+// Log records and events are seldom deeper below their span.
 const usualDepth = 64
 
-// findOwners notes the owners of all rows.
+// findOwners computes the owners of all rows.
 func (v *View) findOwners() {
 	v.owners = make([]Row, v.n)
 	_ = v.Walk(0, func(r Row, _ int, _ bool) error {
@@ -345,7 +353,7 @@ func (v *View) findOwners() {
 	})
 }
 
-// Ref returns the ids of the trace of row r, and of the span that it is or is below.
+// Ref returns the trace id of row r and the span id of its [View.Owner].
 func (v *View) Ref(r Row) format.SpanRef {
 	ref := format.SpanRef{TraceID: v.TraceID(r)}
 	if owner := v.Owner(r); owner != 0 {
@@ -354,7 +362,7 @@ func (v *View) Ref(r Row) format.SpanRef {
 	return ref
 }
 
-// attributeID returns the span id that an attribute of row r has.
+// attributeID parses an attribute of row r as a span id.
 func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
 	a, _, err := v.files[v.fileOf(r)].file.Attribute(v.id(r), name)
 	if err != nil || len(a.Text()) != 16 {
@@ -369,8 +377,8 @@ func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
 	return id, nil
 }
 
-// Span returns the row of a span, and whether it is there. If several have the ids it is the
-// first.
+// Span returns the row of the span with the given ids, and whether it is in the view. If several
+// spans have the ids, it returns the first one.
 func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	low := uint32(ref.SpanID[4])<<24 | uint32(ref.SpanID[5])<<16 | uint32(ref.SpanID[6])<<8 | uint32(ref.SpanID[7])
 	for k, b := range v.blocks {
@@ -388,8 +396,8 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	return 0, false
 }
 
-// Missing returns the span that row r says it belongs below, a span's parent or a log
-// record's span, if that is not there.
+// Missing returns the ids of the span that row r names as its parent, and true, if that span is not
+// in the view. For a log record, this is the span that it was logged in.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
@@ -412,12 +420,13 @@ func (v *View) Children(r Row) (kids []Row) {
 	return kids
 }
 
-// SkipChildren is what the function of [View.Walk] returns to pass over what is
-// below a row.
+// SkipChildren can be returned by the function passed to [View.Walk]. Walk then skips all rows
+// below the current one.
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
 
-// Walk calls fn for row r and all below it, parents first and children in order, with the
-// depth below r and whether the row is its parent's last child, until fn returns an error.
+// Walk calls fn for row r and all rows below it, parents first and children in order, until fn
+// returns an error. The argument depth is the depth below the first row. The argument last reports
+// whether the row is the last child of its parent.
 func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
 	t := v.Tree()
 	rank, end := t.Rank(r), t.End(r)

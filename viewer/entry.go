@@ -16,15 +16,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An attribute is one as the page gets it.
+// An attribute is an attribute of an entry, in the form that the page receives.
 type attribute struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Value string `json:"value"`
-	Size  int    `json:"size,omitempty"` // in bytes, of one that is cut
+	Size  int    `json:"size,omitempty"` // the full size in bytes, if Value is cut
 }
 
-// cutSize is how many bytes of a value an answer has, unless all of it is asked for.
+// cutSize is the largest number of bytes of a value in an answer, unless the request asks for all.
 const cutSize = 16 << 10
 
 func attributesOf(list []format.Attribute, most int) []attribute {
@@ -40,7 +40,7 @@ func attributesOf(list []format.Attribute, most int) []attribute {
 	return out
 }
 
-// A place names a row.
+// A place is a row with its name.
 type place struct {
 	Row  view.Row `json:"row"`
 	Name string   `json:"name"`
@@ -50,12 +50,12 @@ type place struct {
 type linked struct {
 	Trace      string      `json:"trace"`
 	Span       string      `json:"span"`
-	To         *place      `json:"to"` // nil: it is not there
+	To         *place      `json:"to"` // the linked span; nil if it is not in the trace
 	Attributes []attribute `json:"attributes"`
 }
 
-// details is everything about a row. Times are texts, since a number of JavaScript does not hold
-// all nanoseconds.
+// details holds everything about a row. Times are texts, because a number of JavaScript cannot hold
+// every number of nanoseconds.
 type details struct {
 	Row         view.Row    `json:"row"`
 	ID          string      `json:"id"`
@@ -66,7 +66,7 @@ type details struct {
 	Kind        string      `json:"kind"`
 	Status      string      `json:"status"`
 	Description string      `json:"description"`
-	Exception   *exception  `json:"exception"` // of a span that failed, the first one
+	Exception   *exception  `json:"exception"` // of a span that failed: its first exception
 	Target      string      `json:"target"`
 	File        string      `json:"file"`
 	Line        uint32      `json:"line"`
@@ -74,20 +74,20 @@ type details struct {
 	Trace       string      `json:"trace"`
 	Span        string      `json:"span"`
 	Start       *string     `json:"start"`
-	Took        *string     `json:"took"` // of one that has not ended, for how long it was open at least
+	Took        *string     `json:"took"` // of a span that has not ended: how long it was open at least
 	Self        *string     `json:"self"`
 	Open        bool        `json:"open"`
 	Path        []place     `json:"path"`
 	Below       int         `json:"below"`
-	Logs        int         `json:"logs"` // and events, at and below it
+	Logs        int         `json:"logs"` // number of log records and events at and below the row
 	Attributes  []attribute `json:"attributes"`
 	Resource    []attribute `json:"resource"`
 	Links       []linked    `json:"links"`
-	Stacks      []stack     `json:"stacks"`             // of a span that has not ended, when they were looked at last
+	Stacks      []stack     `json:"stacks"`             // of a span that has not ended: its latest stacks
 	StacksOf    string      `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
 }
 
-// An exception is an event that says why a span failed.
+// An exception is an event with the reason why a span failed.
 type exception struct {
 	Row     view.Row `json:"row"`
 	Type    string   `json:"type"`
@@ -118,7 +118,7 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 	return nil
 }
 
-// A stack is where goroutines were that worked for a span.
+// A stack is the call stack of goroutines that worked for a span.
 type stack struct {
 	Row   view.Row `json:"row"`
 	Time  string   `json:"time"`
@@ -127,11 +127,11 @@ type stack struct {
 	Stack string   `json:"stack"`
 }
 
-// maxStacks is how many stacks of a span are shown.
+// maxStacks is the largest number of stacks of a span that are shown.
 const maxStacks = 8
 
-// addStacks adds the stacks at row r and below it, the latest ones. Without any it takes those at
-// the spans that r is below: a goroutine's labels may name the request for which it works, and not
+// addStacks adds the latest stacks below row r. Without any, it adds those directly below the nearest
+// span above r with stacks: the labels of a goroutine may name the request for which it works, and not
 // its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
 	t := v.Tree()
@@ -156,8 +156,8 @@ func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most 
 	return nil
 }
 
-// addStack adds row r if it is a stack of goroutines, as package control/provider writes it, and
-// none is later; those before that are older go.
+// addStack adds row r if it is a stack of goroutines from package control/provider, and no stack in
+// d is later. It removes the stacks in d that are older.
 func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	if v.Role(r) != view.RoleOther {
 		return nil
@@ -188,7 +188,7 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	return nil
 }
 
-// entry answers with everything about a row; with all, values are not cut.
+// entry answers with everything about a row. With the parameter all, values are not cut.
 func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
@@ -290,7 +290,7 @@ func (d *details) addLink(v *view.View, r view.Row, most int) error {
 	return nil
 }
 
-// path returns the rows that a row is below, from the top.
+// path returns the shown rows above r, from the top.
 func (s *state) path(r view.Row) []place {
 	path := []place{}
 	for r = s.v.Parent(r); r != 0; r = s.v.Parent(r) {
@@ -311,13 +311,13 @@ type record struct {
 	Level string   `json:"level"`
 	Text  string   `json:"text"`
 	More  string   `json:"more"` // its attributes
-	In    string   `json:"in"`   // the span that it is right below
+	In    string   `json:"in"`   // the span that is its parent
 }
 
-// maxLogs is how many log records one answer has.
+// maxLogs is the largest number of log records in an answer.
 const maxLogs = 1000
 
-// logs answers with the log records and events at a row and below, in the order of time.
+// logs answers with the log records and events at and below a row, ordered by time.
 func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {

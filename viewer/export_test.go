@@ -1,4 +1,4 @@
 package viewer
 
-// Rest gives back what queries made, as the handler does when no request has come for a while.
+// Rest drops the results of requests, as the handler does when no request has come for a while.
 func (h *Handler) Rest() { h.rest() }

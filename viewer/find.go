@@ -14,14 +14,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The first hits of a query are looked for in so many rows, until there are so many of them.
+// The first hits of a query are searched in the first firstRows rows, until fewHits are found.
 const (
 	firstRows = 16 * columns.BlockRows
 	fewHits   = 200
 )
 
-// first answers with how many hits there are at least. It looks at few rows, since the whole search
-// goes on beside it.
+// first answers with a lower bound for the number of hits. It searches only few rows, because the
+// page also requests the complete search.
 func (s *state) first(ctx context.Context, text string) (answer, error) {
 	q, err := query.Parse(text)
 	if err != nil {
@@ -49,11 +49,12 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 	return answer{json: map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}}, nil
 }
 
-// maxWay is how many rows are opened for hits, which leaves room for some that are opened by hand.
+// maxWay is the largest number of rows that are opened for hits. It leaves room for rows that the
+// user opens.
 const maxWay = maxToggled - 200
 
-// way answers with the rows, root and below, that must be open so that what a query selects is
-// visible: the first ones if there are too many for a shape.
+// way answers with the rows at and below root that must be open so that the rows that a query selects
+// are visible. If there are too many for a shape, it answers with the first ones.
 func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, error) {
 	root, err := s.rowOf(q, "root")
 	if err != nil {
@@ -94,9 +95,10 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, erro
 	return answer{json: out}, nil
 }
 
-// find answers with how many rows a query selects, and with one of them: the next one behind the
-// row at, or with dir=prev before it. What=error and what=open look for errors and spans that have
-// not ended instead. With first it answers with the first hits alone, at once.
+// find answers with the number of rows that a query selects, and with one of these rows: with dir=next
+// the next one after the row at, with dir=prev the one before it, and otherwise the row at itself, if
+// it is one. In place of a query, what=error selects errors, and what=open spans that have not ended.
+// With the parameter first it answers quickly, with the number of the first hits.
 func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, error) {
 	at, err := s.rowOf(q, "at")
 	if err != nil {
@@ -128,7 +130,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	out := struct {
 		Count int      `json:"count"`
-		Index int      `json:"index"` // of the row among them, from 1 on; 0: there is none
+		Index int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
 		Row   view.Row `json:"row"`
 		Path  []place  `json:"path"`
 		Hints []hint   `json:"hints"`
@@ -157,10 +159,10 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	return answer{json: out}, nil
 }
 
-// A hint says what may surprise in a query.
+// A hint describes a property of a query that may surprise its author.
 type hint struct {
 	Text  string `json:"text"`
-	Query string `json:"query,omitempty"` // that may be meant
+	Query string `json:"query,omitempty"` // the query that the author may have meant
 }
 
 func hintsOf(list []query.Hint) []hint {
@@ -171,17 +173,17 @@ func hintsOf(list []query.Hint) []hint {
 	return out
 }
 
-// maxItems is how many completions one answer has.
+// maxItems is the largest number of completions in an answer.
 const maxItems = 30
 
-// An item is one way to go on with a query.
+// An item is one possible completion of a query.
 type item struct {
 	Text  string `json:"text"`
 	Kind  string `json:"kind"` // name, attribute, value or operator
 	Count int    `json:"count,omitempty"`
 }
 
-// complete answers with what can be written at the place at of a query.
+// complete answers with the texts that can follow at the offset at of a query.
 func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer, error) {
 	text := q.Get("q")
 	at, err := number(q, "at", len(text), len(text)+1)
@@ -204,7 +206,7 @@ type gap struct {
 	Row    view.Row `json:"row"`
 	Took   string   `json:"took"`
 	Before string   `json:"before"`
-	After  string   `json:"after"` // empty: the end of the trace
+	After  string   `json:"after"` // empty if the gap is at the end of the trace
 
 	took int64
 }
@@ -213,8 +215,9 @@ func newGap(row view.Row, took int64, before, after string) gap {
 	return gap{row, strconv.FormatInt(took, 10), before, after, took}
 }
 
-// silentEnd returns the time from the program's last sign of life to the end of the trace, if
-// something else is there at the end: what a recorder wrote of a process that hung, say.
+// silentEnd returns the gap between the last span, log record or event of the program and the end of
+// the trace. Only other entries are in such a gap, for example entries of a recorder about a process
+// that hung.
 func (s *state) silentEnd() (gap, bool) {
 	var last view.Row
 	at := int64(math.MinInt64)
@@ -263,7 +266,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 		Took    *string  `json:"took"`
 		Start   *string  `json:"start"`
 		Open    bool     `json:"open"`
-		In      string   `json:"in,omitempty"` // where it hangs
+		In      string   `json:"in,omitempty"` // the function in which it waits
 	}
 	lines := func(rows []view.Row) ([]line, error) {
 		out := []line{}
@@ -317,7 +320,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 		slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.took, a.took) })
 		gaps = gaps[:min(few, len(gaps))]
 	}
-	// The recorder's own entries are of no service.
+	// The recorder's own entries have no service.
 	o.Services.Lines = slices.DeleteFunc(o.Services.Lines, func(l []query.Value) bool {
 		return l[0].String() == "" && l[1].String() == "0" && l[2].String() == "0"
 	})
@@ -346,7 +349,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	}}, nil
 }
 
-// title names a row in a few words.
+// title returns a short text for a row: the message of a log record, else the name.
 func (s *state) title(r view.Row) string {
 	if m, ok := s.v.Message(r); ok && s.v.Role(r) == view.RoleLog {
 		return m

@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// flight is the trace of a flight recorder of a process that crashed: its entry entrace.trace, with
-// a measurement and the crash below it, and a span that never ended.
+// flight returns the trace of a flight recorder after its process crashed. It has an entry
+// entrace.trace, with a measurement and the crash below it, and a span that never ended.
 func flight() []*format.TraceEntry {
 	str, ms := format.StringValue, func(n uint64) format.Value { return format.U64Value(1_000_000 * n) }
 	entry := func(parent uint32, name, message string, level format.Level, at uint64, more ...format.Attribute) *format.TraceEntry {
@@ -38,8 +38,8 @@ func flight() []*format.TraceEntry {
 	}
 }
 
-// TestHitsErrorsAndTimesAreThoseOfTheTree compares what the page counts with the rows that it has
-// when all of them are open.
+// TestHitsErrorsAndTimesAreThoseOfTheTree compares the counts of the page with the rows that it shows
+// when all rows are open.
 func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{})
 	all := rowsOf(t, h, "depth=9")
@@ -79,8 +79,8 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 	}
 }
 
-// TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened looks at what the page shows first of a
-// file that a flight recorder has made.
+// TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened checks the overview of a file from a flight
+// recorder.
 func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 	state := viewer.State{Word: "killed", Text: "killed, recovered, 3 entries dropped (crash: panic: out of stock)"}
 	h := serve(t, viewOf(t, format.ET, flight()), viewer.Options{States: func(*view.View) (string, []viewer.State) { return "the states", []viewer.State{state} }})
@@ -109,7 +109,7 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 	}
 }
 
-// TestNewestFileHasTheLastTime: how that file ended is how the page says that all has ended.
+// TestNewestFileHasTheLastTime: the page shows the state of this file as the state of the trace.
 func TestNewestFileHasTheLastTime(t *testing.T) {
 	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
 	files := []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}
@@ -123,8 +123,8 @@ func TestNewestFileHasTheLastTime(t *testing.T) {
 	}
 }
 
-// TestOpenSpanIsOpenForAsLongAsItsFileSays: the tree, the details and the first look name one time,
-// whatever another file goes on with.
+// TestOpenSpanIsOpenForAsLongAsItsFileSays: the tree, the details and the overview show the same time
+// for an open span, even if another file has later entries.
 func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	later := []*format.TraceEntry{format.Root(), {Message: format.Some("later"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(9e9)}}}}
 	v, err := view.New(t.Context(), []*format.File{viewOf(t, format.ET, flight()).Files()[0], viewOf(t, format.ET, later).Files()[0]}, nil)

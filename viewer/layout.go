@@ -15,7 +15,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A rankSet is a set of ranks of the tree that counts and finds its members.
+// A rankSet is a set of ranks of the tree that can count its members in a range, and return the k-th
+// one.
 type rankSet struct {
 	view.Set[int]
 
@@ -25,7 +26,7 @@ type rankSet struct {
 
 func newRankSet(n int) *rankSet { return &rankSet{Set: make(view.Set[int], n/64+1)} }
 
-// done makes the sums, once all members are there.
+// done makes the sums. It is called after all members were added.
 func (s *rankSet) done() {
 	s.sums = make([]uint32, len(s.Set))
 	s.n = 0
@@ -43,7 +44,7 @@ func (s *rankSet) before(i int) int {
 	return int(s.sums[i/64]) + bits.OnesCount64(s.Set[i/64]&(1<<(i%64)-1))
 }
 
-// between returns how many members are from one number up to another.
+// between returns how many members are at least from and below to.
 func (s *rankSet) between(from, to int) int { return s.before(to) - s.before(from) }
 
 // at returns the k-th member, which must exist.
@@ -62,10 +63,10 @@ func (s *rankSet) at(k int) int {
 	return w*64 + bits.TrailingZeros64(word)
 }
 
-// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count these
-// rows and no others. The rows below one without a line are shown as if that were not there: those
-// of a resource, say. A link is part of its span, and the recorder's last entry only says that the
-// file is whole.
+// isShown reports whether a row has a line in the tree. Hits, errors and the time axis count only these
+// rows. A row without a line, such as a resource, is left out, and the rows below it are shown at its
+// place. A link is shown with its span. The recorder's last entry has no line, because it only says
+// that the file is whole.
 func isShown(v *view.View, r view.Row) bool {
 	switch v.Role(r) {
 	case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
@@ -76,19 +77,19 @@ func isShown(v *view.View, r view.Row) bool {
 	return false
 }
 
-// A shape says which rows of the tree are open.
+// A shape describes which rows of the tree are open.
 type shape struct {
-	root    view.Row   // it and what is below it is shown; 0: everything
-	depth   int        // so many levels are open
-	toggled []view.Row // those that are closed if their level is open, and open if it is not; sorted
-	only    string     // the query whose rows are shown alone, with those that they are below
+	root    view.Row   // only this row and the rows below it are shown; 0: all rows
+	depth   int        // number of levels that are open
+	toggled []view.Row // rows that are closed although their level is open, or open although it is not; sorted
+	only    string     // a query: only the rows that it selects, and the rows above them, are shown
 }
 
-// maxToggled is how many rows a request can open and close.
+// maxToggled is the largest number of rows that a request can open and close.
 const maxToggled = 4000
 
-// shapeOf reads the shape of a request: root, depth, x (rows that are toggled, each as the
-// difference to the one before), and only.
+// shapeOf reads the shape of a request from the parameters root, depth, x and only. x lists the rows
+// that are toggled, each as the difference to the one before.
 func (s *state) shapeOf(q url.Values) (h shape, err error) {
 	if h.root, err = s.rowOf(q, "root"); err != nil {
 		return h, err
@@ -124,14 +125,14 @@ func (h *shape) isToggled(r view.Row) bool {
 	return is
 }
 
-// A layout is the rows that are visible, in order.
+// A layout holds the visible rows of a shape, in order.
 type layout struct {
 	shape shape
 	ranks *rankSet
 }
 
-// latest keeps the last few things that were computed, by what they were computed of. It is safe
-// for concurrent use.
+// A latest is a cache of the last few results of a computation, by their keys. It is safe for
+// concurrent use.
 type latest[T any] struct {
 	mu   sync.Mutex
 	keys []string
@@ -140,7 +141,7 @@ type latest[T any] struct {
 
 const fewLatest = 4
 
-// drop forgets all of them.
+// drop removes all results.
 func (l *latest[T]) drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	}
 	t := s.v.Tree()
 	l := &layout{shape: h, ranks: newRankSet(t.Len())}
-	var ends []int // of the rows that the one at rank is below, as far as they are shown
+	var ends []int // the ends of the shown rows above the row at rank
 	first, end := t.Rank(h.root), t.End(h.root)
 	if h.root == 0 {
 		first, end = 1, t.Len()
@@ -239,7 +240,8 @@ func (s *state) errorRanks() *rankSet {
 		t := s.v.Tree()
 		s.errors = newRankSet(t.Len())
 		for r := range s.v.Rows() {
-			// As Top counts them: the recorder's entry of a crash says of which kind the file is.
+			// Count errors as query.Top does, without the recorder's own entries: its entry of a crash
+			// only says which kind of file this is.
 			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder {
 				s.errors.Add(t.Rank(r))
 			}
@@ -249,7 +251,7 @@ func (s *state) errorRanks() *rankSet {
 	return s.errors
 }
 
-// A found has the rows that a query selects.
+// A found holds the rows that a query selects.
 type found struct {
 	rows  view.Set[view.Row]
 	ranks *rankSet
@@ -257,14 +259,14 @@ type found struct {
 	words []string // of free text
 }
 
-// A tableError says that a query computes a table, which the page does not show.
+// A tableError is the error of a query that computes a table, which the page cannot show.
 type tableError struct{ query string }
 
 func (e *tableError) Error() string {
 	return "this computes a table, and the page shows rows: 'entrace stats' prints it"
 }
 
-// found runs a query, or remembers what it selected.
+// found runs a query, or returns the result of an earlier run.
 func (s *state) found(ctx context.Context, text string) (*found, error) {
 	if f, ok := s.finds.get(text); ok {
 		return f, nil
@@ -292,7 +294,7 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 	return f, nil
 }
 
-// part returns the ranks of what was found and of what that is below.
+// part returns the ranks of the shown rows of f and of the rows above them.
 func (f *found) part(v *view.View) *rankSet {
 	t := v.Tree()
 	part := newRankSet(t.Len())

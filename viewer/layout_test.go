@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// TestDeepTraceOpensToItsLastRow opens all levels of a trace that is as deep as a recursion, and
-// looks for its last row alone.
+// TestDeepTraceOpensToItsLastRow opens all levels of a very deep trace, and then shows only the path to
+// its last row.
 func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 	const levels = 2000
 	all := []*format.TraceEntry{format.Root()}
@@ -31,7 +31,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 	}
 }
 
-// TestFirstHitsLookAtFewRows has a hit behind many rows without one.
+// TestFirstHitsLookAtFewRows uses a trace with a hit after many rows without one.
 func TestFirstHitsLookAtFewRows(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for range 70_000 {

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/viewer"
 )
 
-// writeLogs writes a trace of log records, under its name when it is whole.
+// writeLogs writes a trace of log records. The file gets its name when it is complete.
 func writeLogs(t *testing.T, name string, texts ...string) {
 	t.Helper()
 	f, err := os.Create(name + ".part")
@@ -36,8 +36,8 @@ func writeLogs(t *testing.T, name string, texts ...string) {
 	must(t, os.Rename(name+".part", name))
 }
 
-// TestFollowGoesOnWithOtherFiles follows a folder while files come and are replaced. Rows of an
-// earlier generation keep their numbers as long as the generation is the same.
+// TestFollowGoesOnWithOtherFiles follows a folder while files are added and replaced. Rows keep their
+// numbers as long as the generation is the same.
 func TestFollowGoesOnWithOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	writeLogs(t, filepath.Join(dir, "b.iet"), "one")

@@ -19,43 +19,45 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The flags of a row, as the page gets them, are its view.Flags in the lower 16 bits and these.
+// The page receives the flags of a row as 32 bits: its view.Flags in the lower 16 bits, and these.
 const (
 	flagExpanded = 1 << (16 + iota)
 	flagHit      // the query selects it
 	flagParent   // there are rows below it
-	flagSpans    // some of those right below it are spans
+	flagSpans    // some rows directly below it are spans
 	flagError    // it counts as an error
 )
 
 const (
 	maxRows  = 500 // in one answer
 	maxTicks = 50  // of one row
-	maxAbove = 100 // rows above the first one, the nearest
+	maxAbove = 100 // rows above the first one; the nearest are kept
 )
 
-// rowsHead is what stands before the columns of an answer.
+// rowsHead is the JSON text before the columns of an answer.
 type rowsHead struct {
 	Total   int      `json:"total"` // visible rows
-	First   int      `json:"first"` // the place of the first one here
-	Above   int      `json:"above"` // so many come first in the columns, which the first is below
-	Rows    int      `json:"rows"`  // in the columns, with those above
-	Ticks   int      `json:"ticks"` // in their columns
-	From    string   `json:"from"`  // the first and the last time of what is below the root
+	First   int      `json:"first"` // index of the first row of this answer among the visible rows
+	Above   int      `json:"above"` // number of rows above the first row; they come first in the columns
+	Rows    int      `json:"rows"`  // number of rows in the columns, including those of Above
+	Ticks   int      `json:"ticks"` // number of ticks in their columns
+	From    string   `json:"from"`  // From and To: the first and the last time of the rows below the root
 	To      string   `json:"to"`
 	Toggled []int    `json:"toggled"` // with fill: the rows that are open
 	Strings []string `json:"strings"`
 }
 
-// rows answers with visible rows: from the place first on, around the row at, with last the last
-// ones, or with since and until from the first one on that begins between these times, or else goes
-// on then: none if there is none. With fill, rows are opened from the top on until so many are visible.
+// rows answers with up to n visible rows. The parameters select the first one: first is its index
+// among the visible rows; at is a row that is to be in the answer; last selects the last rows. since
+// and until select the first row that begins between these times, else the first one that is not
+// ended then; without such a row the answer has no rows. With fill, rows are opened from the top on
+// until so many are visible.
 //
-// The answer is the length of a JSON text in four bytes, that text, filled up to a multiple of
-// eight bytes, and columns, little-endian: of the rows start and duration (int64 nanoseconds),
-// row, rows below, errors below, name, service, text (strings by their number) and flags (uint32),
-// depth (uint16); and of the ticks, rounded up to eight bytes, time (int64), row's place (uint32)
-// and level (uint32).
+// The answer begins with the length of a JSON text in four bytes, and the text. It is filled up to a
+// multiple of eight bytes. Then follow columns, little-endian. The columns of the rows are start and
+// duration (int64 nanoseconds), row, rows below, errors below, name, service, text (numbers of
+// strings) and flags (uint32), and depth (uint16). They are filled up to a multiple of eight bytes.
+// The columns of the ticks are time (int64), index of the row (uint32) and level (uint32).
 func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, error) {
 	form, err := s.shapeOf(q)
 	if err != nil {
@@ -124,8 +126,9 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	return answer{bytes: b}, err
 }
 
-// firstIn returns the place of the first row of a layout that begins between two times, else of the
-// first that goes on then, and how many rows there are if none does.
+// firstIn returns the index of the first row of a layout that begins between two times. Without such a
+// row, it returns the index of the first row that began before and has not ended by then. Otherwise it
+// returns the number of rows.
 func (s *state) firstIn(l *layout, since, until int64) int {
 	place, goesOn := 0, l.ranks.n
 	for rank := range l.ranks.All() {
@@ -144,8 +147,8 @@ func (s *state) firstIn(l *layout, since, until int64) int {
 	return goesOn
 }
 
-// between returns the rows of a layout from one place up to another, and before them those that
-// the first is below, from the top; above is how many these are.
+// between returns the rows of a layout from index first up to end. The ancestors of the first of these
+// rows come before them, the outermost first. The result above is the number of ancestors.
 func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) {
 	if first >= end {
 		return 0, nil
@@ -167,8 +170,8 @@ func (s *state) between(l *layout, first, end int) (above int, rows []view.Row) 
 	return above, rows
 }
 
-// hits returns which of some rows a query selects. Unless that is known it looks at these alone,
-// if it can, for the sake of what people see first.
+// hits returns which of the rows a query selects. If the result of the query is not known yet, it
+// searches only these rows if possible, so that the page appears soon.
 func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[view.Row]bool, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // without a query there are none
@@ -203,14 +206,14 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depths returns for each row how many rows with a line are above it, up to root and with it. The rows
-// are in the order of the tree, so that those above a row come before it.
+// depths returns for each row the number of shown rows above it, up to and including root. The rows
+// must be in the order of the tree, so that the rows above a row come before it.
 func (s *state) depths(rows []view.Row, root view.Row) []int {
 	if len(rows) == 0 {
 		return nil
 	}
 	t := s.v.Tree()
-	var ends []int // of the rows above the current one, the innermost last
+	var ends []int // the ends of the rows above the current one, the innermost last
 	for r := rows[0]; r != root; {
 		if r = s.v.Parent(r); r == 0 {
 			break
@@ -231,7 +234,7 @@ func (s *state) depths(rows []view.Row, root view.Row) []int {
 	return depths
 }
 
-// fill opens rows from the top on until so many are visible, and returns them.
+// fill opens rows from the top on until want rows are visible, and returns the rows that it opened.
 func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 	toggled := []int{}
 	for {
@@ -244,7 +247,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 		for i := range min(l.ranks.n, want) {
 			rank := l.ranks.at(i)
 			r := t.Row(rank)
-			// The recorder's measurements are of less interest than the program's rows.
+			// Do not open the recorder's measurements, which are less interesting than the program's rows.
 			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.v.Role(r) != view.RoleRecorder && s.hasShown(r) && !h.isToggled(r) {
 				next = r
 				break
@@ -259,7 +262,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 	}
 }
 
-// below returns how many rows with a line are below r.
+// below returns the number of shown rows below r.
 func (s *state) below(r view.Row) int {
 	t := s.v.Tree()
 	rank, end := t.Rank(r), t.End(r)
@@ -277,15 +280,15 @@ func (s *state) hasShown(r view.Row) bool {
 	return false
 }
 
-// An extent is the time from the first to the last of some rows.
+// An extent is the time range of some rows.
 type extent struct {
 	from, to int64 // the first and the last time, 0 if there is none
 	timed    bool  // one of them has a time
 	spans    bool  // one of them is a span
-	newest   int   // the file of the last time
+	newest   int   // the file with the last time
 }
 
-// extent returns the extent of the rows with a line at a row and below it.
+// extent returns the extent of the shown rows at and below root.
 func (s *state) extent(root view.Row) extent {
 	x := extent{from: math.MaxInt64, to: math.MinInt64}
 	look := func(r view.Row) {
@@ -347,7 +350,7 @@ type packer struct {
 func (p *packer) text(s string) uint32 {
 	n, ok := p.numbers[s]
 	if !ok {
-		s = strings.Clone(s) // it is in the memory of the reader
+		s = strings.Clone(s) // s is in memory that the reader will reuse
 		n = uint32(len(p.head.Strings))
 		p.head.Strings = append(p.head.Strings, s)
 		p.numbers[s] = n
@@ -355,7 +358,8 @@ func (p *packer) text(s string) uint32 {
 	return n
 }
 
-// lasted returns how long a span took, or for how long one was open at least that has not ended.
+// lasted returns the duration of a span. For a span that has not ended, it returns how long the span
+// was open at least.
 func lasted(v *view.View, r view.Row) (d time.Duration, known bool) {
 	if d, known = v.Duration(r); !known {
 		d, known = v.OpenFor(r)
@@ -412,8 +416,8 @@ func (p *packer) add(r view.Row, depth int) error {
 	return nil
 }
 
-// ticks adds the moments of log records and events right below a span, and reports whether there
-// are spans there.
+// ticks adds the times of the log records and events directly below a span. It reports whether it saw
+// spans there.
 func (p *packer) ticks(r view.Row) (spans bool) {
 	v, t := p.s.v, p.s.v.Tree()
 	if v.Role(r) != view.RoleSpan {
@@ -437,7 +441,7 @@ func (p *packer) ticks(r view.Row) (spans bool) {
 	return spans
 }
 
-// previewSize is how many bytes of a text a row shows at most.
+// previewSize is the largest number of bytes of a text in a row.
 const previewSize = 300
 
 // preview returns the beginning of a text.
@@ -445,7 +449,7 @@ func preview(s string) string {
 	return strings.ToValidUTF8(text.Cut(s, previewSize), "")
 }
 
-// attributesText returns the first of some attributes as a line.
+// attributesText returns the first attributes of a list as a line of text.
 func attributesText(list []format.Attribute) string {
 	var b strings.Builder
 	for _, a := range list {
@@ -460,7 +464,7 @@ func attributesText(list []format.Attribute) string {
 	return preview(b.String())
 }
 
-// pack returns the answer.
+// pack returns the answer in the form that rows describes.
 func (p *packer) pack() ([]byte, error) {
 	p.head.Rows, p.head.Ticks = len(p.rows), len(p.tickTimes)
 	if p.head.Strings == nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A skew says that the clock of a file seems to be wrong.
+// A skew describes a file whose clock seems to be wrong.
 type skew struct {
 	Name string `json:"name"`
-	Late string `json:"late"` // as --clock has it
+	Late string `json:"late"` // the correction, in the form that the flag --clock accepts
 }
 
-// skews compares the clocks of files by the requests between them: what a server did for a client
-// took place while that waited. It returns what to add to the times of files whose servers seem to
-// have done most of it at other times.
+// skews compares the clocks of files by the requests between them: the span of a server should be
+// within the span of the client that waits for it. For each file with most of its server spans outside
+// of their client spans, it returns the time to add to the file's times.
 func (s *state) skews() []skew {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +32,8 @@ func (s *state) skews() []skew {
 func (s *state) findSkews() []skew {
 	type pair struct{ client, server int }
 	type calls struct {
-		early   []int64 // how much the middles of the servers' spans are before those of the clients'
-		outside int     // so many are not within their client's
+		early   []int64 // how much the middle of each server span is before the middle of its client span
+		outside int     // number of server spans that are not within their client spans
 	}
 	all := make(map[pair]*calls)
 	v := s.v
@@ -64,7 +64,7 @@ func (s *state) findSkews() []skew {
 			c.outside++
 		}
 	}
-	// Each file is compared with the one that calls it most, and that with its own caller.
+	// Compare each file with the file that calls it most, and that file with its own caller.
 	caller, calling := make(map[int]int), make(map[int]int)
 	late := make(map[int]int64)
 	for p, c := range all {
@@ -84,7 +84,7 @@ func (s *state) findSkews() []skew {
 		for at, steps := i, 0; steps < len(s.names); steps++ {
 			up, ok := caller[at]
 			if !ok || up == i && i < at {
-				break // of files that call each other the first one's clock is taken for right
+				break // if files call each other, the clock of the first one counts as right
 			}
 			sum += late[at]
 			at = up

@@ -23,47 +23,49 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Options change how the handler works.
+// Options change how a [Handler] works.
 type Options struct {
-	// Authorize reports whether a request may see the trace. By default every one may.
+	// Authorize reports whether a request may see the trace. By default every request may.
 	Authorize func(r *http.Request) bool
-	// Hosts are the names, with their ports, by which the server may be called, as in the header
-	// Host. By default it may be called by any, which is only right behind a server that has
-	// looked at it.
+	// Hosts are the values that the header Host of a request may have: names of the server, with
+	// their ports. By default every value is accepted. This is safe only behind a server that
+	// checks the header.
 	Hosts []string
 	// Base is the path below which the handler is mounted, such as "/debug/trace".
 	Base string
-	// Names returns the name of a file of the view. By default it is that of the file.
+	// Names returns the name of a file of the view that the page shows. By default it is the name
+	// of the file itself.
 	Names func(file int) string
-	// Notices returns what people should know of the files: where one is damaged, say.
+	// Notices returns messages about the files for people, for example that a file is damaged.
 	Notices func() []string
-	// States returns the state of each file of a view, and a text for all of them in a few words.
-	// Both are empty if that is not known.
+	// States returns the state of each file of a view, and a short text for all of them. Both are
+	// empty if the states are not known.
 	States func(v *view.View) (all string, files []State)
-	// Editor is the URL that opens a source file, with {path} and {line} in it; empty: none.
+	// Editor is the URL that opens a source file. It contains {path} and {line}. If it is empty,
+	// the page has no such links.
 	Editor string
-	// Follow lets the page show what is written to the files while it is open.
+	// Follow makes the page show entries that are written to the files while it is open.
 	Follow bool
-	// Waiting is what the page says while there is no view, such as "waiting for app.et".
+	// Waiting is the text of the page while there is no view, such as "waiting for app.et".
 	Waiting string
-	// Reopen, if set, returns the view of the files for which the names stand by now, nil while
-	// these are the ones that are shown. The page goes on with it. Names and Notices are those
-	// of the new files from then on. It is called once a second while a page is open, by one
-	// goroutine at a time.
+	// Reopen, if set, checks whether the names of the files now stand for other files. If so, it
+	// returns a view of the new files, which the page then shows; otherwise it returns nil. After
+	// that, Names and Notices must describe the new files. The handler calls Reopen once a second
+	// while a page is open, in one goroutine at a time.
 	Reopen func(ctx context.Context) (*view.View, error)
-	// Released, if set, is called when the handler has dropped what requests made, such as columns
-	// of attributes: a while after the last request. A program that does nothing else can give the
-	// memory back to the system then.
+	// Released, if set, is called some time after the last request, when the handler has dropped
+	// the results of requests, such as columns of attributes. A program that does nothing else can
+	// then return memory to the system.
 	Released func()
-	// Arguments are those with which a command, such as 'entrace view', opens the same files
-	// again: the page offers commands to paste if there are any.
+	// Arguments are the arguments with which a command, such as 'entrace view', opens the same
+	// files again. If there are any, the page shows commands to copy.
 	Arguments []string
 }
 
-// A State says how a file ended, or that it grows.
+// A State describes how a file ended, or that it still grows.
 type State struct {
 	Word string `json:"word"` // running, ended, killed or damaged
-	Text string `json:"text"` // the same, with what else is known of it
+	Text string `json:"text"` // the same with details
 }
 
 //go:embed dist
@@ -76,17 +78,17 @@ var assets = map[string]string{"": "index.html", "app.js": "app.js", "app.css": 
 type Handler struct {
 	options Options
 
-	nonce   string     // tells the answers of this handler from those of another one
-	growing sync.Mutex // held while the files are looked at
+	nonce   string     // part of the ETags, different for each handler
+	growing sync.Mutex // held while the files are read for new entries
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
-	pins    map[string]*pin // what pages show that are paused
+	pins    map[string]*pin // the states that paused pages show
 	clients int
-	idle    chan struct{} // has something once the last client has gone
+	idle    chan struct{} // holds an item once the last client has gone
 	resting *time.Timer   // runs since the last request; nil before the first one
 }
 
-// A state is a view with what was computed of it.
+// A state holds a view and the results that were computed from it.
 type state struct {
 	v           *view.View
 	fingerprint string
@@ -94,16 +96,16 @@ type state struct {
 	generation  int      // grows when rows get other numbers
 
 	mu      sync.Mutex
-	errors  *rankSet // by rank, as hidden
+	errors  *rankSet // rows that are errors
 	hidden  *rankSet // rows without a line
 	whole   *extent  // of all rows
-	clocks  []skew   // nil: not known
+	clocks  []skew   // nil: not computed yet
 	layouts latest[*layout]
 	finds   latest[*found]
 }
 
-// New returns a handler that shows a view. A nil o means defaults. Without a view the page says what
-// it waits for, and asks again until another handler has its address.
+// New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
+// [Options].Waiting, and asks again until another handler with a view serves its address.
 func New(v *view.View, o *Options) *Handler {
 	if o == nil {
 		o = new(Options)
@@ -116,7 +118,7 @@ func New(v *view.View, o *Options) *Handler {
 	return h
 }
 
-// stateOf returns the state that shows a view.
+// stateOf returns a new state for a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
 	s := &state{v: v, fingerprint: fingerprint(v, fingerprintSize), generation: generation}
 	for i, f := range v.Files() {
@@ -129,7 +131,7 @@ func (h *Handler) stateOf(v *view.View, generation int) *state {
 	return s
 }
 
-// Idle returns a channel that gets something when the last page that was open has gone.
+// Idle returns a channel that receives an item when the last open page has gone.
 func (h *Handler) Idle() <-chan struct{} { return h.idle }
 
 func (h *Handler) view() *state {
@@ -138,11 +140,11 @@ func (h *Handler) view() *state {
 	return h.state
 }
 
-// fingerprintSize is how many bytes of entries tell a trace from others.
+// fingerprintSize is the largest number of bytes of entries that a fingerprint covers.
 const fingerprintSize = 64 << 10
 
-// sameTrace reports whether a trace is the one, or has grown out of the one, of which known is the
-// fingerprint.
+// sameTrace reports whether v is the trace with the fingerprint known, or that trace after it has
+// grown.
 func sameTrace(v *view.View, known string) bool {
 	parts := strings.Split(known, "-")
 	if len(parts) != 3 {
@@ -152,15 +154,17 @@ func sameTrace(v *view.View, known string) bool {
 	return err == nil && n > 0 && n <= fingerprintSize && fingerprint(v, n) == known
 }
 
-// fingerprint returns a text that tells a trace from others: a hash of the first bytes, at the most, of
-// the entries of its first file, how many these are, and how many files there are. It is the same for
-// an IET and for the ET that is made of it. See [sameTrace] for a file that has grown.
+// fingerprint returns a text that identifies a trace. It consists of a hash of the first bytes of the
+// entries of the first file, the number of these bytes, and the number of files. The parameter most
+// limits the number of bytes. The text is the same for an IET and for the ET that is made from it. See
+// [sameTrace] for a file that has grown.
 func fingerprint(v *view.View, most int64) string {
 	hash, n := hashOf(v, 0, most)
 	return hash + "-" + strconv.FormatInt(n, 36) + "-" + strconv.Itoa(len(v.Files()))
 }
 
-// hashOf returns a hash of the first bytes of a file's entries, and how many these are.
+// hashOf returns a hash of the first bytes of a file's entries, and the number of these bytes. The
+// parameter most limits that number.
 func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	e := v.Files()[file].Raw()
 	h := sha256.New()
@@ -211,8 +215,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOurs reports whether a request is for this server, and not for another site by whose name it
-// is called, or from one.
+// isOurs reports whether the Host and the Origin of a request are names of this server. Otherwise the
+// request comes from another site, or uses the name of another site.
 func (h *Handler) isOurs(r *http.Request) bool {
 	if len(h.options.Hosts) == 0 {
 		return true
@@ -255,7 +259,7 @@ func (h *Handler) asset(w http.ResponseWriter, r *http.Request, name string) {
 	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) })
 }
 
-// cached writes an answer unless the client has it.
+// cached writes an answer, unless the client already has the answer with that tag.
 func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
 	tag = strconv.Quote(tag)
 	w.Header().Set("ETag", tag)
@@ -275,7 +279,7 @@ type answer struct {
 	bytes []byte
 }
 
-// A problem is an error that the client is told of.
+// A problem is an error with the HTTP status and the text for the client.
 type problem struct {
 	status int
 	text   string
@@ -285,7 +289,7 @@ func (p *problem) Error() string { return p.text }
 
 func badRequest(text string) error { return &problem{status: http.StatusBadRequest, text: text} }
 
-// api answers a request for something of the trace.
+// api answers a request for data of the trace.
 func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	if path == "api/events" {
 		h.events(w, r)
@@ -328,18 +332,18 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	})
 }
 
-// A failure is an error as a client is told of it.
+// A failure is an error in the form that the client receives.
 type failure struct {
 	Error   string `json:"error"`
 	Pos     *int   `json:"pos,omitempty"` // the byte of the query where it is
 	Hint    string `json:"hint,omitempty"`
-	Try     string `json:"try,omitempty"`     // a query that may be meant
-	Command string `json:"command,omitempty"` // that does what the page does not
+	Try     string `json:"try,omitempty"`     // a query that the user may have meant
+	Command string `json:"command,omitempty"` // a command for something that the page cannot do
 }
 
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody is there
+		return // the client has gone
 	}
 	f, status := failure{Error: err.Error()}, http.StatusInternalServerError
 	if p, ok := errors.AsType[*problem](err); ok {
@@ -365,7 +369,8 @@ func writeFailure(w http.ResponseWriter, status int, f failure) {
 	_ = json.NewEncoder(w).Encode(f)
 }
 
-// number reads a number of a request, which is at least 0 and below a limit.
+// number returns a parameter of a request that is a number from 0 to limit-1. If the request does not
+// have it, number returns missing.
 func number(q url.Values, name string, missing, limit int) (int, error) {
 	s := q.Get(name)
 	if s == "" {
@@ -378,7 +383,7 @@ func number(q url.Values, name string, missing, limit int) (int, error) {
 	return n, nil
 }
 
-// rowOf reads a row that is in the tree.
+// rowOf returns a parameter of a request that is a row. The row must be shown, or be 0.
 func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 	n, err := number(q, name, 0, s.v.Len())
 	if err != nil {
@@ -390,7 +395,8 @@ func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 	return 0, badRequest(name + " is a row that is not shown")
 }
 
-// row returns the row of an entry, FILE#ID, so that links outlive a conversion.
+// row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
+// files are converted.
 func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error) {
 	name, id, ok := strings.Cut(q.Get("id"), "#")
 	n, err := strconv.ParseUint(id, 10, 32)
@@ -407,7 +413,7 @@ func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error)
 	return answer{}, &problem{status: http.StatusNotFound, text: "entry " + q.Get("id") + " is not in this trace"}
 }
 
-// meta says what the trace is.
+// meta answers with properties of the trace.
 func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error) {
 	v := s.v
 	type file struct {
@@ -427,8 +433,8 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	}}, nil
 }
 
-// command returns a command line of 'entrace' with that verb and flags for the same files, quoted for
-// a shell, "" if no command opens them.
+// command returns a command line of 'entrace' with verb and flags for the same files, quoted for a
+// shell. It returns "" if no command can open the files.
 func (h *Handler) command(verb string, flags ...string) string {
 	if len(h.options.Arguments) == 0 {
 		return ""
@@ -441,7 +447,7 @@ func (h *Handler) command(verb string, flags ...string) string {
 	return line.String()
 }
 
-// clockCommand returns the command that opens the files with clocks that agree, "" if they do.
+// clockCommand returns a command that opens the files with corrected clocks, "" if the clocks agree.
 func (h *Handler) clockCommand(s *state) string {
 	var flags []string
 	for _, c := range s.skews() {
@@ -453,7 +459,7 @@ func (h *Handler) clockCommand(s *state) string {
 	return h.command("view", flags...)
 }
 
-// shellQuote writes an argument as a shell reads it.
+// shellQuote quotes an argument for a shell.
 func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+:,@%") == "" {
 		return s
@@ -461,8 +467,8 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// entries returns how many entries there are. More of them are news even if they are no rows: the
-// ends of spans.
+// entries returns the number of entries. The page must learn of every new entry, even of one that is
+// not a row, such as the end of a span.
 func (s *state) entries() (n int) {
 	for i := range s.v.Files() {
 		n += s.v.Entries(i)
@@ -470,7 +476,7 @@ func (s *state) entries() (n int) {
 	return n
 }
 
-// notices returns what people should know of the files.
+// notices returns the messages about the files.
 func (h *Handler) notices() []string {
 	if h.options.Notices == nil {
 		return []string{}
@@ -486,7 +492,7 @@ func (h *Handler) states(v *view.View) (all string, files []State) {
 	return all, append([]State{}, files...)
 }
 
-// services returns the services, the ones with most rows first: that gives them their colors.
+// services returns the services, those with the most rows first. The order decides their colors.
 func (s *state) services() []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
@@ -508,12 +514,13 @@ func (s *state) services() []string {
 	return append([]string{}, names...)
 }
 
-// growEvery is how often the files are looked at, at most: what takes longer is done less often.
+// growEvery is the shortest time between two checks of the files. If a check takes long, the time is
+// longer.
 const growEvery = 100 * time.Millisecond
 
-// events tells a client when the trace has grown, until one of both has gone. With pause the first
-// event has the name of a pin, with which requests are answered as of now. If pause is the name of
-// one that is still there, it is the same.
+// events sends an event to a client when the trace has grown. It ends when the client has gone, or after
+// an error. With the parameter pause, the first event has the name of a pin: requests with this name
+// are answered from the trace as it is now. If pause is the name of an existing pin, that pin is used.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	flusher := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -572,18 +579,19 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A pin keeps the trace as it was for those who have its name.
+// A pin keeps a state for pages that are paused.
 type pin struct {
 	state *state
 	users int
 	gone  *time.Timer // runs when there are no users
 }
 
-// pinAfter is how long a pin stays after its last user has gone, who may come back: a connection
-// can break.
+// pinAfter is how long a pin is kept after its last user has gone. The user may come back if only its
+// connection broke.
 const pinAfter = 10 * time.Second
 
-// pin keeps the trace as it is now, or as the pin of that name has it, and returns its name.
+// pin adds a user to the pin with that name. If there is no such pin, it makes one of the current state.
+// It returns the name of the pin.
 func (h *Handler) pin(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -616,7 +624,8 @@ func (h *Handler) unpin(name string) {
 	})
 }
 
-// pinned returns the trace that a pin keeps, or else as it is now.
+// pinned returns the state that the pin with that name keeps. If there is no such pin, it returns the
+// current state.
 func (h *Handler) pinned(name string) *state {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -626,10 +635,10 @@ func (h *Handler) pinned(name string) *state {
 	return h.state
 }
 
-// restAfter is how long what a request made is kept for the next one.
+// restAfter is how long the results of a request are kept for later requests.
 const restAfter = 30 * time.Second
 
-// restLater makes the handler rest when no request has come for a while.
+// restLater makes the handler call rest when no further request comes within restAfter.
 func (h *Handler) restLater() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -640,7 +649,7 @@ func (h *Handler) restLater() {
 	h.resting.Reset(restAfter)
 }
 
-// rest drops what requests made, but for what every page needs.
+// rest drops the results of requests, except those that every page needs.
 func (h *Handler) rest() {
 	h.mu.Lock()
 	states := []*state{h.state}
@@ -686,7 +695,7 @@ func (h *Handler) leave() {
 	}
 }
 
-// grow takes in what was written to the files.
+// grow adds the entries that were written to the files since the last call.
 func (h *Handler) grow(ctx context.Context) (*state, error) {
 	if !h.options.Follow {
 		return h.view(), nil
@@ -704,8 +713,8 @@ func (h *Handler) grow(ctx context.Context) (*state, error) {
 	return h.state, nil
 }
 
-// reopen goes on with the files for which the names stand by now. If these cannot be read, the ones
-// that are shown stay, and it is tried again.
+// reopen shows the files that the names stand for now. If they cannot be read, the old files stay, and
+// the next call tries again.
 func (h *Handler) reopen(ctx context.Context) {
 	if h.options.Reopen == nil {
 		return

@@ -64,7 +64,7 @@ func ask(h http.Handler, method, path string, header ...string) *httptest.Respon
 	return w
 }
 
-// TestDoor: who is no friend gets nothing, not even what there is.
+// TestDoor: a request without authorization gets no data and does not learn which paths exist.
 func TestDoor(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	for _, x := range []struct {
@@ -121,7 +121,7 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// rows is an answer of api/rows.
+// A rows is an answer of api/rows.
 type rows struct {
 	Total, First, Above, Rows, Ticks int
 	From, To                         string
@@ -170,7 +170,7 @@ func (r *rows) text() string {
 	return b.String()
 }
 
-// TestRows: the rows that are visible, by what is open.
+// TestRows checks which rows are visible, depending on which rows are open.
 func TestRows(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	for _, x := range []struct{ query, want string }{
@@ -216,7 +216,7 @@ func jsonOf[T any](t testing.TB, h http.Handler, path string) (v T) {
 	return v
 }
 
-// TestCases: the page finds what query and grep do, one hit after the other.
+// TestCases: the page finds the same hits as query and grep, one after the other.
 func TestCases(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	for _, c := range querytest.Cases {
@@ -240,7 +240,7 @@ func TestCases(t *testing.T) {
 		}
 	}
 	for _, c := range querytest.Cases {
-		// A handler that has found nothing yet looks at the rows that it shows.
+		// A handler that has not run the query yet searches only the rows that it shows.
 		fresh := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 		r := rowsOf(t, fresh, "depth=9&q="+url.QueryEscape(c.Query))
 		var got []uint32
@@ -301,7 +301,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestComplete: what can be written next.
+// TestComplete checks the completions of a query.
 func TestComplete(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	for text, want := range map[string]string{
@@ -326,7 +326,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestHostile: a trace with everything that could act on a page comes as JSON, and values of a
+// TestHostile: a trace with texts that could attack the page is sent as JSON, and values of a
 // megabyte are cut.
 func TestHostile(t *testing.T) {
 	evil := "</script><img src=x onerror=alert(1)>\u202e\x00\x1b[2J" + strings.Repeat("x", 1<<20)
@@ -350,7 +350,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestTags: what the client has is not sent again, until the trace has grown.
+// TestTags: an answer that the client has is not sent again until the trace has grown.
 func TestTags(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	tag := ask(h, "GET", "/api/rows?depth=1").Header().Get("ETag")
@@ -405,7 +405,7 @@ func live(t *testing.T) (h *viewer.Handler, s *httptest.Server, rec *recorder.Re
 	return h, s, rec, log
 }
 
-// TestFollow: a page hears of what is written, and has it then.
+// TestFollow: a page gets an event when entries are written, and can then request them.
 func TestFollow(t *testing.T) {
 	h, s, rec, log := live(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -459,8 +459,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestPause: a page that is paused gets what there was when the pause began, also if its
-// connection broke meanwhile.
+// TestPause: a paused page gets the trace as it was when the pause began, even if its connection
+// broke in the meantime.
 func TestPause(t *testing.T) {
 	h, s, _, log := live(t)
 	type news struct {
@@ -506,7 +506,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestWay: the rows that lead to hits.
+// TestWay checks the rows above hits.
 func TestWay(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	for query, want := range map[string][]int{
@@ -526,7 +526,7 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestCutFile: a file that is cut while it is open ends no process.
+// TestCutFile: truncating a file while it is open does not end the process.
 func TestCutFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system cuts no file that is mapped")
@@ -541,7 +541,7 @@ func TestCutFile(t *testing.T) {
 	}
 }
 
-// FuzzParameters: whatever a request asks for, it gets an answer or an error of its own.
+// FuzzParameters: every request gets an answer or an error, whatever its parameters are.
 func FuzzParameters(f *testing.F) {
 	for _, q := range []string{"", "row=4", "depth=9&x=1.2&first=3&n=500", "at=11&n=0", "q=%7B%7D&dir=prev", "root=4&only=x&fill=40", "id=shop.et%232", "what=error", "q=.user%20=%20&at=8", "q=.usr%20=%2er%20=\r\r="} {
 		f.Add(q)

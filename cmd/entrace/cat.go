@@ -83,7 +83,7 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 	}
 }
 
-// catSelected is cat of what the flags select, of a file of any format.
+// catSelected prints the entries that the flags select, of a file of any format.
 func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error {
 	l, err := a.lookRows(ctx, []string{name}, o)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error 
 			r, _ := l.v.Row(i, id)
 			switch {
 			case id >= entries:
-				return io.EOF // it has grown
+				return io.EOF // the file has grown
 			case id%1024 == 0 && ctx.Err() != nil:
 				return ctx.Err()
 			case o.selects() && !l.result.Rows.Has(r):
@@ -118,7 +118,7 @@ func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error 
 	return errors.Join(w.Flush(), l.Damage())
 }
 
-// appendLine appends what cat and tail print of an entry.
+// appendLine appends the line that cat and tail print for an entry.
 func (a *app) appendLine(b []byte, id int64, e *format.TraceEntry, asJSON bool) []byte {
 	if asJSON {
 		return append(entryjson.Append(b, id, e), '\n')

@@ -42,7 +42,7 @@ func (a *app) checkCommand() *cobra.Command {
 	return c
 }
 
-// expected returns whether a number is as --expect has it.
+// expected returns a function that reports whether a number of rows fulfills --expect.
 func expected(s string) (func(n int) bool, error) {
 	switch s {
 	case "none":

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A consoleLog passes on what a command prints, and records its lines.
+// A consoleLog passes on the output of a command, and records its lines.
 type consoleLog struct {
 	rec *recorder.Recorder
 	ref format.SpanRef // of the command
@@ -30,24 +30,24 @@ func newConsoleLog(rec *recorder.Recorder, ref format.SpanRef) *consoleLog {
 	return &consoleLog{rec: rec, ref: ref}
 }
 
-// stream returns what the command writes to in place of w.
+// stream returns the writer that the command gets in place of w.
 func (c *consoleLog) stream(w io.Writer, name string) io.Writer {
 	s := &lineStream{consoleLog: c, w: w, name: name, batch: c.rec.Batch()}
 	c.streams = append(c.streams, s)
 	return s
 }
 
-// close records lines without an end.
+// close records the last lines, which have no newline at the end.
 func (c *consoleLog) close() {
 	for _, s := range c.streams {
 		s.close()
 	}
 }
 
-// maxLine is how many bytes of a line are recorded together.
+// maxLine is the most bytes in one record. A longer line becomes several records.
 const maxLine = 64 << 10
 
-// A lineStream is one output of a command. It writes what comes before it looks at it.
+// A lineStream is one output of a command. Write first passes the bytes on to w, and then records them.
 type lineStream struct {
 	*consoleLog
 
@@ -80,7 +80,7 @@ func (s *lineStream) Write(b []byte) (int, error) {
 		from += i + 1
 	}
 	s.rest = append(s.rest[:0], s.rest[from:]...)
-	_ = s.batch.Write() // what the recorder could not take is in its account
+	_ = s.batch.Write() // the recorder counts the records that it could not write
 	return n, err
 }
 
@@ -105,8 +105,8 @@ func (s *lineStream) record(line []byte) {
 	l.Write(s.batch, otel.Where{Trace: true, Parent: true}, &l.Attributes)
 }
 
-// parseLine finds level, time and attributes in a line that a program prints. Without a time it
-// has that of now.
+// parseLine finds level, time and attributes in a line that a program prints. If the line has no
+// time, the record gets the time now.
 func parseLine(line string, now time.Time) *otel.Log {
 	line = escapes.ReplaceAllString(line, "")
 	l := &otel.Log{Time: now.UnixNano(), HasTime: true, Severity: severityInfo}
@@ -150,7 +150,7 @@ func parseLine(line string, now time.Time) *otel.Log {
 	return l
 }
 
-// escapes are those that color a terminal.
+// escapes matches the escape sequences that color a terminal.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
 // jsonFields reads a line that is one JSON object.
@@ -190,7 +190,7 @@ func anyOf(v any) otel.Any {
 		if n, err := v.Int64(); err == nil {
 			return otel.Any{Kind: otel.Int, Int: n}
 		}
-		f, _ := v.Float64() // out of range is infinity
+		f, _ := v.Float64() // infinity if the number is out of range
 		return otel.Any{Kind: otel.Float, Float: f}
 	case []any:
 		list := otel.Any{Kind: otel.List}
@@ -208,10 +208,10 @@ func anyOf(v any) otel.Any {
 	return otel.Any{}
 }
 
-// logfmtPair is a key and a value of logfmt, the latter perhaps in quotes.
+// logfmtPair matches a key and a value of logfmt. The value may be in quotes.
 var logfmtPair = regexp.MustCompile(`^\s*([A-Za-z_@][\w.@/-]*)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?:\s+|$)`)
 
-// logfmtFields reads a line that is nothing but pairs of logfmt, two at least.
+// logfmtFields reads a line that consists of at least two logfmt pairs and nothing else.
 func logfmtFields(line string) ([]otel.KeyValue, bool) {
 	var fields []otel.KeyValue
 	for rest := line; rest != ""; {
@@ -231,19 +231,19 @@ func logfmtFields(line string) ([]otel.KeyValue, bool) {
 
 const severityInfo = 9 // OTLP's
 
-// severities are OTLP's numbers of the names that loggers have for levels.
+// severities maps the level names of common loggers to OTLP's severity numbers.
 var severities = map[string]uint32{
 	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
 	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
 }
 
-// levelWord is a level in a line of plain text, in capitals or in brackets, within the first
-// bytes of it.
+// levelWord matches a level in a line of plain text, in capitals or in brackets. It is applied to the
+// first levelWithin bytes of the line.
 var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
 
 const levelWithin = 80
 
-// levelOf reads a level: a name, or a number as bunyan and pino have it.
+// levelOf reads a level: a name, or a number of the loggers bunyan and pino.
 func levelOf(v *otel.Any) (n uint32, text string, ok bool) {
 	if v.Kind == otel.Int && v.Int >= 10 && v.Int <= 60 && v.Int%10 == 0 {
 		return [...]uint32{1, 5, 9, 13, 17, 21}[v.Int/10-1], strconv.FormatInt(v.Int, 10), true
@@ -255,8 +255,8 @@ func levelOf(v *otel.Any) (n uint32, text string, ok bool) {
 	return n, v.Text, ok
 }
 
-// timeOf reads a time: a text of one of timeLayouts, or a number since 1970 in seconds,
-// milliseconds, microseconds or nanoseconds, as its size says.
+// timeOf reads a time: a text in one of timeLayouts, or a number since 1970. The size of the number
+// says whether it counts seconds, milliseconds, microseconds or nanoseconds.
 func timeOf(v *otel.Any) (int64, bool) {
 	switch v.Kind {
 	case otel.String:
@@ -275,13 +275,13 @@ func timeOf(v *otel.Any) (int64, bool) {
 	return 0, false
 }
 
-const firstSecond = 100_000_000 // in 1973: what is less is no time of a log record
+const firstSecond = 100_000_000 // in 1973: a smaller number is not the time of a log record
 
-// sinceEpoch returns nanoseconds.
+// sinceEpoch converts a time since 1970 in the unit that unitOf guesses to nanoseconds.
 func sinceEpoch(f float64) int64 { return int64(min(f*unitOf(f), 1<<62)) }
 
-// unitOf returns of how many nanoseconds a time since 1970 is. Each unit has the numbers of the
-// years 1973 to 5138.
+// unitOf guesses the unit of a time since 1970 from its size, and returns the unit in nanoseconds.
+// Numbers of the years 1973 to 5138 are unambiguous.
 func unitOf(f float64) float64 {
 	switch {
 	case f < 1e11:
@@ -296,10 +296,10 @@ func unitOf(f float64) float64 {
 
 var timeLayouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999"}
 
-// leadingTime reads the time that begins a line of plain text, perhaps in brackets.
+// leadingTime reads the time at the beginning of a line of plain text. The time may be in brackets.
 func leadingTime(line string) (int64, bool) {
 	line = strings.TrimLeft(line, "[ ")
-	line = strings.Replace(line, ",", ".", 1) // as Python's logging has it
+	line = strings.Replace(line, ",", ".", 1) // Python's logging writes a comma before the milliseconds
 	words := strings.SplitN(line, " ", 3)
 	for n := min(2, len(words)); n > 0; n-- {
 		text := strings.TrimRight(strings.Join(words[:n], " "), "]:")

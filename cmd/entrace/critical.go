@@ -23,7 +23,7 @@ type criticalOptions struct {
 	lookFlags
 
 	all bool
-	min string // the least share of a step that is printed
+	min string // steps with a smaller share of the whole are folded
 }
 
 func (a *app) criticalCommand() *cobra.Command {
@@ -105,12 +105,12 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 }
 
 const (
-	criticalColumns = 30 // how wide the times are, about
-	maxAsync        = 20 // how many asynchronous spans are printed
+	criticalColumns = 30 // the approximate width of the column with the times
+	maxAsync        = 20 // the most asynchronous spans that are printed
 )
 
 // critical prints a critical path for people.
-// Steps with less than a share of the whole are folded.
+// Steps that take less than the share least of the whole are folded.
 func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least float64) error {
 	whole := time.Duration(c.To - c.From)
 	e, err := p.read.Entry(c.Span)
@@ -133,7 +133,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 		}
 		folded, short = 0, 0
 	}
-	seen := make(map[view.Row]bool) // their attributes are printed
+	seen := make(map[view.Row]bool) // rows whose attributes were printed
 	for _, s := range c.Steps {
 		took := time.Duration(s.To - s.From)
 		if float64(took) < least*float64(whole) && len(s.Beside) == 0 {

@@ -82,20 +82,21 @@ func (a *app) diffCommand() *cobra.Command {
 	return c
 }
 
-// The words of --fail-on, and the one that switches a limit off.
+// The values of --fail-on. noLimit switches a limit off.
 const (
 	failErrors = "new-errors"
 	failSpans  = "new-spans"
 	noLimit    = "none"
 )
 
-// A limit is by how much a number may grow.
+// A limit says by how much a number may grow.
 type limit struct {
-	share float64 // of what it was
-	by    float64
+	share float64 // growth in proportion to the number before
+	by    float64 // absolute growth
 }
 
-// parseLimit reads +10%, or + and what number reads. An empty text, or none, is no limit.
+// parseLimit reads "+10%", or "+" and a text that the func number reads. For an empty text and for
+// noLimit it returns nil, which is no limit.
 func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*limit, error) {
 	if s == "" || s == noLimit {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -116,7 +117,7 @@ func (l *limit) exceeded(before, after float64) bool {
 	return l != nil && after > before*(1+l.share)+l.by
 }
 
-// A worse is one way in which a path can be worse.
+// worse numbers the ways in which a path can be worse.
 type worse int
 
 const (
@@ -132,7 +133,7 @@ type finding [numWorse]bool
 
 func (f *finding) any() bool { return *f != finding{} }
 
-// String names these ways in a few words.
+// String names the ways of f in a few words.
 func (f *finding) String() string {
 	var words []string
 	for i, word := range [numWorse]string{"slower", "more spans", "new errors", "new spans"} {
@@ -146,15 +147,15 @@ func (f *finding) String() string {
 // diffLimits are the limits of a command line.
 type diffLimits struct {
 	p95, count          *limit
-	p95Text, countText  string // as they were given
+	p95Text, countText  string // the limits as the flags have them
 	newErrors, newSpans bool
 	any                 bool
 }
 
-// usualP95 is --max-p95 where it is not given and there are enough runs to tell.
+// usualP95 is the default of --max-p95 if each side has at least three runs.
 const usualP95 = "+10%"
 
-// limits returns the limits of the flags, given whether several runs are compared.
+// limits returns the limits of the flags. The defaults depend on how many runs are compared.
 func (o *diffOptions) limits() (l diffLimits, err error) {
 	l.any, l.p95Text, l.countText = o.anyChange, o.maxP95, o.maxCount
 	if l.p95Text == "" && min(len(o.before), len(o.after)) >= 3 {
@@ -201,7 +202,7 @@ func (l *diffLimits) String() string {
 	return strings.Join(all, " ")
 }
 
-// texts returns the flag of each limit, "" where there is none.
+// texts returns the flag of each limit, "" for a kind that has no limit.
 func (l *diffLimits) texts() (all [numWorse]string) {
 	if l.p95 != nil {
 		all[slower] = "--max-p95 " + l.p95Text
@@ -218,7 +219,8 @@ func (l *diffLimits) texts() (all [numWorse]string) {
 	return all
 }
 
-// find returns which limits a path exceeds, and which ones it does if chance is left out of account.
+// find returns which limits a path exceeds. seen holds all of them. found leaves out those that chance
+// can explain, unless --any-change is set.
 func (l *diffLimits) find(p *query.PathDiff) (found, seen finding) {
 	is, surely := p.IsNew()
 	seen[newSpans], found[newSpans] = l.newSpans && is, surely
@@ -236,7 +238,7 @@ func (l *diffLimits) find(p *query.PathDiff) (found, seen finding) {
 	return found, seen
 }
 
-// runs opens files, each of which is a run.
+// runs opens files. Each file is one run.
 func (a *app) runs(ctx context.Context, names []string, o *diffOptions) (runs []query.Run, closeAll func(), err error) {
 	var looks []*look
 	closeAll = func() {
@@ -321,7 +323,7 @@ func runNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// A diffReport is a comparison with what is worse in it.
+// A diffReport is a comparison and the findings in it.
 type diffReport struct {
 	*app
 
@@ -329,10 +331,10 @@ type diffReport struct {
 	limits         *diffLimits
 	found          []finding // of each path
 	worse          [numWorse]int
-	failed, chance int // paths that exceed a limit; that do so, but can by chance
+	failed, chance int // paths that exceed a limit; paths that exceed one, but perhaps by chance
 }
 
-// summary says how many paths are worse, of all that there are limits for.
+// summary says how many paths are worse, for each kind of limit that is set.
 func (r *diffReport) summary() string {
 	var parts []string
 	names := [numWorse][2]string{{"slower", "slower"}, {"with more spans", "with more spans"}, {"with new errors", "with new errors"}, {"new", "new"}}
@@ -420,7 +422,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p), r.paint(colorRed, r.found[i].String()),
 		})
 	}
-	if r.failed == 0 { // two columns have nothing to say
+	if r.failed == 0 { // the first and the last column are empty
 		for i := range lines {
 			lines[i] = lines[i][1 : len(lines[i])-1]
 		}
@@ -439,7 +441,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 	return nil
 }
 
-// diffChange returns how p95 has changed, and how probable that is by chance.
+// diffChange returns how p95 has changed, and the probability of such a change by chance.
 func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
 	switch {
 	case p.Before.Count == 0:
@@ -460,7 +462,7 @@ func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
 	return change, fmt.Sprintf("p=%.4f", p.P)
 }
 
-// diffPath writes a path, with the service where it is another one than above.
+// diffPath returns a path as text. A step has its service in front if the step above has another one.
 func diffPath(p *query.PathDiff) string {
 	var parts []string
 	service := ""
@@ -475,7 +477,7 @@ func diffPath(p *query.PathDiff) string {
 	return strings.Join(parts, " > ")
 }
 
-// json prints the comparison, an object for each path.
+// json prints the comparison as one JSON object for each path.
 func (r *diffReport) json(w io.Writer) error {
 	type step struct {
 		Service string `json:"service"`
@@ -496,8 +498,8 @@ func (r *diffReport) json(w io.Writer) error {
 			Path    []step   `json:"path"`
 			Before  stats    `json:"before"`
 			After   stats    `json:"after"`
-			Change  *float64 `json:"p95_change"` // null if one side has none
-			P       *float64 `json:"p"`          // null if there are too few
+			Change  *float64 `json:"p95_change"` // null if one side has no p95
+			P       *float64 `json:"p"`          // null if there are too few runs or spans
 			ErrorsP float64  `json:"errors_p"`
 			CountP  float64  `json:"count_p"`
 			Runs    [2]int   `json:"runs"`
@@ -506,7 +508,7 @@ func (r *diffReport) json(w io.Writer) error {
 		for _, s := range p.Path {
 			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind})
 		}
-		if p.Before.P95 > 0 && p.After.Count > 0 { // else it is none, or infinite
+		if p.Before.P95 > 0 && p.After.Count > 0 { // otherwise there is no change, or an infinite one
 			share, _ := p.Change()
 			line.Change = &share
 		}

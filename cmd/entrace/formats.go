@@ -20,14 +20,14 @@ func formatNames(read bool) (names []string) {
 	return names
 }
 
-// inPlace reports whether the file name, in the format from unless that is "", is a trace that is read
-// in place, not decoded first.
+// inPlace reports whether the file name is a trace that is read in place, and not decoded first. If
+// from is not "", it is the format of the file.
 func inPlace(name, from string) (bool, error) {
 	if name == "-" {
 		return false, nil
 	}
 	if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
-		return true, nil // format.Find may find what is left of it
+		return true, nil // format.Find may find the trace under another name
 	}
 	f, compressed, _, err := convert.FormatOf(name)
 	if err != nil || compressed {
@@ -40,7 +40,7 @@ func inPlace(name, from string) (bool, error) {
 	return own || f == "", nil
 }
 
-// checkFrom complains of a --from that names no format that is read.
+// checkFrom returns an error if --from does not name a format that can be read.
 func checkFrom(from string) error {
 	for _, f := range convert.Formats() {
 		if from == "" || string(f.Format) == from && f.Reads {
@@ -50,7 +50,7 @@ func checkFrom(from string) error {
 	return usagef("--from: %w", &convert.FormatError{Format: convert.Format(from)})
 }
 
-// targetOf returns the format that the file out, or --to, asks for.
+// targetOf returns the format of the output: the one that --to names, or the one of the name out.
 func targetOf(out, to string) (convert.Format, error) {
 	f := convert.Format(to)
 	if to == "" {
@@ -89,7 +89,7 @@ func targetOf(out, to string) (convert.Format, error) {
 	return "", usagef("%w", &convert.FormatError{Format: f, Write: true})
 }
 
-// listFormats prints what convert knows.
+// listFormats prints the formats that convert reads and writes.
 func (a *app) listFormats() error {
 	row := func(name, ext, ways, what string) error {
 		_, err := fmt.Fprintf(a.out, "%-11s %-17s %-4s %s\n", name, ext, ways, what)

@@ -60,11 +60,11 @@ func (a *app) grepCommand() *cobra.Command {
 	return c
 }
 
-// errNone says that a query selects nothing.
+// errNone is the error if a query selects nothing.
 var errNone = fmt.Errorf("%w: there is none", errQuiet)
 
-// asCheck makes every error but errNone and those of the command line one that ends the command
-// with 2.
+// asCheck wraps an error so that the command ends with status 2. An error that is an errQuiet, such as
+// errNone, still ends the command with exitData.
 func asCheck(err error) error {
 	if err == nil || errors.Is(err, errNone) {
 		return err
@@ -72,7 +72,7 @@ func asCheck(err error) error {
 	return &checkError{err}
 }
 
-// A checkError ends a command with 2: it could not tell.
+// A checkError ends a command with status 2: the command has no answer.
 type checkError struct{ err error }
 
 func (e *checkError) Error() string { return e.err.Error() }
@@ -127,7 +127,7 @@ func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	return err
 }
 
-// notNegative returns an error if a flag has a number below 0.
+// notNegative returns an error if n, the value of a flag, is below 0.
 func notNegative(flag string, n int) error {
 	if n < 0 {
 		return usagef("--%s is %d, it cannot be below 0", flag, n)
@@ -150,7 +150,7 @@ func withLogs(v *view.View, rows []view.Row) []view.Row {
 	return query.InTime(v, all)
 }
 
-// around returns rows with those before and after them in time.
+// around returns rows and their neighbors in time: before rows earlier and after rows later.
 func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 	all := v.NewSet()
 	for r := range v.Rows() {
@@ -181,7 +181,7 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 	return out
 }
 
-// grepTree prints rows in the tree, with those that they are below.
+// grepTree prints rows and their ancestors as a tree.
 func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
 	shown := l.v.NewSet()
 	for _, r := range rows {
@@ -195,7 +195,7 @@ func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Write
 	return p.all(ctx, w, 0)
 }
 
-// A rowPrinter prints a line for each row, as the tree has them.
+// A rowPrinter prints one line for each row, in the form that tree prints.
 type rowPrinter struct {
 	printer
 
@@ -236,13 +236,13 @@ func (p *rowPrinter) print(r view.Row) error {
 	return err
 }
 
-// name returns FILE#ID of a row.
+// name returns the name of a row, as FILE#ID.
 func (l *look) name(r view.Row) string {
 	file, id := l.v.ID(r)
 	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
 }
 
-// tree prints the rows below the root, to a depth if that is not 0, in the order of the tree.
+// tree prints the rows below the root in the order of the tree. most is the greatest depth, 0 for all.
 func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
 	n := 0
 	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {

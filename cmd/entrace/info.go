@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// info is what 'entrace info --json' prints.
+// An info is the output of 'entrace info --json'.
 type info struct {
 	File       string         `json:"file"`
 	Files      int            `json:"files,omitempty"` // if there are several
@@ -33,13 +33,13 @@ type info struct {
 	MaxDepth   int            `json:"max_depth"` // of the view; the root has 0
 	Services   []string       `json:"services"`
 	FirstTime  *time.Time     `json:"first_time"`        // null without any
-	LastTime   *time.Time     `json:"last_time"`         // the end of what took longest
+	LastTime   *time.Time     `json:"last_time"`         // the latest end of a row
 	Ended      bool           `json:"ended"`             // all files are whole and closed
 	Rotated    bool           `json:"rotated"`           // another file follows
 	Live       bool           `json:"live"`              // a process is writing
-	Pending    int            `json:"in_crash_buffer"`   // of the entries, those that are not in the file
-	Journal    string         `json:"journal,omitempty"` // why there may be more
-	State      string         `json:"state"`             // in words; of several files a summary
+	Pending    int            `json:"in_crash_buffer"`   // how many of the entries are only in the crash buffer
+	Journal    string         `json:"journal,omitempty"` // why more entries may exist
+	State      string         `json:"state"`             // in words; a summary for several files
 	States     []fileState    `json:"states"`            // of each file
 	Cut        string         `json:"cut"`
 	Damage     string         `json:"damage,omitempty"`
@@ -94,7 +94,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 		in.States = append(in.States, fileState{fileName(t.Trace, i), s.String(), s.Trigger, s.Reason})
 		in.Ended = in.Ended && s.Word == deadtrace.Ended
 		in.Live = in.Live || s.Word == deadtrace.Running
-		in.Rotated = s.Rotated // of the last one
+		in.Rotated = s.Rotated // the last file decides
 		in.Version, in.Format = f.Version(), string(t.Format(i))
 		in.Entries += v.Entries(i)
 		in.Bytes += f.Size()
@@ -122,7 +122,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	return errors.Join(err, t.Damage())
 }
 
-// count looks at every row once, or at those of a set if that is not nil.
+// count goes once over the rows of only, or over all rows if only is nil.
 func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range v.Rows() {
@@ -145,7 +145,7 @@ func (in *info) count(v *view.View, only view.Set[view.Row]) {
 		case view.RoleLink:
 			in.Links++
 		case view.RoleRecorder, view.RoleFolded:
-			timed = false // is not what happened in the program
+			timed = false // the row is not an event of the program
 		}
 		if timed {
 			first, last = min(first, start), max(last, start)

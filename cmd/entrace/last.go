@@ -14,12 +14,12 @@ import (
 // lastSize is how much of a file readLast looks at.
 const lastSize = 4 << 20
 
-// readLast reads the entries in the last lastSize bytes of an IET, however large it is, and says where
-// in the file the last of them ends. An IET does not say where its entries begin: readLast looks for
-// an offset from which entry follows entry to the end of the file. It returns no entries if there is
-// no such chain or more than one, if the file is small or of another format, and if some of the trace
-// is in the journal of a dead writer: recorder.Open reads those. It is wrong about a file in whose last
-// bytes an attribute holds a trace of several megabytes: it takes the entries of that.
+// readLast reads the entries in the last lastSize bytes of an IET of any size, and returns the offset
+// at which the last entry ends. An IET has no index of its entries, so readLast searches for an offset
+// from which entry follows entry to the end of the file. It returns no entries if it finds no such
+// chain or more than one, if the file is small or of another format, and if the journal of a dead
+// writer holds part of the trace: recorder.Open reads such files. If an attribute near the end of the
+// file holds a whole trace of several megabytes, readLast wrongly returns the entries of that trace.
 func readLast(name string) (entries []*format.TraceEntry, end int64, err error) {
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
@@ -44,29 +44,29 @@ func readLast(name string) (entries []*format.TraceEntry, end int64, err error) 
 	for i := 1; i < len(at); i++ {
 		e := new(format.TraceEntry)
 		if _, err := format.DecodeTraceEntry(b[at[i-1]:at[i]], v, e); err != nil {
-			return nil, 0, nil // which Open says where
+			return nil, 0, nil // Open reports where the error is
 		}
 		entries, end = append(entries, e), base+int64(at[i])
 	}
 	return entries, end, nil
 }
 
-// chains are the chains of entries in the last bytes of a file.
+// chains searches the last bytes of a file for a chain: entries that follow each other without a gap.
 type chains struct {
 	b       []byte
 	version format.Version
 	grows   bool  // the last entry may be incomplete
-	at      []int // where the entries of a chain begin, and where the last ends
+	at      []int // the offsets in b at which the entries of a chain begin, then the end of the last entry
 }
 
-// fewEntries is the number of entries above which a chain is believed.
+// fewEntries is the longest chain, in entries, that find still rejects as a coincidence.
 const fewEntries = 32
 
-// find returns where the entries begin, and where the last ends. The first ones of a chain may be
-// none: they only lead to one that is. So what begins in the first eighth is not taken. Nothing is,
-// if another chain from there leads to the end as well: what is in an attribute can look like
-// entries. All chains together are not longer than a few times b: bytes that are made for it make each
-// of them long.
+// find returns the offsets in b at which the entries begin, and the end of the last entry. A chain can
+// start at a wrong offset and then meet a real entry, so find drops the entries that begin in the
+// first eighth of b. If a second chain from the first eighth reaches the end, find returns nil, because
+// the bytes of an attribute can look like entries. find gives up when all chains together are eight
+// times as long as b: crafted bytes can make every chain long.
 func (c *chains) find() []int {
 	left := 8 * len(c.b)
 	var first []int
@@ -93,8 +93,9 @@ func (c *chains) find() []int {
 	return first[from:]
 }
 
-// chain fills at with the entries that follow each other from a place on, and returns where the
-// last one ends, or comes to an entry of a chain that is known.
+// chain fills at with the offsets of the entries that follow each other from the offset from on. It
+// returns the end of the last entry. If the chain meets an entry of known, same is true and end is the
+// offset of that entry.
 func (c *chains) chain(from int, known []int) (end int, same bool) {
 	c.at = c.at[:0]
 	columns := c.version == format.V2
@@ -111,8 +112,9 @@ func (c *chains) chain(from int, known []int) (end int, same bool) {
 	}
 }
 
-// isEnd reports whether a chain that ends at a place leads to the end of the file, or, of one that
-// grows, to an entry that is being written. Zeros at the end of such a file are no entries yet.
+// isEnd reports whether a chain that ends at the offset end reaches the end of the file. In a file that
+// grows, a chain may also end at an entry that is being written; zeros at the end of such a file are
+// not entries yet.
 func (c *chains) isEnd(end int) bool {
 	if end < len(c.b) {
 		_, err := format.DecodeTraceEntry(c.b[end:], c.version, new(format.TraceEntry))

@@ -13,7 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
-// TestReadLast: the last entries of a large IET are those that Open has. Of other formats there is none.
+// TestReadLast checks that readLast returns the same last entries of a large IET as Open, and no entries
+// for other formats.
 func TestReadLast(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
@@ -44,7 +45,7 @@ func TestReadLast(t *testing.T) {
 	}
 }
 
-// writeMany writes a trace of so many bytes at least, in whose attributes are entries if it fakes.
+// writeMany writes a trace of at least so many bytes. With fakes, the attributes contain encoded entries.
 func writeMany(t *testing.T, name string, version format.Version, f format.StorageFormat, size int, fakes bool) {
 	t.Helper()
 	x := tracetest.New(t, version, f, format.Root())
@@ -62,7 +63,7 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 	x.Save(name)
 }
 
-// TestReadLastNone: of what is no such file there is nothing, after a bounded number of tries.
+// TestReadLastNone checks that readLast returns no entries for other bytes, after a bounded number of tries.
 func TestReadLastNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	writeMany(t, name, format.V2, format.IET, 17<<20, false)
@@ -84,8 +85,8 @@ func TestReadLastNone(t *testing.T) {
 	}
 }
 
-// TestReadLastForged: what is in an attribute of an ET is none of its entries, and in an IET it is
-// at least not taken where it can be told.
+// TestReadLastForged checks that readLast does not return entries out of an attribute. For an IET this
+// holds as long as the attribute does not fill all of the bytes that readLast reads.
 func TestReadLastForged(t *testing.T) {
 	inner := filepath.Join(t.TempDir(), "inner.iet")
 	writeMany(t, inner, format.V1, format.IET, 5<<20, false)
@@ -94,7 +95,7 @@ func TestReadLastForged(t *testing.T) {
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		for _, size := range []int{1 << 20, 3 << 20, len(body) - 10} {
 			if f == format.IET && size > 3<<20 {
-				continue // it covers all that is looked at
+				continue // the attribute fills all bytes that readLast reads
 			}
 			name := filepath.Join(t.TempDir(), "x."+f.String())
 			x := tracetest.New(t, format.V1, f, format.Root())
@@ -108,7 +109,7 @@ func TestReadLastForged(t *testing.T) {
 			x.Save(name)
 			last, _, err := readLast(name)
 			must(t, err)
-			for _, e := range last { // none if the whole file has to be read
+			for _, e := range last { // no entries if the whole file has to be read
 				if e.Metadata.Name != "upload" && e.Metadata.Target == "t" {
 					t.Fatalf("%s with %d bytes in an attribute: %+v", f, size, e)
 				}

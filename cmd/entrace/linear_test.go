@@ -18,20 +18,20 @@ import (
 )
 
 // TestWorkIsLinear checks that four times the entries take four times the work, with
-// some room for a logarithm. It does not measure time: it builds the command with
-// coverage counters and adds up how often each block of our code runs. With ENTRACE_SOAK it does so
-// for each command, and counts the blocks of packages slices, sort and maps as well.
+// some tolerance for a logarithm. It does not measure time: it builds the command with
+// coverage counters, and adds up how often each block of our code runs. With ENTRACE_SOAK it runs
+// every command, and also counts the blocks of packages slices, sort and maps.
 func TestWorkIsLinear(t *testing.T) {
 	t.Parallel()
 	soak := os.Getenv("ENTRACE_SOAK") != ""
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip(err) // wine has none
+		t.Skip(err) // wine has no go command
 	}
 	if testing.Short() || tracetest.Race {
 		t.Skip("it builds the command")
 	}
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "entrace.exe") // Windows wants the extension
+	exe := filepath.Join(dir, "entrace.exe") // Windows needs the extension
 	packages := "github.com/entrace-go/entrace/..."
 	if soak {
 		packages += ",slices,sort,maps"
@@ -70,7 +70,7 @@ func TestWorkIsLinear(t *testing.T) {
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], "OUT", filepath.Join(t.TempDir(), "x"))
 			}
-			if args[0] == "convert" { // which has the input before the output
+			if args[0] == "convert" { // convert has the input before the output
 				return work(append(args[:1], append(write(n), args[1:]...)...)...)
 			}
 			return work(append(args, write(n)...)...)
@@ -85,7 +85,7 @@ func TestWorkIsLinear(t *testing.T) {
 			all = append(all, "convert - --to "+string(f.Format))
 		}
 	}
-	// Of the shapes each takes the commands that have most to do with it.
+	// Each shape of trace runs the commands whose work depends on it most.
 	for shape, x := range map[string]struct {
 		entry    func(i int) *format.TraceEntry
 		commands string
@@ -124,7 +124,8 @@ func TestWorkIsLinear(t *testing.T) {
 			}
 		})
 	}
-	// What is only read has other shapes: a part that many spans share, and a span with much.
+	// Formats that are only read have other shapes: a part that many spans share, and a span with many
+	// items.
 	for from, x := range map[string]struct{ head, item, between, tail, item2, tail2 string }{
 		"jaeger": {
 			`{"data":[{"spans":[`, `{"traceID":"1","spanID":"%x","processID":"p","references":[{"refType":"CHILD_OF","traceID":"1","spanID":"1"}]}`, ",",
@@ -178,8 +179,8 @@ func TestWorkIsLinear(t *testing.T) {
 		})
 	})
 	t.Run("rings of two traces", func(t *testing.T) {
-		// The first trace is a chain of spans. Each of them names a span of the second
-		// trace as its parent, which names it as its parent in turn.
+		// The first trace is a chain of spans. Each span names a span of the second trace as
+		// its parent, and that span names the first one as its own parent.
 		compare(t, "merge -o OUT.et", func(n int) []string {
 			dir := t.TempDir()
 			last, chain, other := filepath.Join(dir, "last.iet"), filepath.Join(dir, "chain.iet"), filepath.Join(dir, "other.iet")

@@ -19,16 +19,16 @@ type lookFlags struct {
 	query, since, until, from, maxTemp string
 	clock                              []string
 	descendants                        bool
-	follows                            bool // what is missing now will come
+	follows                            bool // the files are followed: entries that are missing now come later
 	time                               timeStyle
 	json                               bool
 
-	once     bool                    // the trace is only encoded, and that once
-	progress func(done, total int64) // nil: a bar of its own
-	whole    func(v *view.View)      // is shown all that was opened, before a part is taken; may be nil
+	once     bool                    // the trace is only encoded, and only once
+	progress func(done, total int64) // nil: open shows a bar of its own
+	whole    func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
 }
 
-// add adds the flags that say what is opened, and which time of it.
+// add adds the flags that say how files are opened and which time span of them is used.
 func (o *lookFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	c.Flags().StringVar(&o.until, "until", "", "up to a `TIME`")
@@ -63,10 +63,10 @@ func (o *lookFlags) addTime(c *cobra.Command) {
 	c.Flags().StringVar((*string)(&o.time), "time", string(o.time), "print times as `MODE` says: offset from the first, utc, local or none")
 }
 
-// selects reports whether the flags say to look at a part of the trace alone.
+// selects reports whether the flags select only a part of the trace.
 func (o *lookFlags) selects() bool { return o.query != "" || o.since != "" || o.until != "" }
 
-// clocks returns what --clock says.
+// clocks parses --clock.
 func (o *lookFlags) clocks() (map[string]time.Duration, error) {
 	all := make(map[string]time.Duration)
 	for _, s := range o.clock {
@@ -80,7 +80,7 @@ func (o *lookFlags) clocks() (map[string]time.Duration, error) {
 	return all, nil
 }
 
-// A look is a trace, and what a query selects of it.
+// A look is an open trace and the result of a query on it.
 type look struct {
 	*convert.Trace
 
@@ -88,7 +88,7 @@ type look struct {
 	result *query.Result
 }
 
-// look opens files and runs the query, if there is one.
+// look opens files and runs the query of o, if it has one.
 func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, error) {
 	if err := o.time.check(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	return l, nil
 }
 
-// asUsage makes an error of the query one of the command line.
+// asUsage wraps an error of the query as a usageError. It returns other errors unchanged.
 func asUsage(err error) error {
 	if _, wrong := errors.AsType[*query.Error](err); wrong {
 		return &usageError{err}
@@ -129,14 +129,14 @@ func asUsage(err error) error {
 	return err
 }
 
-// tellTry prints a query that may be meant on a line of its own, quoted for a shell.
+// tellTry suggests the query text on a line of its own, quoted for a shell.
 func (a *app) tellTry(text string) {
 	if text != "" {
 		fmt.Fprintln(a.err, "entrace: try", safe("'"+strings.ReplaceAll(text, "'", `'\''`)+"'"))
 	}
 }
 
-// lookRows is look for a command that prints rows: it refuses a query that makes a table.
+// lookRows is like look, but refuses a query that makes a table. Commands that print rows use it.
 func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {
 	if q, err := query.Parse(o.query); err == nil && q.MakesTable() {
 		return nil, errTable
@@ -144,7 +144,7 @@ func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look
 	return a.look(ctx, names, o)
 }
 
-// between returns what --since and --until say.
+// between parses --since and --until.
 func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 	between := new(query.Options)
 	for _, x := range []struct {
@@ -166,7 +166,7 @@ func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 	return between, nil
 }
 
-// tellNone says on stderr why there may be nothing between --since and --until.
+// tellNone prints the times of the trace on stderr if --since and --until have selected nothing.
 func (a *app) tellNone(l *look, o *lookFlags) {
 	if o.since == "" && o.until == "" || l.result.Rows.Len() > 0 {
 		return
@@ -177,11 +177,10 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 	}
 }
 
-// errTable is the error of a command that prints rows for a query that makes a table.
+// errTable is the error if a command that prints rows gets a query that makes a table.
 var errTable = usagef("the query makes a table: 'entrace stats' prints it, this command takes rows")
 
-// part returns the selected rows with their ancestors, and with --descendants also what is below
-// them.
+// part returns the selected rows with their ancestors, and with --descendants also their descendants.
 func (l *look) part(o *lookFlags) view.Set[view.Row] {
 	part := withAncestors(l.v, l.result.Rows)
 	if o.descendants {
@@ -195,7 +194,7 @@ func (l *look) part(o *lookFlags) view.Set[view.Row] {
 	return part
 }
 
-// withAncestors returns rows with all rows above them.
+// withAncestors returns rows and all their ancestors.
 func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	all := v.NewSet()
 	for r := range rows.All() {
@@ -206,7 +205,7 @@ func withAncestors(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return all
 }
 
-// openPart opens files, and of them what the flags select.
+// openPart opens the part of files that the flags select.
 func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
 	whole := o.whole
 	if whole == nil {
@@ -232,7 +231,7 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	return t, errors.Join(err, l.Close())
 }
 
-// rows returns the selected rows, in the order of the query or of time.
+// rows returns the selected rows in the order of the query, or in the order of time if the query has none.
 func (l *look) rows() []view.Row {
 	if l.result.Order != nil {
 		return l.result.Order

@@ -38,11 +38,11 @@ func entrace(t *testing.T, stdin []byte, args ...string) (code int, out, errs st
 	return code, o.String(), e.String()
 }
 
-// hasCopies is what the command says on standard error of files that share rows.
+// hasCopies matches the message on standard error about files that share rows.
 var hasCopies = regexp.MustCompile(`entrace: \d+ rows? (is|are) in several files, shown once\n`)
 
-// fine runs the command and expects exit status 0, and nothing on standard error but that files
-// share rows.
+// fine runs the command, and expects exit status 0 and nothing on standard error except the message
+// that files share rows.
 func fine(t *testing.T, stdin []byte, args ...string) string {
 	t.Helper()
 	code, out, errs := entrace(t, stdin, args...)
@@ -67,7 +67,7 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// A console is written to by a command that runs, and says meanwhile what it prints.
+// A console holds the output of a command, and can be read while the command runs.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -85,7 +85,7 @@ func (c *console) String() string {
 	return c.b.String()
 }
 
-// A command is one that runs until the test or something else ends it.
+// A command is a running command. It runs until the test or another event ends it.
 type command struct {
 	t         *testing.T
 	out, errs console
@@ -94,7 +94,7 @@ type command struct {
 	code      int
 }
 
-// start runs the command beside the test.
+// start runs the command concurrently with the test.
 func start(t *testing.T, args ...string) *command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -113,7 +113,7 @@ func start(t *testing.T, args ...string) *command {
 	return c
 }
 
-// await waits until what is printed has text.
+// await waits until the output what contains text.
 func (c *command) await(what *console, text string) {
 	c.t.Helper()
 	for !strings.Contains(what.String(), text) {
@@ -127,7 +127,7 @@ func (c *command) await(what *console, text string) {
 	}
 }
 
-// exit waits for the end of the command.
+// exit waits for the end of the command, and expects the exit status want.
 func (c *command) exit(want int) {
 	c.t.Helper()
 	if <-c.done; c.code != want {
@@ -135,14 +135,14 @@ func (c *command) exit(want int) {
 	}
 }
 
-// TestCatFixtures prints what ENTRACE's own crate does.
+// TestCatFixtures checks that cat prints the same as ENTRACE's own crate.
 func TestCatFixtures(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"v1.iet", "v1.ietprefix", "v1.et", "v2.iet", "v2.et"} {
 		name = filepath.Join("..", "..", "format", "testdata", name)
 		want := string(read(t, strings.TrimSuffix(name, filepath.Ext(name))+".txt"))
 		for _, out := range []string{fine(t, nil, "cat", "--json", name), fine(t, read(t, name), "cat", "--json", "-")} {
-			// The crate escapes less than is safe on a terminal.
+			// The crate does not escape all characters that act on a terminal.
 			if got := strings.NewReplacer(`\u007f`, "\x7f", `\u2028`, "\u2028").Replace(out); got != want {
 				t.Errorf("%s is\n%.1000s, want\n%.1000s", name, got, want)
 			}
@@ -164,8 +164,8 @@ func TestTreeDeep(t *testing.T) {
 	}
 }
 
-// TestSafeOutput records everything that could act on a terminal in every field,
-// and looks at each byte that is printed.
+// TestSafeOutput records characters that act on a terminal in every field, and
+// checks each byte of the output.
 func TestSafeOutput(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
@@ -218,7 +218,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestVersionHasCommit: the version of a build from a clone has its commit.
+// TestVersionHasCommit checks that the version of a build from a clone contains the commit.
 func TestVersionHasCommit(t *testing.T) {
 	t.Parallel()
 	info := &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
@@ -233,8 +233,8 @@ func TestVersionHasCommit(t *testing.T) {
 	}
 }
 
-// TestBrokenPipe: a reader that has had enough is no problem, and nothing stays
-// in the folder for temporary files.
+// TestBrokenPipe checks that the command ends without an error when the reader closes
+// the pipe, and that it leaves no temporary files.
 func TestBrokenPipe(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -255,7 +255,7 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
-// TestInterruptedCommands say so, and exit as shells expect.
+// TestInterruptedCommands checks that interrupted commands print a message and exit as shells expect.
 func TestInterruptedCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -272,7 +272,7 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-// TestGrepCases: grep selects what package query does.
+// TestGrepCases checks that grep selects the same rows as package query.
 func TestGrepCases(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "shop.et")
@@ -296,16 +296,16 @@ func TestGrepCases(t *testing.T) {
 	}
 }
 
-// TestConvertForeign converts a trace to each format, and back where that can be:
-// by the names of files, by --to and --from, and from what a file holds. What is whole of a damaged
-// file is converted, and the exit status tells.
+// TestConvertForeign converts a trace to each format, and back if the format can be
+// read. The formats come from the names of files, from --to and --from, or from the content of a file.
+// For a damaged file it converts the whole entries, and the exit status reports the damage.
 func TestConvertForeign(t *testing.T) {
 	t.Parallel()
 	otlp := read(t, filepath.Join("testdata", "shop.jsonl"))
 	app := filepath.Join(t.TempDir(), "app.et")
 	fine(t, otlp, "convert", "-", app, "--from", "otlp")
 	tree := func(name string) string {
-		_, rest, _ := strings.Cut(fine(t, nil, "tree", name), name) // which comes first
+		_, rest, _ := strings.Cut(fine(t, nil, "tree", name), name) // the output begins with the name
 		return rest
 	}
 	want := tree(app)
@@ -333,7 +333,7 @@ func TestConvertForeign(t *testing.T) {
 				back := filepath.Join(dir, string('a'+rune(i))+".et")
 				fine(t, nil, append([]string{"convert", args[0], back}, args[1:]...)...)
 				fine(t, nil, "verify", back)
-				if got := tree(back); got != want && name != "measureme" { // which has no service
+				if got := tree(back); got != want && name != "measureme" { // measureme has no service
 					t.Errorf("%v: it came back as\n%s, want\n%s", args, got, want)
 				}
 			}
@@ -351,7 +351,7 @@ func TestConvertForeign(t *testing.T) {
 				}
 			}
 			if name == "parquet" {
-				return // whose index is at the end
+				return // Parquet has its index at the end
 			}
 			cut, part := filepath.Join(dir, "cut"), filepath.Join(dir, "part.et")
 			must(t, os.WriteFile(cut, b[:len(b)-2], 0o600))
@@ -363,13 +363,14 @@ func TestConvertForeign(t *testing.T) {
 	}
 }
 
-// A fullDisk takes nothing.
+// A fullDisk is a writer that always fails with ENOSPC.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestConvertLiveToFullDisk: that the input's writer lives excuses where it ends,
-// and not an output that cannot be written.
+// TestConvertLiveToFullDisk checks that convert reports an output that cannot be written,
+// also if the writer of the input lives. A living writer only excuses an incomplete
+// last entry.
 func TestConvertLiveToFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"iet", "et", "heph"} {
@@ -387,7 +388,7 @@ func TestConvertLiveToFullDisk(t *testing.T) {
 	}
 }
 
-// onTerminal returns what tree prints of files on a terminal that is so wide.
+// onTerminal returns the output of tree on a terminal with width columns.
 func onTerminal(t *testing.T, width int, full bool, names ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -396,8 +397,8 @@ func onTerminal(t *testing.T, width int, full bool, names ...string) string {
 	return out.String()
 }
 
-// TestTreeFitsTerminal: no line is longer than the terminal, what tells requests apart is not cut, a
-// stack begins with the program, and --full cuts nothing.
+// TestTreeFitsTerminal checks that no line is longer than the terminal, that attributes which differ
+// between requests are not cut, that a stack begins with the program, and that --full cuts nothing.
 func TestTreeFitsTerminal(t *testing.T) {
 	t.Parallel()
 	requests, hang := ended(t, "requests"), ended(t, "hang")
@@ -435,7 +436,7 @@ func TestTreeFitsTerminal(t *testing.T) {
 	}
 }
 
-// TestTreeLinesAllocateLittle: a line of the tree is printed into memory that the line before used.
+// TestTreeLinesAllocateLittle checks that a line of the tree reuses the memory of the line before.
 func TestTreeLinesAllocateLittle(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "t.iet")
 	allocations := func(requests int) int {
@@ -464,8 +465,8 @@ func TestTreeLinesAllocateLittle(t *testing.T) {
 	}
 }
 
-// TestStackBeginsWithTheProgram: what the runtime does is folded away, and the first frame of the
-// program is found.
+// TestStackBeginsWithTheProgram checks that frames of the runtime are folded, and that the first frame of
+// the program is found.
 func TestStackBeginsWithTheProgram(t *testing.T) {
 	t.Parallel()
 	const panicked = "goroutine 36 [running]:\ngo.opentelemetry.io/otel/sdk/trace.recordStackTrace()\n\t/mod/otel/sdk/trace/span.go:512 +0x2a\n" +

@@ -42,8 +42,8 @@ func (a *app) merge(ctx context.Context, names []string, out string, flags *conv
 	return a.encode(ctx, a.eachOnce(names), out, flags)
 }
 
-// eachOnce returns names without those of a file that another one leads to, as a hard link does,
-// and says so: its spans would be there twice.
+// eachOnce returns names without names that lead to the same file as an earlier one, such as hard
+// links: the spans of that file would be read twice. It prints a note for each dropped name.
 func (a *app) eachOnce(names []string) []string {
 	var infos []fs.FileInfo
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

@@ -45,7 +45,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// ask asks a viewer, and returns the status and the answer.
+// ask sends a request to a viewer, and returns the status and the body of the answer.
 func ask(t *testing.T, address, token, host string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -62,7 +62,7 @@ func ask(t *testing.T, address, token, host string) (int, string) {
 	return answer.StatusCode, string(b)
 }
 
-// viewerAt waits until the viewer has an address, and returns that and its token.
+// viewerAt waits until the viewer has an address, and returns the address and the token.
 func viewerAt(c *command) (address, token string) {
 	c.t.Helper()
 	c.await(&c.out, "\n")
@@ -73,7 +73,8 @@ func viewerAt(c *command) (address, token string) {
 	return found[1], found[2]
 }
 
-// TestViewCommand serves a trace to who has the address, and ends when it is told to.
+// TestViewCommand checks that view serves a trace only to clients with the token, and ends when it is
+// interrupted.
 func TestViewCommand(t *testing.T) {
 	t.Parallel()
 	c := start(t, "view", "--no-open", ended(t, "sample"))
@@ -100,8 +101,8 @@ func TestViewCommand(t *testing.T) {
 	}
 }
 
-// TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet, and a file that is not
-// there: the page is there at once, says what it waits for, and shows the trace when it comes.
+// TestViewFollowWaitsForTheFirstFile serves a folder that has no trace yet, and a file that does not
+// exist. The page is available at once, says that it waits, and shows the trace as soon as it exists.
 func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{".", "app.et"} {
@@ -138,7 +139,7 @@ func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 	}
 }
 
-// TestViewSaysWhereItListens listens on all interfaces.
+// TestViewSaysWhereItListens checks the message of a viewer that listens on all interfaces.
 func TestViewSaysWhereItListens(t *testing.T) {
 	t.Parallel()
 	c := start(t, "view", "--no-open", "--follow", "--listen", "0.0.0.0:0", t.TempDir())
@@ -152,7 +153,7 @@ func TestViewSaysWhereItListens(t *testing.T) {
 	c.exit(exitFine)
 }
 
-// TestViewServerEndsIdleConnections looks at the limits of the server.
+// TestViewServerEndsIdleConnections checks the time limits of the server.
 func TestViewServerEndsIdleConnections(t *testing.T) {
 	t.Parallel()
 	if s := viewServer(nil); s.IdleTimeout <= 0 || s.ReadHeaderTimeout <= 0 {
@@ -160,8 +161,8 @@ func TestViewServerEndsIdleConnections(t *testing.T) {
 	}
 }
 
-// TestRecoverFolder makes traces of what a flight recorder has left: a copy of its
-// ring, at a moment, is what is left of a process.
+// TestRecoverFolder makes traces of the files of a dead flight recorder. A copy of the
+// ring of a living process stands in for the ring of a dead one.
 func TestRecoverFolder(t *testing.T) {
 	t.Parallel()
 	live, dir := filepath.Join(t.TempDir(), "traces"), t.TempDir()
@@ -206,7 +207,7 @@ func TestRecoverFolder(t *testing.T) {
 	if out := fine(t, nil, "recover", dir); !strings.Contains(out, "nothing to recover") {
 		t.Errorf("a second time:\n%s", out)
 	}
-	leave() // as if the recovery had been killed just before its end
+	leave() // restore the state of a recovery that was killed just before its end
 	var c recovery
 	if out := fine(t, nil, "recover", "--json", dir); json.Unmarshal([]byte(out), &c) != nil || filepath.Base(c.File) != filepath.Base(left) || c.State == "" || filepath.Base(c.Output) != filepath.Base(list[0]) {
 		t.Errorf("as JSON: %s", out)

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takesNewest makes the newest trace of the current folder the file of a command that only looks,
-// when none is named. Before the files the command has so many other arguments.
+// takesNewest makes a command use the newest trace of the current folder if its command line names no
+// file. others is the number of arguments before the files.
 func (a *app) takesNewest(c *cobra.Command, others int) {
 	most := func([]string) bool { return false }
 	if name := strings.Fields(c.Use); name[len(name)-1] == "FILE" {
@@ -49,14 +49,14 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 	}
 }
 
-// isTraceName reports whether s is the name of a trace or folder that is there.
+// isTraceName reports whether s is the name of an existing trace or folder.
 func isTraceName(s string) bool {
 	fi, err := os.Stat(s)
 	ext := filepath.Ext(s)
 	return err == nil && (fi.IsDir() || ext == ".et" || ext == ".iet")
 }
 
-// newestTrace returns the trace in a folder that was changed last, "" if there is none.
+// newestTrace returns the last modified trace in a folder, "" if the folder has no trace.
 func newestTrace(dir string) (newest string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// attributes returns the application's attributes of an entry: what tells siblings apart
-// first, and last what is the same in all of them.
+// attributes returns the application's attributes of an entry. Attributes that differ between siblings
+// come first, and attributes that are the same in all siblings come last. In flat output the siblings
+// are not compared.
 func (p *printer) attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	if p.flat {
 		list := interest.Readable(e)
@@ -21,7 +22,7 @@ func (p *printer) attributes(r view.Row, e *format.TraceEntry) []format.Attribut
 	return p.ranker.Attributes(r, e)
 }
 
-// A timeStyle is how times are printed.
+// A timeStyle is a value of --time: the form in which times are printed.
 type timeStyle string
 
 const (
@@ -39,7 +40,7 @@ func (s timeStyle) check() error {
 	return usagef("--time is %q, it can be offset, utc, local or none", string(s))
 }
 
-// zone returns where dates are printed and read.
+// zone returns the time zone in which dates are printed and read.
 func (s timeStyle) zone() *time.Location {
 	if s == timeUTC {
 		return time.UTC
@@ -50,7 +51,7 @@ func (s timeStyle) zone() *time.Location {
 // clock is the layout of a time of day.
 const clock = "15:04:05.000000"
 
-// format returns a time followed by a space; first is where offsets begin.
+// format returns the time t followed by a space. Offsets count from first.
 func (s timeStyle) format(t, first time.Time) string {
 	switch s {
 	case timeOffset:

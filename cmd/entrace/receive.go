@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// receiveFlags are those of receive.
+// receiveFlags are the flags of receive.
 type receiveFlags struct {
 	listen, dir, tokenEnv   string
 	cert, key, clientCA     string
@@ -108,7 +108,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		r.Token = os.Getenv(f.tokenEnv)
 	}
 	var mu sync.Mutex
-	told := make(map[string]time.Time) // errors without a file
+	told := make(map[string]time.Time) // errors without a file, and when they were printed last
 	r.OnReceived = func(x remote.Received) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -116,7 +116,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 			host, _, _ := net.SplitHostPort(x.Sender.String())
 			key := host + x.Err.Error()
 			if time.Since(told[key]) < repeatAfter {
-				return // the sender tries again and again
+				return // the sender retries, with the same error each time
 			}
 			if len(told) > maxTold {
 				clear(told)
@@ -144,7 +144,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if !f.otlp.on {
 		return r.Serve(ctx, l)
 	}
-	// One ends with the other.
+	// When one of the two servers ends, the other ends too.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -157,14 +157,15 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	return errors.Join(err, <-served)
 }
 
-// repeatAfter is how long the same error of one address is not told again; maxTold bounds those
-// that are remembered.
+// repeatAfter is how long the same error of one address is not printed again. maxTold is how many
+// printed errors are remembered.
 const (
 	repeatAfter = time.Minute
 	maxTold     = 1000
 )
 
-// noBound translates a flag, where 0 means no bound, to package remote, where -1 does.
+// noBound converts the value of a flag to an option of package remote: "no bound" is 0 in a flag and -1
+// in the package.
 func noBound[T int | int64 | time.Duration](flag T) T {
 	if flag == 0 {
 		return -1
@@ -172,8 +173,7 @@ func noBound[T int | int64 | time.Duration](flag T) T {
 	return flag
 }
 
-// received prints what came of a connection: the file on the standard output, the
-// rest beside it.
+// received prints the result of a connection: the file to the standard output, and the error to stderr.
 func (a *app) received(x remote.Received) {
 	if x.Path != "" {
 		fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(x.Path), x.Entries, x.Bytes)
@@ -194,7 +194,7 @@ func describe(a net.Addr) string {
 	return a.Network() + "://" + a.String()
 }
 
-// tls returns what the flags say of TLS, nil for nothing.
+// tls returns the TLS configuration of the flags, nil if no flag asks for TLS.
 func (f *receiveFlags) tls() (*tls.Config, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, usagef("--tls-cert and --tls-key go together")

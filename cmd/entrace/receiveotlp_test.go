@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// otlpTrace is a request of one span, with an event, of a service.
+// otlpTrace is a request with one span of a service. The span has an event.
 const otlpTrace = `{"resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "SERVICE"}}]},
 "scopeSpans": [{"scope": {"name": "shop"}, "spans": [{"traceId": "00000000000000000000000000000001", "spanId": "0000000000000001",
 "name": "order", "startTimeUnixNano": "1790000000000000000", "endTimeUnixNano": "1790000000000001000",

@@ -17,14 +17,14 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// begun is when most traces of the tests begin.
+// begun is the time at which most traces of the tests begin.
 var begun = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 const waiting = "runtime.gopark /go/src/runtime/proc.go:462\nruntime.goparkunlock /go/src/runtime/proc.go:468\nruntime.semacquire1 /go/src/runtime/sema.go:192\n" +
 	"internal/sync.runtime_SemacquireMutex /go/src/runtime/sema.go:95\ninternal/sync.(*Mutex).lockSlow /go/src/internal/sync/mutex.go:149\n" +
 	"main.(*server).lockA /home/ada/orders/main.go:121\nmain.(*server).transfer /home/ada/orders/main.go:133\nnet/http.HandlerFunc.ServeHTTP /go/src/net/http/server.go:2322"
 
-// A recording records the entries of a test, which panics if that cannot be.
+// A recording records the entries of a test. It panics on an error.
 type recording struct{ *recorder.Recorder }
 
 func check(err error) {
@@ -33,7 +33,7 @@ func check(err error) {
 	}
 }
 
-// add records an entry with attributes, a name before each value, and returns its id.
+// add records an entry and returns its id. attributes are pairs of a name and a value.
 func (r recording) add(parent uint32, e *format.TraceEntry, attributes ...any) uint32 {
 	e.Parent = parent
 	for i := 0; i < len(attributes); i += 2 {
@@ -85,7 +85,7 @@ func (r recording) resource(service string) uint32 {
 	return r.add(0, e)
 }
 
-// span records a span that takes so long, or if that is below 0 has not ended.
+// span records a span with the duration took. If took is negative, the span has not ended.
 func (r recording) span(parent uint32, e *format.TraceEntry, id int, start time.Time, took time.Duration, attributes ...any) uint32 {
 	ids := []any{format.AttrTraceID, strings.Repeat("01", 16), format.AttrSpanID, fmt.Sprintf("%016x", id), format.AttrTime, start}
 	if took >= 0 {
@@ -120,7 +120,7 @@ func number(s string) int {
 // traceKinds are the traces that tests record.
 var traceKinds = map[string]func(r recording, args []string){
 	"empty": func(recording, []string) {},
-	// sample has a little of everything.
+	// sample has entries of all kinds.
 	"sample": func(r recording, _ []string) {
 		at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 		shop := r.resource("shop")
@@ -132,7 +132,7 @@ var traceKinds = map[string]func(r recording, args []string){
 		r.span(get, named("SELECT"), 2, at(2), -1, "path", "/cart?x=1 2")
 		r.add(get, level(format.LevelWarn, logged("cart loaded")), format.AttrTime, at(1000), "n", -3, "f", 2.0, "ok", true, "raw", []byte{1, 255})
 	},
-	// requests are three that differ little, of which the second one fails.
+	// requests has three similar requests. The second one fails.
 	"requests": func(r recording, _ []string) {
 		shop := r.resource("shop")
 		for i, user := range []string{"ada", "bob", "eve"} {
@@ -154,7 +154,7 @@ var traceKinds = map[string]func(r recording, args []string){
 			r.add(get, end, append(status, format.AttrSpanID, fmt.Sprintf("%016x", i+1), format.AttrDuration, uint64(30+i)*1_000_000)...)
 		}
 	},
-	// hang is a flight recorder's file of a request that waits for a lock, and two that are over.
+	// hang is a flight recorder's file with a request that waits for a lock, and two requests that ended.
 	"hang": func(r recording, _ []string) {
 		at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 		own := r.add(0, named(mapping.NameTrace), format.AttrTime, at(9000), "trigger", "watchdog", "reason", "span GET /b is open for 2s")
@@ -190,13 +190,13 @@ var traceKinds = map[string]func(r recording, args []string){
 		_, err := r.AppendAnchor(e)
 		check(err)
 	},
-	// hanging MS is a flight recorder's file of a process whose request hangs, and which ends then.
+	// hanging MS is a flight recorder's file of a process that ends while its request hangs.
 	"hanging": func(r recording, args []string) {
 		r.add(0, named(mapping.NameTrace), mapping.AttrProcessID, uint64(7), mapping.AttrHostName, "host")
 		r.span(0, named("GET /hang"), 1, time.Unix(1, 0), -1)
 		r.add(0, logged("after "+args[0]), format.AttrTime, time.UnixMilli(int64(number(args[0]))))
 	},
-	// run N NANOSECONDS FAILS has N requests that take so long, so many of which fail.
+	// run N NANOSECONDS FAILS has N requests of NANOSECONDS each. FAILS of them fail.
 	"run": func(r recording, args []string) {
 		for i := range number(args[0]) {
 			e := named("GET /cart")
@@ -226,7 +226,7 @@ var traceKinds = map[string]func(r recording, args []string){
 		r.add(0, logged("failed"), "stack", "main.go:1\n\tmain.go:2\n")
 		r.span(0, named("SELECT"), 1, begun, -1)
 	},
-	// odd has values and places that are rare.
+	// odd has rare values and source positions.
 	"odd": func(r recording, _ []string) {
 		e := named("…")
 		e.Metadata.Target, e.Metadata.File, e.Metadata.Line = "t", format.Some("f"), format.Some(uint32(124))

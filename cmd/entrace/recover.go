@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// recovery is what 'entrace recover --json' prints.
+// A recovery is the output of 'entrace recover --json'.
 type recovery struct {
 	File       string         `json:"file"`
 	Output     string         `json:"output"`
@@ -100,8 +100,8 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	return a.recovered(ctx, r, asJSON)
 }
 
-// toFinish returns the name under which the file name is to be finished: an ET for an IET,
-// unless that has come to a clean end, or an ET is there already.
+// toFinish returns the name of the file that recover makes of the file name. An IET becomes an ET,
+// unless the IET has ended cleanly or an ET exists already.
 func toFinish(name string) (string, error) {
 	base, ok := strings.CutSuffix(name, ".iet")
 	if !ok {
@@ -173,7 +173,7 @@ func (a *app) printRecovery(v *recovery, finished string) error {
 	return err
 }
 
-// recoverFolder finishes what dead processes left in a folder: rings of flight recorders, and
+// recoverFolder finishes the files that dead processes left in a folder: rings of flight recorders, and
 // plain recordings.
 func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error {
 	found := 0
@@ -181,7 +181,7 @@ func (a *app) recoverFolder(ctx context.Context, dir string, asJSON bool) error 
 	err := tracedir.Recover(ctx, dir, func(r *tracedir.Result, err error) {
 		found++
 		if errs = errors.Join(errs, err); r != nil && r.Output != "" {
-			for _, name := range []*string{&r.Name, &r.Output, &r.Broken} { // as the folder was named
+			for _, name := range []*string{&r.Name, &r.Output, &r.Broken} { // print the folder as the user named it
 				if *name != "" {
 					*name = filepath.Join(dir, filepath.Base(*name))
 				}

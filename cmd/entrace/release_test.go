@@ -13,8 +13,9 @@ import (
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
-// TestReleaseIsReproducible builds a release: it has its version, and nothing of this machine. With
-// ENTRACE_SOAK it is built again, elsewhere and without what was built before, and is the same.
+// TestReleaseIsReproducible builds a release. The program contains its version, and no names of this
+// machine. With ENTRACE_SOAK the test builds it again, in another folder and without the build cache, and
+// expects the same bytes.
 func TestReleaseIsReproducible(t *testing.T) {
 	t.Parallel()
 	soak := os.Getenv("ENTRACE_SOAK") != ""

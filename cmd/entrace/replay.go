@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// replayFlags are what the command line says of a replay.
+// replayFlags are the flags of replay.
 type replayFlags struct {
 	lookFlags
 
@@ -59,7 +59,7 @@ func (a *app) replayCommand() *cobra.Command {
 	return c
 }
 
-// madeKey is --new-ids without a key.
+// madeKey is the value of --new-ids if the user gives no key.
 const madeKey = "random"
 
 func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) error {
@@ -108,7 +108,7 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	return errors.Join(err, t.Damage())
 }
 
-// printReplay says what was sent, and what was refused.
+// printReplay prints how many records were sent. Records that the endpoint refused are an error.
 func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) error {
 	verb := "sent"
 	if dry {
@@ -129,7 +129,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 	return nil
 }
 
-// pace returns what --speed says, 0 for max.
+// pace returns the value of --speed, 0 for max.
 func (f *replayFlags) pace() (float64, error) {
 	if f.speed == "max" {
 		return 0, nil
@@ -142,7 +142,7 @@ func (f *replayFlags) pace() (float64, error) {
 	return n, nil
 }
 
-// fixedShift returns what --shift says, if that does not depend on the trace.
+// fixedShift returns the value of --shift if it does not depend on the trace, and 0 otherwise.
 func (f *replayFlags) fixedShift() (time.Duration, error) {
 	if f.shift == "now" || f.shift == "none" {
 		return 0, nil
@@ -156,6 +156,6 @@ func (f *replayFlags) fixedShift() (time.Duration, error) {
 
 func randomBytes(n int) []byte {
 	b := make([]byte, n)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // Read never fails
 	return b
 }

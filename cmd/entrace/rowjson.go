@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// appendJSON appends a row as the commands that look print it with --json: always the same keys
-// in the same order, null for what is not there.
+// appendJSON appends a row in the form that commands print with --json. The keys and their order are
+// always the same; a missing value is null.
 func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []byte {
 	v := p.l.v
 	flags := v.Flags(r)
@@ -84,7 +84,7 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	return append(b, "}}\n"...)
 }
 
-// appendJSONValue appends a value as JSON has it; bytes as a text of hex digits.
+// appendJSONValue appends a value as JSON. Bytes become a string of hex digits.
 func appendJSONValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindBool:
@@ -102,7 +102,7 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// rawRows makes rows that are parts of a larger JSON text, and keeps the errors of reading them.
+// rawRows encodes rows as parts of a larger JSON text, and collects the errors of reading them.
 type rawRows struct {
 	p   *rowPrinter
 	err error

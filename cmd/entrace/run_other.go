@@ -4,11 +4,11 @@ package main
 
 import "os"
 
-// forwarded are the signals that go on to the command of run.
+// forwarded are the signals that run passes on to the command.
 var forwarded = []os.Signal{os.Interrupt}
 
-// fromTerminal reports that the console has sent an interrupt to the command as well.
+// fromTerminal returns true: the console sends an interrupt to the command as well.
 func fromTerminal(os.Signal) bool { return true }
 
-// signalOf returns 0: signals end nothing here.
+// signalOf returns 0: on this system signals do not end processes.
 func signalOf(*os.ProcessState) int { return 0 }

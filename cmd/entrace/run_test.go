@@ -15,7 +15,7 @@ import (
 	otelmap "github.com/entrace-go/entrace/internal/otel"
 )
 
-// sendOTLP sends a span and a log record below it to where the environment says, by hand.
+// sendOTLP sends a span and a log record below it to the endpoint in the environment, without an SDK.
 func sendOTLP() {
 	for _, x := range []struct{ path, body string }{
 		{"/v1/traces", `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"sender"}}]},
@@ -40,7 +40,7 @@ func post(path, body string) {
 	}
 }
 
-// recordsItself records a span with entrace, below the one that the environment names.
+// recordsItself records a span with entrace, below the span that the environment names.
 func recordsItself() {
 	p, err := service.Setup(context.Background(), service.WithEnvironmentParent())
 	check(err)
@@ -58,7 +58,7 @@ func TestParseLine(t *testing.T) {
 		body     string
 		severity uint32
 		at       int64
-		names    string // of attributes
+		names    string // the names of the attributes
 	}{
 		{"plain", "plain", 9, now.UnixNano(), ""},
 		{"an ERROR here", "an ERROR here", 17, now.UnixNano(), ""},

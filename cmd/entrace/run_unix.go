@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that go on to the command of run.
+// forwarded are the signals that run passes on to the command.
 var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
 }
 
-// fromTerminal reports whether the terminal has sent a signal to all of its foreground, so that
-// the command has it already.
+// fromTerminal reports whether the terminal has sent the signal s to its whole foreground process
+// group. Then the command has received the signal already.
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT && s != syscall.SIGWINCH && s != syscall.SIGHUP {
 		return false
@@ -28,7 +28,7 @@ func fromTerminal(s os.Signal) bool {
 	return false
 }
 
-// signalOf returns the number of the signal that ended a process, 0 for none.
+// signalOf returns the number of the signal that ended a process, 0 if no signal did.
 func signalOf(state *os.ProcessState) int {
 	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return int(w.Signal())

@@ -38,7 +38,7 @@ func TestScript(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the expected outputs of the scripts again")
 
-// condition answers [buffer]: whether a recording has a crash buffer here.
+// condition implements the condition [buffer]: it holds if recordings on this system have a crash buffer.
 func condition(name string) (bool, error) {
 	if name != "buffer" {
 		return false, fmt.Errorf("there is no condition %s", name)
@@ -59,7 +59,7 @@ var hasBuffer = sync.OnceValues(func() (bool, error) {
 	return err == nil, err
 })
 
-// setupScript gives a script its variables: the process that records, and the folder of the traces
+// setupScript sets the variables of a script: the id of the recording process, and the folder of the traces
 // that ENTRACE's own crate wrote.
 func setupScript(e *testscript.Env) error {
 	recordings := make(map[string]*recorder.Recorder)
@@ -75,17 +75,17 @@ func setupScript(e *testscript.Env) error {
 	return err
 }
 
-// scriptCommands are what scripts can say besides the commands of testscript:
+// scriptCommands are the commands of scripts in addition to those of testscript:
 //
-//	record KIND FILE     records a trace of a kind that traceKinds has, of which some take more
-//	open KIND FILE       does so, and leaves it open until close FILE or the end of the script
+//	record KIND FILE     records a trace of a kind of traceKinds, some of which have arguments
+//	open KIND FILE       is like record, but leaves the trace open until close FILE or the end
 //	log FILE TEXT...     adds log records to a trace that is open
 //	close FILE           closes it
-//	killed KIND FILE     leaves of the trace what a program leaves that is killed
-//	buffered FILE N      does so with N log records that are in the crash buffer alone
+//	killed KIND FILE     leaves the trace in the state of a killed program
+//	buffered FILE N      is like killed, with N log records that are only in the crash buffer
 //	cut FILE N           cuts off the last N bytes
 //	grow FILE TEXT       appends a text in Go's syntax of strings
-//	otlp STATUS          starts an endpoint at $OTLP that answers all with that status
+//	otlp STATUS          starts an endpoint at $OTLP that answers every request with STATUS
 //	exits N COMMAND...   runs a command and expects that exit status
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"record": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -139,7 +139,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	},
 	"otlp": func(ts *testscript.TestScript, _ bool, args []string) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // the answer counts
+			_, _ = io.Copy(io.Discard, r.Body) // only the answer matters
 			http.Error(w, "by \x1b[31m"+r.URL.Path, number(args[0]))
 		}))
 		ts.Defer(s.Close)
@@ -161,11 +161,11 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	},
 }
 
-// errNoBuffer says that there are no crash buffers on this system.
+// errNoBuffer is the error if this system has no crash buffers.
 var errNoBuffer = errors.New("no crash buffer here")
 
-// crashBuffer records n log records and returns the file and the crash buffer of that moment, in
-// which the records are and not in the file.
+// crashBuffer records n log records and returns copies of the file and the crash buffer. The records are
+// in the crash buffer and not yet in the file.
 func crashBuffer(dir string, n int) (file, buffer []byte, err error) {
 	for {
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
@@ -186,7 +186,7 @@ func crashBuffer(dir string, n int) (file, buffer []byte, err error) {
 		if d != recorder.DurabilityProcess {
 			return nil, nil, errors.Join(errNoBuffer, why)
 		}
-		// A record that is not in the file now was in the buffer when that was read.
+		// The buffer was read before the file. So if the file has no records, the buffer had them.
 		if err = errors.Join(err, berr, ferr, os.RemoveAll(dir)); err != nil || !bytes.Contains(file, []byte("record ")) {
 			return file, buffer, err
 		}

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// isStack reports whether an attribute is a stack.
+// isStack reports whether the attribute name holds a call stack.
 func isStack(name string) bool {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	return name == "stack" || name == "stacktrace"
 }
 
-// A frame is one of a stack, and the lines that it takes there.
+// A frame is one frame of a call stack. lines is how many lines of the text it fills.
 type frame struct {
-	function, place string // the place is a file and a line, as main.go:121
+	function, place string // the place is a file and a line, such as main.go:121
 	lines           int
 }
 
-// frameAt returns the frame that the lines of a stack begin with, ok is false if that is none. A
-// frame is "function file:line", or, as the runtime prints it, "function(…)" and a line of its own
-// for the file.
+// frameAt reads the frame at the beginning of lines. ok is false if the lines do not begin with a frame.
+// A frame is the line "function file:line", or, in the form of the runtime, the line "function(…)"
+// and a second line with the file.
 func frameAt(lines []string) (f frame, ok bool) {
 	line := strings.TrimSpace(lines[0])
 	at := line
@@ -41,7 +41,8 @@ func frameAt(lines []string) (f frame, ok bool) {
 	return f, true
 }
 
-// ofProgram reports whether a function is none of those that only wait or run for others.
+// ofProgram reports whether a function belongs to the program. Functions of the runtime and of packages
+// that only wait or run code for others do not.
 func ofProgram(function string) bool {
 	for _, prefix := range []string{
 		"runtime.", "runtime/", "sync.", "sync/", "internal/", "syscall.", "time.", "testing.", "go.opentelemetry.io/otel/sdk/",
@@ -53,8 +54,8 @@ func ofProgram(function string) bool {
 	return function != "panic"
 }
 
-// ownFrame returns the first frame of a stack that is the program's, and how many frames and lines
-// are before it; ok is false if there is none.
+// ownFrame returns the first frame of a stack that belongs to the program, and how many frames and
+// lines are before it. ok is false if the stack has no such frame.
 func ownFrame(stack string) (f frame, frames, before int, ok bool) {
 	lines := strings.Split(strings.TrimRight(stack, "\n"), "\n")
 	for at := 0; at < len(lines); {
@@ -74,7 +75,7 @@ func ownFrame(stack string) (f frame, frames, before int, ok bool) {
 	return frame{}, 0, 0, false
 }
 
-// foldStack returns a stack whose leading frames of the runtime are one line.
+// foldStack replaces the leading frames of the runtime in a stack by one line.
 func foldStack(stack string) string {
 	_, frames, before, ok := ownFrame(stack)
 	if !ok || frames < 2 {
@@ -88,7 +89,8 @@ func foldStack(stack string) string {
 	return what + rest[before]
 }
 
-// placeIn returns where in the program a stack is, for the line of an entry that already says said.
+// placeIn returns the first place of the program in a stack, for the line of an entry. It leaves the
+// function out if the text said, which is in that line already, names it.
 func placeIn(stack, said string) string {
 	f, _, _, ok := ownFrame(stack)
 	switch {

@@ -23,8 +23,8 @@ func statesOf(t *convert.Trace) []convert.State {
 	return states
 }
 
-// stateText says in a few words what the states of files are: that of one file, or how many files
-// have which, "" of none.
+// stateText describes the states of files in a few words. For one file it returns the state of that
+// file, for several files the number of files in each state, and for none "".
 func stateText(states []convert.State) string {
 	if len(states) == 1 {
 		return states[0].String()
@@ -58,7 +58,7 @@ func stateText(states []convert.State) string {
 	return strings.Join(parts, ", ")
 }
 
-// stateOfTitle returns the states of files as they follow the title of a trace.
+// stateOfTitle returns the text about the states of files that follows the title of a trace.
 func stateOfTitle(states []convert.State) string {
 	text := stateText(states)
 	if len(states) > 1 && strings.Contains(text, ", ") {
@@ -67,8 +67,8 @@ func stateOfTitle(states []convert.State) string {
 	return text
 }
 
-// stateLines returns a line for each of several files whose state has more to tell than that it
-// has ended.
+// stateLines returns a line for each file whose state is more than "ended", and no lines if the trace
+// has only one file.
 func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 	if len(states) == 1 {
 		return nil
@@ -81,7 +81,8 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 	return lines
 }
 
-// fileName returns the name under which a file of a trace was found.
+// fileName returns the name of a file of a trace. A trace in ENTRACE's own format may be found under
+// another name than the user gave.
 func fileName(t *convert.Trace, file int) string {
 	if _, own := t.Format(file).Own(); own && t.Name(file) != stdinName {
 		return t.View().Files()[file].Name()
@@ -89,10 +90,10 @@ func fileName(t *convert.Trace, file int) string {
 	return t.Name(file)
 }
 
-// errPartial says that a file is not whole.
+// errPartial is the error if a file is not whole and --allow-partial is not set.
 var errPartial = errors.New("--allow-partial takes what there is")
 
-// whole returns why a trace is damaged, or may get more entries.
+// whole returns an error if the trace is damaged or may get more entries.
 func (l *look) whole() error {
 	if err := l.Damage(); err != nil {
 		return err
@@ -105,8 +106,9 @@ func (l *look) whole() error {
 	return nil
 }
 
-// tellsNothing reports whether row r is the end of a recording that has lost nothing, which the
-// state of its file says already.
+// tellsNothing reports whether row r is not worth a line because the state of its file has the same
+// information. This is the case for the end of a recording that has lost nothing, and for the mark
+// that the file was recovered.
 func tellsNothing(v *view.View, r view.Row) bool {
 	if v.Role(r) != view.RoleRecorder || v.Name(r) != mapping.NameEnd {
 		return v.Role(r) == view.RoleRecorder && v.Name(r) == mapping.NameRecovered

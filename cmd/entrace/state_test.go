@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/internal/deadtrace"
 )
 
-// TestStateTextCountsFiles: one text is for all files.
+// TestStateTextCountsFiles checks the text about the states of several files.
 func TestStateTextCountsFiles(t *testing.T) {
 	ended, killed, snapshot := convert.State{Word: deadtrace.Ended}, convert.State{Word: deadtrace.Killed, Recovered: true}, convert.State{Word: deadtrace.Ended, Snapshot: true}
 	for want, states := range map[string][]convert.State{

@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/internal/jsontext"
 )
 
-// safe returns s so that it does nothing to a terminal but appear: controls, what
-// changes the direction of text, and bytes that are no text are escaped.
+// safe escapes everything in s that would act on a terminal: control characters, characters that change
+// the direction of text, and bytes that are not UTF-8.
 func safe(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' {
@@ -25,7 +25,7 @@ func safe(s string) string {
 	return s
 }
 
-// escaped returns s with all characters from offset i on escaped that act on a terminal.
+// escaped returns s and escapes all characters from offset i on that would act on a terminal.
 func escaped(s string, i int) string {
 	b := append(make([]byte, 0, len(s)+16), s[:i]...)
 	for i < len(s) {
@@ -51,7 +51,7 @@ func escaped(s string, i int) string {
 	return string(b)
 }
 
-// printJSON prints v as one JSON object that does nothing to a terminal either.
+// printJSON prints v as one JSON object. It escapes characters that would act on a terminal.
 func (a *app) printJSON(v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -61,10 +61,10 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// safeJSON returns JSON that does nothing to a terminal.
+// safeJSON escapes the characters in b, a JSON text, that would act on a terminal.
 func safeJSON(b []byte) string {
 	var out strings.Builder
-	for _, r := range string(b) { // what acts and is not escaped yet is in a string
+	for _, r := range string(b) { // characters that act on a terminal are only in strings
 		if jsontext.Acts(r) && r != '\n' {
 			out.WriteString(`\u` + hex2(byte(r>>8)) + hex2(byte(r)))
 		} else {
@@ -90,10 +90,10 @@ func short(s string, n int) string {
 	return s
 }
 
-// valueText returns a value for people to read.
+// valueText returns a value as text for people.
 func valueText(v format.Value) string { return string(appendValue(nil, v)) }
 
-// appendValue appends a value for people to read.
+// appendValue appends a value as text for people.
 func appendValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindString:
@@ -103,7 +103,7 @@ func appendValue(b []byte, v format.Value) []byte {
 		}
 		return append(b, safe(s)...)
 	case format.KindBytes:
-		if mostlyText(v.Bytes()) { // a text with a byte that is not UTF-8
+		if mostlyText(v.Bytes()) { // text with a few bytes that are not UTF-8
 			return append(b, safe("b"+strconv.Quote(v.Text()))...)
 		}
 		return append(b, v.String()...)
@@ -131,7 +131,7 @@ func mostlyText(b []byte) bool {
 	return all > 1 && good*4 > all*3
 }
 
-// The colors, as numbers of SGR.
+// The colors, as parameters of the terminal sequence SGR.
 const (
 	colorDim    = "2"
 	colorBold   = "1"
@@ -164,17 +164,17 @@ func levelColor(l format.Level) string {
 	return colorRed
 }
 
-// A line appends a line for people: words with a space between them.
+// A line builds a line of words with a space between them.
 type line struct {
 	b        []byte
 	colors   bool
-	measured bool // columns counts
-	columns  int  // that the line takes
-	begun    bool // it has a word
-	from, at int  // where in b the color and the text that start began are
+	measured bool // columns is counted
+	columns  int  // the width of the line so far
+	begun    bool // the line has a word
+	from, at int  // offsets in b of the color and of the text, as start has set them
 }
 
-// begin begins a line after so many columns.
+// begin begins a line that has so many columns already.
 func (l *line) begin(columns int) { l.columns, l.begun = columns, false }
 
 // next begins a word.
@@ -186,7 +186,7 @@ func (l *line) next() {
 	l.columns++
 }
 
-// start begins text of a color, "" for none, which ends at stop.
+// start begins text of a color, "" for none. The color ends at stop.
 func (l *line) start(color string) {
 	if l.from = len(l.b); l.colors && color != "" {
 		l.b = append(append(append(l.b, "\x1b["...), color...), 'm')
@@ -196,7 +196,7 @@ func (l *line) start(color string) {
 
 func (l *line) stop() {
 	if len(l.b) == l.at {
-		l.b = l.b[:l.from] // a color of nothing
+		l.b = l.b[:l.from] // remove a color without text
 		return
 	}
 	if l.measured {
@@ -207,7 +207,7 @@ func (l *line) stop() {
 	}
 }
 
-// text appends texts of a color to the word.
+// text appends texts to the current word, in a color.
 func (l *line) text(color string, texts ...string) {
 	l.start(color)
 	for _, s := range texts {

@@ -124,12 +124,12 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 	return err
 }
 
-// topFrom is when a trace begins, in the style of the times.
+// topFrom returns the time at which a trace begins, in the zone that the flags ask for.
 func (a *app) topFrom(o *query.Overview, options *topOptions) string {
 	return time.Unix(0, o.First).In(options.time.zone()).Format(time.RFC3339)
 }
 
-// openPlace says where the goroutine of a span was that has not ended.
+// openPlace returns the place at which the goroutine of an open span was last seen, "" if unknown.
 func openPlace(v *view.View, r view.Row) string {
 	for up := r; v.Role(up) == view.RoleSpan; up = v.Parent(up) {
 		if place := stackBelow(v, up); place != "" {
@@ -139,8 +139,8 @@ func openPlace(v *view.View, r view.Row) string {
 	return ""
 }
 
-// stackBelow returns the place in the program of the last stack right below row r, "" if there is
-// none.
+// stackBelow returns the place in the program of the last stack among the children of row r, "" if no
+// child has a stack.
 func stackBelow(v *view.View, r view.Row) (place string) {
 	t := v.Tree()
 	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(t.Row(rank)) {
@@ -161,7 +161,7 @@ func stackBelow(v *view.View, r view.Row) (place string) {
 	return place
 }
 
-// slowestPart names the span below a slow one that took most time itself.
+// slowestPart names the span below row r with the longest self time.
 func slowestPart(v *view.View, r view.Row) string {
 	part, ok := query.SlowestPart(v, r)
 	if !ok {

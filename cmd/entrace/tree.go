@@ -56,7 +56,8 @@ func (a *app) treeCommand() *cobra.Command {
 	return c
 }
 
-// each calls fn for names, and joins the errors. Of several, each error says of which it is.
+// each calls fn for every name, and joins the errors. If there are several names, each error has its
+// name in front.
 func each(names []string, fn func(name string) error) error {
 	var errs []error
 	for _, name := range names {
@@ -69,15 +70,15 @@ func each(names []string, fn func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// maxIndent is how many levels are drawn. What is deeper says how deep it is.
+// maxIndent is how many levels are drawn. A deeper row prints its depth as a number.
 const maxIndent = 40
 
 type treeOptions struct {
 	lookFlags
 
 	depth int  // 0: all levels
-	bare  bool // without attributes
-	full  bool // nothing is cut
+	bare  bool // print no attributes
+	full  bool // shorten nothing
 }
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
@@ -114,7 +115,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 			}
 			fmt.Fprintln(lines, p.wrapped("  "+safe(line)))
 		}
-		err = errors.Join(err, w.Flush()) // there is more to do before the next line
+		err = errors.Join(err, w.Flush()) // print the first lines now: the next one takes a while
 	}
 	if err == nil {
 		err = p.all(ctx, lines, o.depth)
@@ -122,7 +123,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// A treeLine is a row to print, and where it is in the tree.
+// A treeLine is a row to print and its position in the tree.
 type treeLine struct {
 	row   view.Row
 	depth int
@@ -132,16 +133,16 @@ type treeLine struct {
 // linesAtOnce is how many rows make a batch.
 const linesAtOnce = 512
 
-// A treeBatch is rows that are printed one after the other.
+// A treeBatch is a sequence of rows that one goroutine prints.
 type treeBatch struct {
 	rows  []treeLine
-	lines [maxIndent + 1]bool // as they are before the first
+	lines [maxIndent + 1]bool // printer.lines before the first row
 	out   []byte
 	err   error
 	done  chan struct{}
 }
 
-// all prints everything below the root, on all cores, to a depth if that is not 0.
+// all prints everything below the root, on several cores. most is the greatest depth, 0 for all.
 func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	jobs := make(chan *treeBatch)
 	var wait sync.WaitGroup
@@ -241,10 +242,10 @@ func (p *printer) batch(b *treeBatch) {
 	b.out = p.b
 }
 
-// maxStates is how many states of files are printed below the first line.
+// maxStates is the most states of files that are printed below the first line.
 const maxStates = 20
 
-// title is what a trace is called: its file, or how many there are.
+// title returns the title of a trace: the name of its file, with the number of other files.
 func title(t *convert.Trace) string {
 	if n := len(t.View().Files()); n > 1 {
 		return fmt.Sprintf("%s and %s", t.Name(0), count(n-1, "other file", "other files"))
@@ -262,11 +263,11 @@ type printer struct {
 	v      *view.View
 	bare   bool
 	flat   bool                // every row is one line
-	only   view.Set[view.Row]  // what is printed, nil for everything
-	width  int                 // of the terminal in columns, 0 for none
-	lines  [maxIndent + 1]bool // whether a level goes on below
+	only   view.Set[view.Row]  // the rows to print, nil for all
+	width  int                 // columns of the terminal, 0 if the output is none
+	lines  [maxIndent + 1]bool // whether a level has more rows below
 	time   timeStyle
-	first  time.Time // of all entries
+	first  time.Time // the earliest time of all entries
 
 	read   *view.Reader
 	ranker *interest.Ranker
@@ -281,8 +282,8 @@ func (a *app) printer(v *view.View, style timeStyle) printer {
 	return printer{app: a, line: line{colors: a.color, measured: width > 0}, v: v, width: width, time: style, read: v.NewReader()}
 }
 
-// top returns the children of the root that are shown: those of the application, then what
-// the recorder says of itself, without clean ends, which the first line tells.
+// top returns the children of the root that are shown: first those of the application, then the
+// recorder's own entries. It leaves out clean ends, because the first line reports them.
 func (p *printer) top() []view.Row {
 	var kids, own []view.Row
 	for _, r := range p.v.Children(0) {
@@ -341,11 +342,11 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 	return nil
 }
 
-// minWrap is how many columns a terminal has at least for which lines are wrapped.
+// minWrap is the narrowest terminal, in columns, for which lines are wrapped.
 const minWrap = 20
 
-// wrapped returns a line in lines that fit on the terminal, all but the first indented and
-// without the colors.
+// wrapped breaks a line into lines that fit on the terminal. All but the first are indented. A line that
+// is broken loses its colors.
 func (p *printer) wrapped(line string) string {
 	const indent = "    "
 	text := plain(line)
@@ -364,7 +365,7 @@ func (p *printer) wrapped(line string) string {
 	return b.String() + text
 }
 
-// bar is what a level looks like in a line below it.
+// bar returns the characters that a line has for a level above it.
 func (p *printer) bar(level int) string {
 	if p.lines[level] {
 		return "│  "
@@ -372,10 +373,10 @@ func (p *printer) bar(level int) string {
 	return "   "
 }
 
-// fewLines is how many lines of a text a terminal shows.
+// fewLines is how many lines of a long text are printed to a terminal.
 const fewLines = 6
 
-// below prints a text of several lines.
+// below prints a text of several lines, with before in front of each line.
 func (p *printer) below(before, text string) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -394,7 +395,7 @@ func (p *printer) below(before, text string) {
 	}
 }
 
-// summary is the line for the root.
+// summary returns the line for the root.
 func (p *printer) summary() string {
 	spans, logs, errs := 0, 0, 0
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
@@ -415,7 +416,7 @@ func (p *printer) summary() string {
 		case view.RoleEvent:
 		case view.RoleOther:
 			if p.v.Role(p.v.Parent(r)) == view.RoleRecorder {
-				continue // of no span, and maybe of another time
+				continue // the row belongs to no span, and may be from another time
 			}
 		default:
 			continue
@@ -440,7 +441,7 @@ func (p *printer) summary() string {
 	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateOfTitle(p.states)), what)
 }
 
-// lineOf returns the line of an entry after so many columns.
+// lineOf returns the line of an entry. indent is how many columns come before it.
 func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	p.b = p.b[:0]
 	p.begin(indent)
@@ -448,7 +449,8 @@ func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	return string(p.b)
 }
 
-// row prints an entry, and returns the texts for the lines below it unless every row is one line.
+// row prints an entry, and returns the texts that belong in lines below it. If p.flat is set, every row
+// is one line, and more is empty.
 func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
 		e.Message.Value = first
@@ -499,7 +501,7 @@ func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 	return more
 }
 
-// head prints what comes before the attributes of an entry.
+// head prints the part of an entry's line before the attributes.
 func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 	name := safe(e.Metadata.Name)
 	switch role {
@@ -544,7 +546,8 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 
 func (p *printer) level(l format.Level) { p.word(levelColor(l), l.String()) }
 
-// Of a value a terminal shows at most so many runes, and at least so many or nothing.
+// On a terminal a value has at most maxValue runes. A value that does not fit in the line is cut. If fewer
+// than minValue runes would be left of it, the line ends with … instead.
 const (
 	maxValue = 80
 	minValue = 8
@@ -556,7 +559,7 @@ func isZero(v format.Value) bool {
 	return ok && n == 0
 }
 
-// took prints how long a span took.
+// took prints the duration of a span.
 func (p *printer) took(r view.Row, e *format.TraceEntry) {
 	if v, ok := e.Attribute(format.AttrDuration); ok {
 		n, _ := v.U64()
@@ -578,7 +581,7 @@ func (p *printer) took(r view.Row, e *format.TraceEntry) {
 	p.word(colorYellow, text)
 }
 
-// service prints the service of a span in brackets, if the span above it is of another one.
+// service prints the service of a span in brackets, if the span above it has another service.
 func (p *printer) service(r view.Row) {
 	up := p.v.Parent(r)
 	if p.flat || p.v.Role(up) != view.RoleSpan {
@@ -597,7 +600,7 @@ func (p *printer) attr(e *format.TraceEntry, name string) {
 	}
 }
 
-// terminalWidth returns the columns of the terminal that w is, or 0.
+// terminalWidth returns the width of the terminal w in columns, 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

@@ -42,7 +42,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 			return
 		}
 		problems++
-		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the number at the end counts
+		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the result is the number of problems
 	})
 	if err != nil {
 		return known(name, err)

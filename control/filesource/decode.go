@@ -17,17 +17,18 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// A decoder sets the fields of a configuration from a tree of nodes. It goes on after a problem, and
-// leaves the default where a value is wrong.
+// A decoder sets the fields of a configuration from a tree of nodes. It continues after a problem,
+// and keeps the default if a value is wrong.
 type decoder struct {
 	file     string
-	places   map[string]place // by path, of the values
+	places   map[string]place // the places of the values, by path
 	problems []*Error
 	failed   []string // paths of the values that could not be read
-	visited  int      // keys and values, those of an alias each time that it is used
+	visited  int      // keys and values so far; an alias counts each time that it is used
 }
 
-// spend counts a node, and reports whether there can be so many. It adds a problem once.
+// spend counts a node, and reports whether the bound still holds. It adds a problem when the bound
+// is exceeded for the first time.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	if d.visited++; d.visited == maxNodes+1 {
 		d.fail(n, path, fmt.Errorf("more than %d keys and values, with those of aliases", maxNodes))
@@ -37,8 +38,8 @@ func (d *decoder) spend(n *yaml.Node, path string) bool {
 
 func (d *decoder) spent() bool { return d.visited > maxNodes }
 
-// value sets v from the node n, which path names. The names of a structure's fields are those of the
-// keys: PerHour is per_hour.
+// value sets v from the node n at path. The key of a struct's field is made from its name: per_hour
+// for PerHour.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case *control.Set:
@@ -68,7 +69,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			d.value(n, path, v.Elem())
-		default: // text, as it is written: a number as well
+		default: // text as it is written, even if it is a number
 			s := v.String()
 			scalar(d, n, path, "text", &s, func(text string) (string, error) { return text, nil })
 			v.SetString(s)
@@ -76,7 +77,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// mapping sets the fields of a structure.
+// mapping sets the fields of a struct.
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	var names []string
 	for f := range v.Type().Fields() {
@@ -88,19 +89,20 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 				continue
 			}
 			path := join(path, name)
-			if isEmpty(value) { // as if there were no key
+			if isEmpty(value) { // same as without the key
 				d.places[path] = placeOf(value)
 				return
 			}
 			d.value(value, path, v.Field(i))
 			return
 		}
-		// What is in the mapping is right but for this, and Validate can look at it.
+		// The other keys of the mapping may be valid, so this does not mark the mapping as failed and
+		// Validate checks them.
 		d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: there are %s", quote(key.Value), strings.Join(names, ", ")))
 	})
 }
 
-// keyOf returns the key of a field: per_hour of PerHour.
+// keyOf returns the key of a field: per_hour for PerHour.
 func keyOf(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -160,7 +162,7 @@ func (d *decoder) list(n *yaml.Node, path string, f func(n *yaml.Node, path stri
 	}
 }
 
-// scalar sets *to by parse. What says in errors which kind of value is expected.
+// scalar sets *to to the result of parse. The text what names the expected kind of value in errors.
 func scalar[T any](d *decoder, n *yaml.Node, path, what string, to *T, parse func(string) (T, error)) {
 	s, ok := d.visit(n, path, yaml.ScalarNode, what)
 	if !ok {
@@ -199,7 +201,8 @@ func (d *decoder) params(n *yaml.Node, path string, to *map[string]string) {
 	*to = params
 }
 
-// visit returns the value n, or what it is an alias of, if it is of that kind.
+// visit returns the node n, or the node that n is an alias of. It adds a problem and returns false
+// if the node is not of the given kind.
 func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) (*yaml.Node, bool) {
 	if !d.spend(n, path) {
 		return nil, false
@@ -224,7 +227,8 @@ var (
 	errLong = fmt.Errorf("is longer than %d bytes", maxText)
 )
 
-// resolve returns what n is an alias of. An alias of an alias cannot be written.
+// resolve returns the node that n is an alias of, or n if it is no alias. YAML has no alias of an
+// alias.
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -232,7 +236,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// isEmpty reports whether n is null, as a key is that has nothing after it.
+// isEmpty reports whether n is null, such as the value of a key with nothing after it.
 func isEmpty(n *yaml.Node) bool {
 	n = resolve(n)
 	return n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null" && n.Style&yaml.TaggedStyle == 0
@@ -284,7 +288,7 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%s is neither true nor false", quote(text))
 }
 
-// parseLevel reads a level as [slog.Level.UnmarshalText] does, and trace, which is
+// parseLevel reads a level as [slog.Level.UnmarshalText] does. It also reads trace, which is
 // debug-4.
 func parseLevel(text string) (slog.Level, error) {
 	if strings.EqualFold(text, "trace") {
@@ -297,7 +301,7 @@ func parseLevel(text string) (slog.Level, error) {
 	return l, nil
 }
 
-// checkParam returns an error if the name of a parameter is wrong.
+// checkParam returns an error if the name of a parameter is not valid.
 func checkParam(name string) error {
 	err := fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
 	if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == utf8.RuneError || !unicode.IsPrint(c) }) {

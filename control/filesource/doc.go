@@ -1,5 +1,5 @@
-// Package filesource reads the configuration of a [control.Control] from a YAML file
-// and follows the file as it changes.
+// Package filesource reads the configuration of a [control.Control] from a YAML file and
+// reads it again when the file changes.
 //
 // # The file
 //
@@ -44,72 +44,74 @@
 //	      else: 0                  # one in so many of the rest
 //	    params: {runtime.metrics.interval: 50ms}
 //
-// All keys may be left out but dir, which [Options] can supply, and each trace's name
-// and providers. A key with nothing after it is as if it were left out. Unknown keys
-// and those that come twice are errors.
+// The required keys are dir, unless [Options] has it, and the name and providers of each
+// trace. All other keys may be left out. A key with nothing after it counts as left out.
+// Unknown keys and duplicate keys are errors.
 //
-//	id      text         what traces call the configuration; default: "sha256:" and the
+//	id      text         the name of the configuration in traces; default: "sha256:" and the
 //	                     first 12 hexadecimal digits of the SHA-256 of the file's bytes
 //	dir     text         the folder of the traces
-//	keep                 bounds of what is in dir
-//	  files   number     default 50; 0 is no bound, here and in the next two
+//	keep                 bounds of the traces in dir
+//	  files   number     default 50; 0 means no bound, here and in the next two
 //	  bytes   size       default 2GiB
 //	  age     duration   default 0
-//	ring                 what is recorded all the time, in memory
-//	  bytes   size       default 32MiB; 0: there is none
-//	  persist bool       default true: it outlives a crash
+//	ring                 the records that are made all the time, in memory
+//	  bytes   size       default 32MiB; 0: no ring
+//	  persist bool       default true: the ring survives a crash
 //	  always  providers  default [spans, logs, runtime.metrics, gc]
 //	  params  params
-//	traces  list         what requests become: see control.TraceConfig for all of it
+//	traces  list         the kinds of traces: see control.TraceConfig
 //	  name        text
-//	  on          list   the requests that it is for
+//	  on          list   the requests that become this trace
 //	    trigger     text       api, signal, http, log, span, watchdog, panic, start, exit
 //	    key         text       a pattern, in which "*" is any text
 //	    level       level      for log
 //	    longer_than duration   for span and watchdog
-//	    count       number     so many of them
-//	    within      duration   in that time
+//	    count       number     only after so many requests
+//	    within      duration   within that time
 //	  mode        text   snapshot (default) or stream
 //	  window      duration     of a snapshot; default 30s
 //	  scope       text   of a snapshot: all (default) or trace
 //	  providers   providers
-//	  every       duration     between two; default 0: no limit, here and in the next two
+//	  every       duration     between two traces; default 0: no limit, here and in the next two
 //	  per_hour    number
 //	  one_in      number
 //	  timeout     duration     of a stream; default 30s
 //	  max_bytes   size         of a stream; default 0: no bound
-//	  keep_if            whether it is kept when it has ended; default: it is
+//	  keep_if            whether a stream is kept after its end; default: kept
 //	    any         list       of "name=value"
 //	    all         list       of "name=value"
 //	    longest     list       of longer_than (duration) and one_in (number)
-//	    else        number     default 0: none of the others
+//	    else        number     default 0: no other stream is kept
 //	  params      params
 //
 // The kinds of values:
 //
-//   - text is any scalar, as it is written, of 4096 bytes at most.
-//   - A number is whole, and decimal.
+//   - text is any scalar, as it is written, of at most 4096 bytes.
+//   - A number is a decimal whole number.
 //   - A size is a whole number of bytes, or one with a unit: B, KB, MB, GB, TB are
 //     powers of 1000, KiB, MiB, GiB, TiB of 1024.
-//   - A duration is as in [time.ParseDuration], and can begin with whole days: 7d, 1d12h.
+//   - A duration has the form of [time.ParseDuration], and can begin with whole days: 7d,
+//     1d12h.
 //   - A bool is true or false.
 //   - A level is trace, debug, info, warn, error, or one of the last four with an offset,
 //     as in error+2: see [log/slog.Level.UnmarshalText]. Trace is debug-4.
-//   - Providers are a list of names as [control.Named] knows them.
+//   - Providers are a list of names that [control.Named] accepts.
 //   - Params are a mapping of PROVIDER.NAME to scalars. The provider must be known.
 //
-// Which signals there are depends on the system: SIGUSR1 is unknown on Windows.
+// The known signals depend on the operating system: SIGUSR1 is unknown on Windows.
 //
-// Of YAML there are no tags and no merge keys (<<). Anchors and aliases can be used; an
-// alias counts as all that it stands for, and a file must not have more than 20,000 keys
-// and values. It has one document of 256 KiB at most, nested 64 deep at most. An
-// empty file is an error, one without traces is not.
+// YAML's tags and merge keys (<<) are not supported. Anchors and aliases can be used. A
+// file can have at most 20,000 keys and values; each use of an alias counts in full. The
+// file must have one document of at most 256 KiB, nested at most 64 deep. An empty file
+// is an error; a file without traces is not.
 //
 // # Changes
 //
-// A source that is watched reads the file when something happens in its folder, after a
-// short time in which nothing else does, and every few seconds besides. So it sees files
-// that are written, replaced, and swapped as Kubernetes does for mounted config maps. A
-// file that is broken is reported, once, and leaves in force what was before. What a
-// symbolic link leads to in another folder is found by the second way alone.
+// A watched source reads the file shortly after a change in the file's folder, when no
+// further change follows. It also reads the file every few seconds. So it sees files that
+// are written, replaced, or swapped, as Kubernetes does for mounted config maps. A file
+// that is not valid is reported once, and the configuration before stays in force. If the
+// file is a symbolic link into another folder, changes there are seen only by the regular
+// reads.
 package filesource

@@ -14,20 +14,19 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// An Error is an error at one place of a file. Several are joined as with
-// [errors.Join].
+// An Error is an error at one place of a file. Several Errors are joined with [errors.Join].
 type Error struct {
-	File string // the name that [Parse] or [New] was given
-	// Line and Column count from 1, the column in characters. Both are 0 if the error is of the file as a
-	// whole.
+	File string // the name that was passed to [Parse] or [New]
+	// Line and Column count from 1, the column in characters. Both are 0 if the error concerns the
+	// whole file.
 	Line, Column int
-	// Path is the field, as in "traces[1].on[0].key", or "" for the document.
+	// Path is the path of the field, such as "traces[1].on[0].key", or "" for the document.
 	Path string
 	// Err is a [*control.FieldError] with the same path, unless the path is "".
 	Err error
 }
 
-// Error returns "FILE:LINE:COLUMN: PATH: PROBLEM", without the parts that are not known.
+// Error returns "FILE:LINE:COLUMN: PATH: PROBLEM". It leaves out unknown parts.
 func (e *Error) Error() string {
 	at := e.File
 	if e.Line > 0 {
@@ -45,7 +44,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxProblems bounds the problems in one error.
 const maxProblems = 20
 
-// fail adds a problem of the value n, which path names.
+// fail adds a problem with the value n at path, and marks the path as failed.
 func (d *decoder) fail(n *yaml.Node, path string, err error) {
 	d.failed = append(d.failed, path)
 	d.problem(placeOf(n), path, err)
@@ -58,8 +57,8 @@ func (d *decoder) problem(at place, path string, err error) {
 	d.problems = append(d.problems, &Error{File: d.file, Line: at.line, Column: at.column, Path: path, Err: err})
 }
 
-// validate adds the errors of [control.Config.Validate], but not those that follow from
-// problems that are known already.
+// validate adds the errors of [control.Config.Validate], except errors that follow from known
+// problems.
 func (d *decoder) validate(c *control.Config) {
 	err := c.Validate()
 	if err == nil {
@@ -79,13 +78,14 @@ func (d *decoder) validate(c *control.Config) {
 	}
 }
 
-// dependents are the fields beside a field that cannot be judged without it.
+// dependents maps a field to the fields of the same struct that can only be validated if that
+// field is known.
 var dependents = map[string][]string{
 	"trigger": {"key", "level", "longer_than"},
 	"mode":    {"window", "scope", "providers", "timeout", "max_bytes"},
 }
 
-// follows reports whether the value of path could not be read from the file.
+// follows reports whether an error at path follows from a value that could not be read.
 func (d *decoder) follows(path string) bool {
 	return slices.ContainsFunc(d.failed, func(f string) bool {
 		if within(path, f) || strings.HasPrefix(f, path+"[") {
@@ -101,14 +101,14 @@ func (d *decoder) follows(path string) bool {
 	})
 }
 
-// within reports whether path is that of outer or of a part of it.
+// within reports whether path is outer or the path of a part of outer.
 func within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// nearest returns the place of the field or, if it is not in the file, that of
-// the mapping or list around it.
+// nearest returns the place of the field. If the field is not in the file, it returns the place
+// of the mapping or list around it.
 func (d *decoder) nearest(path string) place {
 	for {
 		if at, ok := d.places[path]; ok || path == "" {
@@ -139,7 +139,7 @@ type place struct{ line, column int }
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// quote returns s as a message can have it.
+// quote returns s quoted, and cut to at most 64 bytes, for an error message.
 func quote(s string) string {
 	short := text.Head(s, 64)
 	if len(short) < len(s) {

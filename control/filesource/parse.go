@@ -18,28 +18,26 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// maxSize is how large a configuration can be, in bytes.
+// maxSize is the largest size of a configuration file, in bytes.
 const maxSize = 256 << 10
 
-// Bounds of a file. Aliases are counted wherever they
-// are used.
+// Bounds of a file. Each use of an alias counts.
 const (
 	maxDepth = 64
 	maxNodes = 20_000
 	maxText  = 4096
 )
 
-// Parse reads a configuration, with [control.DefaultConfig] for what it does not say, and
-// validates it. The name is for errors alone. Parse keeps nothing of text.
+// Parse reads a configuration and validates it. Keys that are left out have the values of
+// [control.DefaultConfig]. The name is used only in errors. Parse does not keep text.
 //
-// The error is an [*Error] or several, joined in the order of the file: up to 20,
-// and one that counts the rest. In them are a [*control.FieldError] for what is
-// wrong with a field.
+// The error is an [*Error], or several joined in the order of the file: up to 20, and one
+// that counts the rest. If an Error concerns a field, it wraps a [*control.FieldError].
 func Parse(name string, text []byte) (*control.Config, error) {
 	return parse(name, text, control.DefaultConfig())
 }
 
-// parse makes a configuration of the defaults and of text.
+// parse makes a configuration from text, with defaults for the keys that are left out.
 func parse(name string, text []byte, defaults *control.Config) (*control.Config, error) {
 	n, err := document(name, text)
 	if err != nil {
@@ -50,11 +48,11 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	d := &decoder{file: name, places: make(map[string]place)}
 	d.value(n, "", reflect.ValueOf(c).Elem())
 	if c.Ring.Bytes == 0 && (slices.Contains(d.failed, "ring") || slices.Contains(d.failed, "ring.bytes")) {
-		// The ring may be there once the file is right: snapshots are not to
-		// be blamed for missing it.
+		// The ring's size could not be read. Assume a ring, so that Validate does not report
+		// snapshots for the lack of one.
 		c.Ring.Bytes = control.DefaultConfig().Ring.Bytes
 	}
-	if !d.spent() && len(d.problems) < 1000 { // else there are problems enough
+	if !d.spent() && len(d.problems) < 1000 { // otherwise the errors so far are enough
 		d.validate(c)
 	}
 	if err := d.err(); err != nil {
@@ -75,7 +73,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 		return nil, fail(at, "%s", what)
 	}
 	defer func() {
-		if p := recover(); p != nil { // the library's, in a corner that nobody knows
+		if p := recover(); p != nil { // a panic in the YAML library
 			root, err = nil, fail(place{}, "parse YAML: %v", p)
 		}
 	}()
@@ -115,7 +113,7 @@ func tooLarge(name string) error {
 	return &Error{File: name, Err: fmt.Errorf("is larger than %d bytes", maxSize)}
 }
 
-// syntaxError gives an error of the library our form.
+// syntaxError converts an error of the YAML library to an Error.
 func syntaxError(name string, err error) error {
 	e := &Error{File: name, Err: err}
 	if l, ok := errors.AsType[*yaml.LoadError](err); ok {
@@ -132,8 +130,8 @@ func syntaxError(name string, err error) error {
 	return e
 }
 
-// notText returns the first byte of text that cannot be in YAML, and what it is.
-// The library would not say where.
+// notText returns the place of the first character that YAML does not allow, and a
+// description of it. The library's error would not have the place.
 func notText(text []byte) (at place, what string) {
 	at = place{1, 1}
 	for len(text) > 0 {
@@ -142,7 +140,7 @@ func notText(text []byte) (at place, what string) {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			return at, "is not UTF-8"
-		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // as the library counts
+		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // same as in the library
 			at = place{at.line + 1, 1}
 			continue
 		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:

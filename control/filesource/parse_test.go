@@ -145,7 +145,7 @@ func TestParseErrors(t *testing.T) {
 		{"mode of a null", ok + "traces: [{name: a, providers: [gc], mode: , timeout: 1s}]", []string{`f:2:54: traces[0].timeout: is for streams`}},
 		{"through an alias", ok + "traces:\n- {name: a, mode: stream, providers: &p [cpu.profile]}\n- {name: b, providers: *p}\n", []string{`f:4:24: traces[1].providers: cpu.profile is for streams: it has no times to look back to`}},
 
-		// What follows from another problem is not told.
+		// Errors that follow from another problem are not reported.
 		{"a broken ring is a ring", on + "ring: {bytes: x}\n", []string{`f:6:15: ring.bytes: "x" is not a size such as 1000, 10KB, 64MiB or 2GiB`}},
 		{"a broken list", ok + "traces: [{name: a, providers: [gcc]}]", []string{`f:2:32: traces[0].providers[0]: unknown provider "gcc": there are ` + known}},
 		{"a broken trigger", ok + "traces: [{name: a, providers: [gc], on: [{trigger: [span], longer_than: 1s, count: -1}]}]", []string{`f:2:52: traces[0].on[0].trigger: must be text, and is a list`, `f:2:84: traces[0].on[0].count: must be from 0 to 10000`}},
@@ -207,7 +207,7 @@ func TestParseManyErrors(t *testing.T) {
 	}
 }
 
-// TestParseAliases has files that stand for far more than they are.
+// TestParseAliases has small files whose aliases expand to very many values.
 func TestParseAliases(t *testing.T) {
 	many := func(s string, n int) string { return "[" + strings.Repeat(s+", ", n) + "]" }
 	for name, text := range map[string]string{
@@ -373,8 +373,8 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what is parsed validates, and that each problem has a place
-// in the file.
+// FuzzParse checks that a parsed configuration is valid, and that each problem has
+// a place in the file.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile("testdata/control.yaml")
 	if err != nil {

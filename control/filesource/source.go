@@ -17,30 +17,31 @@ import (
 
 // Options of [New].
 type Options struct {
-	// Poll is how often the file is read without a notification: some network file systems have
-	// none. The default is 5 s.
+	// Poll is the interval at which the file is read without a notification: some network file
+	// systems send none. The default is 5 s.
 	Poll time.Duration
-	// Debounce is how long a change must be old before the file is read. When
-	// changes go on and on it is read after ten times that. The default is 200 ms.
+	// Debounce is the time between the last change and the reading of the file. If changes
+	// continue, the file is read after ten times Debounce. The default is 200 ms.
 	Debounce time.Duration
-	// Defaults hold for what the file does not say of Dir, Keep and Ring, field by
-	// field; ID and Traces are ignored. To change some, begin with [control.DefaultConfig], which
-	// is the default. It is copied.
+	// Defaults has the values of the fields of Dir, Keep and Ring that the file leaves out; its
+	// ID and Traces are ignored. The default is [control.DefaultConfig]. To change some values,
+	// change a copy of that. New copies Defaults.
 	Defaults *control.Config
 }
 
-// New returns a source of the configuration in the file at path, which need not
-// exist. A nil *Options means defaults. A relative path is that of now, whatever
-// the working directory becomes.
+// New returns a source of the configuration in the file at path. The file need not exist
+// yet. A nil *Options means defaults. New resolves a relative path, so that later changes of
+// the working directory have no effect.
 //
-// Config reads the file. Watch follows it from what Config said last, or without
-// Config from what it says then: it reports each content that differs from the one
-// before, a broken one once with its error, and once that the file cannot be read.
-// No two calls overlap. The function that is called must not call stop, which waits
-// for it. Watch returns no error: without notifications, polling is enough.
+// Config reads the file. Watch reports each change since the last call of Config, or since
+// the call of Watch if Config was not called. It calls its function with each content that
+// differs from the one before. A content that is not valid is reported once, with its error;
+// it is also reported once if the file cannot be read. The calls do not overlap. The
+// function must not call stop, because stop waits for the function. Watch never returns an
+// error: without notifications, polling is enough.
 //
-// The file must be a regular one of 256 KiB at most, or a symbolic link to one.
-// The source is safe for concurrent use, and what it returns is the caller's.
+// The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source
+// is safe for concurrent use. The caller owns the configurations that it returns.
 func New(path string, o *Options) control.Source {
 	s := &source{name: path, path: path, notifier: fsnotify.NewWatcher}
 	if o != nil {
@@ -73,7 +74,7 @@ type source struct {
 
 	mu sync.Mutex
 
-	config string // the state at the last call of Config; "" if it was not called
+	config string // the state at the last call of Config; "": not called yet
 }
 
 // Config reads the file.
@@ -110,7 +111,8 @@ func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	return parse(s.name, text, s.o.Defaults)
 }
 
-// state returns a text that differs for different results of load.
+// state returns a text that identifies a result of load: different results have different
+// texts.
 func state(text []byte, err error) string {
 	if err != nil {
 		return "error: " + err.Error()

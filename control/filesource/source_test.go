@@ -58,7 +58,7 @@ func TestOptionsDefaults(t *testing.T) {
 }
 
 // TestOptionsDefaultsWithoutRing has a file whose ring cannot be read: its snapshots
-// are right.
+// are not reported.
 func TestOptionsDefaultsWithoutRing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	s := New(file, &Options{Defaults: &control.Config{Dir: "/t"}})

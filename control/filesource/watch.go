@@ -46,15 +46,15 @@ type watcher struct {
 	notify  *fsnotify.Watcher // nil: polling alone
 	events  <-chan fsnotify.Event
 	errors  <-chan error
-	watched os.FileInfo // the folder that notify has; nil: none
+	watched os.FileInfo // the folder that notify watches; nil: none
 
 	timer *time.Timer // runs while something may have changed
-	since time.Time   // since when; zero: it does not run
+	since time.Time   // when the timer was first started; zero: it does not run
 }
 
 func (w *watcher) run(quit <-chan struct{}) {
 	if w.notify != nil {
-		defer w.notify.Close() // it waits for its goroutine, and there is nothing to lose
+		defer w.notify.Close() // Close waits for the watcher's goroutine; its error does not matter
 	}
 	w.timer = time.NewTimer(time.Hour)
 	w.timer.Stop()
@@ -87,8 +87,8 @@ func (w *watcher) run(quit <-chan struct{}) {
 	}
 }
 
-// poll looks for a change without a notification. It does not report the change at once: the
-// writer may not be done.
+// poll checks for a change without a notification. It does not report the change at once:
+// the writer may not have finished.
 func (w *watcher) poll() {
 	w.watch()
 	if state(w.source.load()) != w.seen {
@@ -96,7 +96,7 @@ func (w *watcher) poll() {
 	}
 }
 
-// watch sees to it that notifications are for the folder that is there now.
+// watch makes notify watch the folder that exists now at the path.
 func (w *watcher) watch() {
 	if w.notify == nil {
 		return
@@ -106,31 +106,32 @@ func (w *watcher) watch() {
 		return
 	}
 	if w.watched != nil {
-		_ = w.notify.Remove(w.folder) // it may have removed itself
+		_ = w.notify.Remove(w.folder) // the watch may have ended by itself
 		w.watched = nil
 	}
-	if err == nil && w.notify.Add(w.folder) == nil { // else polling goes on, and tries again
+	if err == nil && w.notify.Add(w.folder) == nil { // otherwise the next poll tries again
 		w.watched = now
 	}
 }
 
-// event takes a change in the folder.
+// event handles a notification about the folder.
 func (w *watcher) event(e fsnotify.Event) {
 	const come, written = fsnotify.Create | fsnotify.Rename | fsnotify.Remove, fsnotify.Write
 	switch name := filepath.Base(e.Name); {
-	case strings.EqualFold(name, filepath.Base(w.source.path)): // some file systems know no case
+	case strings.EqualFold(name, filepath.Base(w.source.path)): // some file systems ignore case
 		if e.Op&(come|written) != 0 {
 			w.changed(true)
 		}
 	case e.Op&come != 0:
-		// It may be what the file is a link to: Kubernetes gives ..data a new
-		// folder. A busy folder must not put off the reading.
+		// The file may be a link that leads through this name: Kubernetes makes ..data point to
+		// a new folder. Do not wait for further changes: in a busy folder they would delay the
+		// reading.
 		w.changed(false)
 	}
 }
 
-// changed sees to it that the file is read soon, later if more changes are to be
-// waited for.
+// changed starts the timer after which the file is read. If the timer runs already and
+// wait is true, it is extended.
 func (w *watcher) changed(wait bool) {
 	debounce := w.source.o.Debounce
 	now := time.Now()

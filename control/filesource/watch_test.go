@@ -23,13 +23,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is what a loaded machine may take.
+// patience is how long a loaded machine may take.
 const patience = time.Minute
 
-// never is a poll that does not come in a test.
+// never is a poll interval that no test reaches.
 const never = 24 * time.Hour
 
-// A recorder is what a watch calls.
+// A recorder records the calls of a watch.
 type recorder struct {
 	t     *testing.T
 	calls chan string // the ID, or the error's first line
@@ -205,7 +205,7 @@ func TestWatchKubernetes(t *testing.T) {
 	r.wantNone()
 }
 
-// TestWatchFolder loses its folder, and finds the one that comes in its place.
+// TestWatchFolder removes the folder, and makes a new one in its place.
 func TestWatchFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a folder that is watched cannot be renamed")
@@ -227,7 +227,7 @@ func TestWatchFolder(t *testing.T) {
 	}
 }
 
-// TestWatcherFolder looks whether notifications are for the folder that is there now.
+// TestWatcherFolder checks that notifications are for the folder that exists now.
 func TestWatcherFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a folder that is watched cannot be renamed")
@@ -269,7 +269,7 @@ func TestWatcherFolder(t *testing.T) {
 	}
 }
 
-// sees reports whether n tells of the file soon.
+// sees reports whether n soon sends a notification about the file.
 func sees(n *fsnotify.Watcher, file string) bool {
 	soon := time.After(100 * time.Millisecond)
 	for {
@@ -284,14 +284,14 @@ func sees(n *fsnotify.Watcher, file string) bool {
 	}
 }
 
-// newWatcher returns one that a test drives.
+// newWatcher returns a watcher that a test drives.
 func newWatcher(t *testing.T, s *source, f func(*control.Config, error)) *watcher {
 	w := &watcher{source: s, f: f, seen: state(s.load()), folder: filepath.Dir(s.path), timer: time.NewTimer(time.Hour)}
 	t.Cleanup(func() { w.timer.Stop() })
 	return w
 }
 
-// TestWatcherEvents says which events lead to a reading.
+// TestWatcherEvents checks which events make the watcher read the file.
 func TestWatcherEvents(t *testing.T) {
 	s := New("/etc/app/control.yaml", nil).(*source)
 	for _, test := range []struct {
@@ -321,8 +321,8 @@ func without(name string, o *Options) *source {
 	return s
 }
 
-// TestWatchTimes looks at the clock: changes are found by polling, and reported when
-// they are as old as Debounce.
+// TestWatchTimes uses a fake clock: changes are found by polling, and reported after
+// Debounce.
 func TestWatchTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -348,7 +348,8 @@ func TestWatchTimes(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.wantNone()
-		// A broken file is told once, and again when it is broken otherwise.
+		// A file that is not valid is reported once, and again when it changes to another
+		// invalid content.
 		for _, text := range []string{"- a", "-  a"} {
 			write(t, file, text)
 			time.Sleep(time.Minute)
@@ -364,7 +365,7 @@ func TestWatchTimes(t *testing.T) {
 	})
 }
 
-// TestWatchDebounce has changes that do not end.
+// TestWatchDebounce changes the file all the time.
 func TestWatchDebounce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
@@ -412,7 +413,7 @@ func TestWatchFromConfig(t *testing.T) {
 		synctest.Wait()
 		r.want("b")
 		none.wantNone()
-		// What Config says to somebody else is not lost for the watch.
+		// A call of Config by other code does not hide a change from the watch.
 		write(t, file, config("c"))
 		if c, err := s.Config(); err != nil || c.ID != "c" {
 			t.Fatalf("got %v, %v", c, err)

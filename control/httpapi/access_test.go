@@ -88,7 +88,8 @@ func TestHandlerLocal(t *testing.T) {
 	}
 }
 
-// TestHandlerUnix asks through a real socket, of which net/http knows no address.
+// TestHandlerUnix sends requests through a real Unix socket, for which net/http
+// has no address.
 func TestHandlerUnix(t *testing.T) {
 	dir, err := os.MkdirTemp("", "h") //nolint:usetesting // names of sockets are short, and those of t.TempDir are not
 	must(t, err)

@@ -1,5 +1,5 @@
-// Package httpapi asks a [control.Control] for traces over HTTP, lists and serves them, and changes its
-// configuration for a while:
+// Package httpapi has an HTTP handler that requests traces of a [control.Control], lists and serves
+// them, and overrides its configuration for a time:
 //
 //	GET    /               the state, as JSON
 //	POST   /snapshot       ?window=30s &name=X &manual=1 &reason=TEXT
@@ -7,10 +7,10 @@
 //	POST   /stop/ID
 //	GET    /traces/FILE
 //	PUT    /config         ?for=10m, with the text of the configuration
-//	DELETE /config         ends that
+//	DELETE /config         ends that override
 //
-// References in its answers are relative, so that it does not matter where it is
-// mounted. Answers are JSON but for the files; errors have a member "error".
+// References in its responses are relative, so that the handler can be mounted at any path.
+// Responses are JSON, except for the files; an error has a member "error".
 package httpapi
 
 import (
@@ -34,23 +34,23 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
-// Options say who may use a handler, and for what. The zero
-// value is for requests from the same machine alone.
+// Options configure who may use a handler, and for what. The zero value allows only requests from
+// the same machine.
 type Options struct {
-	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It has at
-	// least 16 bytes; with a shorter one all requests are refused.
+	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It must have at least 16
+	// bytes; with a shorter Token all requests are refused.
 	//
-	// Without a Token only requests from this machine to one of its own addresses are served, and
-	// those that a proxy has marked as passed on are refused. A local proxy that does not mark them
-	// makes every request look local: behind such a proxy, set a Token.
+	// Without a Token, only requests from this machine to one of its loopback addresses are served.
+	// Requests that a proxy has marked as forwarded are refused. A local proxy that does not mark
+	// requests makes every request look local: behind such a proxy, set a Token.
 	Token string
-	// Viewer, if set, is the URL of a page that shows the traces, such as one of package
-	// viewer. GET / has it.
+	// Viewer, if set, is the URL of a page that shows the traces, such as a page of package viewer.
+	// The response to GET / contains it.
 	Viewer string
-	// AllowConfig lets PUT /config replace the configuration for a while.
+	// AllowConfig allows PUT /config, which overrides the configuration for a time.
 	AllowConfig bool
-	// Parse reads the body of PUT /config, as filesource.Parse does. It must be
-	// safe for concurrent use, and may keep text.
+	// Parse reads the body of PUT /config, as filesource.Parse does. Parse must be safe for concurrent
+	// use, and may keep text.
 	Parse func(text []byte) (*control.Config, error)
 }
 
@@ -68,16 +68,16 @@ const (
 // A handler serves a control.
 type handler struct {
 	ctl    *control.Control
-	folder *traces.Folder // nil: it is out of reach
+	folder *traces.Folder // nil: it could not be opened
 	o      Options
 	token  [sha256.Size]byte
 }
 
-// New returns a handler for c. Give it paths that begin behind the place where it is mounted:
+// New returns a handler for c. The handler expects paths relative to its mount point:
 //
 //	mux.Handle("/debug/entrace/", http.StripPrefix("/debug/entrace", httpapi.New(ctl, nil)))
 //
-// A nil o means defaults. With a nil c all paths are not found.
+// A nil o means defaults. With a nil c the handler answers all requests with 404.
 func New(c *control.Control, o *Options) http.Handler {
 	if c == nil {
 		return http.NotFoundHandler()
@@ -91,7 +91,7 @@ func New(c *control.Control, o *Options) http.Handler {
 	return h
 }
 
-// A statusError is an error with its status.
+// A statusError is an error with an HTTP status code.
 type statusError struct {
 	status int
 	text   string
@@ -135,7 +135,7 @@ func (h *handler) route(w http.ResponseWriter, r *http.Request) error {
 
 type methods map[string]func(http.ResponseWriter, *http.Request) error
 
-// do calls the function of the request's method, for HEAD that of GET.
+// do calls the function for the request's method. For HEAD it calls the function for GET.
 func do(w http.ResponseWriter, r *http.Request, m methods) error {
 	method := r.Method
 	if method == http.MethodHead {
@@ -186,12 +186,12 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request, p *params, q con
 	}
 	v := traceView(t, "")
 	if v.Href != "" {
-		w.Header().Set("Location", v.Href) // beside snapshot and start
+		w.Header().Set("Location", v.Href) // relative to the paths snapshot and start
 	}
 	return answer(w, http.StatusCreated, v)
 }
 
-// stop ends a stream and answers when its file is finished.
+// stop ends a stream and responds when its file is finished.
 func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error {
 	if err := paramsOf(r).noBody(r).check(); err != nil {
 		return err
@@ -210,10 +210,10 @@ func (h *handler) stop(w http.ResponseWriter, r *http.Request, id string) error 
 	if v := t.Verdict(); v != control.VerdictStarted && v != control.VerdictUnfinished {
 		return &control.DeniedError{Request: control.Request{Trigger: control.TriggerHTTP, Key: "stop"}, Verdict: v, Trace: t.Name, Err: t.Err()}
 	}
-	return answer(w, http.StatusOK, traceView(t, "../")) // from below stop/
+	return answer(w, http.StatusOK, traceView(t, "../")) // the request's path is below stop/
 }
 
-// denied adds to the answer when to ask again.
+// denied sets the header Retry-After if err is a denial because of a rate limit. It returns err.
 func (h *handler) denied(w http.ResponseWriter, err error) error {
 	d, ok := errors.AsType[*control.DeniedError](err)
 	if !ok || d.Verdict != control.VerdictRateLimited {
@@ -251,7 +251,7 @@ func (h *handler) file(w http.ResponseWriter, r *http.Request, name string) erro
 	}
 	defer file.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`) // it has nothing to escape
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`) // the name contains no character to escape
 	http.ServeContent(w, r, "", fi.ModTime(), file)
 	return nil
 }
@@ -302,7 +302,7 @@ func (h *handler) endConfig(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, map[string]string{"config": h.ctl.Config().ID})
 }
 
-// fail answers with an error.
+// fail writes a response with an error.
 func fail(w http.ResponseWriter, err error) {
 	v := struct {
 		Error   string          `json:"error"`
@@ -324,10 +324,10 @@ func fail(w http.ResponseWriter, err error) {
 	} else if e, ok := errors.AsType[*statusError](err); ok {
 		status = e.status
 	}
-	_ = answer(w, status, v) // it is made of strings
+	_ = answer(w, status, v) // no error: strings can be encoded
 }
 
-// answer answers with v. Nothing is written when that cannot be encoded.
+// answer writes a response with v as JSON. If v cannot be encoded, answer writes nothing.
 func answer(w http.ResponseWriter, status int, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -338,7 +338,7 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // who asked may be gone
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 	return nil
 }
 
@@ -348,8 +348,8 @@ func (h *handler) index(w http.ResponseWriter, r *http.Request) error {
 	}
 	base := ""
 	if r.URL.Path == "" {
-		// The mount was asked for without its last slash, so that references begin
-		// beside it.
+		// The request's path is the mount point without its last slash, so relative references start one
+		// level higher.
 		if u, err := url.ParseRequestURI(r.RequestURI); err == nil && !strings.HasSuffix(u.Path, "/") {
 			base = (&url.URL{Path: path.Base(u.Path)}).EscapedPath() + "/"
 		}

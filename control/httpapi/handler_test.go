@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var must = tracetest.Must
 
-// A rig is a control that is asked over HTTP.
+// A rig is a control with a handler.
 type rig struct {
 	*control.Control
 
@@ -72,7 +72,7 @@ func rigOf(t testing.TB, o control.Options) *rig {
 	return r
 }
 
-// asked returns how many requests for traces there were.
+// asked returns how many requests for traces were made.
 func (r *rig) asked() (n uint64) {
 	for _, k := range r.Stats().Verdicts[control.TriggerHTTP] {
 		n += k
@@ -80,7 +80,7 @@ func (r *rig) asked() (n uint64) {
 	return n
 }
 
-// put makes a file that has the name of a trace, of that time.
+// put makes a file with the name of a trace of the given time.
 func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
 	t.Helper()
 	name := at.UTC().Format("20060102T150405.000000Z") + "-h-7-0001"
@@ -94,7 +94,7 @@ func (r *rig) put(t testing.TB, at time.Time, size int, manual bool) string {
 
 var day = time.Date(2026, 11, 20, 21, 27, 12, 21_345_000, time.UTC)
 
-// ask asks as a program of this machine would.
+// ask sends a request like a program on this machine.
 func ask(h http.Handler, method, target, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	var b io.Reader
 	if body != "" {
@@ -124,8 +124,8 @@ func answerOf(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return v
 }
 
-// TestHandlerMethods asks each path with each method, and that none but those that
-// are meant to do anything.
+// TestHandlerMethods requests each path with each method. Only the intended methods
+// may have an effect.
 func TestHandlerMethods(t *testing.T) {
 	r := newRig(t)
 	file := r.put(t, day, 5, false)
@@ -236,7 +236,7 @@ func TestHandlerSnapshot(t *testing.T) {
 	}
 }
 
-// TestHandlerErrors has an answer for each error.
+// TestHandlerErrors checks the response to each error.
 func TestHandlerErrors(t *testing.T) {
 	r := newRig(t, control.TraceConfig{Name: "any", On: byHTTP, Every: 90 * time.Second},
 		control.TraceConfig{Name: "deep", Mode: control.ModeStream, On: byHTTP, PerHour: 4})
@@ -282,7 +282,7 @@ func TestHandlerErrors(t *testing.T) {
 	}
 }
 
-// TestHandlerVerdicts asks for what a control refuses.
+// TestHandlerVerdicts makes requests that a control refuses.
 func TestHandlerVerdicts(t *testing.T) {
 	r := newRig(t,
 		control.TraceConfig{Name: "rare", On: byHTTP, Every: 90 * time.Second},
@@ -556,7 +556,7 @@ func TestHandlerConcurrent(t *testing.T) {
 	}
 }
 
-// TestHandlerViewer wants the page that shows traces to be named, if there is one.
+// TestHandlerViewer checks that the index has the URL of the viewer, if it is set.
 func TestHandlerViewer(t *testing.T) {
 	r := newRig(t)
 	if w := ask(New(r.Control, nil), "GET", "/", ""); strings.Contains(w.Body.String(), `"viewer"`) {

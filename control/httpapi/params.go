@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
-// maxProblems bounds the problems that an answer names.
+// maxProblems bounds the problems in one response.
 const maxProblems = 10
 
 // params holds the parameters in the query of a request, and their problems.
@@ -25,7 +25,8 @@ type params struct {
 	errs   []error
 }
 
-// paramsOf returns the parameters of a request, which may be those in known.
+// paramsOf returns the parameters of a request. Parameters that are not in
+// known are problems.
 func paramsOf(r *http.Request, known ...string) *params {
 	p := &params{}
 	var err error
@@ -43,11 +44,12 @@ func paramsOf(r *http.Request, known ...string) *params {
 	return p
 }
 
-// noBody makes a body an error, since it would be ignored.
+// noBody adds a problem if the request has a body, since the body would be
+// ignored.
 func (p *params) noBody(r *http.Request) *params {
 	n := r.ContentLength
 	if n < 0 && r.Body != nil {
-		read, _ := io.ReadFull(r.Body, make([]byte, 1)) // an error is that of a request that is gone
+		read, _ := io.ReadFull(r.Body, make([]byte, 1)) // an error means that the client is gone
 		n = int64(read)
 	}
 	if n > 0 {

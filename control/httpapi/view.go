@@ -34,7 +34,7 @@ type runningView struct {
 	Mode    control.Mode    `json:"mode,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
 	File    string          `json:"file,omitempty"`
-	Href    string          `json:"href,omitempty"`    // for a stream, the file exists when it has ended
+	Href    string          `json:"href,omitempty"`    // the file of a stream exists only after its end
 	Verdict control.Verdict `json:"verdict,omitempty"` // if not Started
 	Error   string          `json:"error,omitempty"`
 }
@@ -54,7 +54,7 @@ type indexView struct {
 	Stats   control.Stats  `json:"stats"`
 	Running []*runningView `json:"running"`
 	Files   []fileView     `json:"files"`       // newest first
-	Total   int            `json:"files_total"` // of which Files are the newest
+	Total   int            `json:"files_total"` // the number of all files; Files has the newest
 	Error   string         `json:"error,omitempty"`
 }
 
@@ -81,7 +81,8 @@ func viewConfig(c *control.Config) *configView {
 	return v
 }
 
-// traceView shows a trace; base leads from the request to the mount.
+// traceView returns the view of a trace. base is the relative path from the
+// request's path to the mount point.
 func traceView(t *control.Trace, base string) *runningView {
 	v := &runningView{ID: t.ID, Config: t.Name, Mode: t.Mode, Time: t.StartTime}
 	v.File = filepath.Base(t.Path())

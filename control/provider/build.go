@@ -10,8 +10,9 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// buildEntry returns the entry "build": which program this is, and how it is set.
-// It has nothing else of its arguments and its environment, since those may have secrets.
+// buildEntry returns the entry "build", which describes the program, its build and the
+// settings of the runtime. Of the arguments and the environment it has only the program's
+// name and GODEBUG, since the others may contain secrets.
 func buildEntry() *format.TraceEntry {
 	a := []format.Attribute{
 		text("go.version", runtime.Version()),

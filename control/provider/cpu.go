@@ -14,31 +14,32 @@ import (
 )
 
 const (
-	// maxCPUStacks is how many stacks a part of a profile has.
+	// maxCPUStacks is how many stacks of a part of a profile have an entry of their own.
 	maxCPUStacks = 5000
-	// cpuPart is how long a part is at most: the runtime keeps it in memory, and
-	// its samples have no times of their own.
+	// cpuPart is the longest duration of a part: the runtime keeps a part in memory, and its
+	// samples have no times.
 	cpuPart = time.Minute
 )
 
-// CPUProfile is the provider of processor profiles, at the runtime's 100 samples a
-// second of processor time. A process has one such profile at a time: Start and
-// flush return an error with "already in use" if somebody else has it. The zero
-// CPUProfile is ready for use. It is safe for concurrent use.
+// A cpuProfile is the provider of CPU profiles, with the runtime's 100 samples per second of CPU
+// time. A process can have one CPU profile at a time: if other code runs one, start and flush
+// return an error with "already in use". The zero cpuProfile is ready for use. It is safe for
+// concurrent use.
 type cpuProfile struct {
-	life sync.Mutex // held to start and stop
+	life sync.Mutex // held by start and stop
 
 	loop  *loop         // nil: not running
-	every time.Duration // of the parts, cpuPart if 0
+	every time.Duration // the length of a part; 0: cpuPart
 
-	mu sync.Mutex // held to flush
+	mu sync.Mutex // held while a part begins or ends
 
 	session *control.Session
-	part    *cpuRecording // nil: none, after a restart that failed
-	err     error         // of a part that could not be written by the loop
+	part    *cpuRecording // nil: none, because a restart failed
+	err     error         // the first error of the loop in writing a part
 }
 
-// A cpuRecording is the writer for a profile. The runtime writes all of it at the end.
+// A cpuRecording is the writer for one part of the profile. The runtime writes all data when the
+// profile is stopped.
 type cpuRecording struct {
 	began time.Time
 
@@ -53,7 +54,7 @@ func (c *cpuRecording) Write(b []byte) (int, error) {
 	return c.w.Write(b)
 }
 
-// ended reports whether somebody has stopped the profile.
+// ended reports whether other code has stopped the profile.
 func (c *cpuRecording) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +100,8 @@ func (c *cpuProfile) stop() error {
 	return errors.Join(c.err, err)
 }
 
-// flush ends a part of the profile, begins the next one and writes what was
-// gathered. Every minute that happens by itself.
+// flush ends a part of the profile, begins the next part, and writes the samples of the ended
+// one. The loop does the same every minute.
 func (c *cpuProfile) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +109,7 @@ func (c *cpuProfile) flush() error {
 	return errors.Join(restart, err)
 }
 
-// flushPart is flush for the loop.
+// flushPart does the same as flush, for the loop: it handles the errors itself.
 func (c *cpuProfile) flushPart(s *control.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,14 +121,14 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart is flush with two errors: that of the restart, without which nothing is profiled, and
-// that of the part that has ended.
+// nextPart does the work of flush. It returns two errors: restart, after which nothing is
+// profiled any more, and err, the error of the part that has ended.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil
 	}
 	groups, began, took, err := c.end()
-	// Before anything is written, so that the profile has the time that this takes.
+	// Begin before writing, so that the profile includes the time of the writing.
 	restart = c.begin()
 	if err != nil {
 		return restart, err
@@ -151,7 +152,7 @@ func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration
 		return nil, began, 0, nil
 	}
 	c.part = nil
-	// The profile that runs now may be somebody else's.
+	// If this part has ended, the profile that runs now may belong to other code.
 	if part.ended() {
 		return nil, began, 0, errors.New("the profile was stopped by somebody else")
 	}

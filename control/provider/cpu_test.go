@@ -99,8 +99,8 @@ func TestCPUProfileInUse(t *testing.T) {
 	must(t, c.stop())
 }
 
-// TestCPUProfileTaken has somebody stop our profile and start an own one, which
-// must go on.
+// TestCPUProfileTaken stops the provider's profile and starts another one, which
+// must continue.
 func TestCPUProfileTaken(t *testing.T) {
 	for name, end := range map[string]func(*cpuProfile) error{"Stop": (*cpuProfile).stop, "Flush": (*cpuProfile).flush} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestCPUProfileTaken(t *testing.T) {
 	}
 }
 
-// TestCPUProfileParts waits for flushes that come by themselves. Under synctest the
-// clock would stand still while the runtime waits for samples.
+// TestCPUProfileParts waits for the flushes of the loop. Under synctest the clock
+// would stand still while the runtime waits for samples.
 func TestCPUProfileParts(t *testing.T) {
 	r, c := &record{}, &cpuProfile{every: 20 * time.Millisecond}
 	before := time.Now()

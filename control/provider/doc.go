@@ -1,14 +1,13 @@
-// Package provider has the providers of package control that come with it, for the
-// option Providers:
+// Package provider has the providers of this module, for the option Providers of package control:
 //
 //	Runtime     runtime.metrics, gc, sched   samples of runtime/metrics, collections
-//	Process     process                      samples of the operating system; how the program was built
+//	Process     process                      statistics of the operating system; how the program was built
 //	Goroutines  goroutines                   a dump
 //	CPUProfile  cpu.profile                  a profile, flushed every minute
 //	ExecTrace   exec.trace                   the runtime's flight recorder, dumped
 //
-// A provider belongs to one control; a process has one CPU profile and one flight
-// recorder of the runtime at a time, whoever starts them.
+// A provider belongs to one control. A process can have one CPU profile and one flight recorder of
+// the runtime at a time, including those that the application starts.
 //
 // # Parameters
 //
@@ -16,16 +15,16 @@
 //	runtime.metrics.samples   names of package runtime/metrics, with commas between them; see below
 //	process.interval          time between samples of process; 1s, least 100ms
 //	exec.trace.min_age        how far back the execution trace goes; 10s, least 100ms
-//	exec.trace.max_bytes      about how much memory it takes; 16777216, from 1 MiB to 64 MiB
+//	exec.trace.max_bytes      roughly how much memory it uses; 16777216, from 1 MiB to 64 MiB
 //
-// A value below the least counts as the least, one above the most as the most. What
-// is not a time, a number or the name of a metric is an error of Start.
+// A value below the least counts as the least, and a value above the most counts as the most. If a
+// value is not a time, a number or the name of a metric, Start returns an error.
 //
 // # Entries
 //
-// The names and attributes are part of the product's format. All entries have
-// time_unix_nano besides; it is the time of the sample or the dump where the table
-// has nothing else. Those without a remark hang below the entry of the trace.
+// The names and attributes are part of the product's format. All entries also have time_unix_nano.
+// It is the time of the sample or the dump, unless the table says otherwise. An entry is below the
+// entry of the trace, unless the table says otherwise.
 //
 //	entry            level  target           message
 //	runtime.metrics  Trace  runtime/metrics  none
@@ -37,16 +36,16 @@
 //	cpu.profile      Debug  runtime/pprof    a function; below the span of the labels; its time is when the part began
 //	exec.trace       Debug  runtime/trace    "execution trace"; "execution trace too large to keep" without data
 //
-// A metric is an attribute NAME:UNIT. What the operating system or the runtime
-// counts up is told as what was added since the entry before, or since the start,
-// in an attribute NAME:UNIT delta. A histogram is four attributes: NAME:UNIT count
-// delta, and, unless that is 0, NAME:UNIT p50, p99 and max, which are the upper
-// bounds of the buckets that these of the added values are in, the lower bound for
-// one that has no upper. A metric is of the kind that package runtime/metrics gives
-// it, U64 or Float. What cannot be had is left out.
+// A metric is an attribute NAME:UNIT. For a cumulative counter of the operating system or the
+// runtime, the attribute is NAME:UNIT delta. It has the growth since the entry before, or since the
+// start. A histogram has four attributes. NAME:UNIT count delta is the number of added values.
+// Unless that is 0, NAME:UNIT p50, p99 and max describe the added values: each is the upper bound
+// of the bucket of that value, or the lower bound if the bucket has no upper bound. A metric has
+// the kind that package runtime/metrics gives it, U64 or Float. Metrics that are not available are
+// left out.
 //
 //	runtime.metrics, sched
-//	  interval_nano              U64    what the deltas are over
+//	  interval_nano              U64    the length of the interval of the deltas
 //	  NAME:UNIT …                       by default in runtime.metrics:
 //	    /gc/heap/live:bytes, /gc/heap/goal:bytes, /gc/heap/objects:objects,
 //	    /gc/heap/allocs:bytes, /gc/heap/allocs:objects, /gc/heap/frees:bytes,
@@ -61,9 +60,9 @@
 //	                                    in sched: all that begin with /sched/goroutines,
 //	                                    /sched/latencies:seconds and /sync/mutex/wait/total:seconds
 //	gc                                  one for each collection that ended since the last sample
-//	  duration_nano              U64    for how long it stopped the program, its stops together
+//	  duration_nano              U64    the sum of its pauses of the program
 //	  gc.cycle                   U64    its number, from 1
-//	  /gc/heap/live:bytes        U64    what it left; only on the latest of a sample
+//	  /gc/heap/live:bytes        U64    the live heap after it; only on the latest of a sample
 //	  gc.missed                  U64    on the first of a sample: how many before it have no entry
 //	                                    (the runtime remembers 256)
 //	process
@@ -71,26 +70,26 @@
 //	  process.cpu.time.user:seconds delta                  Float  Unix, likewise system
 //	  process.memory.usage:bytes                           U64    Linux: the resident memory
 //	  process.memory.virtual:bytes                         U64    Linux
-//	  process.memory.peak:bytes                            U64    Linux: the most that was resident
+//	  process.memory.peak:bytes                            U64    Linux: the peak of the resident memory
 //	  process.memory.swap:bytes                            U64    Linux
 //	  process.thread.count:threads                         U64    Linux
 //	  process.unix.file_descriptor.count:files             U64    Linux 6.2
 //	  process.paging.faults.major:faults delta             U64    Unix, likewise minor
 //	  process.context_switches.voluntary:switches delta    U64    Unix, likewise involuntary
 //	  process.disk.io.read:bytes delta                     U64    Linux, likewise write
-//	  container.memory.usage:bytes                         U64    the process's cgroup, version 2
+//	  container.memory.usage:bytes                         U64    of the process's cgroup, version 2
 //	  container.memory.limit:bytes                         U64    likewise, if it has one
 //	  container.cpu.time:seconds delta                     Float  likewise
 //	  container.cpu.throttled.time:seconds delta           Float  likewise
 //	  container.cpu.throttled.periods:periods delta        U64    likewise
-//	  go.memory.used:bytes                                 U64    what the runtime has of the system
+//	  go.memory.used:bytes                                 U64    memory that the runtime has from the system
 //	build
 //	  go.version, os.type, host.arch, process.executable.name, GODEBUG,
 //	  build.path, build.main.path, build.main.version,
 //	  build.vcs.revision, build.vcs.time                   String
 //	  build.vcs.modified                                   Bool
 //	  process.pid, /sched/gomaxprocs:threads,
-//	  /gc/gogc:percent, /gc/gomemlimit:bytes               U64    18446744073709551615 percent is off
+//	  /gc/gogc:percent, /gc/gomemlimit:bytes               U64    18446744073709551615 percent means off
 //	goroutines                          one for each stack with equal labels, 2,000 at most: those
 //	                                    with a span first, then the most goroutines first
 //	  count                      U64    goroutines
@@ -107,24 +106,24 @@
 //	  bytes                      U64    the size of the trace
 //	  data                       Bytes  a file for go tool trace; not above 48 MiB
 //
-// The message of goroutines is the innermost function that is not of the runtime, a
-// lock, a timer or a system call: what the program waits in. That of cpu.profile is
-// the innermost function. What is over the bound is in a last entry "N more
-// stacks", with sums and U64 left_out, which is N, instead of a stack.
+// The message of a goroutines entry is the innermost function that does not belong to the runtime,
+// a lock, a timer or a system call: the function of the program that waits. The message of a
+// cpu.profile entry is the innermost function. Stacks over the bound are counted in a last entry "N
+// more stacks". It has sums, and instead of a stack the U64 left_out, which is N.
 //
-// A stack has a line "function file:line" for each function, innermost first, up to
-// 64 and 8 KiB; a last line "…" says that there were more.
+// A stack has a line "function file:line" for each function, innermost first, up to 64 lines and 8
+// KiB. If functions were left out, the last line is "…".
 //
 // # Spans
 //
-// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal
-// digits, put an entry below that span. A goroutine that works for the span alone is below the
-// innermost span there that is open, as far as each has one open child. The two are not told
-// again as label.KEY then. Of the other labels there are 32 at most, names up to 128 bytes and values
-// up to 1 KiB.
+// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal digits, put an
+// entry below that span. If only one goroutine works for the span, its entry is below an inner span
+// instead: the last one of the chain in which each open span has exactly one open child. These two
+// labels are then not repeated as label.KEY. Of the other labels, at most 32 are kept, with names
+// up to 128 bytes and values up to 1 KiB.
 //
 // # Secrets
 //
-// The arguments of the program and its environment are not told, but for its name
-// and GODEBUG. Labels and the names of files and functions are.
+// The arguments of the program and its environment are not recorded, except the program's name and
+// GODEBUG. Labels and the names of files and functions are recorded.
 package provider

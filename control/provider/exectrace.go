@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxTrace is the size above which an execution trace is not kept: an entry
-	// has 64 MiB at most.
+	// maxTrace is the size in bytes above which an execution trace is not kept: an entry can have at
+	// most 64 MiB.
 	maxTrace = 48 << 20
 
 	minTraceBytes     = 1 << 20
@@ -24,21 +24,22 @@ const (
 	maxTraceBytes     = 64 << 20
 )
 
-// An execTrace provides the runtime's execution trace, of which a window is kept in memory. A process has
-// one flight recorder at a time: start returns an error with "already in use" if somebody else has it.
+// An execTrace provides the runtime's execution trace. The runtime's flight recorder keeps a window
+// of it in memory. A process can have one such flight recorder at a time: if other code runs one,
+// start returns an error with "already in use".
 type execTrace struct {
 	mu sync.Mutex
 
 	recorder *trace.FlightRecorder // nil: not running
-	most     int                   // bytes of a trace, maxTrace if 0
+	most     int                   // the maximum size of a trace in bytes; 0: maxTrace
 }
 
 func (x *execTrace) provider() control.Provider {
 	return control.Provider{Provides: control.ExecTrace, Start: x.start, Stop: x.stop, Dump: x.dump}
 }
 
-// start starts the runtime's flight recorder, for the parameters that the
-// package's documentation lists.
+// start starts the runtime's flight recorder with the parameters that the package's documentation
+// lists.
 func (x *execTrace) start(s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,7 +59,7 @@ func (x *execTrace) start(s *control.Session) error {
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {
-		// The runtime has no value for it.
+		// The runtime has no error value for this case.
 		if strings.Contains(err.Error(), "already enabled") {
 			return fmt.Errorf("flight recorder already in use: %w", err)
 		}
@@ -79,7 +80,8 @@ func (x *execTrace) stop() error {
 	return nil
 }
 
-// dump writes an entry with the trace in the flight recorder, which must run.
+// dump writes an entry with the trace in the flight recorder. It returns an error if the flight
+// recorder does not run.
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -74,7 +74,7 @@ func TestExecTraceInUse(t *testing.T) {
 	must(t, x.stop())
 }
 
-// TestExecTraceWithTracer has the runtime trace for somebody else, too.
+// TestExecTraceWithTracer runs while other code traces as well.
 func TestExecTraceWithTracer(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")

@@ -12,12 +12,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// maxStacks is how many stacks a dump of goroutines has.
+// maxStacks is how many stacks of a dump of goroutines have an entry of their own.
 const maxStacks = 2000
 
-// dumpGoroutines writes an entry for each stack with the goroutines that have it, but for those of this
-// module. The runtime stops the program for a moment, in which it does not look at ctx. Entries
-// that are written before ctx ends stay.
+// dumpGoroutines writes an entry for each stack, with the number of goroutines that have it. It
+// leaves out the goroutines of this module. The runtime stops the program for a moment and does not
+// check ctx during that time. Entries that are written before ctx ends stay.
 func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if s.On&control.Goroutines == 0 {
 		return nil
@@ -46,9 +46,9 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	return writeGoroutines(ctx, s, now, groups)
 }
 
-// moveInside moves each goroutine that works for a span alone into the innermost open span there,
-// since only spans that begin a local trace have labels. Goroutines that the standard library
-// runs for it do not count.
+// moveInside handles goroutines that alone work for the span of their labels. It moves each of them
+// to the innermost open span below that span, since only spans that begin a local trace have
+// labels. Goroutines of the standard library do not count.
 func moveInside(s *control.Session, groups []*group) {
 	working := make(map[format.SpanRef]int64)
 	for _, g := range groups {
@@ -78,8 +78,8 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 	})
 }
 
-// A limited is a writer that keeps what is written up to a bound, and goes on
-// counting after that.
+// A limited is a writer that keeps data up to a bound. Above the bound it keeps nothing and only
+// counts bytes.
 type limited struct {
 	ctx     context.Context // nil: none
 	most    int

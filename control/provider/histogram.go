@@ -12,14 +12,14 @@ type histogram struct {
 	p50, p99, max float64
 
 	seen []uint64 // the counts of the last update
-	gain []uint64 // scratch, as long
+	gain []uint64 // scratch, with the same length
 }
 
-// update takes h as it is now and does not keep it. An update that does not fit
-// the one before, such as the first, gains nothing.
+// update sets the summary to the growth from the last update to h. It does not keep h. If h
+// has other buckets than before, or there was no update before, the growth is zero.
 //
-// The runtime counts on while it is read, so that a bucket is never ahead of
-// itself but the buckets may be of different moments.
+// The runtime continues to count while a histogram is read. So each count is one that the
+// bucket really had, but the counts of different buckets may belong to different moments.
 func (g *histogram) update(h *metrics.Float64Histogram) {
 	g.count, g.p50, g.p99, g.max = 0, 0, 0, 0
 	if len(h.Buckets) != len(h.Counts)+1 {
@@ -58,13 +58,13 @@ func (g *histogram) update(h *metrics.Float64Histogram) {
 	}
 }
 
-// rank returns which of count sorted values is the q-quantile, from 1.
+// rank returns the position, from 1, of the q-quantile among count sorted values.
 func rank(q float64, count uint64) uint64 {
 	return min(max(uint64(math.Ceil(q*float64(count))), 1), count)
 }
 
-// upper returns the upper bound of bucket i; the first and the last one may be
-// open, and are told by the bound that they have.
+// upper returns the upper bound of bucket i. If that is infinite, it returns the lower
+// bound, or 0 if both are infinite.
 func upper(buckets []float64, i int) float64 {
 	switch lo, hi := buckets[i], buckets[i+1]; {
 	case !math.IsInf(hi, 0):

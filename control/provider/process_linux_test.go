@@ -55,7 +55,8 @@ func TestProcessLinux(t *testing.T) {
 		}
 	}
 
-	// What is gone, or not readable, is left out; so is no limit.
+	// Statistics that are missing or not readable are left out. A limit of max is
+	// left out as well.
 	must(t, os.Remove(filepath.Join(root, "proc/self/io")))
 	files(t, root, map[string]string{"sys/fs/cgroup/app/memory.max": "max\n", "proc/self/status": string(make([]byte, 1<<20))})
 	tick.run()

@@ -6,8 +6,8 @@ import (
 	"path"
 )
 
-// Parsers of files in /proc and in a cgroup. They skip what they cannot read: each version of Linux has
-// more.
+// Parsers of files in /proc and in a cgroup. They skip lines that they do not know: each version of
+// Linux adds some.
 
 // maybe is a number that may be missing.
 type maybe struct {
@@ -15,15 +15,15 @@ type maybe struct {
 	ok bool
 }
 
-// The fields of /proc/self/status, of /proc/self/io, which counts bytes from and to the disk, and of
-// cpu.stat of a cgroup, which has microseconds.
+// The fields of three files: /proc/self/status; /proc/self/io, which counts bytes read from and
+// written to the disk; and a cgroup's cpu.stat, whose times are in microseconds.
 var (
 	statusFields = map[string]statistic{"VmSize": virtual, "VmRSS": resident, "VmHWM": peak, "VmSwap": swap, "Threads": threads}
 	ioFields     = map[string]statistic{"read_bytes": bytesRead, "write_bytes": bytesWritten}
 	cpuFields    = map[string]statistic{"usage_usec": groupTime, "throttled_usec": throttledTime, "nr_throttled": throttledPeriods}
 )
 
-// parse sets the statistics of some fields in lines "name<sep>value".
+// parse reads lines "name<sep>value" and sets the statistics of the names in fields.
 func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
 	for line := range bytes.Lines(b) {
 		i := bytes.IndexByte(line, sep)
@@ -43,8 +43,9 @@ func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
 	}
 }
 
-// parseCgroup returns the folder of the own cgroup of version 2, below where those
-// are mounted, from /proc/self/cgroup. It never leads out of there.
+// parseCgroup returns the folder of the process's own cgroup of version 2 from the text of
+// /proc/self/cgroup. The folder is relative to the mount point of the cgroups, and never leads out
+// of it.
 func parseCgroup(b []byte) (dir string, ok bool) {
 	for line := range bytes.Lines(b) {
 		if rest, found := bytes.CutPrefix(line, []byte("0::/")); found {
@@ -54,7 +55,7 @@ func parseCgroup(b []byte) (dir string, ok bool) {
 	return "", false
 }
 
-// kilobytes returns the bytes of "123 kB".
+// kilobytes parses a text such as "123 kB" and returns the number of bytes.
 func kilobytes(b []byte) maybe {
 	number, ok := bytes.CutSuffix(b, []byte(" kB"))
 	m := decimal(number)
@@ -64,7 +65,7 @@ func kilobytes(b []byte) maybe {
 	return maybe{m.n << 10, m.ok}
 }
 
-// decimal returns the number that is all of b but space around it.
+// decimal parses b as a decimal number, with optional white space around it.
 func decimal(b []byte) maybe {
 	b = bytes.TrimSpace(b)
 	var n uint64

@@ -22,7 +22,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// The labels that say below which span a stack belongs, in hexadecimal digits.
+// The labels with the ids of the span that a stack belongs to, in hexadecimal digits.
 const (
 	labelSpan  = "span_id"
 	labelTrace = "trace_id"
@@ -36,11 +36,10 @@ const (
 	maxLabelValue   = 1 << 10  // bytes
 )
 
-// A group is all samples of a profile that look the same: they have one stack and
-// the same labels.
+// A group holds all samples of a profile that have the same stack and the same labels.
 type group struct {
 	locations []*profile.Location // innermost first
-	labels    []label             // by name, without those of ref
+	labels    []label             // sorted by name; without the two labels of ref
 	ref       format.SpanRef
 	values    [2]int64 // sums
 	key       string
@@ -48,8 +47,8 @@ type group struct {
 
 type label struct{ name, value string }
 
-// parseProfile parses a profile of package runtime/pprof and returns the groups of
-// its samples, in no order.
+// parseProfile parses a profile of package runtime/pprof and returns the groups of its samples, in
+// no particular order.
 func parseProfile(data []byte) ([]*group, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -79,8 +78,9 @@ func parsePlain(plain []byte) ([]*group, error) {
 	return groups(p), nil
 }
 
-// groups merges the samples of p that look the same: a profile has one for each
-// set of addresses and each set of labels that was made, equal or not.
+// groups merges the samples of p that have the same stack and labels. A profile can have several
+// such samples: it has one for each list of addresses and each label set, even if two of them are
+// equal.
 func groups(p *profile.Profile) []*group {
 	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
 	numbers := make(map[*profile.Location]uint32, len(p.Location))
@@ -101,13 +101,12 @@ func groups(p *profile.Profile) []*group {
 }
 
 type grouper struct {
-	places map[string]uint32 // the text of a location's frames
+	places map[string]uint32 // the number of a location, by the text of its frames
 	groups map[string]*group
 	text   []byte
 }
 
-// place numbers the locations, so that those that read the same have the same
-// number.
+// place returns the number of a location. Locations with the same text have the same number.
 func (g *grouper) place(l *profile.Location) uint32 {
 	g.text = g.text[:0]
 	for i := range l.Line {
@@ -128,7 +127,8 @@ func (g *grouper) place(l *profile.Location) uint32 {
 func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) (*group, bool) {
 	labels, ref := labelsOf(s)
 	g.text = g.text[:0]
-	// Each location has a frame at least, so that later ones are not in the text.
+	// Each location has at least one frame, so locations after the first maxFrames are not in the text
+	// of the stack.
 	locations := s.Location[:min(len(s.Location), maxFrames)]
 	g.text = binary.AppendUvarint(g.text, uint64(len(locations)))
 	for _, l := range locations {
@@ -149,8 +149,8 @@ func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32)
 	return made, true
 }
 
-// labelsOf returns the labels of s, by name, and the span that they name. Its two
-// labels are left out if they do name one.
+// labelsOf returns the labels of s, sorted by name, and the span that trace_id and span_id
+// identify. If they identify a span, these two are not among the returned labels.
 func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	if len(s.Label) == 0 {
 		return nil, format.SpanRef{}
@@ -172,7 +172,8 @@ func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	return labels, ref
 }
 
-// spanRef returns the span of two labels, none if they are not both ids.
+// spanRef returns the span with the ids in two labels, or the zero SpanRef if the labels are not
+// valid ids.
 func spanRef(trace, span []string) format.SpanRef {
 	var ref format.SpanRef
 	if len(trace) == 1 && len(span) == 1 && unhex(ref.TraceID[:], trace[0]) && unhex(ref.SpanID[:], span[0]) && ref.IsValid() {
@@ -189,7 +190,7 @@ func unhex(id []byte, s string) bool {
 	return err == nil
 }
 
-// attributes appends the attributes that all entries of a profile have.
+// attributes appends to a the stack and the labels of g.
 func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	a = append(a, text("stack", g.stack()))
 	for _, l := range g.labels {
@@ -198,8 +199,9 @@ func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	return a
 }
 
-// writeGroups writes an entry of provider p for each of the first most groups, with its values and the
-// innermost function for which is returns true, and one entry for the rest.
+// writeGroups writes an entry of provider p for each of the first most groups, and one entry for
+// all others. The entry of a group has its values and, as its message, the innermost function for
+// which is returns true.
 func writeGroups(
 	ctx context.Context, s *control.Session, p control.Set, at time.Time, groups []*group, most int,
 	is func(function string) bool, values func([2]int64) []format.Attribute,
@@ -230,5 +232,5 @@ func writeGroups(
 	return s.Write(p, format.SpanRef{}, at, &e)
 }
 
-// attrLeftOut is the number of stacks that have no entry of their own.
+// attrLeftOut names the attribute with the number of stacks that have no entry of their own.
 const attrLeftOut = "left_out"

@@ -27,7 +27,7 @@ var testRef = format.SpanRef{
 	SpanID:  [8]byte{0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18},
 }
 
-// location makes one with a line for each of the names, innermost first.
+// location makes a location with a line for each of the names, innermost first.
 func location(names ...string) *profile.Location {
 	l := &profile.Location{Address: 0xbeef}
 	for i, name := range names {
@@ -242,7 +242,8 @@ func TestParseProfileHostile(t *testing.T) {
 	}
 }
 
-// FuzzProfile wants no panic, and texts within their bounds.
+// FuzzProfile checks that nothing panics, and that texts are within their
+// bounds.
 func FuzzProfile(f *testing.F) {
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}}
 	l := location("main.f")

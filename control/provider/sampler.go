@@ -15,11 +15,11 @@ const (
 	metricLive       = "/gc/heap/live:bytes"
 	metricLatency    = "/sched/latencies:seconds"
 	metricMutex      = "/sync/mutex/wait/total:seconds"
-	metricGoroutines = "/sched/goroutines" // the start of the names of all that count goroutines
+	metricGoroutines = "/sched/goroutines" // the prefix of all metrics that count goroutines
 )
 
-// defaultMetrics are the metrics of runtime.metrics by default.
-// Those that this version of Go does not have are left out.
+// defaultMetrics are the default metrics of the entry runtime.metrics. Metrics
+// that the Go version does not have are left out.
 var defaultMetrics = []string{
 	metricLive,
 	"/gc/heap/goal:bytes",
@@ -43,16 +43,17 @@ var defaultMetrics = []string{
 	metricMutex,
 }
 
-// A sampler reads metrics of the runtime, all at once, and makes attributes of
-// them. It allocates nothing after the second read.
+// A sampler reads metrics of the runtime, all at once, and converts them to
+// attributes. After the second read it does not allocate.
 type sampler struct {
 	samples []metrics.Sample
-	metrics []metric // of samples, in the same order
+	metrics []metric // the metrics of samples, in the same order
 }
 
-// A metric is one of runtime/metrics.
+// A metric is a metric of runtime/metrics with its attributes and its last
+// value.
 type metric struct {
-	in         control.Set // the entries that it is in
+	in         control.Set // the providers whose entries contain the metric
 	cumulative bool
 	names      [4]string // of the attributes
 	attrs      []format.Attribute
@@ -62,8 +63,9 @@ type metric struct {
 	histogram histogram
 }
 
-// newSampler returns a sampler for the entries in on. list has the names for the
-// entry runtime.metrics, with commas between them; empty: the default.
+// newSampler returns a sampler for the entries of the providers in on. list has
+// the names of the metrics of the entry runtime.metrics, separated by commas. An
+// empty list means defaultMetrics.
 func newSampler(on control.Set, list string) (*sampler, error) {
 	known := make(map[string]metrics.Description)
 	all := metrics.All()
@@ -100,7 +102,8 @@ func newSampler(on control.Set, list string) (*sampler, error) {
 	return s, nil
 }
 
-// add has the sampler read d, for the entry in, if there is one.
+// add makes the sampler read d for the entries of the provider in. If in is 0,
+// the metric is in no entry.
 func (s *sampler) add(d metrics.Description, in control.Set) {
 	if i := s.index(d.Name); i >= 0 {
 		s.metrics[i].in |= in
@@ -129,7 +132,7 @@ func (s *sampler) index(name string) int {
 	return -1
 }
 
-// read reads all metrics. Deltas are since the read before.
+// read reads all metrics. Deltas are relative to the read before.
 func (s *sampler) read() {
 	if len(s.samples) == 0 {
 		return
@@ -140,7 +143,8 @@ func (s *sampler) read() {
 	}
 }
 
-// append appends the attributes of the metrics that are in the entry in.
+// append appends the attributes of the metrics that belong to the entry of
+// provider in.
 func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribute {
 	for i := range s.metrics {
 		if m := &s.metrics[i]; m.in&in != 0 {
@@ -150,7 +154,8 @@ func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribut
 	return a
 }
 
-// count returns the value of a counter, 0 if the metric is none or not read.
+// count returns the value of a uint64 metric, or 0 if the sampler has no such
+// value.
 func (s *sampler) count(name string) uint64 {
 	if i := s.index(name); i >= 0 && s.samples[i].Value.Kind() == metrics.KindUint64 {
 		return s.samples[i].Value.Uint64()
@@ -165,7 +170,8 @@ func (m *metric) update(v metrics.Value) {
 		n := v.Uint64()
 		d := n
 		if m.cumulative {
-			// The sum of counts that are read one by one may seem to go back.
+			// The runtime sums counts that it reads one by one, so the sum may seem to go
+			// back.
 			d -= min(n, m.seen)
 		}
 		m.seen = n

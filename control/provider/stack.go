@@ -20,13 +20,13 @@ const (
 	ellipsis = "…"
 )
 
-// stack returns a line for each frame, innermost first, without a newline at the
-// end. What is over the bounds is one line with an ellipsis.
+// stack returns a line for each frame, innermost first, without a newline at the end. If frames
+// are over the bounds, one line with an ellipsis replaces them.
 func (g *group) stack() string {
 	b := make([]byte, 0, 512)
 	frames := 0
 	for _, l := range g.locations {
-		// A location without lines is an address.
+		// A location without lines has only an address, which is one frame.
 		for i := range max(len(l.Line), 1) {
 			start := len(b)
 			if start > 0 {
@@ -45,7 +45,8 @@ func (g *group) stack() string {
 	return string(b)
 }
 
-// appendFrame appends "function file:line" of line i of l, or the address.
+// appendFrame appends "function file:line" for line i of l, or the address of l if the function is
+// unknown.
 func appendFrame(b []byte, l *profile.Location, i int) []byte {
 	name := functionName(l, i)
 	if name == "" {
@@ -69,8 +70,8 @@ func functionName(l *profile.Location, i int) string {
 	return l.Line[i].Function.Name
 }
 
-// function returns the name of the innermost function for which wanted is true, of
-// the innermost one if there is none, and "unknown function" for a stack without
+// function returns the name of the innermost function for which wanted returns true. If there is
+// none, it returns the name of the innermost function, or "unknown function" for a stack without
 // names.
 func (g *group) function(wanted func(name string) bool) string {
 	first := ""
@@ -94,8 +95,8 @@ func (g *group) function(wanted func(name string) bool) string {
 	return texts.Cut(first, maxLabelValue)
 }
 
-// fromApplication reports whether a function is none of those that only wait or
-// run for others: of the runtime, of locks, timers and system calls.
+// fromApplication reports false for functions of the runtime, of locks, of timers and of system
+// calls, which only wait or run for other code.
 func fromApplication(name string) bool {
 	switch first, _, _ := strings.Cut(packageOf(name), "/"); first {
 	case "", "runtime", "internal", "sync", "syscall", "time":
@@ -104,8 +105,8 @@ func fromApplication(name string) bool {
 	return !strings.HasPrefix(name, "golang.org/x/sys/")
 }
 
-// ofProgram reports whether a function of the stack is not of the standard library, which runs
-// goroutines of its own for what the program does.
+// ofProgram reports whether a function of the stack is outside of the standard library. The
+// standard library also runs goroutines of its own for the program.
 func (g *group) ofProgram() bool {
 	for _, l := range g.locations {
 		for i := range l.Line {
@@ -117,8 +118,8 @@ func (g *group) ofProgram() bool {
 	return false
 }
 
-// inStandardLibrary reports whether a package is not of a module. The name of a module that is not
-// the program's own has a dot in its first element.
+// inStandardLibrary reports whether pkg belongs to the standard library. It assumes that the path
+// of a module, except the program's own, has a dot in its first element.
 func inStandardLibrary(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
 	return pkg != "main" && !strings.Contains(first, ".") && first != firstOfMain()
@@ -134,8 +135,8 @@ var firstOfMain = sync.OnceValue(func() string {
 	return first
 })
 
-// packageOf returns the import path in the name of a function, "" for one that has
-// none, such as of C.
+// packageOf returns the import path in the name of a function, or "" if the name has none, such as
+// that of a C function.
 func packageOf(name string) string {
 	// Type arguments may have import paths of their own.
 	name, _, _ = strings.Cut(name, "[")
@@ -147,11 +148,11 @@ func packageOf(name string) string {
 	return name[:slash+dot]
 }
 
-// module begins the names of this module's functions.
+// module is the prefix of the names of this module's functions.
 const module = "github.com/entrace-go/entrace/"
 
-// own reports whether the goroutines are this module's: of what they were started to run.
-// Those of the application that only call it are not.
+// own reports whether the goroutines of g were started by this module: their outermost function
+// belongs to it. Goroutines of the application that only call this module do not count.
 func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {
 		for i, line := range slices.Backward(l.Line) {

@@ -8,11 +8,11 @@ import (
 // A system reads statistics of the process from /proc and the cgroup.
 type system struct {
 	proc   string // the folder of the process
-	cgroup string // that of its cgroup of version 2; empty: it has none
+	cgroup string // the folder of its cgroup of version 2; empty: none
 	buf    [16 << 10]byte
 }
 
-// newSystem returns a system that reads below root, which is "/" but in tests.
+// newSystem returns a system that reads below root, which is "/" except in tests.
 func newSystem(root string) *system {
 	s := &system{proc: filepath.Join(root, "proc", "self")}
 	if dir, ok := parseCgroup(s.read(filepath.Join(s.proc, "cgroup"))); ok {
@@ -26,7 +26,8 @@ func (s *system) usage() usage {
 	u.addRusage()
 	u.parse(s.read(s.proc+"/status"), ':', statusFields)
 	u.parse(s.read(s.proc+"/io"), ':', ioFields)
-	// Its size is their number since Linux 6.2, and 0 before.
+	// Since Linux 6.2 the size of this folder is the number of open files; before it
+	// was 0.
 	if fi, err := os.Stat(s.proc + "/fd"); err == nil && fi.Size() > 0 {
 		u[openFiles] = maybe{uint64(fi.Size()), true}
 	}
@@ -39,9 +40,9 @@ func (s *system) usage() usage {
 	return u
 }
 
-// read returns what is in a file, as much as there is room for, until the next
-// call. A file that cannot be read is empty: what the kernel does not tell, or not
-// to us, is left out.
+// read returns the content of a file, up to the size of the buffer. The result is
+// valid until the next call. If the file cannot be read, for example because the
+// kernel lacks it or denies access, the result is empty.
 func (s *system) read(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {

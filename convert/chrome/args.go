@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/timeline"
 )
 
-// args writes what an event says besides its name.
+// args writes the arguments of an event.
 func (e *encoder) args(d *timeline.Details) {
 	e.b = append(e.b, `,"args":{`...)
 	for i := range d.Args {
@@ -35,8 +35,8 @@ func (e *encoder) args(d *timeline.Details) {
 	e.b = append(e.b, '}')
 }
 
-// argName returns the name of an argument. The Firefox Profiler takes "data" for an
-// object of its own, and does not load a trace in which it is something else.
+// argName returns the name of an argument. The Firefox Profiler uses "data" for its own object, and does
+// not load a trace in which "data" is something else.
 func argName(all []otel.Attribute, name string) string {
 	if name != "data" {
 		return name
@@ -48,7 +48,7 @@ func argName(all []otel.Attribute, name string) string {
 	return name
 }
 
-// appendValue appends a value as the JSON that has its type.
+// appendValue appends a value as JSON of the matching type.
 func appendValue(b []byte, v format.Value) []byte {
 	switch v.Kind() {
 	case format.KindString:
@@ -66,7 +66,7 @@ func appendValue(b []byte, v format.Value) []byte {
 	return append(v.AppendDecimal(append(b, '"')), '"')
 }
 
-// maxExact is up to where a float64, which is what readers have, is exact.
+// maxExact is the largest integer up to which a float64, which readers use, is exact.
 const maxExact = 1 << 53
 
 func appendInt(b []byte, n int64) []byte {
@@ -88,8 +88,7 @@ func appendBytes(b, value []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, '"'), value), '"')
 }
 
-// appendAny appends a list or map, or what is in one. Those that are read here are
-// not nested deeper than package telemetry reads them.
+// appendAny appends a list or map, or an item of one. Package telemetry bounds how deep they nest.
 func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:
@@ -113,7 +112,7 @@ func appendAny(b []byte, v *otel.Any) []byte {
 		return append(b, ']')
 	case otel.Map:
 		b = append(b, '{')
-		var keys text.Names // JSON has each only once
+		var keys text.Names // JSON keys must be unique
 		for i := range v.Map {
 			if i > 0 {
 				b = append(b, ',')

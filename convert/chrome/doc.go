@@ -1,5 +1,5 @@
-// Package chrome writes traces as Chrome Trace Event JSON, which Perfetto, the
-// Firefox Profiler, speedscope and chrome://tracing open.
+// Package chrome writes traces as Chrome Trace Event JSON, which Perfetto, the Firefox Profiler,
+// speedscope and chrome://tracing can open.
 //
 // The format is described in the document "Trace Event Format" of the Chromium
 // project, https://chromium.googlesource.com/catapult. What is written is its
@@ -19,21 +19,18 @@
 //	                   another lane
 //	other entries      as a log record; cat "entry"
 //
-// Times, ts and dur, are microseconds with three decimals, counted from the first
-// time of the trace: what is written has every nanosecond, and programs that read
-// numbers as floats do not lose them. The first time is base_unix_nano in
-// otherData, nanoseconds since 1970 as a text.
+// Times, ts and dur, are microseconds with three decimals, counted from the first time of the trace. So
+// the file has every nanosecond, and programs that read numbers as floats do not lose precision. The first
+// time is base_unix_nano in otherData, in nanoseconds since 1970, as a text.
 //
-// A span that has not ended ends at the last time of the trace, and has an argument
-// entrace.open. Span events, log records and other entries without a time have that
-// of the entry that they are below, which may be further up. Those outside of any
-// span, or outside of the time of theirs, are on one lane per process called
-// "logs". Arrows point forward in time, also where a span links to a later one.
+// A span that has not ended ends at the last time of the trace, and has an argument entrace.open. Span
+// events, log records and other entries without a time get the time of their nearest ancestor with a time.
+// Entries that are not below a span, or are outside the time of their span, are on one lane per process
+// called "logs". Arrows point forward in time, even if a span links to a later one.
 //
-// A trace without any time, as other ENTRACE writers leave, gets times: each
-// beginning, end and log record in the order of the tree comes a microsecond after
-// the one before it. All that is neither event nor log record counts as a span
-// then, and otherData has times "made".
+// A trace without any times, as other ENTRACE writers make, gets times: each beginning, end and log record
+// in the order of the tree is a microsecond after the one before it. Entries that are neither events nor
+// log records then count as spans, and otherData has times "made".
 //
 // # Arguments
 //

@@ -49,7 +49,7 @@ func (e *encoder) flush() error {
 	return err
 }
 
-// head writes what comes before the moments.
+// head writes the part of the file before the moments.
 func (e *encoder) head() error {
 	e.b = append(e.b, `{"displayTimeUnit":"ns","otherData":{"producer":"entrace"`...)
 	if e.t.Made {
@@ -67,7 +67,7 @@ func (e *encoder) head() error {
 	return nil
 }
 
-// process writes what a resource and its lanes are called.
+// process writes the names of a resource and its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
 	r := new(otel.Resource)
@@ -113,7 +113,7 @@ func (e *encoder) process(i int) error {
 	return nil
 }
 
-// labels are the attributes of a resource as people read them.
+// labels returns the attributes of a resource as text for people.
 func labels(r *otel.Resource) string {
 	var b strings.Builder
 	for i := range r.Attributes {
@@ -156,7 +156,7 @@ func (e *encoder) begin(phase byte) {
 	e.b = append(append(append(e.b, "\n{\"ph\":\""...), phase), '"')
 }
 
-// where says on which lane an event is; 0 is none of the process's.
+// where writes the process and the lane of an event. If thread is 0, the event is on none of the lanes.
 func (e *encoder) where(process, thread int) {
 	e.b = strconv.AppendInt(append(e.b, `,"pid":`...), int64(process)+1, 10)
 	if thread > 0 {
@@ -164,7 +164,7 @@ func (e *encoder) where(process, thread int) {
 	}
 }
 
-// moment writes what happens, a span when it begins.
+// moment writes an event; for a span it is the beginning.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	if m.What == timeline.Ends {
 		return nil
@@ -179,7 +179,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	e.b = append(append(append(e.b, `,"cat":"`...), d.Category...), `","ts":`...)
 	e.b = appendMicros(e.b, uint64(m.Time-e.t.First))
 	if m.What == timeline.Begins {
-		// The difference of any two times fits, once it is unsigned.
+		// The difference of any two times fits into a uint64.
 		e.b = appendMicros(append(e.b, `,"dur":`...), uint64(m.End-m.Time))
 	}
 	e.where(int(m.Group), int(m.Lane)+1)
@@ -205,8 +205,8 @@ func eventName(name string) string {
 	return name
 }
 
-// flow writes one end of an arrow. It is at the very beginning of its span, behind
-// it and before all that is within: so it cannot be taken for another's.
+// flow writes one end of an arrow. It is at the beginning of its span, after the event of the span and
+// before its contents, so that viewers attach it to the right span.
 func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	if f.Start() {
 		e.begin('s')
@@ -225,8 +225,7 @@ func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	e.b = append(e.b, '}')
 }
 
-// appendMicros appends nanoseconds as microseconds with three decimals, which no
-// float gets its hands on.
+// appendMicros appends nanoseconds as microseconds with three decimals, without rounding by floats.
 func appendMicros(b []byte, nanos uint64) []byte {
 	b = append(strconv.AppendUint(b, nanos/1000, 10), '.')
 	n := nanos % 1000

@@ -2,11 +2,11 @@
 // draw flame graphs: the folded stacks of Brendan Gregg's FlameGraph scripts, which
 // inferno reads too, and the files of speedscope.
 //
-// Neither format knows parents, so spans are put onto lanes first, one set for
-// each service: what is on one lane nests strictly. A span goes to the lane of its
-// parent if it lies within it and beside no sibling there, else to another. The
-// stack of a span is the spans that contain it on its lane, below the name of its service.
-// A span that has not ended lasts to the end of the trace.
+// Neither format has parents, so spans are first put onto lanes, one set of lanes for each service. The
+// spans of one lane nest strictly. A span goes to the lane of its parent if it lies within the parent and
+// does not overlap a sibling there. Otherwise it goes to another lane. The stack of a span has the name of
+// its service, and then the spans that contain it on its lane. A span that has not ended lasts to the end
+// of the trace.
 //
 // # Folded stacks
 //
@@ -14,14 +14,13 @@
 //
 //	service;outer;inner 123
 //
-// whose number is the time in nanoseconds that all spans of that stack took without
-// what is directly in them on their lanes. Lines are in the order of the names,
-// frame by frame; those of no time are left out. The first frame is service.name
-// of the resource, or unknown_service.
+// The number is the time in nanoseconds that all spans with that stack took, without the spans directly
+// inside them on their lanes. Lines are in the order of the names, frame by frame; stacks with no time are
+// left out. The first frame is service.name of the resource, or unknown_service.
 //
-// In names ';' becomes ':', and what is not printable a space; a name without
-// anything is "(unnamed)". In a name that ends in a space and a number, such as
-// "GET 200", the space becomes '_', since readers would take it for a second count.
+// In names ';' becomes ':', and unprintable characters become spaces. An empty name is "(unnamed)". In a
+// name that ends in a space and a number, such as "GET 200", the space becomes '_', because readers would
+// read the number as a second count.
 //
 // The format is described at https://github.com/brendangregg/FlameGraph.
 //
@@ -34,11 +33,10 @@
 //
 // # What is lost
 //
-// Everything but names, times and the nesting of spans: ids, attributes, kinds,
-// status, events, links, log records, and that a span belongs to a parent from which
-// it was put onto another lane. Folded stacks keep no times but sums, and count
-// what is deeper than 512 frames or 16 KiB to the last of them. In speedscope, which
-// holds times as doubles, those beyond 2^53 ns (104 days) are rounded.
+// Only names, times and the nesting of spans are kept. Lost are ids, attributes, kinds, status, events,
+// links and log records, and the parent of a span that was put onto another lane. Folded stacks keep sums
+// instead of times, and add the time of frames deeper than 512 frames or 16 KiB to the last frame.
+// speedscope stores times as doubles, so times beyond 2^53 ns (104 days) are rounded.
 //
-// There is no way back.
+// A conversion back is not possible.
 package folded

@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	// maxFrames bounds how deep a stack of a line is, since the lines of a chain of
-	// spans take room with the square of its length.
+	// maxFrames bounds the depth of the stack of a line, because the size of the lines of a chain of spans
+	// grows with the square of its length.
 	maxFrames  = 512
-	maxStack   = 16 << 10 // likewise, in bytes
+	maxStack   = 16 << 10 // the same bound, in bytes
 	bufferSize = 64 << 10
 )
 
-// EncodeFolded writes the spans of v to w as folded stacks of self time in
-// nanoseconds, which the documentation of the package describes. It
-// returns the errors of v, w and ctx.
+// EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds, as the
+// documentation of the package describes them. It returns the errors of v, w and ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	var name []byte
 	s, err := read(ctx, v, func(m *format.Metadata) frame {
@@ -50,12 +49,12 @@ type tree struct {
 	nodes []node
 }
 
-// A node is a stack: that of another node and one frame more.
+// A node is a stack: the stack of its parent node and one more frame.
 type node struct {
 	name        string
 	self        uint64 // nanoseconds
 	depth       int32
-	bytes       int   // of the names up to this one
+	bytes       int   // of the names from the root to this one
 	first, next int32 // child and sibling, -1 for none
 }
 
@@ -153,7 +152,7 @@ func (t *tree) write(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, bufferSize)
 	var stack []byte
 	ends := make([]int, 1, maxFrames+1) // where the frames of stack end, by depth
-	left := []int32{t.chain(roots)}     // one node for each depth, with what is behind it
+	left := []int32{t.chain(roots)}     // for each depth, the node whose siblings are still to be written
 	for count := 0; len(left) > 0; {
 		at := left[len(left)-1]
 		if at < 0 {
@@ -186,8 +185,7 @@ func (t *tree) write(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// isPlain reports whether appendName would leave s as it is, as far as that is seen
-// at once.
+// isPlain reports whether a quick check shows that appendName would not change s.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || c == ';' {
@@ -210,7 +208,7 @@ func appendName(b []byte, s string) []byte {
 			b = utf8.AppendRune(b, r)
 		}
 	}
-	// Only now, as blanks may have been made.
+	// Trim here, because the replacements may have made blanks.
 	name := strings.TrimSpace(string(b[from:]))
 	b = append(b[:from], name...)
 	if name == "" {
@@ -222,8 +220,8 @@ func appendName(b []byte, s string) []byte {
 	return b
 }
 
-// countBlank returns where the blank before a number at the end of name is, which
-// must not be taken for a count; -1 if there is none.
+// countBlank returns the position of a blank before a number at the end of name, -1 if there is none.
+// Readers would read that number as a count.
 func countBlank(name string) int {
 	at := strings.LastIndexByte(name, ' ')
 	if at < 0 {

@@ -9,19 +9,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// unknownService is OpenTelemetry's name of a service that has none.
+// unknownService is OpenTelemetry's name for a service without a name.
 const unknownService = "unknown_service"
 
-// checkEvery is after how many entries or lines the context is asked.
+// checkEvery is the number of entries or lines between two checks of the context.
 const checkEvery = 4096
 
-// A frame stands for the spans of one place.
+// A frame is the name and place that equal spans share.
 type frame struct {
 	name, file string
 	line       uint32
 }
 
-// stacks are the spans of a trace on their lanes.
+// stacks holds the spans of a trace on their lanes.
 //
 // Invariants: intervals, frames, lanes, outers and order have one item a span;
 // Group of an interval is an index of services.
@@ -31,13 +31,12 @@ type stacks struct {
 	names     []frame
 	services  []string
 	lanes     []int32
-	outers    []int32 // what a span is directly in on its lane, or -1
+	outers    []int32 // the innermost span around a span on its lane, or -1
 	order     []int32 // of beginnings
-	base      int64   // when the first one began
+	base      int64   // when the first span began
 }
 
-// read puts the spans of v onto lanes. Those for which key returns the same frame are of the
-// same frame.
+// read puts the spans of v onto lanes. Spans for which key returns equal frames share a frame.
 func read(ctx context.Context, v *view.View, key func(m *format.Metadata) frame) (*stacks, error) {
 	s := &stacks{services: []string{unknownService}, base: math.MaxInt64}
 	groups := map[string]int32{"": 0, unknownService: 0}

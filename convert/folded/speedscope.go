@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeSpeedscope writes the spans of v to w as a file of speedscope, which the
-// documentation of the package describes. It returns the errors of v, w and ctx.
+// EncodeSpeedscope writes the spans of v to w as a speedscope file, as the documentation of the package
+// describes it. It returns the errors of v, w and ctx.
 func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	s, err := read(ctx, v, func(m *format.Metadata) frame {
 		return frame{name: m.Name, file: m.File.Value, line: m.Line.Value}
@@ -31,11 +31,11 @@ type speedscope struct {
 	*stacks
 
 	out *bufio.Writer
-	b   []byte // what is not in out yet
+	b   []byte // bytes that are not written to out yet
 	err error
 }
 
-// flush empties b once that is worth it.
+// flush writes b and empties it, if b has at least limit bytes.
 func (e *speedscope) flush(limit int) {
 	if len(e.b) >= limit && e.err == nil {
 		_, e.err = e.out.Write(e.b)
@@ -77,7 +77,7 @@ func (e *speedscope) frame(f *frame) {
 	e.b = append(e.b, '}')
 }
 
-// A profile is the spans of a lane, in the order of their beginnings.
+// A profile holds the spans of a lane, in the order of their beginnings.
 type profile struct {
 	service string
 	lane    int32

@@ -15,18 +15,17 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Decode reads packets from r and writes what they say to w: events as spans below
-// the spans that contain them, and of a file that [Encode] wrote the entries that
-// it was made of. It closes neither.
+// Decode reads packets from r and writes their content to w. Events become spans below the spans that
+// contain them. A file that [Encode] wrote becomes the entries that it was made of. Decode closes neither
+// r nor w.
 //
-// A packet that cannot be read is left out, and named by the *Error of package convert that is
-// returned when all others are written; of many such errors the first sixteen are
-// joined. Behind one whose end is not known, and where r stops in the middle of a
-// packet ([format.ErrTruncated]), there are no others.
+// A packet that cannot be read is left out. After all other packets are written, Decode returns an *Error
+// of package convert that names the packet; of many such errors the first sixteen are joined. Reading ends
+// at a packet whose end is not known, and where r ends within a packet ([format.ErrTruncated]).
 //
-// A large file is mapped; what is read from elsewhere goes to a temporary file from 8 MiB on. r can
-// be a connection over TCP that ends, or one over UDP, whose datagrams are packets, that has a
-// deadline. Decode takes 96 bytes an event besides.
+// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. r can be a TCP
+// connection that ends, or a UDP connection with a deadline, whose datagrams are packets. Decode also
+// needs 96 bytes of memory an event.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {

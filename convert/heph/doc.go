@@ -1,5 +1,5 @@
-// Package heph converts traces to and from the trace format of Heph, an actor
-// library for Rust. [Encode] and [Decode] take connections over TCP and UDP as well as files.
+// Package heph converts traces to and from the trace format of Heph, an actor library for Rust. [Encode]
+// writes to files and to connections over TCP and UDP, and [Decode] reads from them.
 //
 // # The format
 //

@@ -16,14 +16,14 @@ import (
 // castagnoli is the polynomial of attrSum. Part of the mapping.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode writes the trace v as Heph's packets: spans, log records and all other
-// entries, so that [Decode] gives them back. A trace that Decode made of a file
-// becomes that file again, byte for byte. An entry that has no place in 128 MiB is an error.
+// Encode writes the trace v as Heph's packets: spans, log records and all other entries, so that [Decode]
+// restores them. A trace that Decode made from a file becomes that file again, byte for byte. An entry
+// that does not fit into 128 MiB is an error.
 //
-// w can be a connection. On one that is a [net.PacketConn], as over UDP, each packet is a datagram of
-// its own; one that is too large for that is an error.
+// w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is a datagram of its
+// own; a packet that is too large for a datagram is an error.
 //
-// Encode takes about 90 bytes an entry.
+// Encode needs about 90 bytes of memory an entry.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if _, ok := w.(net.PacketConn); ok {
 		return encodeTo(ctx, w, v)

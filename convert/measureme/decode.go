@@ -37,16 +37,15 @@ const (
 // nameLog is the name of an entry that is a log record.
 const nameLog = "event"
 
-// Decode reads a profile of version 8 or 9 from r and writes its entries to w,
-// which it does not close.
+// Decode reads a profile of version 8 or 9 from r and writes its entries to w. It does not close w.
 //
-// A damaged file gives all that is whole and an *Error of package convert that says where the
-// first damage is; it is [format.ErrTruncated] when the file just stops, as that
-// of a writer that died does. Of input that is no measureme file nothing is written.
+// If a file is damaged, Decode writes all whole entries and returns an *Error of package convert that says
+// where the first damage is. The error is [format.ErrTruncated] if the file ends too early, as the file of
+// a killed writer does. If the input is not a measureme file, nothing is written.
 //
-// A large file is mapped; what is read from elsewhere goes to a temporary file from 8 MiB on. The
-// records are kept in memory until the end, as parents come behind their children there, and so is
-// the index: 56 bytes an event, 16 a virtual id.
+// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. The records are
+// kept in memory until the end, because parents come after their children in the file. The index is kept
+// in memory too: 56 bytes an event, 16 a virtual id.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {

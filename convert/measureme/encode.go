@@ -14,13 +14,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Encode writes the trace v to w as a profile of version 9. It has 48 bits for nanoseconds, which are
-// 78 hours, and begins after 1969: what was written of a trace that does not fit is of no use.
+// Encode writes the trace v to w as a profile of version 9. Times in it have 48 bits for nanoseconds,
+// which are 78 hours, and begin after 1969. If the trace does not fit, the output is unusable.
 //
-// Spans go onto lanes, which are the threads of the profile, so that those on one
-// nest; they come in the order in which they end, as the tools want it. It takes
-// about 84 bytes a span besides what v takes, 48 any other entry, and 40 MiB at
-// most for strings.
+// Spans are put onto lanes, which are the threads of the profile, so that the spans of one lane nest. They
+// are written in the order in which they end, as the tools require. Encode needs about 84 bytes of memory
+// a span in addition to v, 48 for any other entry, and at most 40 MiB for strings.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	e := &encoder{ctx: ctx, v: v, groups: make(map[groupKey]int32), latest: math.MinInt64, earliest: math.MaxInt64}
 	if err := e.survey(); err != nil {

@@ -14,26 +14,24 @@ import (
 
 // DecodeOptions change how [Decode] works.
 type DecodeOptions struct {
-	// TempDir is the folder for a copy of an input that is not a regular file and
-	// is above 8 MiB. The default is os.TempDir.
+	// TempDir is the folder for the copy of an input that is larger than 8 MiB and not a regular file. The
+	// default is os.TempDir.
 	TempDir string
 }
 
-// Decode reads OTLP from r, of whichever encoding and signal, and writes it to w:
-// the root, resources, and then spans and log records in the order of the input,
-// but for spans that others hang below, which come before those. A nil o means
-// defaults. It does not close w.
+// Decode reads OTLP from r, in either encoding and of either signal, and writes it to w. The order is: the
+// root, resources, and then spans and log records in the order of the input, except that a span comes
+// before its children. A nil o means defaults. Decode does not close w.
 //
-// r is read to its end. An [*os.File] that is large is mapped into memory, and is
-// not to be changed meanwhile; of other inputs that are large there is a temporary
-// copy. An index of the input takes about 64 bytes a span and 24 a log record.
+// r is read to its end. A large [*os.File] is mapped into memory, and must not be changed during the call.
+// Other large inputs are copied to a temporary file. An index of the input takes about 64 bytes a span and
+// 24 a log record.
 //
-// Where the input is damaged the error is an *Error of package convert, which names the first
-// message that is. It is [format.ErrTruncated] where the input just stops. In both cases all
-// spans and log records that are whole before that place are written, even those of that
-// message. A record with a wrong value is left out alone; behind other damage the input is
-// read again from the next message on, which in JSON begins a line. An error of r that is
-// not [io.EOF] ends the input and is returned.
+// If the input is damaged, the error is an *Error of package convert, which names the first damaged
+// message. If the input ends too early, the error is [format.ErrTruncated]. In both cases all whole spans
+// and log records before that place are written, even those of the damaged message. If a record has a
+// wrong value, only that record is left out. After other damage, reading continues with the next message,
+// which in JSON begins a line. An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) (err error) {
 	if o == nil {
 		o = &DecodeOptions{}
@@ -43,11 +41,10 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	// What is written is encoded from the input, and goes to w's buffer: no part of
-	// the map reaches a system call.
+	// Output is encoded from the input into w's buffer: no part of the map is passed to a system call.
 	err = in.View(func(b []byte) error { return decode(ctx, b, w, in.Progress) })
 	if in.Err() != nil {
-		err = in.Err() // which is why it stops where it does
+		err = in.Err() // the reason why the input ends here
 	}
 	return err
 }
@@ -99,7 +96,7 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	return d.damage
 }
 
-// A decoder makes the second pass over an input.
+// A decoder does the second pass over an input.
 type decoder struct {
 	w     *format.Writer
 	ix    *index
@@ -109,17 +106,17 @@ type decoder struct {
 	check func() error
 
 	holders []holder
-	damage  *input.Error // the first in the input
+	damage  *input.Error // the first damage in the input
 	scopes  [64]cachedScope
 	budget  int64 // bytes of scopes that may still be written
 	stack   []*record
-	spanOf  otel.Span // of the record at hand
+	spanOf  otel.Span // the present record
 	logOf   otel.Log
-	entry   format.TraceEntry // that is written
+	entry   format.TraceEntry // the entry being written
 }
 
-// Each entry has all of its scope, which the input says once: a small one may not
-// become an output, nor take a time, that grows with its square.
+// Each entry has its whole scope, which the input has only once. These bounds keep a small input from
+// making an output, or taking a time, that grows with the square of its size.
 const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 256
@@ -128,7 +125,7 @@ const (
 // errScopes ends the output: see scopesFactor.
 var errScopes = errors.New("scopes make the output too large")
 
-// note reports whether err says that the input is damaged. What else it has is still read.
+// note reports whether err says that the input is damaged. The rest of the input is still read.
 func (d *decoder) note(err error) bool {
 	damage, ok := errors.AsType[*input.Error](err)
 	if e, isOf := errors.AsType[*codec.Error](err); isOf {
@@ -140,21 +137,21 @@ func (d *decoder) note(err error) bool {
 	return ok
 }
 
-// A holder is the entry of a resource, or why it cannot be read.
+// A holder is the entry of a resource, or the reason why the resource cannot be read.
 type holder struct {
 	id  uint32
 	err error
 }
 
-// A cachedScope is one that was read lately.
+// A cachedScope is a scope that was read recently.
 type cachedScope struct {
 	number uint32
 	valid  bool
 	scope  otel.Scope
-	err    error // why it cannot be read
+	err    error // why the scope cannot be read
 }
 
-// resources writes the resources, each once, however it is written in the input.
+// resources writes the resources. Equal ones are written once, even if their encodings differ.
 func (d *decoder) resources() error {
 	var written otel.Resources
 	var r otel.Resource
@@ -168,7 +165,7 @@ func (d *decoder) resources() error {
 			continue
 		}
 		id := uint32(0)
-		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // else it says nothing
+		if len(r.Attributes) > 0 || r.SchemaURL != "" || r.Dropped > 0 { // otherwise the resource is empty
 			var err error
 			if id, err = written.Write(d.w, r.Entry()); err != nil {
 				return err
@@ -179,8 +176,7 @@ func (d *decoder) resources() error {
 	return nil
 }
 
-// write writes the record r, unless that is done. The spans above it, of which it
-// may be the first that comes, go before.
+// write writes the record r, unless it is written already. The spans above r are written before it.
 func (d *decoder) write(r *record) error {
 	if r.state == written || r.state == failed {
 		return nil
@@ -188,7 +184,7 @@ func (d *decoder) write(r *record) error {
 	r.state = waiting
 	d.stack = d.stack[:0]
 	for up := d.parent(r); up != nil && up.state == pending; up = d.parent(up) {
-		up.state = waiting // so that spans that are above each other end here
+		up.state = waiting // ends the loop if spans are their own ancestors
 		d.stack = append(d.stack, up)
 	}
 	for _, up := range slices.Backward(d.stack) {
@@ -202,9 +198,9 @@ func (d *decoder) write(r *record) error {
 	return d.writeOne(r)
 }
 
-// parent returns the record of the span that r is to be written below, nil if it
-// has no parent of its own resource, below which entries are written. The
-// logical view hangs what is of another one where it belongs.
+// parent returns the record of the span below which r is written. It returns nil if r has no parent with
+// the same resource, because entries are written below their own resource. The logical view shows such
+// records below their real parent.
 func (d *decoder) parent(r *record) *record {
 	up := d.ix.parent(r)
 	if up == nil || d.holder(up).id != d.holder(r).id {
@@ -273,7 +269,7 @@ func (d *decoder) writeOne(r *record) (err error) {
 	return nil
 }
 
-// scope returns a scope by its number.
+// scope returns the scope with that number.
 func (d *decoder) scope(n uint32) (*otel.Scope, error) {
 	c := &d.scopes[n%uint32(len(d.scopes))]
 	if !c.valid || c.number != n {

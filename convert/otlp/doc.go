@@ -1,5 +1,5 @@
-// Package otlp converts between traces and OTLP, the OpenTelemetry Protocol, in the
-// forms in which it lies in files: lines of OTLP JSON, and messages of protobuf.
+// Package otlp converts between traces and files of OTLP, the OpenTelemetry Protocol. The files have lines
+// of OTLP JSON, or protobuf messages.
 //
 // # The formats
 //
@@ -17,10 +17,9 @@
 //     TracesData or LogsData, each behind its size in four bytes, big endian. Decode
 //     also reads a single message without a size.
 //
-// Decode tells them apart itself. A message that is damaged does not cost the others: see
-// Decode. Messages of spans and of log records may come in
-// one file; in protobuf their fields tell which they are. Metrics and profiles are
-// not read: in JSON they are passed over.
+// Decode detects the encoding. It reads the intact messages even if others are damaged: see Decode.
+// Messages of spans and of log records may be in one file; in protobuf their fields show which kind they
+// are. Metrics and profiles are not read: in JSON they are skipped.
 //
 // # What becomes what
 //
@@ -34,8 +33,8 @@
 //	LogRecord                    a log record below its span, or below its resource,
 //	                             likewise
 //
-// The attributes of these entries are those of packages exporter and slogadapter. Log
-// records from OTLP have these besides, if they differ from what their absence means:
+// The attributes of these entries are those of packages exporter and slogadapter. Log records from OTLP
+// have these attributes too, if their value differs from the value that their absence implies:
 //
 //	severity_number          U64; absent: log.level + 9, between 1 and 24, as in
 //	                         OpenTelemetry's bridge for slog; without log.level
@@ -47,8 +46,9 @@
 //
 // A span that has no end time has no duration.
 //
-// Encoding takes spans with their links and events and log records out of the logical
-// view. A log record of log/slog, which has its place in the source beside its
+// Encoding reads spans, with their links and events, and log records from the logical view. A log record
+// of log/slog, which has its source position outside its attributes, gets code.file.path and
+// code.line.number.
 // attributes, gets code.file.path and code.line.number.
 //
 // # What is lost

@@ -8,45 +8,44 @@ import (
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
-// An index is the result of the first pass over an input: where its spans and log
-// records are, and which span each of them belongs below. It takes 24 bytes for
-// each of them, and about 40 more for each span.
+// An index is the result of the first pass over an input. It holds the offset of each span and log record,
+// and the span that each is below. It takes 24 bytes for each of them, and about 40 more for each span.
 type index struct {
 	b       []byte // the input
 	records list[record]
-	scoped  int // how many of them have a scope
-	held    int // how many of them have a resource
+	scoped  int // how many records have a scope
+	held    int // how many records have a resource
 	groups  []group
 	scopes  heads
-	holders heads // of resources
+	holders heads // of the resources
 	slots   slots
 	groupOf map[group]uint32
 }
 
 // A record is a span or a log record.
 type record struct {
-	off   int64  // where it is in the input
-	up    uint32 // the slot of the span that it belongs below, 0: none
-	group uint32 // while the scope is not read to its end, nothing; then the scope; at the end the group
-	id    uint32 // of its entry; 0 while there is none
+	off   int64  // the offset in the input
+	up    uint32 // the slot of the parent span, 0: none
+	group uint32 // unset until the end of the scope is read; then the scope; at the end the group
+	id    uint32 // the id of its entry; 0 until the entry is written
 	log   bool
 	state state
 }
 
-// A state is how far the second pass is with a record.
+// A state is the progress of the second pass with a record.
 type state uint8
 
 const (
 	pending state = iota
 	waiting       // for its parent
 	written
-	failed // it cannot be read
+	failed // the record cannot be read
 )
 
-// A group stands for the spans of one resource and one scope.
+// A group identifies the spans of one resource and one scope.
 type group struct{ resource, scope uint32 }
 
-// heads are those that differ in their bytes.
+// heads holds the heads with different bytes, each once.
 type heads struct {
 	all  []codec.Head
 	of   map[[sha256.Size]byte]uint32
@@ -55,11 +54,11 @@ type heads struct {
 
 func newIndex(b []byte) *index { return &index{b: b, groupOf: make(map[group]uint32)} }
 
-// add returns the number of a head.
+// add returns the number of a head, and adds the head if it is new.
 func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	value, url := h.Bytes(b)
 	if len(hs.all) > 0 {
-		// Most often it is the same as the one before.
+		// Most often the head is the same as the one before.
 		v, u := hs.all[hs.last].Bytes(b)
 		if bytes.Equal(v, value) && bytes.Equal(u, url) {
 			return hs.last
@@ -84,7 +83,7 @@ func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	return n
 }
 
-// slot returns the slot of a span, 0 for one without an id.
+// slot returns the slot of a span, 0 for a span without an id.
 func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	if *span == [8]byte{} || *trace == [16]byte{} {
 		return 0
@@ -95,8 +94,7 @@ func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	return ix.slots.find(&key)
 }
 
-// Span takes in a span. The first of those that have the same ids is the one that
-// others belong below.
+// Span adds a span. If several spans have the same ids, the children belong below the first.
 func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slot(trace, span)
 	ix.records.add(record{off: off, up: ix.slot(trace, parent)})
@@ -107,12 +105,12 @@ func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	}
 }
 
-// Log takes in a log record.
+// Log adds a log record.
 func (ix *index) Log(off int64, trace *[16]byte, span *[8]byte) {
 	ix.records.add(record{off: off, up: ix.slot(trace, span), log: true})
 }
 
-// EndScope says what scope the records since the last one are of.
+// EndScope sets the scope of the records since the last call.
 func (ix *index) EndScope(h codec.Head) {
 	scope := ix.scopes.add(ix.b, h)
 	for ; ix.scoped < ix.records.n; ix.scoped++ {
@@ -120,7 +118,7 @@ func (ix *index) EndScope(h codec.Head) {
 	}
 }
 
-// EndResource says what resource the records since the last one are of.
+// EndResource sets the resource of the records since the last call.
 func (ix *index) EndResource(h codec.Head) {
 	last := group{resource: ix.holders.add(ix.b, h)}
 	n, known := uint32(0), false
@@ -138,8 +136,7 @@ func (ix *index) EndResource(h codec.Head) {
 	}
 }
 
-// parent returns the record of the span that r belongs below, nil if it is not in
-// the input.
+// parent returns the record of the parent span of r, nil if that span is not in the input.
 func (ix *index) parent(r *record) *record {
 	if r.up == 0 {
 		return nil

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// tagOne is the tag of field 1 when that is of a length.
+	// tagOne is the tag of a length-delimited field 1.
 	tagOne = 1<<3 | byte(protowire.BytesType)
-	// sizeSize is the size of the length before a message of a stream.
+	// sizeSize is the size in bytes of the length before a message of a stream.
 	sizeSize = 4
 )
 
-// messages cuts an input into messages.
+// messages splits an input into messages.
 type messages struct {
 	b        []byte
 	encoding codec.Encoding
-	framed   bool // each behind its size
-	begin    int  // behind a byte order mark
+	framed   bool // each message has its size before it
+	begin    int  // after a byte order mark
 	starts   list[int64]
 }
 
-// newMessages tells the encoding of b from how it begins. JSON begins with a brace,
-// a message of protobuf with the tag of its one field, which is a newline too,
-// and a stream of such messages with a length below 160 MiB.
+// newMessages detects the encoding of b from its beginning. JSON begins with a brace, a protobuf message
+// with the tag of its only field, which is also a newline, and a stream of protobuf messages with a length
+// below 160 MiB.
 func newMessages(b []byte) (*messages, error) {
 	begin := 0
 	if len(b) >= utf8.UTFMax-1 && string(b[:3]) == "\ufeff" {
@@ -54,7 +54,7 @@ func newMessages(b []byte) (*messages, error) {
 	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
 }
 
-// space returns where the white space of JSON at i ends.
+// space returns the end of the JSON white space at i.
 func space(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
@@ -62,13 +62,13 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// object reports whether b can be what follows the brace of an object.
+// object reports whether b can follow the opening brace of an object.
 func object(b []byte) bool {
 	i := space(b, 0)
 	return i == len(b) || b[i] == '"' || b[i] == '}'
 }
 
-// bare reports whether b is one whole message of protobuf.
+// bare reports whether b is one whole protobuf message.
 func bare(b []byte) bool {
 	if len(b) == 0 || b[0] != tagOne {
 		return false
@@ -86,9 +86,9 @@ func bare(b []byte) bool {
 	return true
 }
 
-// walk tells v what all messages have. The error is an [*input.Error], of the first message
-// that is damaged: v is told what is whole before the damage, and what the messages behind it
-// have, as far as they can be found. walk calls check for each message, and returns its error.
+// walk calls v for the content of all messages. The error is an [*input.Error] for the first damaged
+// message: v gets the intact records before the damage, and those of the messages after it that can be
+// found. walk calls check for each message, and returns its error.
 func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) error {
 	var first error
 	for at := int64(m.begin); at < int64(len(m.b)); {
@@ -111,7 +111,7 @@ func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) er
 	return first
 }
 
-// walkOne walks the message at an offset and returns where it ends.
+// walkOne walks the message at an offset and returns its end.
 func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int64, err error) {
 	whole := int64(len(m.b))
 	switch {
@@ -128,11 +128,11 @@ func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int6
 	return min(end, whole), err
 }
 
-// next returns where the message behind a damaged one begins, that begins at an offset: in
-// JSON at the next line that does, behind the damage.
+// next returns the offset of the message after the damaged message at offset at. In JSON that is the next
+// line after the damage that begins a message.
 func (m *messages) next(at, damage int64) int64 {
 	if m.encoding == codec.Protobuf {
-		return damage // which is where the frame ends
+		return damage // the end of the frame
 	}
 	from := max(damage, at+1)
 	if from >= int64(len(m.b)) {
@@ -149,7 +149,7 @@ func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 	return &input.Error{Offset: e.Offset, Unit: input.Unit("message", number), Err: e.Err}
 }
 
-// number returns the number of the message that has an offset.
+// number returns the number of the message at an offset.
 func (m *messages) number(off int64) int64 {
 	low, high := 0, m.starts.n
 	for low < high {

@@ -2,8 +2,8 @@ package otlp
 
 import "hash/maphash"
 
-// A list is a slice that grows without copying more than its first chunk, as the
-// copy would take as much memory again.
+// A list is a slice that grows by chunks. Only its first chunk is copied when it grows, because a copy of
+// the whole would take the same memory again.
 type list[T any] struct {
 	chunks [][]T
 	n      int
@@ -29,10 +29,10 @@ func (l *list[T]) add(v T) {
 // A spanKey is a trace id and a span id.
 type spanKey [24]byte
 
-// A slot is of one span that is in the input, or that something names as its parent.
+// A slot belongs to a span that is in the input, or that a record names as its parent.
 type slot struct {
 	key    spanKey
-	record uint32 // one more than the record of the span; 0: there is none
+	record uint32 // the number of the span's record plus one; 0: the span is not in the input
 }
 
 // slots numbers spans by their ids, in about 40 bytes each.
@@ -40,13 +40,13 @@ type slots struct {
 	all  list[slot]
 	seed maphash.Seed
 
-	// Invariants: a power of two, or nothing; a quarter of it, at least, is 0,
-	// which is free. A number is at the home of its key or behind it, with nothing
-	// free between.
+	// Invariants: the length is a power of two, or zero; at least a quarter of the table is 0, which means
+	// free. A number is at the home position of its key or after it, with no free position in between.
 	table []uint32
 }
 
-// find returns the number of a slot, a new one if need be. Slot 0 is of no span.
+// find returns the number of the slot for key, and adds a slot if there is none. Slot 0 belongs to no
+// span.
 func (s *slots) find(key *spanKey) uint32 {
 	if s.all.n*4 >= len(s.table)*3 {
 		s.grow()

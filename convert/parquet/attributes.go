@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// attributes gives the entry its attributes in their order.
+// attributes adds the attributes of the entry, in their order.
 func (d *decoder) attributes() error {
 	if err := d.restOf(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (d *decoder) attributes() error {
 	return nil
 }
 
-// restOf reads the attributes that no map could hold.
+// restOf reads the attributes that no map can hold.
 func (d *decoder) restOf() error {
 	d.rest.Attributes = d.rest.Attributes[:0]
 	if !d.valid[colRest] {
@@ -71,7 +71,7 @@ func (d *decoder) restOf() error {
 	return nil
 }
 
-// mapOf returns the map that a letter names, -1 for none.
+// mapOf returns the map that belongs to a letter, -1 for none.
 func mapOf(letter byte) int {
 	switch letter {
 	case asString:
@@ -90,7 +90,7 @@ func mapOf(letter byte) int {
 	return -1
 }
 
-// typed adds an attribute out of a map.
+// typed adds an attribute from a map.
 func (d *decoder) typed(letter byte, a *format.Attribute) error {
 	v := a.Value
 	switch letter {
@@ -118,7 +118,7 @@ var (
 	mask64  = new(big.Int).SetUint64(1<<64 - 1)
 )
 
-// parseBig reads a number in decimal digits.
+// parseBig parses a decimal number.
 func parseBig(letter byte, s string) (format.Value, bool) {
 	if letter == asBigU64 {
 		n, err := strconv.ParseUint(s, 10, 64)
@@ -146,7 +146,7 @@ func parseBig(letter byte, s string) (format.Value, bool) {
 	return format.I128Value(int64(hi), lo), true
 }
 
-// own adds an attribute that has a column of its own.
+// own adds an attribute that has its own column.
 func (d *decoder) own(letter byte) error {
 	col, name := colOrder, ""
 	switch letter {
@@ -184,8 +184,7 @@ func (d *decoder) own(letter byte) error {
 	return nil
 }
 
-// unordered adds the attributes of a row that does not say in which order, as in a
-// table that somebody else made.
+// unordered adds the attributes of a row without attribute_order, as in a table that another program made.
 func (d *decoder) unordered() error {
 	role := d.texts[colRole]
 	plain := !d.valid[colRole] || role == view.RoleSpan.String()

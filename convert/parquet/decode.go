@@ -16,13 +16,12 @@ import (
 )
 
 // Decode reads the Parquet table r and writes its entries to w, as the documentation of the package
-// describes. Parquet is read from its end: an r that is no [input.File] is kept in memory or in a
-// temporary file in os.TempDir.
+// describes. Parquet is read from its end: if r is not an [input.File], its content is kept in memory or
+// in a temporary file in os.TempDir.
 //
-// If the input is damaged, the error is an [*input.Error] with the offset of the page or the
-// footer, the row group and the row in it, and the column; the rows before it are written. It is
-// [format.ErrTruncated] for a file that was cut off, of which nothing can be read because it has no
-// footer.
+// If the input is damaged, the error is an [*input.Error]. It names the offset of the page or the footer,
+// the row group and its row, and the column. The rows before the damage are written. For a file that was
+// cut off, the error is [format.ErrTruncated]: without its footer nothing of the file can be read.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {
@@ -51,8 +50,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	return nil
 }
 
-// How many rows a file may have. Runs and differences take no bytes for rows that
-// are all alike, but memory and room in the output.
+// The bounds for the number of rows. Runs and differences need no bytes in the file for equal rows, but
+// equal rows need memory and space in the output.
 const (
 	freeRows    = 1 << 18
 	rowsPerByte = 64
@@ -61,13 +60,13 @@ const (
 // attributeSize is what an attribute takes in memory beside its texts.
 const attributeSize = 48
 
-// A decoder makes entries of rows.
+// A decoder converts rows to entries.
 type decoder struct {
 	size   int64 // of the file
 	footer *footer
 	w      *format.Writer
 
-	// Of the columns that the file has not, the leaves are nil.
+	// The leaves of columns that the file does not have are nil.
 	scalars [numScalars]*leaf
 	keys    [numMaps]*leaf
 	values  [numMaps]*leaf
@@ -84,12 +83,11 @@ type decoder struct {
 	numbers  [numScalars]int64
 	valid    [numScalars]bool
 	rest     format.TraceEntry
-	length   int   // of the texts of the row
-	total    int64 // of those of all rows
+	length   int   // of the texts of the present row
+	total    int64 // of the texts of all rows
 }
 
-// How many bytes of texts there may be in all, besides those for each byte of the
-// file.
+// The bounds for the bytes of all texts: a base, and a number for each byte of the file.
 const (
 	textsFloor  = 256 << 20
 	textsFactor = 1024
@@ -123,8 +121,8 @@ func (d *decoder) bind() error {
 	return nil
 }
 
-// place returns where the leaf of a column goes, and its type; nil if there is no
-// such column.
+// place returns where the leaf of a column is stored, and its type. It returns nil if the column is
+// unknown.
 func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
 	if len(s.path) == 1 && s.maxRep == 0 {
 		for i := range scalars {
@@ -186,8 +184,8 @@ func (d *decoder) readGroup(ctx context.Context) error {
 	return nil
 }
 
-// first takes the first value of a leaf of a map; those are read one ahead, to see
-// where a row ends.
+// first reads the first value of a leaf of a map. Leaves of maps are read one value ahead, to detect the
+// end of a row.
 func (d *decoder) first(l *leaf, want bool) error {
 	l.rep = 0
 	ok, err := l.next()
@@ -197,7 +195,7 @@ func (d *decoder) first(l *leaf, want bool) error {
 	return d.at(l, err)
 }
 
-// at adds the place to an error from reading a leaf.
+// at adds the position to an error from reading a leaf.
 func (d *decoder) at(l *leaf, err error) error {
 	if _, placed := errors.AsType[*input.Error](err); err == nil || placed {
 		return err
@@ -220,7 +218,7 @@ func (d *decoder) wrong(column int, err error) error {
 	return e
 }
 
-// excess returns the error of a row that is too large, or too much for the file.
+// excess returns the error for a row that is too large, or that exceeds what the file may have in all.
 func (d *decoder) excess(err error) error {
 	return &input.Error{Offset: d.footer.off, Unit: d.unit(), Err: err}
 }
@@ -275,7 +273,7 @@ func (d *decoder) readRow() error {
 	return nil
 }
 
-// root writes the root of a table that has none.
+// root writes a root for a table without one.
 func (d *decoder) root() error {
 	d.ids = append(d.ids, 0)
 	_, err := d.w.Write(format.Root())
@@ -350,7 +348,7 @@ func (d *decoder) mapping(i int) error {
 	}
 }
 
-// element reads an attribute.
+// element reads an attribute of a map.
 func (d *decoder) element(i int, k, v *leaf) error {
 	if v.def < v.elemDef {
 		return d.at(v, problem(errCorrupt, "keys and values differ"))
@@ -400,7 +398,7 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	return nil
 }
 
-// make makes the entry of the row that was read.
+// make makes an entry from the present row.
 func (d *decoder) make(id uint32) error {
 	e := &d.entry
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
@@ -426,7 +424,7 @@ func (d *decoder) make(id uint32) error {
 		parent = d.numbers[colStoredParent]
 	}
 	if id != 0 && parent > 0 && parent < int64(id) {
-		// One that was left out, as by a query, is the root's.
+		// If the parent was left out, for example by a query, the root becomes the parent.
 		if at, ok := slices.BinarySearch(d.ids, uint32(parent)); ok {
 			e.Parent = uint32(at)
 		}

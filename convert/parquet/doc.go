@@ -1,13 +1,13 @@
-// Package parquet writes the entries of a trace as a table in Apache Parquet, for
-// SQL, and makes a trace of such a table again.
+// Package parquet writes the entries of a trace as a table in Apache Parquet, for SQL, and converts such a
+// table back to a trace.
 //
 // The format is that of https://parquet.apache.org/docs/file-format/. Files are
 // compressed with zstd, in groups of at most 65,536 rows or 32 MiB of text.
 //
 // # The table
 //
-// There is a row for each entry of the logical view, in the order of the file: the
-// end of a span is part of its span. What is null is absent.
+// There is a row for each entry of the logical view, in the order of the file. The end of a span is part
+// of the row of its span. Null means absent.
 //
 //	id               INT64   the entry's id in the file; those of span ends are left out
 //	parent           INT64   the parent's in the view
@@ -38,12 +38,11 @@
 //	attributes_bytes   MAP<STRING, BYTE_ARRAY>
 //	attributes_big     MAP<STRING, STRING>  U64 of 64 bits, U128 and I128, in decimal digits
 //
-// Times are plain INT64, as the engines round timestamps to microseconds. Ids are
-// hex digits, as everything else shows them. Attributes have the names under which
-// they are stored; those with a column of their own (trace_id, span_id,
-// parent_span_id, time_unix_nano, duration_nano, otel.kind as kind and
-// otel.status_code as status) are in no map, unless their value does not fit there.
-// So DuckDB takes this:
+// Times are plain INT64, because the engines round timestamps to microseconds. Ids are hex digits, as
+// everywhere. Attributes have the names under which they are stored. Attributes with their own column
+// (trace_id, span_id, parent_span_id, time_unix_nano, duration_nano, otel.kind as kind and
+// otel.status_code as status) are in no map, unless their value does not fit the column. So DuckDB can run
+// this query:
 //
 //	SELECT name, max(duration_nano) FROM 'app.parquet'
 //	WHERE role = 'span' AND attributes_int['http.response.status_code'] >= 500
@@ -62,28 +61,25 @@
 //
 // # From a table
 //
-// [Decode] takes files with these columns, by whatever program they were written,
-// say by DuckDB's COPY. Rows must be in the order of ids. Only id, parent and name
-// must be there; a column that is none of these is an error, as it would get lost.
-// What is below a row that is not there goes below the root. Without attribute_order
-// the columns come first and then the maps in the order above, and whole numbers
-// are I64. Values may be plain, in dictionaries or in runs, bytes and whole numbers
-// also in the delta encodings; compression may be none, snappy or zstd.
+// [Decode] reads files with these columns, whichever program wrote them, for example DuckDB's COPY. Rows
+// must be in the order of ids. Only id, parent and name are required. Any other column is an error,
+// because it would be lost. Children of a missing row go below the root. Without attribute_order the order
+// is the columns first and then the maps as above, and whole numbers are I64. Values may be plain, in
+// dictionaries or in runs; bytes and whole numbers may also be in the delta encodings. Compression may be
+// none, snappy or zstd.
 //
-// A file that was cut off has no footer, and nothing of it can be read. Pages and
-// footers of more than 128 MiB, pages of all columns that take more than 144 MiB
-// together, as they are in memory, and more than 64 rows for each byte of the file
-// (and 262,144) are taken for an attack.
+// A file that was cut off has no footer and cannot be read at all. Three things are treated as an attack:
+// pages and footers of more than 128 MiB, pages of all columns that together take more than 144 MiB in
+// memory, and more rows than 64 for each byte of the file (and 262,144).
 //
 // # What is lost
 //
-// To Parquet: nothing of the view. Span ends are folded into their spans, so that
-// what comes back from a live recording has other ids but reads the same; of other
-// traces every entry comes back as it was, with its kinds and the order of its
-// attributes. Bytes of names, messages and places that are not UTF-8 become U+FFFD.
+// To Parquet: nothing of the view. Span ends are folded into their spans. So a live recording that is
+// converted back has other ids, but the same content. Of other traces every entry is restored as it was,
+// with its kinds and the order of its attributes. Bytes of names, messages and places that are not UTF-8
+// become U+FFFD.
 //
-// From Parquet: nothing of the table, but the columns that follow from others:
-// service, role, ids that attribute_order does not name; and the key-value
-// metadata of the file. A file that says far more text than its size allows for, by
-// way of dictionaries, is [format.ErrTooLarge] from there on.
+// From Parquet: service, role and ids that attribute_order does not name, which follow from other columns,
+// and the key-value metadata of the file. If dictionaries give a file far more text than its size allows
+// for, the error is [format.ErrTooLarge] at that place.
 package parquet

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// What is wrong at the place that an error of [Decode] names, besides [format.ErrTruncated] and
-// [format.ErrTooLarge].
+// The causes in an error of [Decode], besides [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	errNotParquet  = errors.New("not a Parquet file")
 	errColumns     = errors.New("not a table of entries")
@@ -19,10 +18,11 @@ var (
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }
 
-// field returns what an error calls a column.
+// field returns the name of a column in an error.
 func field(column string) string { return "column " + strconv.Quote(column) }
 
-// contain makes panics and errors of the library, which damaged input causes, errors of this package.
+// contain converts panics and errors of the library, which damaged input causes, to errors of this
+// package.
 func contain(err *error) {
 	if r := recover(); r != nil {
 		*err = problem(errCorrupt, fmt.Sprint(r))

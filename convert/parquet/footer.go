@@ -16,7 +16,7 @@ import (
 
 const (
 	magic = "PAR1"
-	// tailSize is what is behind the metadata: its length and the magic.
+	// tailSize is the size of the part after the metadata: its length and the magic number.
 	tailSize = 8
 	// maxElements bounds the schema; that of a table of entries has some fifty.
 	maxElements = 1024
@@ -26,11 +26,11 @@ const (
 
 // A footer is the metadata at the end of a file.
 type footer struct {
-	off    int64  // where it is in the file
-	b      []byte // it
+	off    int64  // its offset in the file
+	b      []byte // its bytes
 	leaves []leafSchema
 	groups uint64 // row groups
-	at     int    // where in b the first one that was not read is
+	at     int    // the offset in b of the first unread row group
 }
 
 // A leafSchema is a column that has values.
@@ -39,7 +39,7 @@ type leafSchema struct {
 	physical meta.Type
 	maxRep   int
 	maxDef   int
-	elemDef  int // from which level on there is an element of the map, when maxRep is 1
+	elemDef  int // the definition level from which on the map has an element, when maxRep is 1
 }
 
 // readFooter reads the metadata of a file.

@@ -18,46 +18,46 @@ const (
 	// maxPage is how large a page, a dictionary or the footer may be. Writers end a page at a
 	// megabyte or so, DuckDB at a hundred; ours have one entry more than rowGroupBytes at most.
 	maxPage = 128 << 20
-	// maxResident is how large everything may be that is in memory at once: a page and a
-	// dictionary of each column, and a page as it is in the file.
+	// maxResident is the maximum memory of all data that is held at once: a page and a dictionary of each
+	// column, and one page as it is in the file.
 	maxResident = 144 << 20
-	// spare is how much room is behind the bytes of a page, as the library reads some at a time.
+	// spare is the space after the bytes of a page, because the library reads several bytes at a time.
 	spare = 32
 )
 
-// A leaf reads the values of a column in the order of rows.
+// A leaf is a reader of a column's values, in the order of rows.
 //
-// Its methods return what is in the page and is valid until a later row is read.
+// Its methods return values of the page, which are valid until a later row is read.
 type leaf struct {
 	leafSchema
 
 	column   string
 	memory   *memory
 	codec    meta.CompressionCodec
-	off, end int64 // of what is left of the chunk
+	off, end int64 // of the unread part of the chunk
 	page     int64 // offset of the page
-	left     int64 // values of the chunk that are in no page yet
+	left     int64 // values of the chunk in pages that are not read yet
 
-	reps, defs []byte // levels of the page's values, with those that are null
-	at, inPage int    // the value that next goes to, and their number
-	rep        int    // of the value that next took
+	reps, defs []byte // levels of the page's values, nulls included
+	at, inPage int    // the value that next will go to, and the number of values
+	rep        int    // the repetition level of the present value
 	def        int
 
 	values  values
 	indices []int32 // of values in dict, if they are there
 	inDict  bool
 	dict    values
-	val     int    // the value to read
-	last    []byte // the one before, of BYTE_ARRAY
+	val     int    // the next value to read
+	last    []byte // the value before, of BYTE_ARRAY
 
 	unpacked []byte   // the page, of BYTE_ARRAY
-	before   []byte   // the one before, in a map: what of the row is in it is needed
-	began    rowStart // where the row that is read has begun
-	taken    [4]int64 // memory of what the chunk has, by its kind
+	before   []byte   // the page before, in a map: it may have the beginning of the row
+	began    rowStart // where the present row began
+	taken    [4]int64 // the memory of the chunk, by its kind
 }
 
-// memory is what all leaves of a file share: the file, a buffer for a page of it, and the account
-// of what they have in memory.
+// memory is shared by all leaves of a file. It holds the file, a buffer for a page, and the sum of the
+// memory that the leaves use.
 type memory struct {
 	r        io.ReaderAt
 	packed   []byte
@@ -65,10 +65,11 @@ type memory struct {
 	zstd     *zstd.Decoder
 }
 
-// plainDictionary is what older writers call both meta.RLEDictionary and, of a dictionary, meta.Plain.
+// plainDictionary is the older name for two encodings: meta.RLEDictionary and, in a dictionary,
+// meta.Plain.
 const plainDictionary meta.Encoding = 2
 
-// What a chunk has in memory.
+// The kinds of memory of a chunk.
 const (
 	ofPages = iota
 	ofLevels
@@ -85,7 +86,7 @@ const (
 	inPageBefore
 )
 
-// open begins with a chunk.
+// open begins to read a chunk.
 func (l *leaf) open(c *meta.ColumnMetaData) {
 	l.codec, l.off, l.end, l.left, l.at, l.inPage = c.Codec, c.DataPageOffset, c.DataPageOffset+c.TotalCompressedSize, c.NumValues, 0, 0
 	l.page, l.began = l.off, inNoPage
@@ -96,7 +97,7 @@ func (l *leaf) open(c *meta.ColumnMetaData) {
 	}
 }
 
-// need counts memory. It is used again for the next page of the chunk.
+// need counts size bytes of memory for the chunk. The next page of the chunk reuses them.
 func (l *leaf) need(what int, size int64) error {
 	more := max(size-l.taken[what], 0)
 	l.taken[what] += more
@@ -145,10 +146,10 @@ func (l *leaf) more() int {
 	return len(rest)
 }
 
-// isNull reports whether the value has nothing to read.
+// isNull reports whether the value is null.
 func (l *leaf) isNull() bool { return l.def < l.maxDef }
 
-// load reads pages up to one with values.
+// load reads pages until one has values.
 func (l *leaf) load() error {
 	for {
 		h, body, err := l.header()
@@ -173,7 +174,7 @@ func (l *leaf) load() error {
 // headerSize is how much of a page is read to find its header; most are smaller.
 const headerSize = 512
 
-// header reads the header of the next page, and the page, which is in a buffer.
+// header reads the header of the next page, and the page. The page is in a buffer.
 func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	l.page = l.off
 	h := new(meta.PageHeader)
@@ -231,8 +232,8 @@ func (m *memory) read(off, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// unpack decompresses a page into memory that outlives the row. A row of a map may go over several
-// pages; mostly it began in the one that was read last, and the buffer of the one before is free.
+// unpack decompresses a page into memory that stays valid longer than the row. A row of a map may span
+// several pages. Usually it began in the latest page, and the buffer of the page before that is free.
 func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []byte, err error) {
 	if l.maxRep > 0 && l.began != inNoPage {
 		l.unpacked, l.before = l.before, l.unpacked
@@ -250,8 +251,8 @@ func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []by
 	return out, err
 }
 
-// decompress returns what src holds, which must be size bytes: in dst if that has the room. What it
-// can be at most is checked before memory is taken.
+// decompress returns the decompressed content of src, which must have size bytes. It uses dst if dst is
+// large enough. It checks the maximum size before it allocates memory.
 func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size int) (out []byte, err error) {
 	defer contain(&err)
 	most := len(src)
@@ -359,7 +360,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 
 const badLevels = "the levels are damaged"
 
-// prefixed returns the bytes at the beginning of b that say how many they are, and the others.
+// prefixed splits b after the bytes whose length is at the beginning of b.
 func prefixed(b []byte) (head, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, problem(errCorrupt, badLevels)
@@ -396,7 +397,7 @@ func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err er
 	return err
 }
 
-// value goes to the next value that is not null: v's value i.
+// value goes to the next value that is not null. It is value i of v.
 func (l *leaf) value() (v *values, i int, err error) {
 	v, i = &l.values, l.val
 	l.val++

@@ -28,23 +28,23 @@ const (
 	maxItems = 1 << 15
 )
 
-// A walker passes over a structure in Thrift's compact protocol. The library, which decodes the
-// structure afterwards, takes memory for as many items as a list claims and recurses as deep as
-// structures nest; a walker refuses those that go too far. It also refuses sets, maps and lists of
-// booleans, which Parquet's metadata does not have.
+// A walker skips a structure in Thrift's compact protocol. The library decodes the structure afterwards:
+// it allocates memory for as many items as a list claims, and recurses as deep as structures nest. A
+// walker refuses structures that exceed the bounds. It also refuses sets, maps and lists of booleans,
+// which Parquet's metadata does not have.
 //
-// The first error stays, and the walker is at the end of b then.
+// The first error sticks: after it the walker is at the end of b.
 type walker struct {
 	b      []byte
 	off    int
 	items  int // of the lists so far
 	failed bool
-	short  bool // the failure is that b ends
+	short  bool // the error is that b ends too early
 }
 
 func (w *walker) fail() { w.failed, w.off = true, len(w.b) }
 
-// skip passes over n bytes.
+// skip skips n bytes.
 func (w *walker) skip(n uint64) {
 	if n > uint64(len(w.b)-w.off) {
 		w.short = w.short || !w.failed
@@ -70,7 +70,7 @@ func (w *walker) uint() uint64 {
 	return n
 }
 
-// list reads the head of a list.
+// list reads the header of a list.
 func (w *walker) list() (kind byte, n uint64) {
 	head := w.byte()
 	if n = uint64(head >> 4); n == 15 {
@@ -79,7 +79,7 @@ func (w *walker) list() (kind byte, n uint64) {
 	return head & 15, n
 }
 
-// next reads the head of a field, whose predecessor id is, and returns its kind.
+// next reads the header of a field and returns its kind. id is the id of the field before it.
 func (w *walker) next(id *int16) byte {
 	head := w.byte()
 	switch {
@@ -93,7 +93,7 @@ func (w *walker) next(id *int16) byte {
 	return head & 15
 }
 
-// pass passes over a value.
+// pass skips a value.
 func (w *walker) pass(kind byte, depth int) {
 	if depth == maxDepth {
 		w.fail()
@@ -130,7 +130,7 @@ func (w *walker) pass(kind byte, depth int) {
 	}
 }
 
-// unmarshal decodes a value that a walker has passed over.
+// unmarshal decodes a value that a walker has checked.
 func unmarshal(b []byte, v any) (err error) {
 	defer contain(&err)
 	return thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(v)

@@ -75,7 +75,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 	return err
 }
 
-// fixedSize returns how many bytes a value of a type takes, 0 if that differs.
+// fixedSize returns how many bytes a value of a type takes, 0 if the size varies.
 func fixedSize(kind meta.Type) int {
 	switch kind {
 	case meta.Int32:
@@ -86,7 +86,7 @@ func fixedSize(kind meta.Type) int {
 	return 0
 }
 
-// plainTexts finds values that stand each behind its length.
+// plainTexts finds values that each have their length before them.
 func (v *values) plainTexts(b []byte, most int) {
 	v.data, v.offsets, v.gap = b, v.offsets[:0], 4
 	at := 0
@@ -100,7 +100,7 @@ func (v *values) plainTexts(b []byte, most int) {
 	v.offsets = append(v.offsets, uint32(at))
 }
 
-// texts finds values whose lengths stand before them all.
+// texts finds values whose lengths are all at the beginning of b.
 func (v *values) texts(b []byte, most int) (err error) {
 	v.int32s, v.data, err = deltas(v.int32s, b, most)
 	v.offsets, v.gap = append(v.offsets[:0], 0), 0
@@ -116,7 +116,7 @@ func (v *values) texts(b []byte, most int) (err error) {
 	return err
 }
 
-// deltas decodes the numbers in DELTA_BINARY_PACKED that b begins with, and returns what follows.
+// deltas decodes the DELTA_BINARY_PACKED numbers at the beginning of b, and returns the rest of b.
 func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err error) {
 	end := deltasEnd(b, most, 32)
 	if end == 0 {
@@ -126,8 +126,8 @@ func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err 
 	return numbers, b[end:], err
 }
 
-// deltasEnd returns where the numbers in DELTA_BINARY_PACKED end that b begins with; 0 if they are
-// more than most or damaged. The library takes memory for as many as the head claims.
+// deltasEnd returns where the DELTA_BINARY_PACKED numbers at the beginning of b end. It returns 0 if there
+// are more than most or they are damaged. The library allocates memory for as many as the header claims.
 func deltasEnd(b []byte, most, width int) int {
 	at := 0
 	next := func() uint64 {
@@ -171,8 +171,8 @@ const (
 	runSlack = 1024
 )
 
-// runs returns the runs of numbers of some bits that hold the first n. The library takes memory
-// for as many as a run claims.
+// runs returns the runs that hold the first n numbers of width bits. The library allocates memory for as
+// many numbers as a run claims.
 func runs(b []byte, width, n int) ([]byte, error) {
 	at, got := 0, uint64(0)
 	for got < uint64(n) {
@@ -210,7 +210,7 @@ func unrun(dst, b []byte, width, n int) ([]byte, error) {
 	return dst[:min(len(dst), n)], err
 }
 
-// numbers decodes the n numbers of items in a dictionary.
+// numbers decodes n indices of dictionary items.
 func numbers(dst []int32, b []byte, n int) ([]int32, error) {
 	if len(b) == 0 || b[0] > 32 {
 		return nil, problem(errCorrupt, badRuns)

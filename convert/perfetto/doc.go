@@ -1,5 +1,5 @@
-// Package perfetto writes traces in Perfetto's protobuf format, which its viewer at
-// https://ui.perfetto.dev shows and its trace_processor answers SQL about.
+// Package perfetto writes traces in Perfetto's protobuf format, for the viewer at https://ui.perfetto.dev
+// and for SQL queries in trace_processor.
 //
 // The format is described at https://perfetto.dev/docs/reference/synthetic-track-event
 // and by the message definitions of Perfetto's source, protos/perfetto/trace. What
@@ -21,21 +21,18 @@
 //	parent elsewhere   a flow from a span to a child that is on another lane
 //	other entries      as a log record, category "entry"
 //
-// Timestamps are nanoseconds since 1970, on the clock BOOTTIME, which is what
-// trace_processor takes for its own; a clock snapshot says that it is REALTIME.
-// Where a trace begins before 1970, timestamps count from its beginning, without
-// REALTIME.
+// Timestamps are nanoseconds since 1970, on the clock BOOTTIME, which trace_processor uses as its own
+// clock; a clock snapshot says that it is REALTIME. If a trace begins before 1970, timestamps count from
+// its beginning, without REALTIME.
 //
-// A span that has not ended ends at the last time of the trace, and has an
-// annotation entrace.open. Span events, log records and other entries without a time
-// have that of the entry that they are below, which may be further up. Those outside
-// of any span, or outside of the time of theirs, are on one track per process called
-// "logs". Flows lead forward in time, also where a span links to a later one.
+// A span that has not ended ends at the last time of the trace, and has an annotation entrace.open. Span
+// events, log records and other entries without a time get the time of their nearest ancestor with a time.
+// Entries that are not below a span, or are outside the time of their span, are on one track per process
+// called "logs". Flows point forward in time, even if a span links to a later one.
 //
-// A trace without any time, as other ENTRACE writers leave, gets times: each
-// beginning, end and log record in the order of the tree comes a microsecond after
-// the one before it, from 0 on. All that is neither event nor log record counts as a
-// span then.
+// A trace without any times, as other ENTRACE writers make, gets times: each beginning, end and log record
+// in the order of the tree is a microsecond after the one before it, from 0 on. Entries that are neither
+// events nor log records then count as spans.
 //
 // # Annotations
 //
@@ -48,8 +45,7 @@
 // are texts, bytes are in base64, and an empty list, map or value is "[]", "{}" or
 // "null".
 //
-// Names are interned, up to 65,536 of them and 4 MiB; those beyond are written where
-// they are used.
+// Names are interned, up to 65,536 of them and 4 MiB. Other names are written where they are used.
 //
 // # What is lost
 //

@@ -1,5 +1,5 @@
-// Command autoexport is a program that knows nothing of entrace but one import:
-// the environment decides where its spans go.
+// Command autoexport is a program whose only reference to entrace is one import.
+// The environment decides where its spans go.
 //
 //	OTEL_TRACES_EXPORTER=entrace OTEL_EXPORTER_ENTRACE_PATH=app.et autoexport
 package main

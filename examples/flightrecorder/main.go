@@ -1,6 +1,6 @@
-// Command flightrecorder is an HTTP service with a flight recorder: its spans and
-// log records of the last minute are always there, and a file appears when
-// something asks for it. Try
+// Command flightrecorder is an HTTP service with a flight recorder. The recorder keeps
+// the spans and log records of the last minute in memory, and writes them to a file
+// when something triggers a trace. Try
 //
 //	go run ./examples/flightrecorder -listen localhost:8080 -dir traces
 //	curl localhost:8080/ok?user=ada       # no reason, no file
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// config says what becomes a trace.
+// config returns the configuration, which says when a trace is written.
 func config(dir string) *control.Config {
 	always := control.Spans | control.Logs | control.RuntimeMetrics | control.GC
 	snapshot := func(name string, every time.Duration, on ...control.On) control.TraceConfig {
@@ -90,7 +90,7 @@ func run(ctx context.Context, listen, dir string) error {
 	if err != nil {
 		return err
 	}
-	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()), // recorded all the same
+	p, err := entrace.Setup(ctx, entrace.WithControl(ctl), entrace.WithSampler(sdktrace.NeverSample()), // the recorder still gets all spans
 		entrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "flightrecorder"))))
 	if err != nil {
 		return errors.Join(err, ctl.Shutdown(ctx))
@@ -128,7 +128,7 @@ func serve(ctx context.Context, listen string, ctl *control.Control) error {
 	}
 }
 
-// traced serves requests, each in a span of its own.
+// traced runs fn for each request, in a span of its own.
 func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := tracer.Start(r.Context(), r.Method+" "+r.URL.Path, trace.WithSpanKind(trace.SpanKindServer),
@@ -141,14 +141,14 @@ func traced(ctl *control.Control, fn func(context.Context)) http.Handler {
 	})
 }
 
-// query is a database that takes its time.
+// query stands in for a database query that lasts d.
 func query(ctx context.Context, d time.Duration) {
 	_, span := tracer.Start(ctx, "SELECT orders", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	time.Sleep(d)
 }
 
-// waitForLock is where a request hangs.
+// waitForLock stands in for a lock on which a request hangs for d.
 func waitForLock(ctx context.Context, d time.Duration) {
 	slog.InfoContext(ctx, "waiting for the lock")
 	select {

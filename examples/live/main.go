@@ -1,4 +1,4 @@
-// Command live works for ever on nested spans. Kill it, and look at what it left:
+// Command live works forever in nested spans. Kill it, and look at the file that it left:
 //
 //	live &
 //	kill -9 $!

@@ -1,5 +1,5 @@
-// Command loggers logs with four libraries in a span. OpenTelemetry's bridges carry the records to
-// the LoggerProvider that entrace has set, which records them below the span. Look at them:
+// Command loggers logs with four libraries in a span. OpenTelemetry's bridges pass the records to the
+// LoggerProvider that entrace has set. The provider records them below the span. To see them:
 //
 //	loggers
 //	entrace tree loggers.et
@@ -37,7 +37,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The bridges take OpenTelemetry's global LoggerProvider.
+	// The bridges use OpenTelemetry's global LoggerProvider.
 	withSlog := otelslog.NewLogger("example.com/slog")
 	withZap := zap.New(otelzap.NewCore("example.com/zap"), zap.AddCaller())
 	withLogrus := logrus.New()

@@ -1,9 +1,9 @@
-// Command otlp sends spans and log records by OTLP, as it did before, and records them with entrace.
+// Command otlp sends spans and log records by OTLP and also records them with entrace.
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 otlp
 //	entrace tree otlp.et
 //
-// With -setup it leaves the providers to entrace.Setup.
+// With -setup, entrace.Setup makes the providers.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// beside adds entrace to providers that are there.
+// beside adds entrace to providers that the program makes itself.
 func beside(ctx context.Context) error {
 	// PAGE
 	spans, err := otlptracehttp.New(ctx)
@@ -80,7 +80,7 @@ func beside(ctx context.Context) error {
 	// END
 }
 
-// withSetup has entrace make the providers.
+// withSetup lets entrace.Setup make the providers.
 func withSetup(ctx context.Context) error {
 	// PAGE
 	spans, err := otlptracehttp.New(ctx)

@@ -1,7 +1,7 @@
-// Command quickstart is a small HTTP service that records itself. It serves
-// itself some traffic: requests that call a second service, log records inside
-// and outside of spans, an error, a panic that is recovered, and goroutines with
-// spans of their own. It leaves trace.et and prints the tree in it.
+// Command quickstart is a small HTTP service that records itself. It sends requests
+// to itself, which call a second service. The trace has log records inside and
+// outside of spans, an error, a panic that is recovered, and goroutines with spans of
+// their own. The command writes trace.et and prints its tree.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 	return printTree(context.Background(), os.Stdout, p.Recorder().Path())
 }
 
-// traffic runs the two services and makes requests to the first.
+// traffic runs the two services and sends requests to the first one.
 func traffic(ctx context.Context) error {
 	prices, stop, err := serve(http.HandlerFunc(price))
 	if err != nil {
@@ -108,11 +108,11 @@ func cart(w http.ResponseWriter, r *http.Request, prices string) {
 	fmt.Fprintln(w, "3 items")
 }
 
-// price is the second service.
+// price is the handler of the second service.
 func price(w http.ResponseWriter, r *http.Request) {
 	_, span := tracer.Start(r.Context(), "SELECT price", trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	time.Sleep(2 * time.Millisecond) // a database
+	time.Sleep(2 * time.Millisecond) // stands in for a database
 	span.AddEvent("row read", trace.WithAttributes(attribute.Int("cents", 1999)))
 	slog.DebugContext(r.Context(), "price found", "item", r.URL.Path[1:], "took", 2*time.Millisecond)
 	fmt.Fprintln(w, 1999)

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// printTree prints what spans and log records are in a trace. 'entrace tree'
-// shows more of them.
+// printTree prints the spans and log records of a trace as a tree. 'entrace tree'
+// prints more about each.
 func printTree(ctx context.Context, w io.Writer, name string) (err error) {
 	f, err := format.Open(name, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command slogonly records log records alone, without a tracer.
+// Command slogonly records only log records, without a tracer.
 package main
 
 import (

@@ -6,13 +6,12 @@
 //	spans, err := autoexport.NewSpanExporter(ctx) // contrib's
 //	logs, err := autoexport.NewLogExporter(ctx)
 //
-// Where the trace goes is said by OTEL_EXPORTER_ENTRACE_PATH and the other
-// variables of package entrace, the endpoint and the flight recorder among them;
-// spans are recorded when they have ended, and log records go to the same file. A log
-// record is safe when the processor that the program puts before the exporter has handed
-// it over: at once with the SDK's simple processor, after a second with its batch
-// processor. It is a module of its own since contrib's autoexport brings gRPC and
-// Prometheus along.
+// OTEL_EXPORTER_ENTRACE_PATH and the other variables of package entrace, the endpoint and
+// the flight recorder included, set the destination of the trace. Spans are recorded when
+// they have ended, and log records go to the same file. A log record is safe when the
+// program's processor has passed it to the exporter: the SDK's simple processor does that at
+// once, its batch processor after a second. This package is a module of its own because
+// contrib's autoexport depends on gRPC and Prometheus.
 package autoexport
 
 import (
@@ -26,16 +25,16 @@ import (
 	"github.com/entrace-go/entrace"
 )
 
-// Name is what OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER have to say.
+// Name is the name of entrace in OTEL_TRACES_EXPORTER and OTEL_LOGS_EXPORTER.
 const Name = "entrace"
 
 func init() { Register() }
 
 var once sync.Once
 
-// Register makes the exporters known to contrib's autoexport. Importing this
-// package does so already; more calls do nothing. If the name is taken by
-// somebody else it stays theirs.
+// Register makes the exporters known to contrib's autoexport. Importing this package calls
+// Register; further calls do nothing. If another package has registered the name, that
+// registration stays.
 func Register() {
 	once.Do(func() {
 		unlessTaken(func() {
@@ -51,7 +50,7 @@ func Register() {
 	})
 }
 
-// unlessTaken calls register, which panics if the name is taken.
+// unlessTaken calls register and recovers its panic: it panics if the name is taken.
 func unlessTaken(register func()) {
 	defer func() { _ = recover() }()
 	register()

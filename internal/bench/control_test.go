@@ -32,7 +32,7 @@ const (
 	roleFlight = "flight-recorder"
 )
 
-// flightConfig is a flight recorder as one would have it.
+// flightConfig returns a typical configuration of a flight recorder.
 func flightConfig(dir string) *control.Config {
 	always := control.Spans | control.Logs | control.RuntimeMetrics | control.GC
 	return &control.Config{
@@ -56,7 +56,8 @@ func (idleProcessor) OnEnd(sdktrace.ReadOnlySpan)                     {}
 func (idleProcessor) Shutdown(context.Context) error                  { return nil }
 func (idleProcessor) ForceFlush(context.Context) error                { return nil }
 
-// newFlight returns how a server is observed of whose spans a processor gets all.
+// newFlight returns the telemetry of a server: a processor that does nothing for roleIdle, and a flight
+// recorder for roleFlight. Both get all spans.
 func newFlight(role string) (*telemetry, error) {
 	if role == roleIdle {
 		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
@@ -85,16 +86,16 @@ func newFlight(role string) (*telemetry, error) {
 }
 
 const (
-	// flightSpans is how many spans a request of the office makes.
+	// flightSpans is how many spans a request to the office makes.
 	flightSpans = 10
-	// requestsToFill is more than it takes to go once round the ring.
+	// requestsToFill is more requests than are needed to fill the ring once.
 	requestsToFill = 20_000
 )
 
-// An office is a service whose requests take some hundred microseconds of the
-// processor: a JSON document comes in, is checked, summed up, and goes out again,
-// compressed. It has a cache of 64 MiB: with a heap of nothing, most of the time
-// would go to collecting garbage, the less so the more memory a recorder takes.
+// An office is a service whose requests take some hundred microseconds of CPU time:
+// it checks a JSON document, sums it up, and answers with the document compressed. It
+// has a cache of 64 MiB. With an almost empty heap, garbage collection would take most
+// of the time, and a recorder that uses more memory would make it rarer.
 type office struct {
 	tracer trace.Tracer
 	doc    []byte
@@ -175,10 +176,10 @@ func (o *office) serve(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// BenchmarkFlightRecorder puts two HTTP services under load, 1,000 requests a second
-// with 10 spans each: one whose spans go to a processor that does nothing, and one
-// with a flight recorder, whose ring is full before anything counts. An operation is
-// a request to each. What is reported is the CPU time that the server's process took
+// BenchmarkFlightRecorder puts two HTTP services under load, with 1,000 requests a second
+// of 10 spans each. One sends its spans to a processor that does nothing; the other has a
+// flight recorder. The ring is full before the measurement begins. An operation is one
+// request to each service. The benchmark reports the CPU time of each server's process
 // for a request.
 func BenchmarkFlightRecorder(b *testing.B) {
 	if _, ok := cpuTime(); !ok {
@@ -228,7 +229,7 @@ func BenchmarkFlightRecorder(b *testing.B) {
 	})
 }
 
-// paced makes n requests, one every so often.
+// paced makes n requests, and begins one in each period every.
 func (c *client) paced(n int, every time.Duration) error {
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[error]
@@ -251,9 +252,9 @@ func (c *client) paced(n int, every time.Duration) error {
 	return nil
 }
 
-// BenchmarkSpanEnd measures how long the end of a span takes while nothing else
-// happens and while one snapshot after the other is taken of a full ring. What is
-// reported is the 99th percentile of either.
+// BenchmarkSpanEnd measures the end of a span in two cases: while nothing else happens,
+// and while snapshots of a full ring are taken without a pause. It reports the 99th
+// percentile of both.
 func BenchmarkSpanEnd(b *testing.B) {
 	b.Run("snapshots", func(b *testing.B) {
 		ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
@@ -267,7 +268,7 @@ func BenchmarkSpanEnd(b *testing.B) {
 			s.End()
 			return time.Since(begin)
 		}
-		for ctl.Stats().Ring.Evicted == 0 { // until it is full
+		for ctl.Stats().Ring.Evicted == 0 { // until the ring is full
 			for range 1000 {
 				span()
 			}
@@ -277,7 +278,7 @@ func BenchmarkSpanEnd(b *testing.B) {
 			for i := range took {
 				took[i] = span()
 				if i%10 == 9 {
-					time.Sleep(500 * time.Microsecond) // 10,000 a second or so
+					time.Sleep(500 * time.Microsecond) // about 10,000 spans a second
 				}
 			}
 			slices.Sort(took)
@@ -311,7 +312,7 @@ func BenchmarkSpanEnd(b *testing.B) {
 	})
 }
 
-// BenchmarkProviderOff is what it takes to ask for a provider that is off.
+// BenchmarkProviderOff measures Enabled for a provider that is off.
 func BenchmarkProviderOff(b *testing.B) {
 	c := flightConfig(b.TempDir())
 	ctl, err := control.New(&control.Options{Config: c, Providers: provider.All()})

@@ -1,16 +1,17 @@
-// Package bench compares recording with what a Go service would use instead. It
-// is a module of its own, so that these stay out of everybody's go.mod.
+// Package bench compares recording with other libraries that a Go service could
+// use. It is a module of its own, so that these libraries stay out of the go.mod
+// of users.
 //
-// What is compared lies side by side: the last element of a benchmark's name is
-// who does it, "entrace" with the recorder's defaults, "entrace-buffered" and
-// "entrace-writethrough" with another durability. All write to a real file below
-// TMPDIR, which should be on a disk, all the same file system, and record the
-// source position. Files are begun anew after so many records, and then synced,
-// closed and removed, off the clock.
+// Compared benchmarks differ in the last element of their name. It names the
+// candidate: "entrace" is the recorder with its defaults, "entrace-buffered" and
+// "entrace-writethrough" use another durability. All candidates write to a real
+// file below TMPDIR, on the same file system, which should be on a disk. All
+// record the source position. After so many records a benchmark begins a new
+// file; it syncs, closes and removes the old one with the timer stopped.
 //
-// The command in ratios makes the table of the README of what one or more runs
-// printed. Runs one after another, rather than -count, spread what else the
-// machine does over all:
+// The command in ratios makes the table of the README from the output of one or
+// more runs. Make several runs instead of using -count: then other load on the
+// machine affects all candidates alike:
 //
 //	for i in $(seq 10); do
 //		go test -run '^$' -bench 'File|Buffered|Handler|Durability|Span' .
@@ -20,9 +21,11 @@
 //	go test -run '^$' -bench 'Open|Scan' -count 10 ../../format | tee -a bench.txt
 //	go run ./ratios bench.txt
 //
-// Of package format it reads "ns/op" and "B/op" of Open/entries=1000000.et and
-// "ns/entry", an entry and core, of Scan/entries=1000000.et.
+// From the benchmarks of package format it reads "ns/op" and "B/op" of
+// Open/entries=1000000.et, and "ns/entry", for each entry and core, of
+// Scan/entries=1000000.et.
 //
-// An operation of BenchmarkFinalize is an entry, of recordings of at most a
-// million; one of BenchmarkService is a request to each of three servers.
+// In BenchmarkFinalize an operation is one entry; a recording has at most a
+// million entries. In BenchmarkService an operation is one request to each of
+// three servers.
 package bench

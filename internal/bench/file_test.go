@@ -19,24 +19,24 @@ func must(b testing.TB, err error) {
 	}
 }
 
-// An output is a file that something is recorded to.
+// An output is a file that a benchmark records to.
 type output interface {
-	// Flush brings what was taken into the file. It is on the clock.
+	// Flush writes all pending records to the file. The timer runs.
 	Flush() error
 	// Size returns how many bytes are in the file.
 	Size() (int64, error)
-	// Discard syncs, closes and removes the file. It is off the clock.
+	// Discard syncs, closes and removes the file. The timer is stopped.
 	Discard() error
 }
 
-// none is the output of what writes nothing.
+// none is the output of a candidate that writes nothing.
 type none struct{}
 
 func (none) Flush() error         { return nil }
 func (none) Size() (int64, error) { return 0, nil }
 func (none) Discard() error       { return nil }
 
-// A file takes one write(2) for each Write.
+// A file makes one write(2) for each Write.
 type file struct{ *os.File }
 
 func createFile(b testing.TB, dir string) file {
@@ -56,13 +56,13 @@ func (f file) Size() (int64, error) {
 	return fi.Size(), nil
 }
 
-// Discard syncs because Close of a recording does, so that all leave a disk that
-// has nothing to do any more.
+// Discard syncs the file, as Close of a recording does: so all candidates leave no
+// pending writes for the disk.
 func (f file) Discard() error {
 	return errors.Join(f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
-// A bufferedFile takes one write(2) for each 256 KiB.
+// A bufferedFile makes one write(2) for each 256 KiB.
 type bufferedFile struct {
 	file
 
@@ -89,7 +89,7 @@ func (f *bufferedFile) Flush() error {
 	return f.w.Flush()
 }
 
-// A recording is one that stays an IET.
+// A recording is an output with a recorder whose file stays an IET.
 type recording struct{ *recorder.Recorder }
 
 func createRecording(b testing.TB, dir string, d recorder.Durability) recording {
@@ -99,7 +99,7 @@ func createRecording(b testing.TB, dir string, d recorder.Durability) recording 
 	return recording{rec}
 }
 
-// Flush brings what was taken into the file.
+// Flush writes all pending records to the file.
 func (r recording) Flush() error { return r.Recorder.Flush(context.Background()) }
 
 func (r recording) Size() (int64, error) { return r.Stats().Bytes, r.Err() }
@@ -108,7 +108,7 @@ func (r recording) Discard() error {
 	return errors.Join(r.Close(context.Background()), os.Remove(r.Path()))
 }
 
-// spread calls fn from that many goroutines, and with a share of n each.
+// spread calls fn from so many goroutines. Each call gets a share of n.
 func spread(n, goroutines int, fn func(n int)) {
 	if goroutines == 1 {
 		fn(n)
@@ -121,7 +121,7 @@ func spread(n, goroutines int, fn func(n int)) {
 	wg.Wait()
 }
 
-// perOp reports what n operations cost, where b.N is not what was done.
+// perOp reports ns/op for n operations. It is for benchmarks in which b.N is not the number of operations.
 func perOp(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/op")
 }

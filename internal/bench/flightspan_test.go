@@ -16,13 +16,13 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 )
 
-// idleProvider returns a tracer provider of whose spans a processor that does
-// nothing gets all.
+// idleProvider returns a tracer provider that samples all spans, with a processor
+// that does nothing.
 func idleProvider() trace.TracerProvider {
 	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(idleProcessor{}))
 }
 
-// flightProvider returns one with a flight recorder, whose ring is full.
+// flightProvider returns a tracer provider with a flight recorder whose ring is full.
 func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
 	ctl, err := control.New(&control.Options{Config: flightConfig(b.TempDir()), Providers: provider.All()})
 	must(b, err)
@@ -41,8 +41,8 @@ func flightProvider(b *testing.B) (tp trace.TracerProvider, end func()) {
 	return tp, func() { must(b, errors.Join(p.Shutdown(context.Background()), ctl.Shutdown(context.Background()))) }
 }
 
-// BenchmarkFlightSpan begins and ends a child span of 3 attributes, of which a
-// processor that does nothing gets all, or a flight recorder.
+// BenchmarkFlightSpan begins and ends a child span with 3 attributes. It compares a
+// processor that does nothing with a flight recorder.
 func BenchmarkFlightSpan(b *testing.B) {
 	run := func(b *testing.B, tp trace.TracerProvider) {
 		tracer := tp.Tracer("example.com/office")
@@ -64,9 +64,9 @@ func BenchmarkFlightSpan(b *testing.B) {
 	})
 }
 
-// BenchmarkFlightSpanCold is the same for a service that does something else between
-// one span and the next, so that neither code nor data of the recorder is in the
-// nearest caches. What is reported is the first quartile of what a span takes.
+// BenchmarkFlightSpanCold is like BenchmarkFlightSpan for a service that does other work
+// between two spans. So neither the code nor the data of the recorder is in the nearest
+// CPU caches. The benchmark reports the first quartile of the time for a span.
 func BenchmarkFlightSpanCold(b *testing.B) {
 	const (
 		before = 512 << 10 // bytes that the service touches
@@ -98,7 +98,7 @@ func BenchmarkFlightSpanCold(b *testing.B) {
 		providers := []trace.TracerProvider{idleProvider(), flight}
 		var took [2][]time.Duration
 		b.ResetTimer()
-		for range b.N { // one after the other, as the machine is not always as fast
+		for range b.N { // alternate, because the speed of the machine changes
 			for i, tp := range providers {
 				tracer := tp.Tracer("example.com/office")
 				ctx, root := tracer.Start(context.Background(), "root")

@@ -4,8 +4,8 @@ package bench
 
 import "time"
 
-// syncDisks leaves the disks nothing to write.
+// syncDisks does nothing on this system.
 func syncDisks() {}
 
-// cpuTime returns what this process has used of the CPU, if that can be known.
+// cpuTime returns false: the CPU time of this process is not known on this system.
 func cpuTime() (time.Duration, bool) { return 0, false }

@@ -33,8 +33,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// The test binary runs itself as the servers of BenchmarkService. A server prints
-// its address, serves until its standard input ends, and then prints how many
+// The test binary starts itself as each server of BenchmarkService. A server prints
+// its address, and serves until its standard input ends. Then it prints how many
 // spans it has recorded.
 const (
 	roleVariable      = "ENTRACE_BENCH_ROLE"
@@ -80,17 +80,17 @@ func serve(role string) error {
 	return errors.Join(serr, cerr)
 }
 
-// waitForEnd says where ln listens and waits for the end of the standard input,
-// which also comes if the parent dies.
+// waitForEnd prints the address of ln and waits for the end of the standard input.
+// The standard input also ends if the parent process dies.
 func waitForEnd(ln net.Listener) {
 	fmt.Println(ln.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// A telemetry is how a server is observed.
+// A telemetry is the logger of a server, with the functions that flush and close its logs and spans.
 type telemetry struct {
 	log *slog.Logger
-	// flush does what would otherwise be done later.
+	// flush does all pending work now.
 	flush func(context.Context) error
 	close func() (spans uint64, err error)
 }
@@ -145,7 +145,7 @@ func newTelemetry(role string) (*telemetry, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Blocking, lest it drop what comes too fast: the collector counts.
+		// Blocking, so that no span is dropped: the collector counts them.
 		tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(e, sdktrace.WithBlocking()))
 		otel.SetTracerProvider(tp)
 		return &telemetry{
@@ -159,8 +159,8 @@ func newTelemetry(role string) (*telemetry, error) {
 	return nil, errors.New("there is no such role")
 }
 
-// A shop is the service. A request makes four spans, one of them otelhttp's, and
-// six log records.
+// A shop is the service of BenchmarkService. A request makes six log records and
+// four spans. One of the spans is made by otelhttp.
 type shop struct {
 	log    *slog.Logger
 	tracer trace.Tracer
@@ -241,7 +241,7 @@ func (s *shop) render(ctx context.Context, id string, items []int, total int) st
 	return out.String()
 }
 
-// A collector stands in for OpenTelemetry's: it takes spans and counts them.
+// A collector stands in for OpenTelemetry's Collector: it receives spans and counts them.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 
@@ -269,7 +269,7 @@ func serveCollector(ln net.Listener) error {
 	return <-served
 }
 
-// A process is one of these servers, seen from its parent.
+// A process is a server process, as its parent sees it.
 type process struct {
 	addr  string
 	cmd   *exec.Cmd
@@ -278,7 +278,7 @@ type process struct {
 	ended bool
 }
 
-// startProcess starts a server, which ends with the benchmark at the latest.
+// startProcess starts a server. The server ends when the benchmark ends, if not before.
 func startProcess(b *testing.B, role string, env ...string) *process {
 	b.Helper()
 	self, err := os.Executable()

@@ -13,18 +13,19 @@ import (
 
 const (
 	connections = 4
-	// sliceRequests is how many requests a server gets before it is another's
-	// turn, so that all see the same of what else the machine does.
+	// sliceRequests is how many requests a server gets before the next server gets
+	// some. So other load on the machine affects all servers alike.
 	sliceRequests = 250
-	// warmRequests is how many requests come first that do not count.
+	// warmRequests is how many requests come before the measurement.
 	warmRequests = 1000
 )
 
-// BenchmarkService puts an HTTP service under load, of which nothing is recorded,
-// or spans and log records with entrace, or log records with slog.JSONHandler and
-// spans with OTLP over gRPC to a collector in a process of its own. An operation
-// is a request to each. What is reported is the CPU time, user and system, that
-// the server's process took for a request, that of what it put off included.
+// BenchmarkService puts three HTTP services under load. The first records nothing. The
+// second records spans and log records with entrace. The third writes log records with
+// slog.JSONHandler and sends spans with OTLP over gRPC to a collector in a process of
+// its own. An operation is one request to each. The benchmark reports the CPU time,
+// user and system, of each server's process for a request. The time includes work that
+// the server does later, such as flushing.
 func BenchmarkService(b *testing.B) {
 	if _, ok := cpuTime(); !ok {
 		b.Skip("this system does not say how much of the CPU a process used")
@@ -76,7 +77,7 @@ func BenchmarkService(b *testing.B) {
 	})
 }
 
-// A client keeps some connections to a server busy.
+// A client sends requests to a server over several connections.
 type client struct {
 	http http.Client
 	url  string
@@ -105,7 +106,7 @@ func (c *client) requests(n int) error {
 	return nil
 }
 
-// cpu returns how much of the CPU the server has used.
+// cpu returns the CPU time that the server has used.
 func (c *client) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	body, err := c.get("/cpu")

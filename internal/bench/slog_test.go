@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// A request is what is logged.
+// A request holds the values of the attributes that are logged.
 type request struct {
 	status  int
 	bytes   int64
@@ -37,7 +37,7 @@ var sample = request{
 
 const message = "request handled by the upstream"
 
-// Each is a call as a program has it, at one place.
+// Each of these functions is one logging call of a program, with its own source position.
 
 func log2(ctx context.Context, l *slog.Logger, r *request) {
 	l.LogAttrs(ctx, slog.LevelInfo, message, slog.Int("status", r.status), slog.String("path", r.path))
@@ -58,7 +58,7 @@ func log10(ctx context.Context, l *slog.Logger, r *request) {
 	)
 }
 
-// attrs returns the ten attributes, named with a prefix.
+// attrs returns the ten attributes, with prefix in front of their names.
 func (r *request) attrs(prefix string) []slog.Attr {
 	return []slog.Attr{
 		slog.Int(prefix+"status", r.status),
@@ -74,7 +74,7 @@ func (r *request) attrs(prefix string) []slog.Attr {
 	}
 }
 
-// A call is what a program does for each record.
+// A call is a way in which a program logs a record: the attributes that its logger has, and the log call.
 type call struct {
 	name string
 	with []slog.Attr
@@ -84,12 +84,12 @@ type call struct {
 var (
 	ten = call{name: "attrs=10", log: log10}
 	two = call{name: "attrs=2", log: log2}
-	// The names of the ten differ from those of the two: twice the same name is
-	// a subject of its own.
+	// The ten attributes have other names than the two, because duplicate names
+	// would be another measurement.
 	twoAfterTen = call{name: "with=10/attrs=2", with: sample.attrs("upstream_"), log: log2}
 )
 
-// A handler is one of those that are compared.
+// A handler is one of the slog handlers that are compared.
 type handler struct {
 	name string
 	open func(b *testing.B, dir string) (slog.Handler, output)
@@ -122,7 +122,7 @@ var (
 	nothingHandled = handler{"nothing", func(*testing.B, string) (slog.Handler, output) { return emptyHandler{}, none{} }}
 )
 
-// An emptyHandler does nothing: what is left is slog's own share of a call.
+// An emptyHandler does nothing. With it a benchmark measures slog's own share of a call.
 type emptyHandler struct{}
 
 func (emptyHandler) Enabled(context.Context, slog.Level) bool  { return true }
@@ -130,13 +130,13 @@ func (emptyHandler) Handle(context.Context, slog.Record) error { return nil }
 func (h emptyHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
 func (h emptyHandler) WithGroup(string) slog.Handler           { return h }
 
-// maxRecords is how many records go to a file before the next one is begun. It
-// bounds what a long run takes of the disk.
+// maxRecords is how many records go to a file before the next file is begun. It
+// bounds the disk space of a long run.
 const maxRecords = 1 << 18
 
-// records calls fn until it has written b.N records, with a fresh handler and
-// file for every maxRecords of them. The handler is made, and its file removed,
-// off the clock.
+// records calls fn until b.N records are written, with a new handler and a new file
+// after each maxRecords. The timer is stopped while the handler is made and while its
+// file is removed.
 func records(b *testing.B, h handler, fn func(h slog.Handler, n int)) {
 	b.ReportAllocs()
 	b.StopTimer()
@@ -176,7 +176,8 @@ func logRecords(b *testing.B, c call, h handler, goroutines int) {
 	})
 }
 
-// BenchmarkSlogFile logs to a file as loggers do by default, one write a record.
+// BenchmarkSlogFile logs to a file with one write for each record, as loggers do by
+// default.
 func BenchmarkSlogFile(b *testing.B) {
 	for _, c := range []call{ten, two} {
 		for _, h := range []handler{entraceDefault, entraceBuffered, entraceWriteThrough, phusluFile, slogFile} {
@@ -185,8 +186,8 @@ func BenchmarkSlogFile(b *testing.B) {
 	}
 }
 
-// BenchmarkSlogBuffered logs beside a logger behind a buffer of 256 KiB, the last
-// flush included.
+// BenchmarkSlogBuffered compares with loggers that write through a buffer of 256 KiB.
+// The time includes the last flush.
 func BenchmarkSlogBuffered(b *testing.B) {
 	for _, c := range []call{ten, two} {
 		for _, goroutines := range []int{1, 2, 8} {
@@ -199,8 +200,8 @@ func BenchmarkSlogBuffered(b *testing.B) {
 	}
 }
 
-// BenchmarkSlogHandler is for the handler's own share: what a call costs beyond
-// one to a handler that does nothing.
+// BenchmarkSlogHandler measures calls with each handler and with one that does nothing.
+// The difference is the handler's own share.
 func BenchmarkSlogHandler(b *testing.B) {
 	for _, c := range []call{ten, two, twoAfterTen} {
 		for _, h := range []handler{nothingHandled, entraceDefault, entraceBuffered, phusluBuffered} {

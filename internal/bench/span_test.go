@@ -44,11 +44,11 @@ const (
 	poolBatches = 8
 )
 
-// maxSpans is how many spans go to a file before the next one is begun, in whole
-// pools.
+// maxSpans is how many spans go to a file before the next file is begun. It is a
+// multiple of the spans of a pool.
 const maxSpans = 32 * poolBatches * batchSpans
 
-// An endedSpan is a span that can be had again with other ids.
+// An endedSpan is an ended span whose ids can be replaced, so that it can be exported again.
 type endedSpan struct {
 	sdktrace.ReadOnlySpan
 
@@ -58,12 +58,12 @@ type endedSpan struct {
 func (s *endedSpan) SpanContext() trace.SpanContext { return s.context }
 func (s *endedSpan) Parent() trace.SpanContext      { return s.parent }
 
-// A spanPool is batches of spans that have ended, in traces of eight, children
-// first.
+// A spanPool holds batches of ended spans. Each trace has eight spans, with children
+// before their parents.
 type spanPool struct {
 	spans   []endedSpan
 	batches [][]sdktrace.ReadOnlySpan
-	next    uint64 // what the next ids are made of
+	next    uint64 // the state of the generator of ids
 }
 
 func newSpanPool() *spanPool {
@@ -82,7 +82,7 @@ func newSpanPool() *spanPool {
 	return p
 }
 
-// renew gives all spans ids that there were not yet, since a span ends but once.
+// renew gives all spans new ids, because a span can end only once.
 func (p *spanPool) renew() {
 	const perTrace = 8
 	for i := 0; i < len(p.spans); i += perTrace {
@@ -102,7 +102,7 @@ func (p *spanPool) renew() {
 	}
 }
 
-// id returns a number that looks like a random one (splitmix64), not 0.
+// id returns the next pseudo-random number of splitmix64. It is never 0.
 func (p *spanPool) id() uint64 {
 	p.next += 0x9e3779b97f4a7c15
 	x := p.next
@@ -111,7 +111,8 @@ func (p *spanPool) id() uint64 {
 	return x ^ x>>31 | 1
 }
 
-// otlpFile writes each batch as OTLP protobuf, as the OTLP exporter would send it.
+// otlpFile is an OTLP client that writes each batch to w as protobuf, as the OTLP exporter would
+// send it.
 type otlpFile struct{ w io.Writer }
 
 func (otlpFile) Start(context.Context) error { return nil }
@@ -125,8 +126,8 @@ func (o otlpFile) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans
 	return err
 }
 
-// BenchmarkExportSpans exports batches of 512 spans to a file; a span an
-// operation.
+// BenchmarkExportSpans exports batches of 512 spans to a file. An operation is one
+// span.
 func BenchmarkExportSpans(b *testing.B) {
 	ctx := context.Background()
 	for _, x := range []struct {
@@ -214,7 +215,7 @@ func BenchmarkLiveSpan(b *testing.B) {
 				rec := createRecording(b, dir, recorder.DurabilityProcess)
 				e, err := exporter.New(exporter.WithRecorder(rec.Recorder))
 				must(b, err)
-				// Blocking, lest it drop what comes too fast.
+				// Blocking, so that no span is dropped.
 				return sdktrace.NewBatchSpanProcessor(e, sdktrace.WithBlocking()), rec
 			}},
 			{"stdouttrace", func(b *testing.B, dir string) (sdktrace.SpanProcessor, output) {

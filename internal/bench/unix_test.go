@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// syncDisks leaves the disks nothing to write.
+// syncDisks writes all pending data of the system to the disks.
 func syncDisks() { syscall.Sync() }
 
-// cpuTime returns what this process has used of the CPU, if that can be known.
+// cpuTime returns the CPU time of this process, and false if it is not known.
 func cpuTime() (time.Duration, bool) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

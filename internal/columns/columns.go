@@ -1,6 +1,6 @@
-// Package columns says how the packages of this module read many rows of a view at once: in blocks
-// with a slice for each column, and attributes as a number for each different value. A row is the
-// number that package view gives it.
+// Package columns defines how the packages of this module read many rows of a view at once. Rows
+// come in blocks, with a slice for each column. The column of an attribute has a number for each
+// different value. A row is identified by the number that package view gives it.
 package columns
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// BlockRows is how many rows all blocks but the last have.
+// BlockRows is the number of rows of a block. The last block can have fewer.
 const BlockRows = 1 << 12
 
-// Marks in a column: no value, or a value that the view does not know.
+// Special values in a column: the row has no value, or the view does not know it.
 const (
 	NoTime      = math.MinInt64
 	NoDuration  = -1
@@ -21,28 +21,29 @@ const (
 	UnknownText = math.MaxUint32
 )
 
-// A Block is rows whose numbers follow each other. Its slices have one item a row and must not
+// A Block holds the columns of consecutive rows. Its slices have one item for each row and must not
 // be changed.
 type Block struct {
 	First    uint32   // the first row
 	Start    []int64  // nanoseconds since 1970, NoTime if there is none
 	Duration []int64  // nanoseconds, NoDuration if there is none
-	Flags    []uint16 // a view.Flags each
+	Flags    []uint16 // a view.Flags for each row
 	Meta     []uint16 // an index of Metas, or Unknown
 	Resource []uint16 // an index of Resources, or Unknown
 	Parent   []uint32
-	Trace    []uint32 // below Traces, 0 if it is not known
-	Text     []uint32 // with a message, an index of Messages, or UnknownText
+	Trace    []uint32 // less than Traces, 0 if the trace is not known
+	Text     []uint32 // if the row has a message: an index of Messages, or UnknownText
 }
 
-// A Column is an attribute of all rows: a number for each different value.
+// A Column holds the values of one attribute for all rows, with a number for each different value.
 type Column struct {
-	// Values are the values that the column knows.
+	// Values has the different values. It can be incomplete if there are too many.
 	Values []format.Value
-	// Codes has a code for each row. Code 0 means that a row has no such attribute, n means
-	// Values[n-1], and UnknownText that the column does not know the value: Value does.
+	// Codes has a code for each row. Code 0 means that the row does not have the attribute, and
+	// code n means Values[n-1]. UnknownText means that the value is not in Values: call Value to
+	// read it.
 	Codes []uint32
-	// Value reads the attribute of a row, and reports whether the row has it.
+	// Value reads the attribute of a row and reports whether the row has it.
 	Value func(row uint32) (format.Value, bool)
 }
 
@@ -51,58 +52,58 @@ func (c *Column) Block(k int) []uint32 {
 	return c.Codes[k*BlockRows : min(len(c.Codes), (k+1)*BlockRows)]
 }
 
-// A Key is an attribute, as it is stored, and how many entries have it.
+// A Key is the stored name of an attribute and the number of entries that have it.
 type Key struct {
 	Name    string
 	Entries int
 }
 
-// A Finder finds the rows whose entries can have one of several texts. It looks at the bytes of the
-// entries of a block at once, and at nothing else, so that it is many times faster than reading
-// entries. It is not safe for concurrent use.
+// A Finder finds the rows whose entries may contain one of several texts. It searches the raw bytes
+// of all entries of a block at once and does not decode entries, so it is many times faster than
+// reading them. It is not safe for concurrent use.
 type Finder interface {
-	// Block removes from rows, the rows of a block as bits, those whose entry and end have none of
-	// the texts.
+	// Block clears the bits of rows whose entry and end contain none of the texts. The argument
+	// rows has one bit for each row of block k.
 	Block(k int, rows *[BlockRows / 64]uint64)
 }
 
-// Columns are those of a view. Its methods are safe for concurrent use, and what they return must
-// not be changed.
+// Columns gives access to the columns of a view. Its methods are safe for concurrent use, and their
+// results must not be changed.
 type Columns interface {
-	// Blocks returns how many blocks there are.
+	// Blocks returns the number of blocks.
 	Blocks() int
-	// Block returns a block.
+	// Block returns block k.
 	Block(k int) Block
-	// Each calls functions for all blocks, on all cores and in no order. Start makes a function
-	// for each goroutine. The error is that of ctx.
+	// Each processes all blocks on all cores, in no particular order. Each goroutine calls start
+	// once, and then the returned function for each of its blocks. An error is the error of ctx.
 	Each(ctx context.Context, start func() func(k int)) error
 	// ParentsFirst reports whether every row has a larger number than its parent.
 	ParentsFirst() bool
-	// Messages returns the messages that the view knows.
+	// Messages returns the messages that the view holds in memory.
 	Messages() []string
-	// Metas returns the metadata that the view knows, without levels.
+	// Metas returns the metadata that the view holds in memory, without levels.
 	Metas() []format.Metadata
-	// Resources returns the rows of the resources, and 0 for none.
+	// Resources returns the rows of the resources. Row 0 in it stands for rows without a resource.
 	Resources() []uint32
-	// Traces returns one more than how many traces there are.
+	// Traces returns the number of traces plus one, because the number 0 stands for an unknown
+	// trace.
 	Traces() int
-	// Trace returns the number of the trace of a row, 0 if that is not known.
+	// Trace returns the number of the trace that a row belongs to, or 0 if the trace is not known.
 	Trace(row uint32) uint32
-	// Keys returns the attributes that there are, by their names. Entries whose list of attributes
-	// is one of very many are not counted.
+	// Keys returns all attributes, sorted by name. Entries are not counted if the view has too many
+	// different lists of attribute names to remember theirs.
 	Keys() []Key
-	// Finder returns a Finder of texts in lower case, which finds them in any case.
+	// Finder returns a Finder of texts, which are in lower case. Letters match in either case.
 	Finder(texts ...string) Finder
-	// Attribute returns a function that reads an attribute, as it is stored, of a row, and reports
-	// whether the row has it. It is safe for concurrent use.
+	// Attribute returns a function that reads the attribute with this stored name from a row and
+	// reports whether the row has it. The function is safe for concurrent use.
 	Attribute(name string) func(row uint32) (format.Value, bool)
-	// Column returns the column of an attribute, as it is stored. It is made when it is asked
-	// for, which takes some ten nanoseconds a row, and kept as long as there is room: the columns
-	// of a view take 100 MB together at most.
+	// Column returns the column of the attribute with this stored name. The first call makes the
+	// column, which takes some ten nanoseconds a row. The column is kept while there is room: all
+	// columns of a view together take at most 100 MB.
 	Column(ctx context.Context, name string) (*Column, error)
-	// Kept returns the column of an attribute if there is one already, without making it.
+	// Kept returns the column of an attribute if Column has already made it.
 	Kept(name string) (*Column, bool)
-	// Drop forgets the columns that were made, which frees their memory as soon as nobody uses
-	// them.
+	// Drop forgets all columns made so far. Their memory is freed when they are no longer in use.
 	Drop()
 }

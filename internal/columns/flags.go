@@ -1,19 +1,19 @@
 package columns
 
-// Where the kind and the status of a span are in a view.Flags, which says them in words.
+// The bits of a view.Flags that hold the kind and the status of a span.
 const (
 	KindShift   = 7
 	KindBits    = 7 << KindShift
 	StatusShift = 10
 	StatusBits  = 3 << StatusShift
-	// StatusExcepted stands for a status that is unset, of a span that has an exception.
+	// StatusExcepted marks a span that has an exception and whose status is unset.
 	StatusExcepted = 3
 )
 
-// Kind returns the kind of a span, a number of internal/otel.
+// Kind returns the kind of a span, as numbered in internal/otel.
 func Kind(flags uint16) uint8 { return uint8(flags & KindBits >> KindShift) }
 
-// Status returns the status of a span as it was recorded, a number of internal/otel.
+// Status returns the recorded status of a span, as numbered in internal/otel.
 func Status(flags uint16) uint8 {
 	if s := uint8(flags & StatusBits >> StatusShift); s != StatusExcepted {
 		return s

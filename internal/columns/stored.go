@@ -6,24 +6,24 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Stored says how the rows of a view are stored as entries of files. Its methods are safe for
-// concurrent use.
+// Stored gives access to the file entries that the rows of a view come from. Its methods are safe
+// for concurrent use.
 type Stored[Row ~uint32] interface {
-	// Each calls fn for each row but those that are folded, in the order of their numbers, with
-	// its entry as it is stored, until fn returns an error. The entry is valid until fn returns.
+	// Each calls fn with each row and its stored entry, in the order of the row numbers, until fn
+	// returns an error. It skips folded rows. The entry is valid until fn returns.
 	Each(ctx context.Context, fn func(r Row, e *format.TraceEntry) error) error
-	// Below returns the row that e, the entry of row r as it is stored, was written below. The
-	// view can have it elsewhere.
+	// Below returns the parent that was recorded for e, the stored entry of row r. In the view, row
+	// r can have another parent.
 	Below(r Row, e *format.TraceEntry) Row
-	// HasEnd reports whether row r is a span whose end was written later than itself.
+	// HasEnd reports whether row r is a span with a separate end entry, written after the span.
 	HasEnd(r Row) bool
-	// First returns the row that row r was folded into, or r, and whether it was: r is a later
-	// half of that span, or a copy of that row.
+	// First returns the row that r was folded into, and true. A row is folded if it is a later half
+	// of a span or a copy of another row. If r is not folded, First returns r and false.
 	First(r Row) (first Row, folded bool)
-	// IsCopy reports whether row r is a copy of the one that First returns, which has all that r
-	// has.
+	// IsCopy reports whether row r is a copy of the row that First returns. That row has everything
+	// that r has.
 	IsCopy(r Row) bool
-	// IsCorrected reports whether the view has a clock, so that its times can be others than those
-	// in the files.
+	// IsCorrected reports whether the view corrects times with a clock, so that they can differ
+	// from the times in the files.
 	IsCorrected() bool
 }

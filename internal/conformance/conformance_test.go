@@ -38,7 +38,7 @@ var must = tracetest.Must
 
 var update = flag.Bool("update", false, "let the crate make the fixtures in format/testdata again")
 
-// peerPath is the program that was built of peer.
+// peerPath is the path of the program peer, which TestMain has built.
 var peerPath string
 
 func TestMain(m *testing.M) {
@@ -61,7 +61,7 @@ func build() error {
 	return cmd.Run()
 }
 
-// peer runs the other side and returns what it printed.
+// peer runs the program of the crate and returns its output.
 func peer(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := tryPeer(args...)
@@ -94,11 +94,11 @@ func each(t *testing.T, fn func(t *testing.T, v format.Version, f format.Storage
 	}
 }
 
-// number is the version as the peer wants it.
+// number returns the version in the form that peer expects as an argument.
 func number(v format.Version) string { return strconv.Itoa(int(v)) }
 
-// TestReadTheirs reads what the crate wrote and compares with what it reads there
-// itself.
+// TestReadTheirs reads files that the crate wrote, and compares the entries with the
+// ones that the crate reads.
 func TestReadTheirs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
 		name := filepath.Join(t.TempDir(), "theirs."+f.String())
@@ -120,8 +120,8 @@ func TestReadTheirs(t *testing.T) {
 	})
 }
 
-// TestReadOurs lets the crate read what a service recorded, values of every kind
-// in it.
+// TestReadOurs lets the crate read a file that a service recorded, with values of every
+// kind.
 func TestReadOurs(t *testing.T) {
 	each(t, func(t *testing.T, v format.Version, f format.StorageFormat) {
 		name := record(t, v, f)
@@ -129,7 +129,7 @@ func TestReadOurs(t *testing.T) {
 	})
 }
 
-// compare reads a file with the crate and with ours.
+// compare reads a file with the crate and with package format, and compares the entries.
 func compare(t *testing.T, v format.Version, name string) {
 	t.Helper()
 	f, err := format.Open(name, nil)
@@ -177,8 +177,8 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// record records live spans, exported spans, logs and raw entries and returns the
-// file.
+// record records live spans, exported spans, logs and raw entries, and returns the
+// path of the file.
 func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func record(t *testing.T, v format.Version, f format.StorageFormat) string {
 	return prefixed
 }
 
-// TestFinalizeSame compares our ET of an IET with the crate's.
+// TestFinalizeSame compares the ET that we make of an IET with the one that the crate makes.
 func TestFinalizeSame(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -265,9 +265,10 @@ func TestUpgradeSame(t *testing.T) {
 	}
 }
 
-// TestCrateTakesBytesForOffsets: to get from ET to IET the crate passes over as
-// many bytes as there are offsets, which is right only while each takes one byte.
-// Ours decodes them and gives the IET back to the byte.
+// TestCrateTakesBytesForOffsets documents an error of the crate. To convert an ET to an
+// IET, the crate skips as many bytes as the ET has offsets. That is correct only if each
+// offset is one byte long. We decode the offsets, and get the same bytes as the original
+// IET.
 func TestCrateTakesBytesForOffsets(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -287,8 +288,9 @@ func TestCrateTakesBytesForOffsets(t *testing.T) {
 	}
 }
 
-// TestCrateKeepsPrefixes: the crate's ET of an IETPrefix has the lengths in its
-// data section. It reads that well, since the offsets are right; ours has none.
+// TestCrateKeepsPrefixes documents a difference. When the crate makes an ET of an
+// IETPrefix, the data section still contains the lengths. Reading that ET works,
+// because the offsets are correct. Our ET does not contain the lengths.
 func TestCrateKeepsPrefixes(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -312,8 +314,9 @@ func TestCrateKeepsPrefixes(t *testing.T) {
 	}
 }
 
-// TestCrateTakesModuleForFile: of an ET the crate's header shows the module path
-// as the file and the length of the file's name as the line.
+// TestCrateTakesModuleForFile documents an error of the crate: for an ET, its header has
+// the module path in place of the file, and the length of the file's name in place of
+// the line.
 func TestCrateTakesModuleForFile(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -341,7 +344,7 @@ func TestCrateTakesModuleForFile(t *testing.T) {
 	}
 }
 
-// TestRecoveredIsReadable lets the crate read what Recover saves of a torn file.
+// TestRecoveredIsReadable lets the crate read the file that Recover makes of a torn file.
 func TestRecoveredIsReadable(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -360,7 +363,7 @@ func TestRecoveredIsReadable(t *testing.T) {
 	}
 }
 
-// convertFile converts the file in to the file out as 'entrace convert' does.
+// convertFile converts the file in to the file out in the same way as 'entrace convert'.
 func convertFile(t *testing.T, in, out string, to format.StorageFormat, v format.Version) error {
 	t.Helper()
 	tr, err := convert.Open(t.Context(), []string{in}, &convert.OpenOptions{Once: true})

@@ -29,7 +29,7 @@ const flightVariable = "ENTRACE_FLIGHT"
 func flight(t *testing.T, dir string, v format.Version) {
 	t.Helper()
 	ctx := context.Background()
-	all := control.Process<<1 - 1 // of those that there are
+	all := control.Process<<1 - 1 // all existing providers
 	ctl, err := control.New(&control.Options{
 		Version: v, Providers: provider.All(), Service: "flight",
 		Config: &control.Config{
@@ -65,7 +65,7 @@ func flight(t *testing.T, dir string, v format.Version) {
 		t.Fatal(err)
 	}
 	if os.Getenv(flightVariable) != "" {
-		select {} // until it is killed
+		select {} // wait until the process is killed
 	}
 	ctl.Stop(stream.Request)
 	<-stream.Done()
@@ -85,8 +85,8 @@ func TestFlightChild(t *testing.T) {
 	}
 }
 
-// TestFlightIsReadable has the crate read what a flight recorder leaves: a
-// snapshot, a stream, and what is made of the ring of a process that was killed.
+// TestFlightIsReadable lets the crate read the files of a flight recorder: a
+// snapshot, a stream, and the trace that is made from the ring of a killed process.
 func TestFlightIsReadable(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		dir := filepath.Join(t.TempDir(), "traces")

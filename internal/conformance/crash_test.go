@@ -21,8 +21,8 @@ import (
 
 const crashEnv = "ENTRACE_CONFORMANCE_CRASH"
 
-// TestCrashChild is the program that is killed: it records to the file that the
-// environment names until it is.
+// TestCrashChild is the program that is killed. It records to the file that the
+// environment names until then.
 func TestCrashChild(t *testing.T) {
 	args := strings.Fields(os.Getenv(crashEnv))
 	if len(args) == 0 {
@@ -43,7 +43,7 @@ func TestCrashChild(t *testing.T) {
 		now := time.Now()
 		ref := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}}
 		s := &tracetest.Span{Span: recorder.Span{Ref: ref, Resource: res, Time: now.UnixNano(), Open: i%3 == 0, Wait: i%3 != 0}}
-		if i%3 == 1 { // its parent comes next
+		if i%3 == 1 { // the parent is the next span
 			s.Parent = format.SpanRef{TraceID: ref.TraceID, SpanID: [8]byte{byte((i + 1) >> 16), byte((i + 1) >> 8), byte(i + 1), 1}}
 		}
 		s.Entry.Metadata = format.Metadata{Name: fmt.Sprint("span ", i), Target: "ü\xff", Level: format.LevelInfo, File: format.Some("f"), Line: format.Some(uint32(i))}
@@ -64,8 +64,8 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-// TestCrashedIsReadable kills programs that record, tears what they left in some
-// more, and lets the crate read what Recover makes of it.
+// TestCrashedIsReadable kills programs that record. It damages the ends of some of their
+// files further, and lets the crate read the files that Recover makes of them.
 func TestCrashedIsReadable(t *testing.T) {
 	exe, err := os.Executable()
 	must(t, err)
@@ -87,12 +87,12 @@ func TestCrashedIsReadable(t *testing.T) {
 				must(t, cmd.Process.Kill())
 				_ = cmd.Wait() // killed
 				switch b := read(t, stream); i {
-				case 1: // torn, which the crash buffer makes good
+				case 1: // torn; the crash buffer has the missing bytes
 					b = append(b, 0, 0, 7, 'x')
 					must(t, os.WriteFile(stream, b, 0o600))
-				case 2: // and zeros
+				case 2: // followed by zeros
 					must(t, os.WriteFile(stream, append(b, make([]byte, 4096)...), 0o600))
-				case 4: // torn, with no crash buffer
+				case 4: // torn, without a crash buffer
 					must(t, os.WriteFile(stream, b[:len(b)-3], 0o600))
 				}
 				r, err := recorder.Recover(name, "")

@@ -19,8 +19,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// hephManifest has heph-rt only for its source to be there: the runtime around the
-// writer needs a compiler of 2022.
+// hephManifest names heph-rt as an optional dependency, so that Cargo downloads its source
+// but does not build it: the runtime around the writer needs a compiler of 2022.
 const hephManifest = `[package]
 name = "entrace-heph"
 version = "0.0.0"
@@ -31,8 +31,8 @@ log = "0.4"
 heph-rt = { version = "=0.4.1", optional = true }
 `
 
-// hephMain writes a trace with the writer of heph-rt, which is compiled as it is:
-// from four threads at once events in each other.
+// hephMain is a program that compiles the unchanged source of heph-rt's trace writer. With
+// the writer, it writes nested events from four threads at once.
 const hephMain = `#![allow(dead_code)]
 #[path = %q]
 mod trace;
@@ -102,8 +102,8 @@ func hephWriter(t *testing.T) string {
 	return ""
 }
 
-// TestHeph decodes what Heph's own writer wrote: the tree is right, and the file that is made of it
-// has the same bytes.
+// TestHeph decodes a file of Heph's own writer. The tree is right, and encoding the trace again gives the
+// same bytes.
 func TestHeph(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "theirs.htf")

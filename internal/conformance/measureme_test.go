@@ -41,7 +41,7 @@ var analyzemePath = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "release", "entrace-analyzeme"), cmd.Run()
 })
 
-// analyzeme returns the lines that the crate prints of a file.
+// analyzeme returns the lines that the program around the analyzeme crate prints for a file.
 func analyzeme(t *testing.T, what, name string) []string {
 	t.Helper()
 	program, err := analyzemePath()
@@ -70,8 +70,8 @@ type profileEvent struct {
 	Value  *uint64  `json:"value,omitempty"`
 }
 
-// A profileLabel is what analyzeme prints of a label; Time is not compared, as it
-// leaves out some kinds of rustc's.
+// A profileLabel holds the sums that analyzeme prints for a label. Time is not compared,
+// because analyzeme leaves out some kinds of rustc's events.
 type profileLabel struct {
 	Label     string
 	Intervals uint64
@@ -104,9 +104,9 @@ func openView(t *testing.T, name string) *view.View {
 	return v
 }
 
-// profileOf returns the events of a view of a profile as analyzeme prints them,
-// and the sums of each label: a span's own time is its duration less that of its
-// direct children.
+// profileOf returns the events of a view of a profile in the form that analyzeme prints,
+// and the sums of each label. A span's self time is its duration minus the durations of
+// its direct children.
 func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	t.Helper()
 	var events []string
@@ -164,7 +164,7 @@ func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
 	return events, labels
 }
 
-// compareProfile reads a file with analyzeme and with ours.
+// compareProfile reads a file with analyzeme and with our decoder, and compares the events.
 func compareProfile(t *testing.T, name string) {
 	t.Helper()
 	ours, sums := profileOf(t, viewProfile(t, name))
@@ -205,7 +205,8 @@ func compareProfile(t *testing.T, name string) {
 	t.Logf("%s: %d events, %d labels, %d ns of self time", filepath.Base(name), len(theirs), len(want), total)
 }
 
-// compareRewritten compares what our encoder makes of a profile.
+// compareRewritten encodes a profile again with our encoder. It compares the result with analyzeme, and its
+// events with the original.
 func compareRewritten(t *testing.T, name string) {
 	t.Helper()
 	v := viewProfile(t, name)
@@ -230,7 +231,7 @@ func encodeProfile(t *testing.T, v *view.View) string {
 	return name
 }
 
-// TestAnalyzemeFiles compares on files that the reference writer made.
+// TestAnalyzemeFiles compares our decoder with analyzeme for files of the reference writer.
 func TestAnalyzemeFiles(t *testing.T) {
 	names, err := filepath.Glob("../../convert/measureme/testdata/*.mm_profdata")
 	if err != nil || len(names) == 0 {
@@ -252,7 +253,7 @@ func TestAnalyzemeFiles(t *testing.T) {
 	}
 }
 
-// TestAnalyzemeRustc compares on a profile that the compiler makes now.
+// TestAnalyzemeRustc compares our decoder with analyzeme for a profile that rustc makes in the test.
 func TestAnalyzemeRustc(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.rs")
@@ -284,7 +285,8 @@ fn main() {
 	}
 }
 
-// TestAnalyzemeSpans compares on spans that overlap as those of a service do.
+// TestAnalyzemeSpans compares our encoder with analyzeme for spans that overlap, as the spans of a
+// service do.
 func TestAnalyzemeSpans(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "spans.et")
 	rec, err := recorder.Create(name, nil)

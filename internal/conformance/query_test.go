@@ -24,8 +24,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// asked is a trace of so many entries in which many rows have what the queries ask for, and many
-// nearly.
+// asked returns the view of a trace with so many entries. Many of its rows match the queries of the
+// tests, and many match them almost.
 func asked(t testing.TB, n int) *view.View {
 	t.Helper()
 	r := rand.New(rand.NewPCG(14, 1))
@@ -96,11 +96,11 @@ func asked(t testing.TB, n int) *view.View {
 	return tablesView(t, name)
 }
 
-// failedSQL selects the spans that failed, with which their level is error.
+// failedSQL selects the failed spans: the spans whose level is error.
 const failedSQL = `select id from entries where role = 'span' and (status = 'ERROR' or status = 'UNSET' and id in (select parent from entries where role = 'event' and name = 'exception'))`
 
-// TestQueryDuckDB compares what queries select, and their tables, with what DuckDB finds in the
-// same trace as a table.
+// TestQueryDuckDB compares the selections and tables of queries with the answers of DuckDB about a table
+// of the same trace.
 func TestQueryDuckDB(t *testing.T) {
 	python, err := duckdb()
 	must(t, err)
@@ -216,8 +216,8 @@ func TestQueryDuckDB(t *testing.T) {
 	t.Logf("%d queries give what DuckDB gives", len(tests))
 }
 
-// BenchmarkQueryDuckDB times queries once the columns are there, and DuckDB on the same rows as
-// Parquet, whose counts must be the same. The metric of interest is times-as-fast.
+// BenchmarkQueryDuckDB measures queries on columns that are loaded already, and DuckDB on a Parquet file
+// with the same rows. The counts of both must be equal. The metric times-as-fast compares them.
 func BenchmarkQueryDuckDB(b *testing.B) {
 	python, err := duckdb()
 	must(b, err)
@@ -254,7 +254,7 @@ func BenchmarkQueryDuckDB(b *testing.B) {
 		q, err := query.Parse(x.query)
 		must(b, err)
 		b.Run(x.query, func(b *testing.B) {
-			r, err := q.Run(b.Context(), v, nil) // so that the columns are there
+			r, err := q.Run(b.Context(), v, nil) // loads the columns
 			if err != nil || strconv.Itoa(r.Rows.Len()) != theirs[i].Count {
 				b.Fatalf("%v: %d rows, DuckDB has %s", err, r.Rows.Len(), theirs[i].Count)
 			}

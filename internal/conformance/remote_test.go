@@ -25,8 +25,9 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// TestReceiveTheirs lets the crate's own client send to our receiver, and compares
-// the file with what the crate writes of the same program without a network.
+// TestReceiveTheirs lets the crate's own client send to our receiver. It compares the
+// received file with the file that the crate writes for the same program without a
+// network.
 func TestReceiveTheirs(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
@@ -55,12 +56,12 @@ func TestReceiveTheirs(t *testing.T) {
 	}
 }
 
-// TestSendOurs lets the crate's receiver, which its viewer uses, read what our
-// sender sends, and compares with the file that was written beside.
+// TestSendOurs lets the crate's receiver, which its viewer uses, read from our sender.
+// It compares the entries with the file that was recorded at the same time.
 func TestSendOurs(t *testing.T) {
 	for _, v := range versions {
 		t.Run("v"+number(v), func(t *testing.T) {
-			// How many entries that are.
+			// The crate's receiver needs the number of entries.
 			_, n := recordAndSend(t, v, "")
 			cmd := exec.Command(peerPath, "listen", number(v), strconv.Itoa(n))
 			var errs bytes.Buffer
@@ -85,7 +86,7 @@ func TestSendOurs(t *testing.T) {
 			must(t, err)
 			defer f.Close()
 			err = f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-				// The end has its time.
+				// The entry of the end contains a time, which differs.
 				if e.Metadata.Name == mapping.NameEnd {
 					return nil
 				}
@@ -105,9 +106,9 @@ func TestSendOurs(t *testing.T) {
 	}
 }
 
-// recordAndSend records to a file and an endpoint, in pauses longer than the 50 ms
-// after which the crate gives up on an entry that has begun, and returns the file
-// and how many entries it has.
+// recordAndSend records to a file and an endpoint, and returns the file and the number
+// of its entries. It makes pauses longer than 50 ms: after that time the crate gives up
+// on an incomplete entry.
 func recordAndSend(t *testing.T, v format.Version, endpoint string) (name string, n int) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "ours.iet")

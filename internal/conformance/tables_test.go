@@ -28,8 +28,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tablesInstall runs commands in the cache folder unless they made the file made
-// before.
+// tablesInstall runs commands in a cache folder, unless the file made exists there
+// from an earlier run. It returns the folder.
 func tablesInstall(made string, commands ...[]string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -60,7 +60,7 @@ const (
 	infernoCrate  = "inferno@0.12.8"
 )
 
-// duckdb returns a Python that has DuckDB.
+// duckdb installs DuckDB for Python, and returns that Python.
 var duckdb = sync.OnceValues(func() (string, error) {
 	dir, err := tablesInstall("has-"+duckdbPyPI,
 		[]string{"python3", "-m", "venv", "venv"},
@@ -69,7 +69,7 @@ var duckdb = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "venv", "bin", "python"), err
 })
 
-// speedscopeModules returns the folder of speedscope's schema and of ajv.
+// speedscopeModules installs speedscope and ajv, and returns the folder of their modules.
 var speedscopeModules = sync.OnceValues(func() (string, error) {
 	dir, err := tablesInstall("has-"+speedscopeNPM,
 		[]string{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", ".", speedscopeNPM, ajvNPM},
@@ -77,7 +77,7 @@ var speedscopeModules = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "node_modules"), err
 })
 
-// inferno returns the program that draws flame graphs.
+// inferno installs the program that draws flame graphs, and returns its path.
 var inferno = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join("inferno", "bin", "inferno-flamegraph")
 	dir, err := tablesInstall(bin, []string{"cargo", "install", "--quiet", "--root", "inferno", infernoCrate})
@@ -107,7 +107,7 @@ func tablesView(t testing.TB, name string) *view.View {
 	return v
 }
 
-// A duckTable is what duck.py finds in a table.
+// A duckTable holds the facts that duck.py prints about a table.
 type duckTable struct {
 	Types     [][2]string    `json:"types"`
 	Roles     map[string]int `json:"roles"`
@@ -125,8 +125,9 @@ type duckTable struct {
 	Parents   int            `json:"parents"`
 }
 
-// TestDuckDB lets DuckDB read a table and write it in four ways, and compares with
-// the trace what it read, and what we read of what it wrote.
+// TestDuckDB lets DuckDB read a table of ours and write it in four ways. It compares
+// DuckDB's answers about our table, and the tables of DuckDB as we read them, with the
+// trace.
 func TestDuckDB(t *testing.T) {
 	python, err := duckdb()
 	must(t, err)
@@ -173,7 +174,7 @@ func tablesDecode(t *testing.T, r io.Reader, version format.Version) []byte {
 	return b.Bytes()
 }
 
-// tablesExpect says what DuckDB must find of a trace.
+// tablesExpect returns the facts that DuckDB must find in the table of a trace.
 func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	t.Helper()
 	want := &duckTable{Roles: make(map[string]int)}
@@ -229,7 +230,7 @@ func tablesExpect(t *testing.T, v *view.View) *duckTable {
 	return want
 }
 
-// attributes adds the attributes that are in no column of their own.
+// attributes adds the attributes of an entry that have no column of their own.
 func (d *duckTable) attributes(id float64, e *format.TraceEntry) {
 	a := slices.Clone(e.Attributes)
 	format.SortAttributes(a)
@@ -257,7 +258,7 @@ func (d *duckTable) attributes(id float64, e *format.TraceEntry) {
 	}
 }
 
-// duckTypes are the columns as DuckDB has them.
+// duckTypes are the columns of a table with DuckDB's names of their types.
 const duckTypes = `id BIGINT, parent BIGINT, stored_parent BIGINT, role VARCHAR, name VARCHAR, message VARCHAR, target VARCHAR, level VARCHAR, ` +
 	`module_path VARCHAR, file VARCHAR, line BIGINT, service VARCHAR, trace_id VARCHAR, span_id VARCHAR, parent_span_id VARCHAR, ` +
 	`time_unix_nano BIGINT, duration_nano BIGINT, kind VARCHAR, status VARCHAR, attribute_order VARCHAR, attribute_rest BLOB, ` +
@@ -320,7 +321,7 @@ func TestSpeedscopeSchema(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// What is no such file must be refused, else the above says nothing.
+	// The validator must refuse a wrong file. Otherwise its other answers prove nothing.
 	wrong := filepath.Join(dir, "wrong.json")
 	must(t, os.WriteFile(wrong, []byte(`{"profiles":[{"type":"evented"}]}`), 0o600))
 	cmd = exec.Command("node", append(args[:2:2], wrong)...)
@@ -338,8 +339,8 @@ func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Contex
 	return b.Bytes()
 }
 
-// TestInferno lets inferno draw stacks: it must take every line, and count as much
-// time as they have.
+// TestInferno lets inferno draw our folded stacks. It must accept every line, and show
+// the same total time as the lines.
 func TestInferno(t *testing.T) {
 	program, err := inferno()
 	must(t, err)

@@ -32,7 +32,7 @@ const (
 	perfettoPyPI = "perfetto==0.59.1"
 )
 
-// viewersDir is the folder in which the viewers are, or will be.
+// viewersDir returns the folder in which the viewers are installed.
 func viewersDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -42,7 +42,7 @@ func viewersDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// install runs commands unless what they make is there.
+// install runs commands, unless the file made, which they create, exists already.
 func install(made string, commands ...[]string) error {
 	if _, err := os.Stat(made); err == nil {
 		return nil
@@ -57,7 +57,7 @@ func install(made string, commands ...[]string) error {
 	return err
 }
 
-// profiler installs the Firefox Profiler's command and returns where it is.
+// profiler installs the command of the Firefox Profiler, and returns its path.
 var profiler = sync.OnceValues(func() (string, error) {
 	dir, err := viewersDir()
 	if err != nil {
@@ -72,7 +72,7 @@ var profiler = sync.OnceValues(func() (string, error) {
 		[]string{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, profilerCLI, nodeVersion})
 })
 
-// python installs the package perfetto and returns a Python that has it.
+// python installs the package perfetto, and returns the Python that has it.
 var python = sync.OnceValues(func() (string, error) {
 	dir, err := viewersDir()
 	if err != nil {
@@ -109,10 +109,10 @@ func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	}
 }
 
-// A moment is a span, an event or a log record as both viewers have it.
+// A moment is a span, an event or a log record, with the fields that both viewers show.
 type moment struct {
 	name        string
-	start, took int64 // nanoseconds, from the first time of the trace on
+	start, took int64 // in nanoseconds; start counts from the first time of the trace
 	instant     bool
 }
 
@@ -120,7 +120,7 @@ func compareMoments(x, y moment) int {
 	return slices.Compare([]string{x.name, fmt.Sprintf("%20d %20d", x.start, x.took)}, []string{y.name, fmt.Sprintf("%20d %20d", y.start, y.took)})
 }
 
-// spans returns the spans that v has by their span ids, with the first time of all.
+// spans returns the spans of v, keyed by span id, and the first time of the trace.
 func spans(t *testing.T, v *view.View) (map[string]view.Row, int64) {
 	t.Helper()
 	ids := make(map[string]view.Row)
@@ -169,8 +169,8 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 			must(t, err)
 			return out
 		}
-		// It starts a process of its own and gives it half a second, which is little
-		// on a busy machine. One that was late is there all the same, and stopped.
+		// The profiler's command starts another process and waits half a second for it.
+		// On a busy machine that process can be late. It still runs then, so stop it here.
 		defer func() {
 			if _, err := try(context.WithoutCancel(t.Context()), "stop", "--all"); err != nil {
 				t.Error(err)
@@ -241,7 +241,7 @@ func TestChromeInFirefoxProfiler(t *testing.T) {
 
 type thread struct{ name, process string }
 
-// ours reads our own JSON: the threads that have events, and the events by thread.
+// ours reads our own JSON. It returns the threads that have events, and the events of each thread.
 func ours(t *testing.T, b []byte) (map[string]thread, map[string][]moment) {
 	t.Helper()
 	var trace struct {
@@ -300,7 +300,7 @@ type perfettoEvent struct {
 }
 
 // TestPerfettoWithItsClasses reads Perfetto traces with Perfetto's own message
-// classes and compares what is in them with the view that they were made of.
+// classes, and compares their contents with the view from which they were made.
 func TestPerfettoWithItsClasses(t *testing.T) {
 	bin, err := python()
 	must(t, err)
@@ -352,7 +352,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 		}
 		if len(ids) > 0 {
 			comparePerfetto(t, v, ids, got.Slices)
-			// Others without a time are in no timeline, if they are below none.
+			// A row of RoleOther without a time is on no timeline, unless the row above it is on one.
 			if n := len(got.Instants); n < events || n > events+others {
 				t.Errorf("%d instants of %d events and log records, and %d others", n, events, others)
 			}
@@ -363,7 +363,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 	})
 }
 
-// kinds are the types of annotations.
+// kinds maps the kinds of values to the fields of Perfetto's annotations.
 var kinds = map[format.Kind]string{
 	format.KindString: "string_value", format.KindBytes: "string_value", format.KindBool: "bool_value", format.KindFloat: "double_value",
 	format.KindU64: "int_value", format.KindI64: "int_value",

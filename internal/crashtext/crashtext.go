@@ -1,4 +1,5 @@
-// Package crashtext keeps what the runtime writes when the process dies: why, and the stacks.
+// Package crashtext saves the text that the Go runtime writes when the process dies: the reason and the
+// stacks of the goroutines.
 package crashtext
 
 import (
@@ -14,46 +15,46 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// Ext is added to the name of a file for the text of its process.
+// Ext is the extension that is added to the name of a trace file for the crash text of its process.
 const Ext = ".crash"
 
-// maxSize is how much of what the runtime wrote is kept.
+// maxSize is the most bytes of a crash text that Read returns.
 const maxSize = 1 << 20
 
-// An Output is where the runtime writes when the process dies.
+// An Output is the file to which the runtime writes the crash text of this process.
 type Output struct{ name string }
 
-// Open has the runtime write to the file name, which must not exist, in place of what was set
-// before.
+// Open makes the runtime write its crash text to the file name. The file must not exist. It replaces
+// the crash output that was set before.
 func Open(name string) (*Output, error) {
 	f, err := osfile.CreateNew(name)
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close()) // it has a descriptor of its own
+	err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close()) // the runtime has its own descriptor
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(name))
 	}
 	return &Output{name}, nil
 }
 
-// Close ends that, and removes the file. A nil Output has none.
+// Close ends the crash output and removes the file. On a nil Output it does nothing.
 func (o *Output) Close() {
 	if o == nil {
 		return
 	}
-	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // which cannot fail
-	_ = os.Remove(o.name)                               // an empty one is removed by the next
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // cannot fail
+	_ = os.Remove(o.name)                               // if this fails, the next process removes the empty file
 }
 
-// Read returns what the runtime wrote to the file name when the process died, if anything, and
-// when.
+// Read returns the crash text in the file name and the time at which it was written. The text is empty
+// if the file does not exist or the runtime wrote nothing.
 func Read(name string) (text string, at time.Time, err error) {
-	f, err := osfile.OpenWrite(name) // which follows no link
+	f, err := osfile.OpenWrite(name) // OpenWrite follows no symbolic link
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
 		return "", time.Time{}, nil // the runtime wrote nothing there
 	}
-	if err != nil { // it is another's, or the file system is read only
+	if err != nil { // another user owns the file, or the file system is read only
 		f, err = osfile.OpenRead(name)
 	}
 	if err != nil {
@@ -71,8 +72,9 @@ func Read(name string) (text string, at time.Time, err error) {
 	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), fi.ModTime(), nil
 }
 
-// Reason returns the first line of a text. Of a fatal error of its own the runtime writes the
-// name elsewhere, before it writes where that was.
+// Reason returns the reason in a crash text, which is its first line. For a fatal error of its own the
+// runtime writes the name of the error elsewhere, and the text begins with the goroutine. Then Reason
+// returns the function in which the error happened.
 func Reason(text string) string {
 	first, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "goroutine ") {
@@ -82,8 +84,8 @@ func Reason(text string) string {
 	return "fatal error of the runtime in " + where
 }
 
-// The goroutine that is told of first, which runs, with its labels: the runtime writes them if
-// GODEBUG has tracebacklabels=1.
+// These match the first goroutine in a crash text, which was running, and its labels. The runtime writes
+// labels if GODEBUG has tracebacklabels=1.
 var (
 	firstGoroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*$`)
 	runningLabels  = regexp.MustCompile(`^goroutine \d+ [^\[]*\[running.* labels:(\{.*\})\]:$`)
@@ -91,11 +93,11 @@ var (
 	spanLabel      = regexp.MustCompile(`[{ ]"span_id": "([0-9a-f]{16})"`)
 )
 
-// Span returns the ids of the span whose work the goroutine did that ended the process by a panic
-// or a fatal error, in hexadecimal digits; "" if the text does not say.
+// Span returns the trace id and the span id, in hexadecimal digits, from the labels of the goroutine
+// that ended the process by a panic or a fatal error. They are "" if the text has no such labels.
 func Span(text string) (trace, span string) {
 	if !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ") && !strings.HasPrefix(text, "goroutine ") {
-		return "", "" // a signal, which any goroutine may get
+		return "", "" // the process died by a signal, which any goroutine may receive
 	}
 	m := runningLabels.FindStringSubmatch(firstGoroutine.FindString(text))
 	if m == nil {

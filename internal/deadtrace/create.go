@@ -16,9 +16,9 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// CreateStream makes the file stream, new and locked, for a recorder. What a dead process has left
-// under that name gets another name first, which is returned for [Folder] to finish. Report is told
-// what is lost.
+// CreateStream makes the file stream, new and locked, for a recorder. A file that a dead process has
+// left under that name is renamed first; dead has its new name, for [Folder] to finish. CreateStream
+// calls report with errors that cost records.
 func CreateStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
 	for range 100 { // until nobody makes or removes one at the same moment
 		if err := undoRotation(stream); err != nil {

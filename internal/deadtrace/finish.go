@@ -27,8 +27,8 @@ const (
 	// are, and an earlier trace that has the name of an ET makes room. At a start, what another version of
 	// this module can finish better is left to it.
 	Others
-	// Private traces lie in a folder where nobody else uses such names: what is too short for a trace
-	// goes, and what is none is an error.
+	// Private traces lie in a folder where nobody else uses such names: a file that is too short for a
+	// trace is removed, and a file that is not a trace is an error.
 	Private
 )
 
@@ -39,10 +39,10 @@ type Options struct {
 	IET bool
 	// Final is the trace that was asked for, which is made even if nothing was recorded.
 	Final string
-	// AtStart is for a program that starts: a journal that is out of reach now is waited for, for
-	// a day.
+	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
+	// finished for a day, because the journal may come back.
 	AtStart bool
-	// Report, if set, is told why records are missing.
+	// Report, if set, is called with the reason why records are missing.
 	Report func(error)
 }
 
@@ -67,7 +67,7 @@ type Result struct {
 	Twin    bool   // the stream is gone, because Output has the same entries
 }
 
-// A dead is a stream that is looked at and finished.
+// A dead is a stream that is being finished, with what is known of it.
 type dead struct {
 	o      *Options
 	stream string
@@ -218,9 +218,9 @@ func (d *dead) openRest() (state, error) {
 	return stateNothing, nil
 }
 
-// Finish finishes what a dead process has left of the trace whose stream has that name: see the
-// states of this package. The result is nil if there was nothing to do, or nothing in it. It is
-// [format.ErrLocked] if a living process is at it, and [fs.ErrNotExist] if there is nothing.
+// Finish finishes the trace of a dead process. Stream is the name of its IET; see the states of this
+// package. The result is nil if there was nothing to do, or if the trace was empty. The error is
+// [format.ErrLocked] if a living process uses the trace, and [fs.ErrNotExist] if no file exists.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	d := newDead(stream, o)
 	in, err := d.look()
@@ -312,7 +312,7 @@ func (d *dead) result() *Result {
 	return r
 }
 
-// ErrOtherEntries is returned for a stream whose trace is there already.
+// ErrOtherEntries is returned for a stream whose trace exists already with other entries.
 var ErrOtherEntries = errors.New("the trace is there already, and its stream has other entries: look at both")
 
 // removeTwin removes the stream, whose entries d.twin has, and its journal, which has no others.
@@ -332,7 +332,7 @@ func (d *dead) removeTwin(r *Result) error {
 	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
 }
 
-// finish brings the journal into the IET and makes of that what it is to become.
+// finish adds the journal to the IET and then makes the final file of the IET.
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has {
 		d.rest.reportUnreadable(d.o.report)

@@ -21,16 +21,16 @@ import (
 
 // A Filter chooses among the traces of a folder.
 type Filter struct {
-	// Base says of a name, without an extension and without the time that a trace got to make room for
-	// another, whether its traces and temporary files are meant.
+	// Base reports whether the filter includes the traces and temporary files of a name. The name has no
+	// extension, and no time that a trace got to make room for another.
 	Base func(base string) bool
-	// Trace, if set, says of one of these traces, by its path without an extension, whether it is meant.
+	// Trace, if set, reports whether the filter includes one of these traces. Path has no extension.
 	Trace func(path string) bool
 }
 
-// Folder finishes what dead processes have left of the traces in the folder dir that are meant, and
-// removes their temporary files. It calls each with the result or the error of a trace. It passes over
-// what a living process works on.
+// Folder finishes the traces of dead processes in the folder dir that the filter includes, and removes
+// their temporary files. It calls each with the result or the error of a trace. It skips traces that a
+// living process works on.
 func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -72,7 +72,7 @@ func (s *Source) extend(b *rest, lenient bool) error {
 	return errors.Join(err, b.damage())
 }
 
-// Safely calls fn and makes an error of its panic: what a dead process has left must not end the
+// Safely calls fn and turns a panic into an error: a file of a dead process must not end the
 // application.
 func Safely(fn func() error) (err error) {
 	defer func() {

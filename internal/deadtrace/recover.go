@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 )
 
-// Recover finishes the trace name, which is there, or the stream of which it is to be made. With an
-// output it writes that instead, and changes nothing else.
+// Recover finishes the trace name if that file exists, else the stream from which the trace is made. If
+// output is not empty, Recover writes the file output instead, and changes nothing else.
 func Recover(name, output string) (*Result, error) {
 	if output != "" {
 		r, err := Inspect(name)

@@ -41,8 +41,9 @@ type rest struct {
 	died time.Time
 }
 
-// openRest reads the journal of stream, nil if there is none. It is [format.ErrLocked] while
-// its writer lives. With [ErrJournalGone] there may be what the runtime wrote.
+// openRest reads the journal of stream. The result is nil if stream has no journal. The error is
+// [format.ErrLocked] while the writer lives. With [journal.ErrGone] the result may hold the text
+// that the runtime wrote.
 func openRest(stream string, change bool) (*rest, error) {
 	name := stream + tracename.Journal
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)

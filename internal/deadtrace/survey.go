@@ -192,9 +192,7 @@ func (s *survey) dropZeros(n int, size int64) {
 	}
 }
 
-// isZero reports whether b is nothing but zeros.
-
-// isCrash reports whether e is the log record of such a text.
+// isCrash reports whether e is the log record of the text that the runtime wrote.
 func isCrash(e *format.TraceEntry, text string) bool {
 	return e.Metadata.Name == mapping.NameCrash && e.Message.Value == text
 }

@@ -15,9 +15,9 @@ import (
 //	{"id":4,"parent":3,"message":null,"name":"tick","target":"clock","level":"TRACE",
 //	"module_path":null,"file":"main.rs","line":124,"attributes":[["tick",{"U64":0}]]}
 //
-// The attributes are in stored order, each value an object whose one key is its
-// kind. Bytes are hex digits. Floats have a point or an exponent; those that JSON
-// has no number for are "NaN", "Infinity" and "-Infinity". Integers are numbers of
+// The attributes are in stored order. Each value is an object whose only key is its
+// kind. Bytes are hex digits. Floats have a point or an exponent. Floats that are not
+// numbers in JSON are "NaN", "Infinity" and "-Infinity". Integers are numbers of
 // full precision. Every character that could act on a terminal is escaped.
 func Append(b []byte, id int64, e *format.TraceEntry) []byte {
 	m := &e.Metadata

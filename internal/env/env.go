@@ -1,5 +1,5 @@
-// Package env reads environment variables as OpenTelemetry's specification has them, and
-// makes the names of files that they ask for.
+// Package env reads environment variables by the rules of OpenTelemetry's specification, and
+// makes the file names that the variables describe.
 package env
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// Lookup returns a variable; an empty one is unset.
+// Lookup returns the value of a variable. An empty variable counts as unset.
 func Lookup(name string) (string, bool) {
 	s := strings.TrimSpace(os.Getenv(name))
 	return s, s != ""
 }
 
-// ReportValue tells the user of a variable that is not understood.
+// ReportValue reports on the console that a variable is ignored because of err.
 func ReportValue(name, value string, err error) {
 	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
 var errNumber = errors.New("want a whole number")
 
-// Number sets what is zero to a variable that is a number not below zero, and reports whether
-// the variable is set and understood.
+// Number sets *to, if it is zero, to the value of a variable, which must be a number of at
+// least 0. It reports whether it has set *to.
 func Number[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -55,7 +55,7 @@ func Number[T int | int64](name string, to *T) bool {
 	return false
 }
 
-// Bytes is Number for a size, such as 1000000, 10MB or 64MiB.
+// Bytes does the same as Number, for a size such as 1000000, 10MB or 64MiB.
 func Bytes[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -73,7 +73,7 @@ func Bytes[T int | int64](name string, to *T) bool {
 	return true
 }
 
-// Duration is Number for a time: milliseconds, or one with a unit.
+// Duration does the same as Number, for a time in milliseconds or with a unit.
 func Duration(name string, to *time.Duration) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -91,7 +91,7 @@ func Duration(name string, to *time.Duration) bool {
 	return true
 }
 
-// List returns the members of a comma list, each once.
+// List returns the members of a comma-separated list, without duplicates.
 func List(s string) []string {
 	var names []string
 	seen := make(map[string]bool)
@@ -104,7 +104,7 @@ func List(s string) []string {
 	return names
 }
 
-// Path returns the path that s is or, as a file:// URL, names.
+// Path returns s, or the path in s if s is a file:// URL.
 func Path(s string) (string, error) {
 	if len(s) < 5 || !strings.EqualFold(s[:5], "file:") {
 		return s, nil
@@ -128,7 +128,7 @@ func Path(s string) (string, error) {
 	return filepath.FromSlash(path), nil
 }
 
-// started is about when the process did.
+// started is roughly when the process started.
 var started = time.Now()
 
 // Expand fills in the placeholders of a path: {service}, made safe for a file's name,
@@ -141,23 +141,23 @@ func Expand(path, service string) string {
 	).Replace(path)
 }
 
-// Unique returns path with something in its name that no other process has: host, process id
-// and a random part.
+// Unique returns path with a part in its name that makes it unique: host, process id and a
+// random number.
 func Unique(path string) string {
 	//nolint:gosec // G404: it is to be another one, not a secret
 	random := rand.Uint32()
-	host, _ := os.Hostname() // without one the rest has to do
+	host, _ := os.Hostname() // without a host name, the other parts have to suffice
 	host, _, _ = strings.Cut(host, ".")
 	ext := filepath.Ext(path)
 	return fmt.Sprintf("%s.%s-%d-%08x%s", strings.TrimSuffix(path, ext), FileName(cmp.Or(host, "host")), os.Getpid(), random, ext)
 }
 
-// unique matches what Unique adds.
+// unique matches the part that Unique adds.
 const unique = `(\.[0-9A-Za-z._%~-]+-` + pid + `-[0-9a-f]{8})?`
 
-// Family returns what matches the names, without extensions, that a service gives its files by
-// the template path, nil if such names do not tell services apart: without {service} there may
-// be those of others with other process ids.
+// Family returns a pattern for the file names, without extensions, that a service makes from
+// the template path. It returns nil if such names do not distinguish services: without
+// {service}, a file with another process id may belong to another service.
 func Family(path, service string) *regexp.Regexp {
 	dir, base := filepath.Split(path)
 	base = strings.TrimSuffix(base, filepath.Ext(base))
@@ -166,22 +166,22 @@ func Family(path, service string) *regexp.Regexp {
 	s := regexp.QuoteMeta(base)
 	for placeholder, is := range map[string]string{"{pid}": pid, "{time}": `\d{8}T\d{6}Z`} {
 		if strings.Contains(dir, placeholder) || !own && strings.Contains(base, placeholder) {
-			return nil // in such a folder each process is alone
+			return nil // the files of other processes are in other folders, or the service is unknown
 		}
 		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
 	}
 	return regexp.MustCompile("^" + s + unique + "$")
 }
 
-// pid matches a process id, and no date.
+// pid matches a process id, but not a date, which has eight digits.
 const pid = `\d{1,7}`
 
-// unknownService begins the name that OpenTelemetry gives a service without one; the program's
-// follows.
+// unknownService begins the name that OpenTelemetry gives to a service without a name. The
+// name of the program follows it.
 const unknownService = "unknown_service:"
 
-// FileName makes s safe as a part of a file's name: what is not a letter, a digit or one of
-// ._- becomes %XX. Different names stay different: long ones end in a hash.
+// FileName makes s safe as a part of a file name: each byte that is not an ASCII letter, a
+// digit or one of ._- becomes %XX. Different names stay different: long names end in a hash.
 func FileName(s string) string {
 	if program, ok := strings.CutPrefix(s, unknownService); ok && program != "" {
 		s = strings.TrimSuffix(program, ".exe")
@@ -213,7 +213,7 @@ func FileName(s string) string {
 
 const maxFileName = 100
 
-// isDevice reports whether Windows takes a file of that name for a device.
+// isDevice reports whether Windows treats a file with this name as a device.
 func isDevice(s string) bool {
 	s, _, _ = strings.Cut(strings.ToUpper(s), ".")
 	switch s {

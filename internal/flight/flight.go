@@ -1,4 +1,4 @@
-// Package flight has what a span processor and a flight recorder say to each other.
+// Package flight has the interface through which a span processor calls a flight recorder.
 package flight
 
 import (
@@ -8,22 +8,22 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Recorder is a flight recorder, as far as a span processor needs it: Flight of a *control.Control
-// returns one. Its methods are called with no lock held, concurrently.
+// A Recorder is the part of a flight recorder that a span processor calls. The method Flight of
+// *control.Control returns one. The methods are called concurrently, with no lock held.
 type Recorder interface {
 	// Recorder returns the recorder that takes the spans.
 	Recorder() *recorder.Recorder
-	// WantsLabels reports whether the goroutine that begins a span is to get the labels
-	// span_id and trace_id, by which profiles tell whose work it does. First says that the
-	// span begins a local trace.
+	// WantsLabels reports whether the goroutine that begins a span should get the labels span_id
+	// and trace_id. Profiles use these labels to find the span that a goroutine works for. If
+	// first is true, the span begins a local trace.
 	WantsLabels(first bool) bool
-	// SpanEnded tells of a span that has ended and is recorded.
+	// SpanEnded reports a span that has ended and has been recorded, and its duration.
 	SpanEnded(name string, span format.SpanRef, took time.Duration)
-	// SpanPanicked tells of a span that has ended, and is recorded, because its goroutine panics,
-	// and with what.
+	// SpanPanicked reports a span that has ended, and has been recorded, because its goroutine
+	// panics. The text is that of the panic.
 	SpanPanicked(name string, span format.SpanRef, text string)
-	// WatchSpans hands over what tells of the spans that are open, until stop is called: it
-	// passes those that began before a time to fn until that returns false. The parent of a span
-	// that begins a local trace is the zero SpanRef.
+	// WatchSpans registers the function spans, which lists the open spans; stop unregisters it.
+	// spans passes the open spans that began before the given time to fn, until fn returns false.
+	// The parent of a span that begins a local trace is the zero SpanRef.
 	WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func())
 }

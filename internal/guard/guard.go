@@ -12,13 +12,13 @@ import (
 // A Guard calls functions of the application and reports the first one that panics. It is safe for
 // concurrent use.
 type Guard struct {
-	// Tell, if set, gets the reason of the first panic. It may panic as well.
+	// Tell, if set, is called with an error about the first panic. Tell may panic as well.
 	Tell func(error)
 
 	told atomic.Bool
 }
 
-// Call calls fn and recovers its panic. The name stands for fn in the report.
+// Call calls fn and recovers its panic. The name stands for fn in the error.
 func (g *Guard) Call(name string, fn func()) {
 	defer func() {
 		p := recover()
@@ -32,7 +32,8 @@ func (g *Guard) Call(name string, fn func()) {
 	fn()
 }
 
-// Run calls fn and returns its error, or its panic with the stack as one.
+// Run calls fn and returns its error. If fn panics, Run returns the panic and its stack as an
+// error.
 func Run(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -42,12 +43,12 @@ func Run(fn func() error) (err error) {
 	return fn()
 }
 
-// Text describes the value of a panic. If a method of the value panics, the text says so. Of a value
-// that could contain itself it has the type alone.
+// Text describes the value of a panic. If a method of the value panics, the text says so. For a
+// value that could contain itself, the text is only its type.
 func Text(p any) string {
 	switch p.(type) {
 	case error, fmt.Stringer:
-		return fmt.Sprint(p) // which calls the method, and recovers its panic
+		return fmt.Sprint(p) // Sprint calls the method and recovers its panic
 	}
 	if t := reflect.TypeOf(p); t == nil || isFlat(t) {
 		return fmt.Sprint(p)
@@ -55,7 +56,7 @@ func Text(p any) string {
 	return fmt.Sprintf("%T", p)
 }
 
-// isFlat reports whether values of a type refer to no others.
+// isFlat reports whether values of type t contain no references to other values.
 func isFlat(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Array:

@@ -8,7 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/guard"
 )
 
-// TestFirstPanicIsTold: the functions behind one that panics are called, and one panic is told.
+// TestFirstPanicIsTold: functions after one that panics are called, and only the first panic is
+// reported.
 func TestFirstPanicIsTold(t *testing.T) {
 	var told []error
 	called := 0
@@ -27,7 +28,7 @@ type bad int
 
 func (*bad) String() string { panic("in String") }
 
-// TestTextOfAnyPanic: what panicked is described whatever its methods and fields do.
+// TestTextOfAnyPanic: the value of a panic is described whatever its methods and fields do.
 func TestTextOfAnyPanic(t *testing.T) {
 	ring := map[string]any{}
 	ring["self"] = ring

@@ -2,8 +2,9 @@ package hosttest
 
 import "testing"
 
-// Allocations returns how often f allocates memory, on average of so many runs. Goroutines
-// of earlier tests may allocate meanwhile: the least of five counts is what f does itself.
+// Allocations returns the number of allocations of one call of f, as the average over so many
+// runs. Goroutines of earlier tests may allocate at the same time, so Allocations counts five
+// times and returns the smallest count.
 func Allocations(runs int, f func()) float64 {
 	least := testing.AllocsPerRun(runs, f)
 	for range 4 {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Alone runs the test, which must not be a subtest, in another process and reports whether
-// this is that process. If it returns false the test is over.
+// Alone runs the test in a process of its own. It returns true in that process. It returns false
+// in the first process, after the other one has ended; then the test must return. The test must
+// not be a subtest.
 func Alone(t *testing.T) bool {
 	t.Helper()
 	const env = "ENTRACE_TEST_ALONE"

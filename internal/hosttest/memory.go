@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// MemoryDir is t.TempDir in memory, where the machine has such a folder. It is for tests
-// that make and sync thousands of files, and for which the disk is nothing but slow.
+// MemoryDir is like t.TempDir, but the folder is in memory if the machine has /dev/shm. It is for
+// tests that make and sync thousands of files and would only be slower on a disk.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	const shared = "/dev/shm"

@@ -1,5 +1,5 @@
-// Package inbox is a folder of traces that were received from others: how they are named,
-// and bounds for their number and their bytes.
+// Package inbox manages a folder of traces that were received from others. It makes the names
+// of the files, and limits the number of the files and their size.
 package inbox
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 )
 
-// Names makes the names of files, out of nothing but the time, a counter and what is safe of
-// the service's name.
+// A Names makes the names of files from the time, a counter, and the service's name, whose unsafe
+// characters are replaced.
 type Names struct{ n atomic.Uint64 }
 
-// Next returns the next name, without an extension. The service may be unknown, "".
+// Next returns the next name, without an extension. service is "" if it is unknown.
 func (n *Names) Next(service string) string {
 	name := fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
 	if service != "" {

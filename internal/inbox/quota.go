@@ -20,9 +20,9 @@ type Quota struct {
 
 	mu sync.Mutex
 
-	bytes, files int64     // in the folder, as of the last scan and what happened since
+	bytes, files int64     // in the folder: the last scan, and the changes since
 	reserved     int64     // bytes that are about to be written
-	nextScan     time.Time // not before then
+	nextScan     time.Time // the earliest time of the next scan
 }
 
 // minScanInterval is how often an exhausted quota scans the folder for files that
@@ -43,7 +43,7 @@ func (q *Quota) ReserveFile() bool {
 	return true
 }
 
-// ReserveBytes reserves up to n bytes and returns how many.
+// ReserveBytes reserves up to n bytes and returns how many it has reserved.
 func (q *Quota) ReserveBytes(n int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *Quota) ReserveBytes(n int64) int64 {
 	return n
 }
 
-// Wrote ends a reservation of which so many bytes were written.
+// Wrote ends a reservation. written is how many of the reserved bytes were written.
 func (q *Quota) Wrote(reserved, written int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *Quota) Wrote(reserved, written int64) {
 	q.bytes += written
 }
 
-// Adjust adds to the counts. They stay above zero, because a scan may already have
+// Adjust adds to the counts. The counts do not become negative: a scan may already have
 // counted a removal.
 func (q *Quota) Adjust(files, bytes int64) {
 	q.mu.Lock()
@@ -124,12 +124,12 @@ func (q *Quota) scan() error {
 	return nil
 }
 
-// Full reports whether nothing more may be written.
+// Full reports whether no more bytes may be written.
 func (q *Quota) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return !q.allows(func() bool { return q.bytes+q.reserved < q.MaxBytes })
 }
 
-// IsReceived reports whether a file has a name of [Names].
+// IsReceived reports whether name is the name of a file that [Names] made.
 func IsReceived(name string) bool { return receivedName.MatchString(name) }

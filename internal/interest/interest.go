@@ -1,5 +1,5 @@
-// Package interest puts the attributes of an entry in the order in which people look for them, and
-// writes them as people read them.
+// Package interest sorts the attributes of an entry so that the most interesting ones come first,
+// and formats them for people.
 package interest
 
 import (
@@ -14,18 +14,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Ranker sorts the attributes of rows so that what tells a row from its siblings comes first. It
-// must not be used concurrently.
+// A Ranker sorts the attributes of rows. Attributes that distinguish a row from its siblings come
+// first. A Ranker is not safe for concurrent use.
 type Ranker struct {
 	v     *view.View
 	read  *view.Reader
-	first [view.RoleRecorder + 1]*view.Reader // of the first of some siblings, by role
-	// The parents that were asked for last, each at its number modulo 64: those with many
-	// children stay when one with few is asked for.
+	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
+	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents
+	// with few and with many children have separate caches, so that the former do not evict the
+	// latter.
 	few, many    [64]siblings
 	list, sorted []format.Attribute
 	ranks        []int
-	names        map[string]string // the same name is one string
+	names        map[string]string // one copy of each name
 }
 
 // NewRanker returns a Ranker of v.
@@ -33,27 +34,27 @@ func NewRanker(v *view.View) *Ranker {
 	return &Ranker{v: v, read: v.NewReader(), names: make(map[string]string)}
 }
 
-// siblings says which attributes are the same in all children of a parent.
+// siblings holds the attributes that are the same in all children of a parent.
 type siblings struct {
 	parent view.Row
 	known  bool
-	same   [view.RoleRecorder + 1][]string // names, by the role of the children
+	same   [view.RoleRecorder + 1][]string // the names of these attributes, by the role of the children
 }
 
 const (
-	// fewSiblings is how many of the children of a row are compared.
+	// fewSiblings is the maximum number of children of a row that are compared.
 	fewSiblings = 200
-	// manySiblings is from where on comparing them is worth remembering for longer.
+	// manySiblings is the number of children from which on the result is cached in many.
 	manySiblings = 16
-	// fewNames is how many attributes of an entry are compared with those of its siblings.
+	// fewNames is the maximum number of attributes of an entry that are compared with its siblings.
 	fewNames = 128
-	// maxNames is how many names a Ranker remembers.
+	// maxNames is the maximum number of names that a Ranker keeps.
 	maxNames = 4096
 )
 
-// Attributes returns the application's attributes of e, the entry of row r, as [Readable] does: those
-// that people look for first, and those that are the same in all siblings last. The list is valid
-// until the next call.
+// Attributes returns the application's attributes of e, the entry of row r, in the form of
+// [Readable]. The most interesting attributes come first, and those that are the same in all
+// siblings last. The list is valid until the next call.
 func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	k.list = k.list[:0]
 	for i := range e.Attributes {
@@ -81,7 +82,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	return k.sorted
 }
 
-// of returns what the children of a row have in common.
+// of returns the attributes that the children of a row have in common.
 func (k *Ranker) of(parent view.Row) *siblings {
 	at := parent % view.Row(len(k.few))
 	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
@@ -107,7 +108,8 @@ func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
 	return kids
 }
 
-// compare compares siblings. Each role counts by itself. One that cannot be read is left out.
+// compare sets s to the attributes that are the same in all kids. It compares the kids of each role
+// separately. It skips rows that cannot be read.
 func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	var first [view.RoleRecorder + 1]*format.TraceEntry
 	var differs [view.RoleRecorder + 1][fewNames]bool
@@ -135,7 +137,7 @@ func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	for role, e := range first {
 		s.same[role] = s.same[role][:0]
 		if !compared[role] {
-			continue // there is nothing to compare it with
+			continue // a single child of a role has no sibling to compare with
 		}
 		for i := range min(len(e.Attributes), fewNames) {
 			if name, own := mapping.UserName(e.Attributes[i].Name); own && !differs[role][i] {
@@ -145,13 +147,14 @@ func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	}
 }
 
-// has reports whether a list has an attribute, which is at index i of a list that is mostly like it.
+// has reports whether a list has the attribute a. It looks at index i first, because siblings often
+// have their attributes in the same order.
 func has(list []format.Attribute, a *format.Attribute, i int) bool {
 	is := func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
 	return i < len(list) && is(list[i]) || slices.ContainsFunc(list, is)
 }
 
-// name returns a copy of a name.
+// name returns a copy of a name. Equal names share one copy.
 func (k *Ranker) name(name string) string {
 	if known, ok := k.names[name]; ok {
 		return known
@@ -164,17 +167,16 @@ func (k *Ranker) name(name string) string {
 	return name
 }
 
-// Sort sorts attributes: those that people look for first, and last those that seldom tell
-// anything.
+// Sort sorts attributes: the most interesting ones first, and the least interesting ones last.
 func Sort(list []format.Attribute) {
 	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rankOf(a.Name, nil), rankOf(b.Name, nil)) })
 }
 
-// ranks is how many ranks of attributes there are.
+// ranks is the number of ranks of attributes.
 const ranks = 4
 
-// rankOf returns the rank of an attribute, 0 for the first; same are those that are the same in all
-// siblings.
+// rankOf returns the rank of an attribute. Rank 0 comes first. The argument same has the names of
+// the attributes that are the same in all siblings.
 func rankOf(name string, same []string) int {
 	switch {
 	case slices.Contains(same, name):
@@ -187,14 +189,14 @@ func rankOf(name string, same []string) int {
 	return 1
 }
 
-// telling are attributes that people look for first.
+// telling has the most interesting attributes.
 var telling = map[string]bool{
 	"http.response.status_code": true, "http.status_code": true, "rpc.grpc.status_code": true, "error.type": true, "error": true, "err": true,
 	"exception.type": true, "exception.message": true, "http.route": true, "url.path": true, "http.target": true,
 	"enduser.id": true, "user.id": true, "user": true, "user_id": true,
 }
 
-// dull are attributes that seldom tell anything.
+// dull reports whether an attribute is seldom of interest.
 func dull(name string) bool {
 	switch name {
 	case "server.address", "server.port", "client.address", "url.scheme", "http.request.method", "http.method", "http.scheme", "user_agent.original":
@@ -203,11 +205,11 @@ func dull(name string) bool {
 	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
 }
 
-// Readable returns the application's attributes of an entry as people read them: one that was
-// recorded as a duration is a text such as 24ms.
+// Readable returns the application's attributes of an entry in a form for people: an attribute that
+// was recorded as a duration becomes a text such as 24ms.
 func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
 
-// readable is Readable of the list of the application's attributes.
+// readable is like Readable, but gets the list of the application's attributes of e.
 func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
 	v, ok := e.Attribute(mapping.AttrDurations)
 	if !ok {

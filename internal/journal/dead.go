@@ -14,19 +14,19 @@ import (
 // ErrNotJournal is returned for a file that is no journal.
 var ErrNotJournal = errors.New("not a journal")
 
-// A LayoutError says that a file is a journal of another layout.
+// A LayoutError is the error for a journal whose layout this package cannot read.
 type LayoutError struct{ Version, SegmentSize uint32 }
 
 func (e *LayoutError) Error() string {
 	return fmt.Sprintf("a journal of layout %d with segments of %d bytes; this program knows layout %d", e.Version, e.SegmentSize, Version)
 }
 
-// A Dead is a journal whose process is gone, as its file has it.
+// A Dead is the contents of a journal file whose process is gone.
 type Dead struct {
 	// Checkpoint is the data of the last checkpoint, nil if there was none.
 	Checkpoint []byte
-	// Damaged counts segments that were begun and cannot be read, or only in part. They
-	// come from a loss of power, a bad disk, or somebody else's hand.
+	// Damaged counts the used segments that cannot be read completely. The cause is a loss
+	// of power, a bad disk, or another program that changed the file.
 	Damaged int
 
 	sequence uint64 // of the checkpoint
@@ -39,14 +39,14 @@ type deadPart struct {
 	mem []byte
 }
 
-// ReadDead reads the file of a journal. It keeps the records of each stream from the
-// position on that from, which gets the checkpoint, returns. The errors are
+// ReadDead reads the file of a journal. From gets the checkpoint and returns a function that
+// gives for each stream the position of the first record to keep. The errors are
 // [ErrNotJournal], [*LayoutError] and those of r for the header; segments that r cannot
 // read count as damaged.
 func ReadDead(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream uint32) uint64) (*Dead, error) {
 	var head [headerSize]byte
 	if size < headerSize {
-		return nil, ErrNotJournal // its process died before it was whole
+		return nil, ErrNotJournal // its process died before the header was complete
 	}
 	if _, err := r.ReadAt(head[:], 0); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func ReadDead(r io.ReaderAt, size int64, from func(checkpoint []byte) func(strea
 	return d, nil
 }
 
-// parseSegment finds the end of the records of a segment. It reports whether nothing
-// that was begun is unreadable.
+// parseSegment finds the end of the records of a segment. It reports whether all records
+// that were begun can be read.
 func parseSegment(b []byte) (p deadPart, whole bool) {
 	base, stream := binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	w := binary.LittleEndian.Uint64(b)
@@ -102,8 +102,8 @@ func parseSegment(b []byte) (p deadPart, whole bool) {
 	return p, true
 }
 
-// IsEmpty reports whether a file of a journal never held a record, which means that it is
-// zero behind its header.
+// IsEmpty reports whether a journal file never held a record. Such a file has only zeros
+// behind its header.
 func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 	buf, zeros := make([]byte, SegmentSize), make([]byte, SegmentSize)
 	for off := int64(headerSize); off < size; off += SegmentSize {
@@ -118,7 +118,7 @@ func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 	return true, nil
 }
 
-// newestCheckpoint returns the checkpoint that counts.
+// newestCheckpoint returns the valid checkpoint with the greatest sequence number.
 func newestCheckpoint(head []byte) (newest uint64, data []byte) {
 	for i := range numSlots {
 		at := slotAt + i*slotSize
@@ -134,7 +134,7 @@ func newestCheckpoint(head []byte) (newest uint64, data []byte) {
 	return newest, data
 }
 
-// ReplaceCheckpoint makes data the checkpoint in f, from which d was read.
+// ReplaceCheckpoint makes data the checkpoint in f. F is the file from which d was read.
 func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	if len(data) > MaxCheckpoint {
 		return ErrFull
@@ -148,7 +148,7 @@ func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	return nil
 }
 
-// Parts returns the segments of a stream that are left, the oldest first.
+// Parts returns the segments of a stream that ReadDead has kept, the oldest first.
 func (d *Dead) Parts(stream uint32) (parts []Part) {
 	for i := range d.parts {
 		if d.parts[i].stream == stream {

@@ -3,8 +3,8 @@
 //
 // A [Journal] has several shards, each with a lock and a segment of 64 KiB of its own,
 // so that goroutines seldom wait for each other. A record is safe when Append has
-// returned. The contents of a record are the caller's: the journal knows its time and
-// how many entries and spans it counts for.
+// returned. The caller defines the contents of a record. The journal knows only the time of
+// the record and how many entries and spans it counts for.
 //
 // # Media
 //
@@ -55,10 +55,10 @@
 //	}
 //
 // A commit word is written last, in one store, after the word behind the record was set
-// to zero. A reader takes records until it meets a zero, so that it never meets what an
-// earlier use of the segment has left. One pwrite writes the word with the record only
-// within a page, where no kill cuts it short. The checksum depends on the record's place.
-// It is there for what a loss of power leaves.
+// to zero. A reader stops at the first zero, so that it never reads bytes of an earlier use
+// of the segment. If a record lies within one page, one pwrite writes its word with it: a
+// kill cannot cut that write short. The checksum depends on the record's place. It detects
+// damage after a loss of power.
 //
 // A stream is a sequence of records in segments. The position of a record is the base of
 // its segment plus its offset in it. The bases of a stream ascend.
@@ -81,14 +81,14 @@ const (
 	slotAt     = 1024
 	slotSize   = 1536
 	numSlots   = 2
-	lostAt     = 512 // int64: when it was found to be lost, in seconds since 1970; 0: it was not; 1: see unneeded
+	lostAt     = 512 // int64: when the journal was found to be lost, in seconds since 1970; 0: not lost; 1: see unneeded
 	besideAt   = 4096
 	maxBeside  = 4096
 
 	// First is the offset of the first record in a segment.
 	First = 24
 
-	// HeadSize is the size of what precedes the data of a record.
+	// HeadSize is the size of the three words before the data of a record: commit, time and info.
 	HeadSize = 24
 
 	// SharedSize is the size of a reference to shared bytes.
@@ -125,11 +125,11 @@ const (
 	maxLeaves = 16
 )
 
-// An Info is the second word of a record: how many entries and spans it counts for, and
-// 32 bits of the caller's.
+// An Info says how many entries and spans a record counts for. It also holds 32 bits
+// that the caller defines.
 type Info uint64
 
-// MaxEntries is how many entries a record counts for at most.
+// MaxEntries is the largest number of entries that one record can count for.
 const MaxEntries = 1<<24 - 1
 
 // NewInfo returns an Info. There are at most MaxEntries entries and one span.
@@ -185,18 +185,18 @@ func checksum(b []byte) uint64 {
 	return x ^ bits.RotateLeft64(y, 32)
 }
 
-// commitWord returns the commit word of the n bytes of a record at a place, of which sum
-// is the checksum. The low bits of n may have chain bits.
+// commitWord returns the commit word of a record of n bytes at a place. Sum is the checksum
+// of the bytes behind the commit word. The caller may set chain bits in n.
 func commitWord(sum, place uint64, n int) uint64 {
 	return fold(sum^k2^uint64(n)<<32, place^k0)&^0xffff_ffff | uint64(n)
 }
 
-// place tells a position in one stream from the same position in another.
+// place returns a number that differs for the same position in different streams.
 func place(stream, position uint64) uint64 { return position<<8 ^ stream }
 
 // partAt returns the size and the chain bits of the record or part at off in mem, which
-// ends at end. It reports false if the bytes there are no size. The checksum is not
-// looked at.
+// ends at end. It reports false if the bytes at off are not a valid size. It does not check
+// the checksum.
 func partAt(mem []byte, off, end int) (n, chain int, ok bool) {
 	w := uint32(binary.LittleEndian.Uint64(mem[off:]))
 	n, chain = int(w&sizeMask), int(w&^sizeMask)

@@ -25,21 +25,21 @@ var (
 // Options describe a journal.
 type Options struct {
 	Medium Medium
-	// Name is the file, which must not exist. Heap has none.
+	// Name is the name of the journal's file, which must not exist. Heap has no file.
 	Name string
-	// Beside is the file that names it, "" if there is none.
+	// Beside is the name of the small file that says where the journal is, "" if there is none.
 	Beside string
-	// Segments is how many segments the shards use at most, Extra how many more the
-	// other streams and large records may use.
+	// Segments is the largest number of segments that the shards use. Extra is how many more
+	// segments the other streams and large records may use.
 	Segments, Extra int
-	// Least is how few Segments will do, with Evict, where memory has no room for all. 0:
-	// no fewer.
+	// Least is for a journal with Evict: if memory has no room for all Segments, their number
+	// may be reduced to Least. 0 means that Segments is not reduced.
 	Least int
 	// MaxWait is how long Append waits for a shard of a Written journal.
 	MaxWait time.Duration
-	// Evict, if set, makes the shards use their oldest segment again when all are in
-	// use. It is called first with that segment, with the lock that Lock takes. It must
-	// not append to a shard.
+	// Evict, if set, makes the shards reuse the oldest segment when all segments are in use.
+	// Evict is called with that segment before the reuse. The caller of Evict holds the lock
+	// that Lock takes. Evict must not append to a shard.
 	Evict func(*Journal, *Segment)
 }
 
@@ -56,15 +56,15 @@ type Journal struct {
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
 
-	pointer  atomic.Pointer[os.FileInfo] // of Beside; nil: it is not ours
+	pointer  atomic.Pointer[os.FileInfo] // of the file Beside; nil: that file does not name this journal
 	replaces string                      // the name that Replace gives the file
 
 	mu sync.Mutex // taken with a shard locked, never the other way round
 
 	used     atomic.Int64 // segments of shards; also read without the lock
-	limit    int          // of used
-	filled   []*Segment   // with Evict: those that are full, the oldest first
-	retained int          // of the filled ones, those of StreamRetained
+	limit    int          // the largest value of used
+	filled   []*Segment   // with Evict: the full segments, the oldest first
+	retained int          // how many segments in filled are of StreamRetained
 }
 
 // A shard is the part of a journal to which a goroutine appends. The first cache line has what every append
@@ -77,7 +77,7 @@ type shard struct {
 	seg    *Segment
 	fresh  int // bytes that were not added to Journal.fresh yet
 	base   uint64
-	full   []*Segment // without Evict: those before seg that Capture has not seen
+	full   []*Segment // without Evict: the segments before seg that Capture has not seen
 
 	// The sum of what was appended, which is read without the lock.
 	entries, spans atomic.Uint64
@@ -86,8 +86,8 @@ type shard struct {
 }
 
 const (
-	// captureAt is how many bytes are to be captured soon. With what shards have not
-	// reported, the total stays below 256 KiB.
+	// captureAt is the number of appended bytes at which Append asks for a Capture. Together
+	// with the bytes that the shards have not reported yet, the total stays below 256 KiB.
 	captureAt   = 192 << 10
 	reportEvery = 4 << 10
 )
@@ -124,26 +124,25 @@ func (j *Journal) Segments() int { return j.o.Segments }
 // MaxWait returns how long Append waits for a shard of a Written journal.
 func (j *Journal) MaxWait() time.Duration { return j.o.MaxWait }
 
-// Medium returns where the segments lie.
+// Medium returns the medium in which the segments are.
 func (j *Journal) Medium() Medium { return j.o.Medium }
 
 // Name returns the name of the file, "" for Heap.
 func (j *Journal) Name() string { return j.pool.name }
 
-// A Hint is the shard that somebody appended to last. Those who append with the same
-// Hint tend to meet nobody else. It may be used by several goroutines only one after the
-// other.
+// A Hint is the shard of a caller's last append. A caller that keeps its own Hint seldom
+// waits for others. Goroutines must not use a Hint at the same time.
 type Hint uint32
 
 // NewHint returns a hint that few others have.
 func (j *Journal) NewHint() Hint { return Hint(j.hints.Add(1)) }
 
-// SetHurry says whether Append waits but a millisecond for a shard, as others have waited
-// for MaxWait in vain.
+// SetHurry sets whether Append waits only a millisecond for a shard, because earlier calls
+// have waited for MaxWait in vain.
 func (j *Journal) SetHurry(on bool) { j.hurry.Store(on) }
 
-// lock returns a locked shard: that of the spans, or the one that hint says, or the next
-// leaf that is not locked.
+// lock locks and returns a shard. It is the shard of the spans, or for a leaf the shard that
+// hint names. If another goroutine has locked that leaf shard, it is the next unlocked one.
 func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	s := &j.shards[0]
 	if leaf {
@@ -158,7 +157,7 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 		s = &j.shards[1+*hint&(n-1)]
 	}
 	if j.o.Medium != Written {
-		s.mu.Lock() // nobody keeps it while a file is written
+		s.mu.Lock() // no goroutine holds this lock while it writes a file
 		return s, nil
 	}
 	if s.mu.TryLock() {
@@ -179,10 +178,10 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	return s, nil
 }
 
-// Append appends a record. When it returns nil, the record is as safe as the medium. It
-// reports whether so much has come that Capture should be called soon. The errors are
-// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and those of the file. See CoarseClock for
-// what becomes of its time.
+// Append appends a record. When it returns nil, the record is as safe as the medium. Soon
+// reports whether enough was appended that Capture should be called soon. The errors are
+// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock the
+// time of the record can change.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
 	if j.tick != nil {
 		r.Time = j.tick.next(r.Time)
@@ -269,8 +268,8 @@ func (j *Journal) newSegment(s *shard) (*Segment, error) {
 	return j.take(s.stream, s.base, j.limit)
 }
 
-// take returns a segment for a shard, unless limit segments are in use. It evicts others
-// if it may. The lock is held.
+// take returns an empty segment for a shard. If limit segments are in use, it first evicts
+// segments, or returns ErrFull if it cannot. The lock is held.
 func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) {
 	for {
 		for int(j.used.Load()) >= limit {
@@ -292,7 +291,8 @@ func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) 
 	}
 }
 
-// evict gives up the oldest segment that is full, if it may. The lock is held.
+// evict frees the oldest full segment. It reports false if the journal does not evict or has
+// no full segment. The lock is held.
 func (j *Journal) evict() bool {
 	if j.o.Evict == nil || len(j.filled) == 0 {
 		return false
@@ -357,7 +357,7 @@ func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
 	return len(b) + 8*n, nil
 }
 
-// giveBack gives up segments whose records are not to be read.
+// giveBack makes segments unreadable and frees them.
 func (j *Journal) giveBack(segs []*Segment) {
 	for _, seg := range segs {
 		seg.void()
@@ -365,8 +365,8 @@ func (j *Journal) giveBack(segs []*Segment) {
 	j.Release(segs)
 }
 
-// Release gives segments back whose records are not needed any more, not even by the
-// last checkpoint.
+// Release frees segments for reuse. Neither the caller nor the last checkpoint may need
+// their records any more.
 func (j *Journal) Release(segs []*Segment) {
 	if len(segs) == 0 {
 		return
@@ -377,19 +377,20 @@ func (j *Journal) Release(segs []*Segment) {
 	}
 }
 
-// Checkpoint makes data the checkpoint that a reader finds. Only one goroutine may call
-// it. There are MaxCheckpoint bytes of room.
+// Checkpoint makes data the newest checkpoint. Data has at most MaxCheckpoint bytes. Only one
+// goroutine may call Checkpoint.
 func (j *Journal) Checkpoint(data []byte) error { return j.pool.checkpoint(data) }
 
-// A Held is a segment up to an end.
+// A Held is a segment and the end of the part of it that may be read.
 type Held struct {
 	Segment *Segment
 	End     int
 }
 
 // Hold calls locked, and then fn with the segments of an evicting journal, the oldest
-// first. While locked runs nobody appends, and what is appended later has a greater Epoch,
-// which locked gets. While fn runs no segment is evicted.
+// first. While locked runs, nothing is appended. Locked gets the Epoch of the records that
+// are appended later; earlier records have a smaller one. While fn runs, no segment is
+// evicted.
 func (j *Journal) Hold(locked func(epoch uint32), fn func([]Held)) {
 	held := make([]Held, 0, len(j.shards))
 	for i := range j.shards {
@@ -420,8 +421,8 @@ func (j *Journal) Lock() { j.mu.Lock() }
 // Unlock undoes Lock.
 func (j *Journal) Unlock() { j.mu.Unlock() }
 
-// AddFilled adds a segment of StreamRetained to those that are evicted in their turn. The
-// journal is locked.
+// AddFilled adds a segment of StreamRetained to the segments that the journal evicts in their
+// order. The journal is locked.
 func (j *Journal) AddFilled(seg *Segment) {
 	j.filled = append(j.filled, seg)
 	j.used.Add(1)
@@ -431,12 +432,12 @@ func (j *Journal) AddFilled(seg *Segment) {
 // Used returns how many segments the shards use. It takes no lock.
 func (j *Journal) Used() int { return int(j.used.Load()) }
 
-// Limit returns how many segments the shards may use, and how many of those that they use
-// are of StreamRetained. The journal is locked.
+// Limit returns how many segments may be used, and how many of the full segments are of
+// StreamRetained. The journal is locked.
 func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }
 
-// CloseShards makes every Append from now on return ErrClosed. It waits for those that
-// run.
+// CloseShards makes every later Append return ErrClosed. It waits for running calls of
+// Append.
 func (j *Journal) CloseShards() {
 	for i := range j.shards {
 		s := &j.shards[i]
@@ -462,16 +463,16 @@ func (j *Journal) HasName() bool {
 	return j.o.Beside == "" || j.isNamed()
 }
 
-// isNamed reports whether the file that names the journal is still there, and not that of
-// another one.
+// isNamed reports whether the file beside still exists and names this journal, not another
+// one.
 func (j *Journal) isNamed() bool {
 	fi, err := os.Lstat(j.o.Beside)
-	// A number of a file is used again at once.
+	// The time is compared too: the system soon reuses the inode number of a removed file.
 	ours := j.pointer.Load()
 	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
 
-// RemoveNames removes the names that the journal still has. It can be used on.
+// RemoveNames removes the names that the journal still has. The journal stays usable.
 func (j *Journal) RemoveNames() {
 	if j.pool.f == nil {
 		return
@@ -494,7 +495,8 @@ func (j *Journal) Sync() error {
 	return j.pool.f.Sync()
 }
 
-// Close unmaps and closes the file, which stays. No segment may be used any more.
+// Close unmaps and closes the file, but does not remove it. The caller must not use a segment
+// afterwards.
 func (j *Journal) Close() error {
 	if j.pool.f == nil {
 		return nil
@@ -503,14 +505,14 @@ func (j *Journal) Close() error {
 	return closeFile(j.pool.f)
 }
 
-// Remove is Close, and removes the file.
+// Remove does what Close does, and removes the file.
 func (j *Journal) Remove() error {
 	if j.pool.f == nil {
 		return nil
 	}
 	var err error
-	if j.o.Beside != "" && j.isNamed() { // first: one that names no journal says that records are lost
-		_ = j.pool.noteLost(unneeded) // else it stays for a day if this process dies now
+	if j.o.Beside != "" && j.isNamed() { // first: a file that names a missing journal says that records are lost
+		_ = j.pool.noteLost(unneeded) // without this the journal stays for a day if the process dies now
 		err = os.Remove(j.o.Beside)
 	}
 	j.pool.unmap()

@@ -19,9 +19,9 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// A journal lies in memory of the machine where it can, as that is faster, and no disk
-// that stands still can stop the program. A small text file then lies where the journal
-// would, and says where it is:
+// If possible, a journal lies in shared memory: that is faster, and a disk that hangs cannot
+// stop the program. A small text file in the folder of the trace then says where the journal
+// is:
 //
 //	entrace journal
 //	path /dev/shm/entrace-1000/2K4ZQ….buffer
@@ -29,21 +29,21 @@ import (
 //	boot 7d0b9e36-…
 //	host build-7
 //	uid 1000
-//	missed 1795406400 // when somebody first looked for it who does not reach it
+//	missed 1795406400 // when a process that cannot reach the journal first looked for it
 
-// A Place says where a journal is to lie.
+// A Place says where Create puts a journal.
 type Place struct {
-	// Beside is where its file is looked for, which must not exist.
+	// Beside is the path at which readers look for the journal. It must not exist.
 	Beside string
-	// Dir, if not empty, is the folder that it is to be in. By default it is one in shared
-	// memory if that survives the process, else that of Beside.
+	// Dir, if not empty, is the folder for the journal. The default is a folder in shared
+	// memory if that survives the process, else the folder of Beside.
 	Dir string
 	// Replace says that the journal has no name at Beside until its method Replace gives it
-	// that of another one.
+	// the name of another journal.
 	Replace bool
 }
 
-// sharedMemory is osfile.SharedMemory, but in tests.
+// sharedMemory is osfile.SharedMemory. Tests replace it.
 var sharedMemory = osfile.SharedMemory
 
 // Create makes a journal at a place. Medium and Name of the options are not used.
@@ -66,7 +66,7 @@ func Create(at Place, o Options) (*Journal, error) {
 	return createBeside(at, o)
 }
 
-// createBeside makes a journal that is the file beside itself.
+// createBeside makes a journal whose own file is at the path Beside.
 func createBeside(at Place, o Options) (*Journal, error) {
 	o.Medium, o.Name = MediumOf(filepath.Dir(at.Beside)), at.Beside
 	if !at.Replace {
@@ -110,18 +110,18 @@ func room(dir string) int64 {
 	return n
 }
 
-// memoryLimit is osfile.MemoryLimit, but in tests.
+// memoryLimit is osfile.MemoryLimit. Tests replace it.
 var memoryLimit = osfile.MemoryLimit
 
-// limit makes a journal smaller whose size is fixed, if it would take more than an eighth of
-// the memory that the process may use. Wherever its file lies, its segments are in memory.
+// limit makes a journal of fixed size smaller if it would use more than an eighth of the
+// memory that the process may use. The segments are in memory, wherever the file lies.
 func (o *Options) limit() {
 	if limit := memoryLimit(); limit > 0 && o.Evict != nil && o.Least > 0 {
 		o.Segments = max(o.Least, int(min(int64(o.Segments), limit/8/SegmentSize-int64(o.Extra))))
 	}
 }
 
-// fit reports whether a journal has room in so many bytes, if need be with fewer segments.
+// fit reports whether a journal fits into room bytes. It reduces the segments if necessary.
 func (o *Options) fit(room int64) bool {
 	n := int((room - headerSize) / SegmentSize)
 	if o.Evict == nil { // it grows while there is room
@@ -137,7 +137,7 @@ func (o *Options) fit(room int64) bool {
 	return true
 }
 
-// createElsewhere makes a journal in a folder, and the file beside that says so.
+// createElsewhere makes a journal in a folder, and the file at Beside that names it.
 func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
 	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), at.Beside
 	j, err := New(o)
@@ -187,8 +187,8 @@ const (
 	maxPointer  = 16 << 10
 )
 
-// ErrGone is why the journal of a dead process is lost: its machine was started anew, or
-// somebody has removed it.
+// ErrGone is returned for a lost journal of a dead process: the machine was restarted, or
+// somebody has removed the journal.
 var ErrGone = errors.New("the journal is gone, and what was in it")
 
 // ErrElsewhere is returned for a journal that cannot be reached from here: it is in the
@@ -204,7 +204,7 @@ type DeadFile struct {
 	pointer *os.File // nil: the journal itself is there
 }
 
-// OpenDead opens the journal that lies at a place, or that the file there names, for
+// OpenDead opens the journal at beside, or the journal that the file beside names, for
 // reading or for writing. The errors are fs.ErrNotExist if the file is missing, ErrGone
 // if it names a journal that is gone, and ErrElsewhere.
 func OpenDead(beside string, write bool) (*DeadFile, error) {
@@ -239,7 +239,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	host, _ := os.Hostname()
 	switch {
 	case !filepath.IsAbs(name):
-		return nil, "", ErrGone // its process died before it was whole
+		return nil, "", ErrGone // its process died before the file was complete
 	case said["boot"] == osfile.BootID() && said["boot"] != "":
 		if said["device"] != deviceOf(name) {
 			return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
@@ -265,7 +265,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	return j, name, nil
 }
 
-// lines returns what the lines of a file that names a journal say.
+// lines returns the keys and values of a file that names a journal.
 func lines(b []byte) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(string(b)) {
@@ -277,7 +277,8 @@ func lines(b []byte) iter.Seq2[string, string] {
 	}
 }
 
-// deviceOf returns the device of the folder of a file that may be gone, with its folder.
+// deviceOf returns the device of the folder of a file. If that folder is gone, it returns the
+// device of the nearest folder above that exists.
 func deviceOf(name string) string {
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
 		if d := osfile.Device(dir); d != "" || dir == filepath.Dir(dir) {
@@ -293,8 +294,8 @@ const keepFor = 24 * time.Hour
 // ownName matches the names that createElsewhere makes: the folder may hold other files.
 var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
 
-// sweep removes journals of dead processes from a folder of this package: those of which
-// nothing is needed, and those whose names have been gone for long.
+// sweep removes journals of dead processes from a folder of this package: journals that are
+// not needed, and journals that no file has named for keepFor.
 func sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -364,7 +365,7 @@ func appendLost(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, 
 func isNamed(f io.ReaderAt, name string) bool {
 	beside := readBeside(f)
 	if beside == "" {
-		return true // it does not say which
+		return true // the journal does not say which file names it
 	}
 	d, err := OpenDead(beside, false)
 	if err != nil {
@@ -377,12 +378,12 @@ func isNamed(f io.ReaderAt, name string) bool {
 // Name returns the name of the journal.
 func (d *DeadFile) Name() string { return d.name }
 
-// HasName reports whether what OpenDead has found is still there.
+// HasName reports whether the files that OpenDead opened still have their names.
 func (d *DeadFile) HasName() bool {
 	return osfile.SameFile(d.File, d.name) && (d.pointer == nil || osfile.SameFile(d.pointer, d.beside))
 }
 
-// Rename gives what lies beside another name, which must not be taken.
+// Rename gives the file beside another name, which must be free.
 func (d *DeadFile) Rename(to string) error {
 	err := osfile.RenameNew(d.beside, to)
 	if err == nil {
@@ -399,8 +400,8 @@ func (d *DeadFile) Rename(to string) error {
 // Remove removes the journal and the file that names it, and closes both.
 func (d *DeadFile) Remove() error {
 	var err error
-	if d.pointer != nil { // first: one that names no journal says that records are lost
-		_ = noteLost(d.File, unneeded) // else it stays for a day if this process dies now
+	if d.pointer != nil { // first: a file that names a missing journal says that records are lost
+		_ = noteLost(d.File, unneeded) // without this the journal stays for a day if the process dies now
 		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
 	}
 	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())
@@ -428,9 +429,9 @@ func RemoveUnreachable(beside string) error {
 	return errors.Join(os.Remove(beside), osfile.SyncDir(beside))
 }
 
-// NoteElsewhere notes in a file that names a journal that the journal cannot be reached, which
-// is news the first time. It is given up when that was noted a day ago, in this boot of the
-// machine: nobody who reaches it has come since.
+// NoteElsewhere writes to the file beside that its journal cannot be reached. IsNews reports
+// whether this is the first time. GiveUp reports whether the first time was a day ago, in this
+// boot of the machine, and no process that can reach the journal has opened it since.
 func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	f, err := osfile.OpenWrite(beside)
 	if err != nil {
@@ -449,7 +450,7 @@ func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	return true, false
 }
 
-// readBeside returns which file named the journal f first, "" if it does not say so.
+// readBeside returns the first file that named the journal f, "" if the journal has none.
 func readBeside(f io.ReaderAt) string {
 	var b [maxBeside]byte
 	if _, err := f.ReadAt(b[:], besideAt); err != nil {

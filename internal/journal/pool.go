@@ -34,8 +34,8 @@ func (m Medium) String() string {
 	return "written"
 }
 
-// growBy is how many segments a pool grows by at once: those of a recorder's records,
-// and a few for its definitions.
+// growBy is the number of segments that a pool adds at once: enough for the records of a
+// recorder, and a few for its definitions.
 const growBy = 68
 
 // A pool is a set of segments that are used over and over.
@@ -132,7 +132,7 @@ func (p *pool) begin(beside string, n int) error {
 	return p.grow(n)
 }
 
-// noteLost is the function of that name for a journal in use.
+// noteLost does what the function noteLost does, for a journal in use.
 func (p *pool) noteLost(at int64) error { return p.write(appendLost(at), lostAt) }
 
 // write writes b to the header.
@@ -151,8 +151,9 @@ func (p *pool) write(b []byte, at int) error {
 	return nil
 }
 
-// grow adds n segments, or as many as there may be. The lock is held, or p is not shared
-// yet. Their space is allocated, so that later stores find it.
+// grow adds n segments, or fewer if p would exceed its maximum. It allocates their space in
+// the file, so that later stores cannot fail for want of space. The lock is held, or p is not
+// shared yet.
 func (p *pool) grow(n int) error {
 	n = min(n, p.most-p.count)
 	if n <= 0 {
@@ -195,8 +196,8 @@ func (p *pool) hasRoom(n int) bool {
 	return p.medium != Mapped || osfile.FreeBytes(filepath.Dir(p.name))/2 >= int64(n)*SegmentSize
 }
 
-// noRoom returns the error of a pool that could not grow because of err. One that has
-// segments is full: they are as good as before.
+// noRoom returns the error of a pool that could not grow because of err. A pool that has
+// segments is full; its segments stay usable.
 func (p *pool) noRoom(err error) error {
 	if p.count == 0 {
 		return err
@@ -205,7 +206,7 @@ func (p *pool) noRoom(err error) error {
 }
 
 // take returns an empty segment. The error is ErrFull, a failure to get space, or a fault
-// of the map, which leaves the segment to nobody.
+// of the mapping; after a fault the segment is not used again.
 func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 	p.mu.Lock()
 	if len(p.free) == 0 {
@@ -225,7 +226,7 @@ func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 
 // release gives a segment back. No checkpoint may need it any more.
 func (p *pool) release(s *Segment) {
-	s.shared = [4]sharedAt{} // it keeps nothing alive
+	s.shared = [4]sharedAt{} // a free segment keeps no Shared alive
 	p.mu.Lock()
 	p.free = append(p.free, s)
 	p.mu.Unlock()

@@ -11,13 +11,13 @@ type Entry struct {
 	Time int64
 	Info Info
 	Data []byte
-	// Segment is the memory in which the offsets of shared bytes count.
+	// Segment is the memory of the segment. Offsets of shared bytes count from its start.
 	Segment []byte
 	Stream  uint32
 }
 
-// Shared returns the shared bytes at off in Data, and what follows. It reports false if
-// there are none.
+// Shared returns the shared bytes at off in Data, and the bytes behind them. It reports false
+// if there are no shared bytes.
 func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
 	if off < 0 || len(e.Data)-off < SharedSize {
 		return nil, nil, false
@@ -50,7 +50,7 @@ type Part struct {
 	// first have bytes of buf are those of an earlier call.
 	Read func(buf []byte, have, end int) ([]byte, error)
 
-	// Those of a growing journal.
+	// These fields are set only for a growing journal.
 	seg            *Segment
 	entries, spans uint32
 }
@@ -69,12 +69,13 @@ type Cursor struct {
 	// The record at at, if ok.
 	ok       bool
 	rec      Entry
-	key      int64 // by which it is merged: not less than those before
+	key      int64 // the time by which it is merged: not less than the keys of earlier records
 	nextPart int
 	nextAt   int
 
-	// earliest, of the spans, is the least time of the records of the part from each
-	// on: spans come rather too early than too late.
+	// earliest is for the stream of the spans. It has one time for each record of the part: the
+	// least time of that record and the records behind it. So spans come too early rather than
+	// too late.
 	earliest []int64
 	index    int // in earliest
 
@@ -135,7 +136,7 @@ func (c *Cursor) advance() {
 		case !ok || chain == 0 && n < HeadSize:
 			c.lose(ErrDamaged)
 		case chain&chainRest != 0:
-			c.at += n // what precedes it is gone
+			c.at += n // the parts before it are gone
 		case chain&chainMore != 0:
 			c.gather(n)
 		default:
@@ -144,7 +145,7 @@ func (c *Cursor) advance() {
 	}
 }
 
-// ErrDamaged is why records of a segment are lost that something else has written to.
+// ErrDamaged says that records are lost because something else has written to their segment.
 var ErrDamaged = errors.New("not a record")
 
 // set makes b, which begins with the time, the current record.
@@ -180,7 +181,7 @@ func (c *Cursor) lookAhead() {
 	}
 }
 
-// gather reads a chain, whose first part has n bytes.
+// gather reads a chain. Its first part has n bytes.
 func (c *Cursor) gather(n int) {
 	c.chain = append(c.chain[:0], c.mem[c.at+8:c.at+n]...)
 	var buf []byte
@@ -207,7 +208,7 @@ func (c *Cursor) gather(n int) {
 	c.at += n // the process died before it had appended all of it
 }
 
-// consume goes on behind the current record, whose bytes stay.
+// consume moves behind the current record. The bytes of that record stay valid.
 func (c *Cursor) consume() {
 	c.entries += uint32(c.rec.Info.Entries())
 	c.spans += uint32(c.rec.Info.Spans())
@@ -244,13 +245,13 @@ func (c *Cursor) lose(err error) {
 	c.at, c.loaded = p.End, p.End
 }
 
-// A Merge reads several streams as one, by time: of records of one time, spans first.
-// What a goroutine appended first never comes behind what it appended later, and no leaf
-// comes before the span that it needs, as far as that span is there.
+// A Merge reads several streams as one, by time. Of records of the same time, spans come
+// first. The records of one goroutine stay in their order. A leaf comes behind the span that
+// it needs, if that span is in the streams.
 type Merge struct {
 	// Needs reports whether a leaf refers to a span that has not come yet.
 	Needs func(*Entry) bool
-	// Slack is how much later than the leaf the span that it needs may seem to be, in nanoseconds.
+	// Slack is how much later, in nanoseconds, the time of the span that a leaf needs may be.
 	Slack int64
 
 	cursors []Cursor // the spans first
@@ -341,7 +342,7 @@ type Reader struct {
 	j *Journal
 }
 
-// NewReader returns a Reader of what is in the shards of j, which does not evict.
+// NewReader returns a Reader of the shards of j. J must not be a journal that evicts.
 func (j *Journal) NewReader() *Reader {
 	r := &Reader{Merge: Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(j.shards))}, j: j}
 	for i := range r.cursors {
@@ -350,8 +351,8 @@ func (j *Journal) NewReader() *Reader {
 	return r
 }
 
-// Capture lets Next return what is in the shards now. It is one moment for all of them,
-// so that a record that refers to another is never captured before that one.
+// Capture lets Next return all records that are in the shards now. It captures all shards at
+// one moment, so that a record is never captured before the record that it refers to.
 func (r *Reader) Capture() {
 	for i := range r.j.shards {
 		r.j.shards[i].mu.Lock()
@@ -406,8 +407,8 @@ func (r *Reader) HasName() bool { return r.j.HasName() }
 // Name returns the name of the journal's file.
 func (r *Reader) Name() string { return r.j.Name() }
 
-// Positions appends the positions of the streams: what precedes them was returned by
-// Next.
+// Positions appends the positions of the streams. Next has returned all records before these
+// positions.
 func (r *Reader) Positions(to []uint64) []uint64 {
 	for i := range r.cursors {
 		to = append(to, r.cursors[i].position())
@@ -415,8 +416,8 @@ func (r *Reader) Positions(to []uint64) []uint64 {
 	return to
 }
 
-// Release gives back the segments that Next is done with. A checkpoint must say so
-// before.
+// Release gives back the segments that Next has read. A checkpoint with the new positions must
+// be written before.
 func (r *Reader) Release() {
 	r.j.Release(r.done)
 	clear(r.done)

@@ -7,10 +7,10 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// Replace gives j, which was made to replace old and which nobody appends to yet, the name
-// of old in one step, and removes old. The shards of old are closed, and a checkpoint of j
-// says that what they held is in the trace. When it fails, old is as it was. On Windows,
-// where an open file cannot be replaced, old goes first.
+// Replace gives j the name of old in one step, and removes old. Before that, j was made with
+// Place.Replace and nothing was appended to it, the shards of old were closed, and a checkpoint
+// of j says that the records of old are in the trace. When Replace fails, old is unchanged. On
+// Windows, where an open file cannot be replaced, Replace removes old first.
 func (j *Journal) Replace(old *Journal) error {
 	if runtime.GOOS == "windows" {
 		_ = old.Remove() // what it held is in the trace
@@ -26,6 +26,6 @@ func (j *Journal) Replace(old *Journal) error {
 		}
 		j.pool.name = j.replaces
 	}
-	_ = old.Remove() // only what is still its own
+	_ = old.Remove() // removes only files that still belong to old
 	return nil
 }

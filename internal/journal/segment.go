@@ -10,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
-// A Segment is 64 KiB of one stream. The lock of its shard, or whoever owns its stream,
-// guards it, except that the bytes before an end that was taken under that lock can be
-// read at any time.
+// A Segment is 64 KiB of one stream. The lock of its shard, or the owner of its stream,
+// guards it. Bytes before an end that was read under that lock can be read without the lock.
 type Segment struct {
-	// Entries and Spans count what the records stand for, Last is their latest time.
+	// Entries and Spans are the entries and spans that the records count for. Last is the
+	// latest time of a record.
 	Entries, Spans uint32
 	Last           int64
 	// Ends counts records for which the caller of Append set End.
@@ -26,7 +26,7 @@ type Segment struct {
 	mem    []byte
 	pool   *pool
 	off    int64  // in the file
-	used   uint32 // when it began last, in seconds since the program did; 0: never
+	used   uint32 // when begin was last called, in seconds since the program started, plus 1; 0: never
 
 	// shared says where in the segment the bytes of the last few Shared are.
 	shared     [4]sharedAt
@@ -38,8 +38,8 @@ type sharedAt struct {
 	at uint32
 }
 
-// A Shared is bytes that many records have in common. A segment has them once. It must
-// not be changed.
+// A Shared holds bytes that many records have in common. A segment stores them once. A Shared
+// must not be changed.
 type Shared struct{ bytes []byte }
 
 // NewShared returns a Shared of b, which the caller must not change any more.
@@ -48,7 +48,7 @@ func NewShared(b []byte) *Shared { return &Shared{b} }
 // Bytes returns the bytes, which must not be changed.
 func (s *Shared) Bytes() []byte { return s.bytes }
 
-// A Record is one to append.
+// A Record is the argument of Append.
 type Record struct {
 	Time int64
 	Info Info
@@ -67,7 +67,7 @@ type Record struct {
 
 	// Epoch is set by Append: how often Hold was called before.
 	Epoch uint32
-	// Base is set by Append: that of the segment that the record is in.
+	// Base is set by Append: the base of the segment that holds the record.
 	Base uint64
 }
 
@@ -89,8 +89,8 @@ func (r *Record) markSize() int {
 
 var programStart = time.Now()
 
-// writtenBack is after how many seconds the kernel may have unmapped or cleaned pages,
-// which then are to be faulted in together before they are written to.
+// writtenBack is the number of seconds after which the kernel may have unmapped or cleaned
+// pages. Such pages are faulted in together before the first write.
 const writtenBack = 5
 
 // begin makes s, which may have been used before, an empty part of a stream.
@@ -152,7 +152,7 @@ func (s *Segment) End() int { return int(s.end) }
 // fits reports whether a record of n bytes has room.
 func (s *Segment) fits(n int) bool { return int(s.end)+n+8 <= SegmentSize }
 
-// sharedIn returns where in s the bytes of w are, 0 if they are not there.
+// sharedIn returns the offset of the bytes of w in s, 0 if s does not have them.
 func (s *Segment) sharedIn(w *Shared) uint32 {
 	for i := range s.shared {
 		if s.shared[i].of == w {
@@ -195,14 +195,14 @@ func (s *Segment) count(r *Record) {
 	}
 }
 
-// copyRecord copies a record of n bytes to offset at. The order of the stores is that of
-// the program, which is what a process that is killed leaves.
+// copyRecord copies a record of n bytes to offset at. If the process is killed, the segment
+// has the stores up to that moment, in program order.
 func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	b := s.mem[at : at+n+8 : at+n+8]
 	binary.LittleEndian.PutUint64(b[n:], 0)
 	if (r.With == nil || sharedOff != 0) && cap(r.Data) >= n {
-		// It is in one piece. The checksum is computed where it was built, which is in the
-		// cache.
+		// The record is in one piece. The checksum is computed over r.Data, which is still in
+		// the CPU cache.
 		d := r.Data[:n]
 		clear(d[len(r.Data):])
 		if r.With != nil {
@@ -227,14 +227,15 @@ func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	s.commit(b, b[:n], at, r)
 }
 
-// refer writes a reference to s, which is at off of the segment; 0: it follows.
+// refer writes to b a reference to the bytes of s at offset off of the segment. If off is 0,
+// the bytes follow the reference.
 func (s *Shared) refer(b []byte, off uint32) {
 	binary.LittleEndian.PutUint32(b, off)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(s.bytes)))
 }
 
-// commit completes the record d, puts it into b, which is at offset at, if it is not there,
-// and last its commit word.
+// commit completes the record d at offset at of the segment. B is the memory there. If d is
+// not in b already, commit copies it to b. It writes the commit word last.
 func (s *Segment) commit(b, d []byte, at int, r *Record) {
 	n := len(d)
 	if r.HasMark {
@@ -271,8 +272,8 @@ func (s *Segment) void() {
 	_ = s.change(0, 8, func() { clear(s.mem[:8]) }) // a page that is gone is unreadable
 }
 
-// read returns the bytes of s before end. Those of a mapped segment are copied to buf,
-// of which the first have bytes are a copy already. The error is a fault of the map.
+// read returns the bytes of s before end. It copies the bytes of a mapped segment to buf,
+// where the first have bytes are copied already. The error is a fault of the mapping.
 func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 	if s.pool.medium != Mapped {
 		return s.mem[:end:end], nil

@@ -1,7 +1,7 @@
 package journal
 
-// A Stream is a stream that is no shard's: definitions, parked spans, retained ones. One
-// goroutine may use it at a time.
+// A Stream is a stream that belongs to no shard, for example the stream of definitions or of
+// parked spans. One goroutine may use it at a time.
 type Stream struct {
 	j      *Journal
 	number uint32
@@ -49,7 +49,7 @@ func (s *Stream) Position() uint64 {
 // Segment returns the segment of the next record, nil if there is none yet.
 func (s *Stream) Segment() *Segment { return s.seg }
 
-// Release gives a segment back that Append has returned.
+// Release frees a segment that Append has returned.
 func (s *Stream) Release(seg *Segment) {
 	if seg == s.seg {
 		s.seg = nil

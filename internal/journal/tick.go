@@ -8,15 +8,15 @@ import (
 
 // CoarseClock says that Append moves the times of records, by less than a tick of the clock, so that
 // the end of a span stays behind the leaves that were appended before it.
-// Whoever needs the exact time has it in the data of the record too. Only Linux has a clock
-// that moves between two records; that of Windows stands still for up to 16 ms.
+// The data of the record has the exact time too. Only the clock of Linux moves between two
+// records. The clock of Windows stands still for up to 16 ms.
 const CoarseClock = runtime.GOOS != "linux"
 
-// A tick gives records whose times are one reading of a clock times of their own, so that
+// A tick gives different times to records that have the same reading of the clock, so that
 // they are read in the order in which they were appended.
 type tick struct {
 	mu          sync.Mutex
-	first, last int64 // of the times that one reading became
+	first, last int64 // the first and the last time given for one reading of the clock
 }
 
 // next returns the time of a record that was read as t: t, or a nanosecond after the record

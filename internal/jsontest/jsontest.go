@@ -1,4 +1,4 @@
-// Package jsontest reads JSON in tests without losing what numbers are.
+// Package jsontest reads JSON in tests without losing the precision of numbers.
 package jsontest
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Parse returns what b holds, to be compared with reflect.DeepEqual: floats as
-// their bits, since they have more than one notation, integers as their digits,
-// since they may be larger than any type.
+// Parse returns the value of the JSON text b, for a comparison with reflect.DeepEqual.
+// Floats are returned as their bits, because they have more than one notation.
+// Integers are returned as their digits, because they may be larger than any type.
 func Parse(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

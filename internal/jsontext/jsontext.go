@@ -1,6 +1,5 @@
-// Package jsontext appends JSON in the exact shapes that the formats here fix,
-// which encoding/json does not offer: floats that cannot be taken for integers,
-// and texts that cannot do anything to a terminal.
+// Package jsontext appends JSON in exact forms that encoding/json does not offer: floats that
+// cannot be mistaken for integers, and strings without characters that act on a terminal.
 package jsontext
 
 import (
@@ -79,14 +78,14 @@ func appendEscaped(b []byte, c byte) []byte {
 	return appendRune(b, rune(c))
 }
 
-// appendRune appends a rune of the basic plane by its number.
+// appendRune appends the \u escape of a rune of the Basic Multilingual Plane.
 func appendRune(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// Acts reports whether r does something to a terminal other than to appear: the
-// controls (C0, DEL, C1), the marks, embeddings, overrides and isolates of
-// bidirectional text, and the separators of lines and paragraphs.
+// Acts reports whether r acts on a terminal and is not only displayed. This is true for control
+// characters (C0, DEL, C1), for the marks, embeddings, overrides and isolates of bidirectional
+// text, and for the separators of lines and paragraphs.
 func Acts(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r <= 0x9f:
@@ -99,9 +98,9 @@ func Acts(r rune) bool {
 	return false
 }
 
-// AppendFloat appends f as a JSON number with a point or an exponent, in the
-// shortest form that reads back as f. It reports false and appends nothing when
-// JSON has no number for f: an infinity or not a number.
+// AppendFloat appends f as a JSON number with a point or an exponent, in the shortest form that
+// parses as f. JSON has no numbers for NaN and the infinities: for these it returns false and
+// appends nothing.
 func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return b, false
@@ -117,7 +116,7 @@ func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	return append(b, ".0"...), true
 }
 
-// FloatName returns the name of an f for which JSON has no number.
+// FloatName returns the name of f, which is NaN or an infinity.
 func FloatName(f float64) string {
 	switch {
 	case math.IsInf(f, 1):

@@ -1,7 +1,7 @@
-// Package mapfile reads regular files through memory maps without the dangers
-// of one: a file that is truncated while it is mapped gives an error instead of
-// killing the process, Close waits for those who still read, and where a map
-// cannot be had the file is read in the ordinary way.
+// Package mapfile reads regular files through memory maps without the dangers of
+// memory maps. If a file is truncated while it is mapped, reading returns an error
+// and does not kill the process. Close waits for calls that still read. If a file
+// cannot be mapped, it is read with ordinary system calls.
 package mapfile
 
 import (
@@ -24,24 +24,24 @@ var (
 	ErrBounds = errors.New("range outside of the file")
 )
 
-// A FaultError says that the file lost the page at Offset while it was mapped.
+// A FaultError reports that the file lost the page at Offset while it was mapped.
 type FaultError struct{ Offset int64 }
 
 func (e *FaultError) Error() string {
 	return fmt.Sprintf("the map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
-// A File is a view of a file as long as the file was when it was opened, or grew last.
-// It is safe for concurrent use.
+// A File is a view of a file. Its size is that of the file when it was opened, or the size
+// of the last Grow. It is safe for concurrent use.
 type File struct {
 	f    *os.File
 	size atomic.Int64
 
-	// What follows the first end bytes of the file is in tail, if that is not nil.
+	// If tail is not nil, the view consists of the first end bytes of the file and of tail.
 	end  int64
 	tail []byte
 
-	mu sync.RWMutex // held for reading while the map is looked at
+	mu sync.RWMutex // held for reading while the map is read
 
 	m      mmap.MMap // nil: read f instead
 	closed bool
@@ -74,7 +74,7 @@ func New(f *os.File) (*File, error) {
 	return s, nil
 }
 
-// Unmapped is New where no map can be had, for tests.
+// Unmapped is New without a memory map, for tests.
 func Unmapped(f *os.File) (*File, error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -85,26 +85,26 @@ func Unmapped(f *os.File) (*File, error) {
 	return s, nil
 }
 
-// Mapped reports whether View costs no copy.
+// Mapped reports whether the file is mapped, so that View does not copy.
 func (s *File) Mapped() bool { return s.m != nil }
 
 // Size returns the size of the view in bytes.
 func (s *File) Size() int64 { return s.size.Load() }
 
-// Grow makes the view as long as the file has become. What came later is not mapped.
+// Grow sets the size of the view after the file has grown. The new bytes are not mapped.
 func (s *File) Grow(size int64) { s.size.Store(size) }
 
-// File returns the open file beneath, for Stat and the like.
+// File returns the open file, for example for Stat.
 func (s *File) File() *os.File { return s.f }
 
-// Extend makes the view of the first end bytes of the file go on with tail, which is the
-// File's from now on. It must not be called with View or ReadAt.
+// Extend makes the view consist of the first end bytes of the file and of tail. The File owns
+// tail from now on. Extend must not run at the same time as View or ReadAt.
 func (s *File) Extend(end int64, tail []byte) {
 	s.end, s.tail = end, tail
 	s.size.Store(end + int64(len(tail)))
 }
 
-// Shrunk reports whether the file is shorter now than what the view has of it. The end of
+// Shrunk reports whether the file is shorter now than the part of it in the view. The end of
 // the last page then reads as zeros, without a fault.
 func (s *File) Shrunk() bool {
 	size := s.Size()
@@ -115,9 +115,9 @@ func (s *File) Shrunk() bool {
 	return err == nil && fi.Size() < size
 }
 
-// View calls fn with the n bytes at off, which are gone when fn returns. fn must
-// not keep them, write to them, pass them to a system call or to another
-// goroutine, or call code that is not its own.
+// View calls fn with the n bytes at off. The bytes are valid until fn returns. fn must
+// not keep them, write to them, or pass them to a system call or to another goroutine.
+// It must not call code of others.
 func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if off < 0 || n < 0 || off > s.Size()-n {
 		return ErrBounds
@@ -133,7 +133,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if off >= s.end {
 		return fn(s.tail[off-s.end:][:n:n])
 	}
-	b := make([]byte, n) // of both
+	b := make([]byte, n) // bytes of the file and of tail
 	err := s.stored(off, s.end-off, func(v []byte) error {
 		copy(b, v)
 		return nil
@@ -145,7 +145,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	return fn(b)
 }
 
-// stored is View of what is in the file.
+// stored is View for bytes that are in the file.
 func (s *File) stored(off, n int64, fn func(b []byte) error) error {
 	if s.m == nil || off+n > int64(len(s.m)) {
 		if n > math.MaxInt {
@@ -160,8 +160,7 @@ func (s *File) stored(off, n int64, fn func(b []byte) error) error {
 	return s.guard(s.m[off:off+n:off+n], fn)
 }
 
-// ReadAt copies, as io.ReaderAt wants it, but for the error of a short read:
-// that is ErrBounds.
+// ReadAt implements io.ReaderAt, except that the error of a short read is ErrBounds.
 func (s *File) ReadAt(b []byte, off int64) (int, error) {
 	err := s.View(off, int64(len(b)), func(v []byte) error {
 		copy(b, v)
@@ -173,7 +172,7 @@ func (s *File) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// guard turns the fault of a page that is not there any more into an error.
+// guard calls fn with b. If a page of b is lost, guard returns the fault as an error.
 func (s *File) guard(b []byte, fn func(b []byte) error) (err error) {
 	ferr := Guard(s.m, func() { err = fn(b) })
 	if ferr != nil {
@@ -182,7 +181,7 @@ func (s *File) guard(b []byte, fn func(b []byte) error) (err error) {
 	return err
 }
 
-// Close waits for the calls of View that run, then unmaps and closes the file.
+// Close waits for running calls of View, then unmaps and closes the file.
 func (s *File) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

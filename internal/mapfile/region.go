@@ -9,12 +9,12 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 )
 
-// A Region is a part of a file that is mapped for writing. It is not safe to
-// unmap while it is used.
+// A Region is a part of a file that is mapped for writing. It must not be
+// unmapped while it is used.
 type Region struct{ m mmap.MMap }
 
-// Map maps n bytes at off, a multiple of the page size, of a file that has them
-// all on disk: what is not there could not be written.
+// Map maps n bytes of f at off, a multiple of the page size. All n bytes must exist
+// on disk, because others cannot be written.
 func Map(f *os.File, off int64, n int) (*Region, error) {
 	if off < 0 || off > math.MaxInt64-int64(n) {
 		return nil, ErrBounds
@@ -26,10 +26,10 @@ func Map(f *os.File, off int64, n int) (*Region, error) {
 	return &Region{m: m}, nil
 }
 
-// Bytes returns the bytes, which must be looked at and written under [Guard].
+// Bytes returns the mapped bytes. They must be read and written only under [Guard].
 func (r *Region) Bytes() []byte { return r.m }
 
-// Unmap takes the map away.
+// Unmap removes the mapping.
 func (r *Region) Unmap() error {
 	if r.m == nil {
 		return ErrClosed
@@ -39,9 +39,9 @@ func (r *Region) Unmap() error {
 	return err
 }
 
-// Guard runs fn and turns the fault of a page of b that is not there any more, or
-// that a full disk has no room for, into a [FaultError]. fn must not start
-// goroutines that use b, nor hand b to a system call.
+// Guard runs fn. If a page of b is lost, or a full disk has no room for it, Guard
+// returns the fault as a [FaultError]. fn must not start goroutines that use b, and
+// must not pass b to a system call.
 func Guard(b []byte, fn func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	whole := false
@@ -59,8 +59,8 @@ func Guard(b []byte, fn func()) (err error) {
 	return nil
 }
 
-// faultOf returns the error of a recovered panic, which it raises again when it
-// is not a fault of b.
+// faultOf returns the error for a recovered panic r. If r is not a fault in b, faultOf
+// panics with r again.
 func faultOf(r any, b []byte) error {
 	fault, ok := r.(interface{ Addr() uintptr })
 	if !ok {
@@ -68,7 +68,7 @@ func faultOf(r any, b []byte) error {
 	}
 	off := fault.Addr() - uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	if off >= uintptr(len(b)) {
-		panic(r) // a mistake elsewhere must not be hidden
+		panic(r) // do not hide an error elsewhere
 	}
 	return &FaultError{Offset: int64(off)}
 }

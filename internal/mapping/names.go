@@ -1,11 +1,11 @@
-// Package mapping has names of attributes and entries that several packages of this module read or
-// write and their users do not need: those of OpenTelemetry's fields, and of the state of a file.
-// Package format has the others.
+// Package mapping defines names of attributes and entries for OpenTelemetry's fields and for the state
+// of a file. Several packages of this module use them, but users of the module do not need them.
+// Package format defines the names that users need.
 package mapping
 
 import "strings"
 
-// The attributes that describe an entry. Part of the product's format: see the tables in the
+// The names of attributes that describe an entry. Part of the product's format: see the tables in the
 // documentation of packages exporter and slogadapter.
 const (
 	AttrTraceFlags = "trace_flags" // U64
@@ -24,15 +24,15 @@ const (
 	AttrScopeVersion      = "otel.scope.version"
 	AttrScopePrefix       = "otel.scope.attr."
 	AttrJSON              = "otel.json"        // String, a JSON array of the names of attributes that are JSON texts
-	AttrAnyValue          = "otel.anyvalue"    // likewise, OTLP/JSON AnyValue texts
-	AttrDurations         = "entrace.duration" // likewise, of those that are durations, I64 of nanoseconds
+	AttrAnyValue          = "otel.anyvalue"    // likewise, for attributes that are OTLP/JSON AnyValue texts
+	AttrDurations         = "entrace.duration" // likewise, for attributes that are durations, I64 nanoseconds
 
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
-	AttrRotated   = "entrace.rotated"   // Bool, on the end of a file that another one follows
-	AttrDamage    = "damage"            // String, why the whole entries of a damaged file end, one of the names below, on its NameRecovered
-	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry of which something was cut off
+	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
+	AttrDamage    = "damage"            // String, on a NameRecovered: why the whole entries end, CutTorn for example
+	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 
-	// DefaultTraceFlags are the flags of a span or link for which none are stored:
+	// DefaultTraceFlags are the flags of a span or link whose entry has no flags:
 	// sampled, and the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
 	// DefaultLogFlags are the flags of a log record that has a span and no
@@ -44,24 +44,24 @@ const (
 const (
 	NameLink      = "link"
 	NameEnd       = "entrace.end"
-	NameRecovered = "entrace.recovered" // the last one if recovery has finished the file of a writer that was killed, or saved what is whole in a damaged one
-	NameException = "exception"         // of an event that says why its span failed
-	NameCrash     = "crash"             // of the log record that says why a process died, and in which stacks
-	NameTrace     = "entrace.trace"     // says why a flight recorder has made the file
+	NameRecovered = "entrace.recovered" // last entry of a file that recovery finished or saved after a kill or damage
+	NameException = "exception"         // event with the reason why its span failed
+	NameCrash     = "crash"             // log record with the reason why a process died, and its stacks
+	NameTrace     = "entrace.trace"     // entry with the reason why a flight recorder made the file
 )
 
-// The attributes of a NameTrace that tell which process the file is of.
+// The attributes of a NameTrace that identify the process that recorded the file.
 const (
 	AttrProcessID = "process.pid" // U64
 	AttrHostName  = "host.name"   // String
 )
 
-// Why the whole entries of a file end where they do.
+// The reasons why the whole entries of a file end where they do.
 const (
 	CutClean    = "clean"     // at the end of the file
 	CutTorn     = "torn"      // the file stops within an entry
 	CutZeroTail = "zero_tail" // only zero bytes follow
-	CutCorrupt  = "corrupt"   // what follows is no entry
+	CutCorrupt  = "corrupt"   // the bytes that follow are not an entry
 )
 
 const escapePrefix = "otel.attr."
@@ -84,8 +84,8 @@ func EscapeName(name string) string {
 	return name
 }
 
-// UserName is the other direction: the user's name of a stored attribute, and whether it
-// is one of the user's at all.
+// UserName is the inverse of EscapeName: it returns the name that the user gave to a stored
+// attribute. ok is false if the attribute is not one of the user's.
 func UserName(stored string) (name string, ok bool) {
 	if name, ok := strings.CutPrefix(stored, escapePrefix); ok {
 		return name, true

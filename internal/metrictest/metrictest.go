@@ -25,7 +25,7 @@ import (
 type Reader struct {
 	*sdkmetric.ManualReader
 
-	first map[string]int // the least number of each type of component
+	first map[string]int // the smallest number of a component, by type
 }
 
 // Measured turns the metrics on and returns a reader of them.
@@ -46,14 +46,14 @@ func Provide(t testing.TB, mp metric.MeterProvider) {
 	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
 }
 
-// A number is one that a meter says.
+// A number is one value of a metric, with its attributes.
 type number struct {
 	name  string
 	attrs attribute.Set
 	n     any
 }
 
-// component returns the type and the number of what n is about.
+// component returns the type and the number of the component that n belongs to.
 func (n *number) component(t testing.TB) (of string, i int) {
 	t.Helper()
 	typ, _ := n.attrs.Value("otel.component.type")
@@ -66,8 +66,9 @@ func (n *number) component(t testing.TB) (of string, i int) {
 	return of, i
 }
 
-// Collect returns what our meter says, a line for each number. Of the durations
-// it is how many there are. Components are numbered from 0, as r sees them.
+// Collect returns the values of our meter, one line for each. For a metric of durations
+// the value is the number of durations. Components are numbered from the first one that
+// r has seen, which gets 0.
 func (r *Reader) Collect(t testing.TB) string {
 	t.Helper()
 	var rm metricdata.ResourceMetrics
@@ -77,7 +78,7 @@ func (r *Reader) Collect(t testing.TB) string {
 	var numbers []number
 	for _, s := range rm.ScopeMetrics {
 		if s.Scope.Name != "github.com/entrace-go/entrace/exporter" {
-			continue // the SDK's own
+			continue // a metric of the SDK
 		}
 		for _, m := range s.Metrics {
 			switch d := m.Data.(type) {
@@ -127,7 +128,7 @@ func (r *Reader) line(t testing.TB, n *number) string {
 	return short.Replace(fmt.Sprintf("%s{%s} %v", n.name, strings.Join(of, ","), n.n))
 }
 
-// Want wants the lines of Collect.
+// Want fails the test if Collect does not return the lines of want, in any order.
 func (r *Reader) Want(t testing.TB, want string) {
 	t.Helper()
 	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""), "\n")
@@ -138,7 +139,8 @@ func (r *Reader) Want(t testing.TB, want string) {
 	}
 }
 
-// Handled gathers what is reported, and calls also for each.
+// Handled collects the errors that package notice reports from now on, and calls also for each. The
+// func that it returns returns the texts of these errors.
 func Handled(t testing.TB, also func()) func() []string {
 	t.Helper()
 	var mu sync.Mutex

@@ -2,5 +2,5 @@
 
 package osfile
 
-// BootID returns "": only Linux and macOS say it.
+// BootID returns "": only Linux and macOS have such an id.
 func BootID() string { return "" }

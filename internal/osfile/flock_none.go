@@ -4,5 +4,5 @@ package osfile
 
 import "os"
 
-// These systems have no flock, so that nobody knows which files belong to living processes.
+// These systems have no flock, so it is not known which files belong to living processes.
 func flock(*os.File, int) error { return ErrNoLocks }

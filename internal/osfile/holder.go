@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A LockState says whether another process holds the exclusive lock of a file.
+// A LockState describes whether another process holds the exclusive lock of a file.
 type LockState int
 
 // The states of a lock.
@@ -16,8 +16,9 @@ const (
 	LockHeld
 )
 
-// LockHolder returns the state of the exclusive lock of the file name, and the id of
-// the process that holds it, 0 if that is unknown. It takes a shared lock for a moment.
+// LockHolder returns the state of the exclusive lock of the file name. If a process holds
+// the lock, pid is its id, or 0 if the id is unknown. LockHolder takes a shared lock for a
+// moment.
 func LockHolder(name string) (state LockState, pid int) {
 	f, err := OpenRead(name)
 	if err != nil {
@@ -53,13 +54,15 @@ func stateOf(f *os.File) LockState {
 	return LockUnknown
 }
 
-// Who only looks whether a file is locked holds the shared lock for less than this.
+// LockPatiently tries lockTries times, with pauses of lockPause. A process that only checks
+// whether a file is locked holds the shared lock for less time.
 const (
 	lockTries = 10
 	lockPause = 5 * time.Millisecond
 )
 
-// LockPatiently is Lock that gives somebody who only looks the time to do so.
+// LockPatiently is Lock, but it tries again for a while, because a process that only checks
+// the lock may hold it for a moment.
 func LockPatiently(f *os.File, exclusive bool) error {
 	for try := 1; ; try++ {
 		err := Lock(f, exclusive)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootID returns what tells one boot of the machine from another, "" if that is unknown.
+// BootID returns an id of the current boot of the machine, "" if it is unknown.
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -19,9 +19,9 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// SharedMemory returns the folder in memory that all processes of the machine have, "" if
-// this process does not have that one. A container, and a process with mounts of its own,
-// may have another one at the same place, which goes with it.
+// SharedMemory returns the folder in memory that all processes of the machine share. It
+// returns "" if this process does not see that folder. A container, or a process with its
+// own mounts, may have a different folder with the same name, which disappears with it.
 func SharedMemory() string {
 	if inFirstPIDNamespace() && OnTmpfs(sharedMemory) && isOfMachine("/proc", sharedMemory) {
 		return sharedMemory
@@ -31,22 +31,24 @@ func SharedMemory() string {
 
 const sharedMemory = "/dev/shm"
 
-// inFirstPIDNamespace reports whether process 1 is that of the machine.
+// inFirstPIDNamespace reports whether process 1 is the first process of the machine, and not
+// that of a container.
 func inFirstPIDNamespace() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO of Linux
 	link, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && link == first
 }
 
-// isOfMachine reports whether process 1 has the same mounted on a folder. What it has is
-// shown to every user. Where that is hidden, nothing is known.
+// isOfMachine reports whether this process and process 1 have the same file system mounted on
+// a folder. Usually every user can read the mounts of process 1. If they are hidden,
+// isOfMachine reports false.
 func isOfMachine(proc, folder string) bool {
 	own := mountOn(path.Join(proc, "self/mountinfo"), folder)
 	return own != "" && own == mountOn(path.Join(proc, "1/mountinfo"), folder)
 }
 
-// mountOn returns the device, and the folder in it, that a mountinfo file has for a mount
-// point, "" if there is none.
+// mountOn returns the device, and the folder on the device, that are mounted on a folder
+// according to a mountinfo file. It returns "" if the folder is not a mount point.
 func mountOn(mountinfo, folder string) (mounted string) {
 	b, err := os.ReadFile(mountinfo)
 	if err != nil {
@@ -62,8 +64,8 @@ func mountOn(mountinfo, folder string) (mounted string) {
 	return mounted
 }
 
-// FreeBytes returns how many bytes a file system has free for this user, 0 if that is
-// unknown.
+// FreeBytes returns how many bytes are free for this user on the file system of a folder, 0
+// if that is unknown.
 func FreeBytes(dir string) int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
@@ -76,7 +78,7 @@ func FreeBytes(dir string) int64 {
 // if there is no limit.
 func MemoryLimit() int64 { return memoryLimit("/") }
 
-// memoryLimit is MemoryLimit with a folder that plays the root.
+// memoryLimit is MemoryLimit with the folder root in place of "/".
 func memoryLimit(root string) int64 {
 	b, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -84,7 +86,7 @@ func memoryLimit(root string) int64 {
 	}
 	least := int64(0)
 	for line := range strings.Lines(string(b)) {
-		// number:controllers:group, where version 2 has the number 0 and no controllers.
+		// A line is number:controllers:group. Version 2 has the number 0 and no controllers.
 		w := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(w) < 3 {
 			continue
@@ -98,8 +100,8 @@ func memoryLimit(root string) int64 {
 		default:
 			continue
 		}
-		// The limits of the groups above hold as well. Those that a container cannot see are
-		// not there, and what it has at the top is its own group.
+		// The limits of the parent groups also apply. A container sees its own group as the top
+		// and cannot see the groups above it.
 		for group := path.Join("/", w[2]); ; group = path.Dir(group) {
 			text, _ := os.ReadFile(path.Join(root, at, group, file))
 			n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
@@ -114,12 +116,12 @@ func memoryLimit(root string) int64 {
 	return least
 }
 
-// noLimit is above all limits. Where there is none, version 1 shows the largest multiple of
-// a page.
+// noLimit is larger than every real limit. If a group has no limit, version 1 shows the largest
+// multiple of the page size.
 const noLimit = 1 << 60
 
-// OwnFolder makes the folder name, or finds it, and reports whether it is a folder of this
-// user that nobody else may use.
+// OwnFolder makes the folder name if it does not exist. It reports whether the folder belongs
+// to this user and no other user may use it.
 func OwnFolder(name string) bool {
 	if err := os.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {
 		return false
@@ -128,8 +130,8 @@ func OwnFolder(name string) bool {
 	return unix.Lstat(name, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o7777 == 0o700 && int(st.Uid) == os.Geteuid()
 }
 
-// IsOwn reports whether the regular file f has one name and belongs to the owner of another
-// file.
+// IsOwn reports whether f is a regular file with only one name, and has the same owner as the
+// file of.
 func IsOwn(f, of *os.File) bool {
 	var a, b unix.Stat_t
 	if control(f, func(fd int) error { return unix.Fstat(fd, &a) }) != nil || control(of, func(fd int) error { return unix.Fstat(fd, &b) }) != nil {
@@ -138,8 +140,8 @@ func IsOwn(f, of *os.File) bool {
 	return a.Mode&unix.S_IFMT == unix.S_IFREG && a.Nlink == 1 && a.Uid == b.Uid
 }
 
-// Device returns what tells the file system of a folder from others of this boot, "" if
-// that is unknown.
+// Device returns an id of the file system of a folder, "" if it is unknown. The id is valid
+// until the machine is restarted.
 func Device(dir string) string {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil {

@@ -7,13 +7,13 @@ import "os"
 // SharedMemory returns "": only Linux has such a folder.
 func SharedMemory() string { return "" }
 
-// FreeBytes returns 0: it is not asked for here.
+// FreeBytes returns 0: it is used only on Linux.
 func FreeBytes(string) int64 { return 0 }
 
 // MemoryLimit returns 0: there are no control groups.
 func MemoryLimit() int64 { return 0 }
 
-// OwnFolder makes the folder name, or finds it.
+// OwnFolder makes the folder name if it does not exist. It reports whether name is a folder.
 func OwnFolder(name string) bool {
 	if err := os.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {
 		return false
@@ -28,5 +28,5 @@ func IsOwn(f, _ *os.File) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// Device returns "": nobody shares folders but not their memory.
+// Device returns "": the id is needed only where processes can share folders but not memory.
 func Device(string) string { return "" }

@@ -8,10 +8,10 @@ func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name
 
 func remove(name string) error { return os.Remove(name) }
 
-// RenameOver renames a file, which may be open, and replaces what has the name to.
+// RenameOver renames a file, which may be open, and replaces an existing file to.
 func RenameOver(from, to string) error { return os.Rename(from, to) }
 
-// SameFile reports whether the open file f is still what name leads to.
+// SameFile reports whether name is still the name of the open file f.
 func SameFile(f *os.File, name string) bool {
 	a, err := f.Stat()
 	if err != nil {

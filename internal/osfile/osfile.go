@@ -1,6 +1,6 @@
-// Package osfile opens, locks, syncs and replaces files the way a trace wants
-// it: private to the user, no symbolic link followed on writing, nothing that
-// could block, and durable when it says so.
+// Package osfile opens, locks, syncs and replaces files in the way that traces
+// need. Files are private to the user. Writing does not follow symbolic links, and
+// opening does not block. Functions that promise durability sync the disk.
 package osfile
 
 import (
@@ -20,13 +20,13 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrLocked is returned by Lock when another open file holds the lock.
 var ErrLocked = errors.New("locked")
 
-// ErrNoLocks is returned by Lock where the system or the file system has none.
+// ErrNoLocks is returned by Lock if the system or the file system has no locks.
 var ErrNoLocks = errors.New("the file system has no locks")
 
 // On Windows every file that this package opens may be renamed and removed while it is open,
 // as on other systems.
 
-// OpenRead opens a regular file for reading. It never blocks, on a pipe either.
+// OpenRead opens a regular file for reading. It never blocks, not even on a pipe.
 func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
 
 // OpenWrite opens an existing regular file for reading and writing. It does not
@@ -49,7 +49,7 @@ func CreateNew(name string) (*os.File, error) {
 	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|openNofollow)
 }
 
-// Allocate makes the n bytes at off of f, its end, exist on disk, as zeros.
+// Allocate extends f by n zero bytes that exist on disk. off is the end of f.
 func Allocate(f *os.File, off, n int64) error {
 	if err := allocate(f, off, n); !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -88,8 +88,8 @@ func Ignore(err, other error) error {
 	return err
 }
 
-// Stat is [os.Stat], and the result knows which file it is about. On Windows that of os.Stat finds out
-// when it is compared: then another file may have the name.
+// Stat is [os.Stat], but on Windows the result also identifies the file for [os.SameFile]. The result of
+// os.Stat there looks the file up by its name when it is compared. Then another file may have the name.
 func Stat(name string) (os.FileInfo, error) {
 	fi, err := os.Stat(name)
 	if err == nil {
@@ -98,7 +98,7 @@ func Stat(name string) (os.FileInfo, error) {
 	return fi, err
 }
 
-// Exists reports whether the name is taken, if only by a symbolic link.
+// Exists reports whether the name is in use, even if only by a symbolic link.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
@@ -112,10 +112,10 @@ func notSymlink(name string) error {
 	return err
 }
 
-// SyncDir makes the names in the folder of the file name durable.
+// SyncDir syncs the folder of the file name, which makes the names in it durable.
 func SyncDir(name string) error { return syncDir(filepath.Dir(name)) }
 
-// A Temp is a file that gets its name when it is complete.
+// A Temp is a temporary file that gets its final name when it is complete.
 type Temp struct {
 	*os.File
 
@@ -129,13 +129,13 @@ func CreateTemp(name string) (*Temp, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = Lock(f, true) // for RemoveDead, where there are locks
+	_ = Lock(f, true) // so that RemoveDead keeps it, if there are locks
 	return &Temp{File: f, name: name}, nil
 }
 
-// A Spool is a temporary file for data that does not fit into memory. It has no name,
-// so it disappears when the process ends in any way. Some file systems of Windows show the
-// name until then.
+// A Spool is a temporary file for data that does not fit into memory. It has no name, so
+// it disappears when the process ends, even if the process is killed. On some file systems
+// of Windows it has a name until then.
 type Spool struct {
 	*os.File
 
@@ -171,11 +171,11 @@ func (s *Spool) Close() error {
 	return err
 }
 
-// SettleTime is how long a file may be there before it is locked.
+// SettleTime is the longest time between making a file and locking it.
 const SettleTime = time.Second
 
-// RemoveDead removes a temporary file whose maker is dead. One that was made just
-// now may not be locked yet.
+// RemoveDead removes a temporary file if the process that made it is dead. It keeps a
+// file that is newer than SettleTime, because the file may not be locked yet.
 func RemoveDead(name string) {
 	f, err := OpenWrite(name)
 	if err != nil {
@@ -186,12 +186,12 @@ func RemoveDead(name string) {
 		return
 	}
 	if Lock(f, true) == nil && SameFile(f, name) {
-		_ = Remove(f, name) // the next one tries again
+		_ = Remove(f, name) // the next call tries again
 	}
 }
 
 // CreateTempAppend makes a temporary file in the folder of name for writing at
-// its end. Who makes it gives it its name, or removes it.
+// its end. The caller renames or removes it.
 func CreateTempAppend(name string) (*os.File, error) {
 	return createUnique(tempPrefix(name), CreateAppend)
 }
@@ -199,13 +199,13 @@ func CreateTempAppend(name string) (*os.File, error) {
 // TempName returns a name for a temporary file in the folder of name.
 func TempName(name string) string { return tempPrefix(name) + rand.Text() }
 
-// tempPrefix returns how the names of temporary files for the file name begin.
+// tempPrefix returns the beginning of the names of temporary files for the file name.
 func tempPrefix(name string) string {
 	dir, base := filepath.Split(name)
 	return filepath.Join(dir, "."+base+".tmp-")
 }
 
-// createUnique creates a file whose name begins with prefix and is not taken.
+// createUnique creates a file with an unused name that begins with prefix.
 func createUnique(prefix string, create func(name string) (*os.File, error)) (*os.File, error) {
 	for {
 		f, err := create(prefix + rand.Text())
@@ -215,9 +215,9 @@ func createUnique(prefix string, create func(name string) (*os.File, error)) (*o
 	}
 }
 
-// Commit syncs the file, gives it its name and syncs the folder. Without replace
-// it fails with fs.ErrExist when the name is taken. It never follows a symbolic
-// link. When it fails, call Discard.
+// Commit syncs the file, gives it its final name and syncs the folder. Without
+// replace it fails with fs.ErrExist if the name is in use. It never follows a
+// symbolic link. If it fails, call Discard.
 func (t *Temp) Commit(replace bool) error {
 	if err := t.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", t.Name(), err)
@@ -230,7 +230,7 @@ func (t *Temp) Commit(replace bool) error {
 		return err
 	}
 	t.done = true
-	if err := t.Close(); err != nil { // not before: RemoveDead removes files that nobody holds
+	if err := t.Close(); err != nil { // after the rename: RemoveDead removes temporary files without a lock
 		return fmt.Errorf("close %s: %w", t.name, err)
 	}
 	return SyncDir(t.name)
@@ -244,12 +244,12 @@ func (t *Temp) Discard() {
 	}
 }
 
-// Remove removes the file name, which f is. On Windows it closes f, because some file systems
-// there keep the file until then. It does so last, because f may be locked.
+// Remove removes the file name, which is open as f. On Windows it also closes f, because some
+// file systems there keep the file until it is closed. It closes f last, because f may be locked.
 func Remove(f *os.File, name string) error {
 	err := remove(name)
 	if runtime.GOOS == "windows" {
-		_ = f.Close() // what was written to it is elsewhere, or not needed
+		_ = f.Close() // the data of f is elsewhere, or not needed
 	}
 	return err
 }

@@ -9,8 +9,8 @@ const (
 	openNofollow = 0
 )
 
-// Lock returns ErrNoLocks, so that nobody takes the files of living processes for those of
-// dead ones.
+// Lock returns ErrNoLocks. Without an error, the files of living processes would look like
+// the files of dead ones.
 func Lock(*os.File, bool) error { return ErrNoLocks }
 
 // Unlock undoes Lock.

@@ -27,7 +27,7 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestRenameNew tries both ways in which a rename can be kept from replacing.
+// TestRenameNew tests both ways of renaming a file without replacing another one.
 func TestRenameNew(t *testing.T) {
 	for name, rename := range map[string]func(from, to string) error{"system": RenameNew, "link": renameLink} {
 		dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
-// TestRenameOver replaces a file that is open, and no folder.
+// TestRenameOver checks that an open file is replaced, and that a folder is not replaced.
 func TestRenameOver(t *testing.T) {
 	dir := t.TempDir()
 	a, b, folder := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "folder")
@@ -137,8 +137,8 @@ func TestTemp(t *testing.T) {
 	}
 }
 
-// TestOpenFilesCanBeRenamedAndRemoved checks that nobody who has a file open keeps its
-// owner from rotating and removing it.
+// TestOpenFilesCanBeRenamedAndRemoved checks that the owner of a file can rotate and remove it
+// while others have it open.
 func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
@@ -181,7 +181,7 @@ func TestOpenFilesCanBeRenamedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestCreateAppendWritesAtTheEnd checks that the offset of the file does not count.
+// TestCreateAppendWritesAtTheEnd checks that writes go to the end of the file, whatever its offset.
 func TestCreateAppendWritesAtTheEnd(t *testing.T) {
 	f, err := CreateAppend(filepath.Join(t.TempDir(), "x"))
 	must(t, err)

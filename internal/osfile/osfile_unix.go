@@ -14,8 +14,8 @@ const (
 	openNofollow = unix.O_NOFOLLOW
 )
 
-// Lock takes the lock that tells others that f is being written, exclusive or
-// shared, or returns ErrLocked at once. It is gone with the process.
+// Lock takes an exclusive or shared lock of f, or returns ErrLocked at once. The exclusive
+// lock shows that a process is writing f. The system releases a lock when its process ends.
 func Lock(f *os.File, exclusive bool) error {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -37,7 +37,7 @@ func Lock(f *os.File, exclusive bool) error {
 	}
 }
 
-// Unlock gives the lock back early, as closing f does.
+// Unlock releases the lock of f. Closing f also releases it.
 func Unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }
 
 func syncDir(dir string) error {
@@ -47,7 +47,7 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil // the file system has no such notion
+		err = nil // the file system cannot sync folders
 	}
 	return errors.Join(err, d.Close())
 }

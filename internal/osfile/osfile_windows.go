@@ -11,15 +11,15 @@ import (
 
 const (
 	openNonblock = 0
-	openNofollow = 0 // OpenWrite has looked
+	openNofollow = 0 // OpenWrite has checked for a symbolic link
 )
 
-// lockOffset lies behind every byte that is ever read, since a lock of Windows
-// also keeps others from reading what it covers.
+// lockOffset is after the end of every file, because on Windows a lock also keeps
+// others from reading the locked bytes.
 const lockOffset = 1 << 62
 
-// Lock takes the lock that tells others that f is being written, exclusive or
-// shared, or returns ErrLocked at once. It is gone with the process.
+// Lock takes an exclusive or shared lock of f, or returns ErrLocked at once. The exclusive
+// lock shows that a process is writing f. The system releases a lock when its process ends.
 func Lock(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
@@ -33,13 +33,14 @@ func Lock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// Unlock gives the lock back early, as closing f does.
+// Unlock releases the lock of f. Closing f also releases it.
 func Unlock(f *os.File) error {
 	o := &windows.Overlapped{OffsetHigh: lockOffset >> 32}
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, o)
 }
 
-// A folder cannot be synced on Windows; a rename is durable with the journal.
+// A folder cannot be synced on Windows. A rename is durable because of the journal of the
+// file system.
 func syncDir(string) error { return nil }
 
 // openLink makes openFile open a symbolic link itself.
@@ -52,7 +53,7 @@ func openFile(name string, flag int) (*os.File, error) {
 	attributes := uint32(windows.FILE_ATTRIBUTE_NORMAL)
 	switch {
 	case flag&os.O_APPEND != 0:
-		// With the right to write anywhere the system would not append.
+		// If f had the right to write anywhere, the system would not append.
 		access |= windows.FILE_APPEND_DATA | windows.FILE_WRITE_ATTRIBUTES | windows.FILE_WRITE_EA | windows.STANDARD_RIGHTS_WRITE
 	case flag&os.O_RDWR != 0:
 		access |= windows.GENERIC_WRITE
@@ -80,8 +81,8 @@ func openFile(name string, flag int) (*os.File, error) {
 // already.
 func RenameNew(from, to string) error { return rename(from, to, 0) }
 
-// RenameOver renames a file, which may be open, and replaces what has the name to. The system
-// replaces no file that is open: such a one is removed first.
+// RenameOver renames a file, which may be open, and replaces an existing file to. The system
+// does not replace a file that is open, so RenameOver removes such a file first.
 func RenameOver(from, to string) error {
 	err := rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
@@ -90,7 +91,7 @@ func RenameOver(from, to string) error {
 	if fi, lerr := os.Lstat(to); lerr != nil || !fi.Mode().IsRegular() {
 		return err
 	}
-	_ = remove(to) // RenameNew tells whether the name is free
+	_ = remove(to) // if it fails, RenameNew returns an error
 	return RenameNew(from, to)
 }
 
@@ -106,23 +107,23 @@ func rename(from, to string, flags uint32) error {
 	return nil
 }
 
-// SameFile reports whether the open file f is still what name leads to.
+// SameFile reports whether name is still the name of the open file f.
 func SameFile(f *os.File, name string) bool {
 	g, err := openFile(name, os.O_RDONLY|openLink)
 	if err != nil {
 		return false
 	}
 	defer g.Close()
-	// The volume is not compared, as os.SameFile does: a file stays on it when it is renamed,
-	// and wine does not know it any more then.
+	// Do not compare the volume, which os.SameFile does: a renamed file stays on its volume, and
+	// wine does not know the volume of a renamed file.
 	var a, b windows.ByHandleFileInformation
 	return windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &a) == nil &&
 		windows.GetFileInformationByHandle(windows.Handle(g.Fd()), &b) == nil &&
 		a.FileIndexHigh == b.FileIndexHigh && a.FileIndexLow == b.FileIndexLow
 }
 
-// remove frees the name at once. The file itself may stay until all who have it open close
-// it, under the name of a temporary file.
+// remove frees the name at once. The file itself may exist under the name of a temporary file
+// until all processes that have it open close it.
 func remove(name string) error {
 	if tmp := tempPrefix(name) + rand.Text(); RenameNew(name, tmp) == nil {
 		name = tmp
@@ -138,14 +139,14 @@ func withPath(name string, fn func(*uint16) error) error {
 	return fn(path)
 }
 
-// Programs that look at every new file, such as virus scanners, have a file open for
-// less than this.
+// patiently tries renameTries times, with pauses of renamePause. Programs that read every new
+// file, such as virus scanners, have a file open for less time.
 const (
 	renameTries = 10
 	renamePause = 10 * time.Millisecond
 )
 
-// patiently calls fn again for a while if another program has a file open.
+// patiently calls fn, and again for a while if another program has a file open.
 func patiently(fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()

@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// renameLink is RenameNew by a hard link, which never replaces. Where there are
-// no hard links it looks first, which leaves a moment for another process.
+// renameLink is RenameNew with a hard link, which never replaces a file. Without hard links
+// it first checks that the file does not exist. Between the check and the rename another
+// process may make the file.
 func renameLink(from, to string) error {
 	err := os.Link(from, to)
 	switch {

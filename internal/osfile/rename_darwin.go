@@ -13,7 +13,7 @@ func RenameNew(from, to string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.EINVAL): // the file system cannot
+	case errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.EINVAL): // the file system does not support it
 		return renameLink(from, to)
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}

@@ -13,7 +13,7 @@ func RenameNew(from, to string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS): // the file system cannot
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS): // the system does not support it
 		return renameLink(from, to)
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}

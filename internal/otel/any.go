@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/jsontext"
 )
 
-// A Kind is that of an [Any], in the terms of OTLP's AnyValue.
+// A Kind is the kind of an [Any]. The kinds are those of OTLP's AnyValue.
 type Kind uint8
 
 // The kinds of values.
@@ -31,49 +31,49 @@ const (
 )
 
 // An Any is OTLP's AnyValue: the value of an attribute, or the body of a log
-// record. Only the field of its kind means something.
+// record. Only the field for its kind is used.
 type Any struct {
 	Kind  Kind
 	Bool  bool
 	Int   int64
 	Float float64
-	Text  string // of String, and of Bytes
+	Text  string // for String and for Bytes
 	List  []Any
 	Map   []KeyValue
 }
 
-// A KeyValue is one of a Map.
+// A KeyValue is a key of a Map with its value.
 type KeyValue struct {
 	Key   string
 	Value Any
 }
 
-// maxDepth bounds how deep values nest that are read.
+// maxDepth is the largest depth of nested values that are read.
 const maxDepth = 64
 
-// An Encoding says how an attribute's value is stored.
+// An Encoding is the way in which an attribute's value is stored.
 type Encoding uint8
 
 // The encodings of values.
 const (
-	Native   Encoding = iota // as the format's own kind
+	Native   Encoding = iota // as a value of one of the format's kinds
 	JSON                     // as JSON text, named in otel.json
 	AnyValue                 // as OTLP/JSON AnyValue text, named in otel.anyvalue
 	Duration                 // as nanoseconds, named in entrace.duration
 )
 
-// An Attribute is an attribute that the user has set, by the name that the user gave it.
+// An Attribute is an attribute that the user has set, with the name that the user gave it.
 type Attribute struct {
 	Name     string
 	Value    format.Value
 	Encoding Encoding
 }
 
-// errTooDeep is why a value is not read.
+// errTooDeep is the error for values that nest deeper than maxDepth.
 var errTooDeep = errors.New("values nest too deep")
 
-// Any returns the value of a. Unsigned numbers beyond 63 bits and those of 128
-// become their decimal text; a text that is not of its encoding stays a text.
+// Any returns the value of a. An integer that does not fit into an int64 becomes its
+// decimal text. A text that is not valid in its encoding stays a text.
 func (a *Attribute) Any() Any {
 	switch a.Encoding {
 	case JSON:
@@ -162,12 +162,12 @@ func readJSON(d *json.Decoder, depth int) (v Any, err error) {
 				v.Map = append(v.Map, KeyValue{name, item})
 			}
 		}
-		_, err = d.Token() // the end of it
+		_, err = d.Token() // the closing bracket
 	}
 	return v, err
 }
 
-// jsonAny is an AnyValue as OTLP/JSON has it.
+// jsonAny is an AnyValue in the form of OTLP/JSON.
 type jsonAny struct {
 	String *string         `json:"stringValue"`
 	Bool   *bool           `json:"boolValue"`
@@ -185,7 +185,7 @@ type jsonAny struct {
 	} `json:"kvlistValue"`
 }
 
-// ParseAnyValue reads an AnyValue as OTLP/JSON has it.
+// ParseAnyValue parses an AnyValue in the form of OTLP/JSON.
 func ParseAnyValue(text []byte) (Any, error) { return parseAnyValue(text, 0) }
 
 func parseAnyValue(text []byte, depth int) (v Any, err error) {
@@ -236,14 +236,14 @@ func parseAnyValue(text []byte, depth int) (v Any, err error) {
 	return v, nil
 }
 
-// NewAttribute returns the attribute of a value.
+// NewAttribute returns an attribute with a name and a value.
 func NewAttribute(name string, v *Any) Attribute {
 	a := Attribute{Name: name}
 	a.Value, a.Encoding = Stored(v)
 	return a
 }
 
-// Stored returns what a value is stored as.
+// Stored returns the value and the encoding with which v is stored.
 func Stored(v *Any) (format.Value, Encoding) {
 	switch v.Kind {
 	case String:
@@ -266,8 +266,8 @@ func Stored(v *Any) (format.Value, Encoding) {
 	return format.StringValue(string(AppendAnyValue(nil, v))), AnyValue
 }
 
-// appendJSON appends v as JSON from which its kinds can be told, and reports
-// false when JSON cannot hold it so.
+// appendJSON appends v as JSON. It reports false if the kinds of v could not be
+// recovered from the JSON.
 func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 	switch v.Kind {
 	case Empty:
@@ -313,8 +313,8 @@ func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 	return b, false
 }
 
-// AppendAnyValue appends v as OTLP/JSON has it. A text that is not UTF-8 is bytes
-// there.
+// AppendAnyValue appends v in the form of OTLP/JSON. A text that is not valid UTF-8
+// becomes bytes.
 func AppendAnyValue(b []byte, v *Any) []byte {
 	switch v.Kind {
 	case String:
@@ -362,8 +362,8 @@ func AppendAnyValue(b []byte, v *Any) []byte {
 	return append(b, '}')
 }
 
-// Display returns v as a text that people read: a text as it is, bytes in base64,
-// lists and maps as JSON, or as OTLP/JSON where that cannot hold them.
+// Display returns v for people: a text unchanged, bytes in base64, lists and maps as
+// JSON, or as OTLP/JSON if JSON cannot hold them.
 func (v *Any) Display() string {
 	switch v.Kind {
 	case String:
@@ -379,7 +379,7 @@ func (v *Any) Display() string {
 	return string(AppendAnyValue(nil, v))
 }
 
-// Size is about how many bytes of memory v takes.
+// Size returns approximately how many bytes of memory v takes.
 func (v *Any) Size() int {
 	n := 128 + len(v.Text)
 	for i := range v.List {
@@ -391,7 +391,7 @@ func (v *Any) Size() int {
 	return n
 }
 
-// String returns what the kind is called.
+// String returns the name of k.
 func (k Kind) String() string {
 	names := [...]string{"empty", "string", "bool", "int", "float", "bytes", "list", "map"}
 	if int(k) < len(names) {

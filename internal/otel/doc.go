@@ -1,6 +1,6 @@
 // Package otel maps OpenTelemetry's spans, links, events, log records and resources to
-// entries and back. It is the one place that knows which attribute says what: the exporter
-// fills its types from the SDK, the converters from OTLP and other formats, and whoever
-// shows a trace reads entries with it. What becomes what is in the documentation of
-// packages exporter and slogadapter.
+// entries and back. Only this package knows which attribute holds which field. The exporter
+// fills its types from the SDK, and the converters fill them from OTLP and other formats.
+// Programs that show a trace read entries with it. The documentation of packages exporter
+// and slogadapter describes the mapping.
 package otel

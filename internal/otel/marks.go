@@ -10,16 +10,16 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
-// What OTLP has no field for travels as attributes, which AddMarks adds and TakeMarks
-// takes away again.
+// Some data has no field in OTLP. AddMarks adds it as attributes, and TakeMarks removes
+// these attributes again.
 
 const (
 	codeFile = "code.file.path"
 	codeLine = "code.line.number"
 )
 
-// AddMarks adds to the attributes of s what OTLP has no field for: its place in the
-// source, and that it is open.
+// AddMarks adds attributes to s for data that OTLP has no field for: its place in the
+// source, and that it has not ended.
 func (s *Span) AddMarks() {
 	s.Attributes = addPlace(s.Attributes, &s.Metadata)
 	if !s.Ended && !s.Unmarked {
@@ -27,8 +27,8 @@ func (s *Span) AddMarks() {
 	}
 }
 
-// TakeMarks takes from the attributes of s, which was read from OTLP, what AddMarks added.
-// The place in the source stays, as spans keep it in both.
+// TakeMarks removes the attributes that AddMarks added from s, which was read from OTLP. The
+// place in the source stays, because a span has it as attributes and in its metadata.
 func (s *Span) TakeMarks() {
 	if s.Unmarked = !s.Ended; !s.Unmarked {
 		return
@@ -38,7 +38,7 @@ func (s *Span) TakeMarks() {
 	s.Unmarked = n == len(s.Attributes)
 }
 
-// AddMarks adds to the attributes of l what OTLP has no field for: its place in the
+// AddMarks adds attributes to l for data that OTLP has no field for: its place in the
 // source, and which attributes are durations.
 func (l *Log) AddMarks() {
 	l.Attributes = addPlace(l.Attributes, &l.Metadata)
@@ -54,14 +54,14 @@ func (l *Log) AddMarks() {
 	}
 }
 
-// TakeMarks takes from the attributes of l, which was read from OTLP, what AddMarks added.
+// TakeMarks removes the attributes that AddMarks added from l, which was read from OTLP.
 func (l *Log) TakeMarks() {
 	l.takeDurations()
 	l.takePlace()
 }
 
-// addPlace adds the place in the source to attributes that do not name one: log/slog
-// has it beside its attributes.
+// addPlace adds the place in the source, if the attributes do not have one. log/slog does
+// not store the place as an attribute.
 func addPlace(attrs []Attribute, md *format.Metadata) []Attribute {
 	if !md.File.Valid || slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == codeFile || a.Name == codeLine }) {
 		return attrs
@@ -73,8 +73,8 @@ func addPlace(attrs []Attribute, md *format.Metadata) []Attribute {
 	return attrs
 }
 
-// takePlace moves the place in the source to the metadata, if the attributes name one
-// place and nothing else.
+// takePlace moves the place in the source from the attributes to the metadata. It does
+// nothing if the attributes have more than one place or an invalid one.
 func (l *Log) takePlace() {
 	file, line := -1, -1
 	for i := range l.Attributes {
@@ -122,13 +122,13 @@ func (l *Log) takeDurations() {
 	l.Attributes = slices.Delete(l.Attributes, at, at+1)
 }
 
-// SetTimes says when s began and ended, both in nanoseconds since 1970 as OTLP has them:
-// an end of 0 means that it has not ended. The differences of times wrap around, as
-// sums do.
+// SetTimes sets when s began and ended, in nanoseconds since 1970 as in OTLP. If end is 0,
+// s has not ended. A difference of times that is too large wraps around; adding it to the
+// start wraps back.
 func (s *Span) SetTimes(start, end uint64) {
 	s.Start = int64(start)
 	if s.Start == math.MinInt64 {
-		s.Start++ // which stands for no time at all elsewhere
+		s.Start++ // other packages use MinInt64 for an unknown time
 	}
 	s.Duration = 0
 	if s.Ended = end != 0; s.Ended {
@@ -136,8 +136,8 @@ func (s *Span) SetTimes(start, end uint64) {
 	}
 }
 
-// Unify makes attributes of one name all be of one encoding, which an entry names by
-// their name alone.
+// Unify gives all attributes with the same name the same encoding, because an entry stores
+// encodings by name.
 func (a Attributes) Unify() {
 	if !slices.ContainsFunc(a, func(a Attribute) bool { return a.Encoding != Native }) {
 		return
@@ -162,7 +162,7 @@ func (a Attributes) Unify() {
 	}
 }
 
-// Clean returns s with U+FFFD for each byte that is not of UTF-8.
+// Clean returns s with U+FFFD in place of each byte that is not valid UTF-8.
 func Clean(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -89,7 +89,7 @@ func TestAnyOfNaN(t *testing.T) {
 	}
 }
 
-// TestDeepValues: values that nest without end become texts, and do not end the
+// TestDeepValues: values that nest too deep become texts, and do not crash the
 // program.
 func TestDeepValues(t *testing.T) {
 	deep := make([]byte, 0, 2<<20)
@@ -218,7 +218,7 @@ func sortAll(s *otel.Span) {
 	}
 }
 
-// sortAttributes sorts as version 2 stores them.
+// sortAttributes sorts attributes as version 2 stores them.
 func sortAttributes(lists ...[]otel.Attribute) {
 	for _, attrs := range lists {
 		slices.SortStableFunc(attrs, func(a, b otel.Attribute) int {
@@ -227,8 +227,8 @@ func sortAttributes(lists ...[]otel.Attribute) {
 	}
 }
 
-// text returns v as a text, with attributes as their values instead of how they
-// lie in memory.
+// text returns v as a text. It contains the values of attributes, and not how they are stored
+// in memory.
 func text(v any) string {
 	var out strings.Builder
 	var show func(v reflect.Value)

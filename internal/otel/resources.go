@@ -11,8 +11,8 @@ type Resources struct {
 }
 
 // Write writes e, the entry of a resource, to w and returns its id. If w already has the
-// same resource, Write only returns the id of that. Version 1 keeps the order of the
-// attributes.
+// same resource, Write only returns the id of that resource. Version 1 keeps the order of
+// the attributes.
 func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, err error) {
 	key := r.Key(e)
 	if id, known := r.ids[string(key)]; known {
@@ -28,10 +28,10 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 	return id, nil
 }
 
-// Key returns bytes that are the same for the entries of equal resources. They are valid until the
-// next call of Key or Write.
+// Key returns bytes that are the same for the entries of equal resources. The bytes are valid until
+// the next call of Key or Write.
 func (r *Resources) Key(e *format.TraceEntry) []byte {
-	// They are encoded in version 2 and sorted, whatever the version of the trace.
+	// The key is the entry in version 2 with sorted attributes, whatever the version of the trace.
 	r.sorted = append(r.sorted[:0], e.Attributes...)
 	format.SortAttributes(r.sorted)
 	canonical := *e

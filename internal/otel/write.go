@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Writer takes an entry, attribute by attribute: a [recorder.Batch], or an [Entry].
+// A Writer builds an entry, attribute by attribute. It is a [recorder.Batch] or an [Entry].
 type Writer interface {
 	Begin(message format.Optional[string], m *format.Metadata)
 	ID(name string, id []byte)
@@ -28,7 +28,7 @@ type Writer interface {
 	JSON(name, text string)
 	AnyValue(name, text string)
 	Duration(name string, d time.Duration)
-	// User says that what follows is the user's.
+	// User marks the attributes that follow as those of the user.
 	User()
 	End()
 }
@@ -38,17 +38,17 @@ var (
 	_ Writer = (*Entry)(nil)
 )
 
-// Users are the attributes of the user.
+// Users is a list of attributes of the user.
 type Users interface {
 	Len() int
 	Name(i int) string
-	// Native returns a value of a kind that the format has.
+	// Native returns the value of attribute i, if it is of one of the format's kinds.
 	Native(i int) (format.Value, bool)
-	// Write adds all of them, under their names with a prefix.
+	// Write adds all attributes to w. It puts prefix before their names.
 	Write(w Writer, prefix string)
 }
 
-// Attributes are those of the user that were read.
+// Attributes are attributes of the user that were read from an entry or another format.
 type Attributes []Attribute
 
 // Len implements Users.
@@ -73,7 +73,7 @@ func (a *Attributes) Write(w Writer, prefix string) {
 	}
 }
 
-// Write adds a.
+// Write adds a to w.
 func (a *Attribute) Write(w Writer) {
 	switch a.Encoding {
 	case JSON:
@@ -81,7 +81,7 @@ func (a *Attribute) Write(w Writer) {
 	case AnyValue:
 		w.AnyValue(a.Name, a.Value.Text())
 	case Duration:
-		n, _ := a.Value.I64() // it is one
+		n, _ := a.Value.I64() // a Duration always is an I64
 		w.Duration(a.Name, time.Duration(n))
 	default:
 		w.Value(a.Name, &a.Value)
@@ -96,7 +96,7 @@ type Entry struct {
 	jsons, anys, durs []string
 }
 
-// Begin implements Writer. It keeps the memory of the attributes.
+// Begin implements Writer. It reuses the slice of the attributes.
 func (b *Entry) Begin(message format.Optional[string], m *format.Metadata) {
 	*b.E = format.TraceEntry{Message: message, Metadata: *m, Attributes: b.E.Attributes[:0]}
 }
@@ -202,7 +202,7 @@ func (s *Scope) write(w Writer) {
 	number(w, AttrScopeDropped, s.Dropped, 0)
 }
 
-// code takes the place in the source from attributes that name it.
+// code sets the place in the source in md from attributes that hold it.
 func code(md *format.Metadata, u Users) {
 	for i := range u.Len() {
 		name := u.Name(i)
@@ -230,14 +230,15 @@ func code(md *format.Metadata, u Users) {
 	}
 }
 
-// Where says what an entry's place says already, and so need not be said again.
+// A Where describes the parent of an entry. The entry does not store ids that its parent
+// already implies.
 type Where struct {
-	Trace  bool // its parent is of the same trace
-	Parent bool // its parent is the span that it names
+	Trace  bool // the parent has the same trace id
+	Parent bool // the parent is the entry of its parent span, or of a log record's span
 }
 
-// Write writes the entry of s, without those of its links and events, with the attributes
-// u. The caller sees to its parent, and sets at accordingly.
+// Write writes the entry of s with the attributes u. It does not write the links and events
+// of s. The caller puts the entry below its parent, and sets at accordingly.
 func (s *Span) Write(w Writer, at Where, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: s.Name, Target: s.Scope.Name, Level: format.LevelInfo}
@@ -273,8 +274,9 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 	w.End()
 }
 
-// WriteEnd writes the end of s, which goes below the entry that was written when it began:
-// with the attributes u that are new or different since, and its name if that is renamed.
+// WriteEnd writes the end of s. The caller puts it below the entry that was written when s
+// began. u holds only the attributes that are new or have changed since. The end has the
+// name of s if renamed.
 func (s *Span) WriteEnd(w Writer, renamed bool, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: format.NameSpanEnd, Target: s.Scope.Name, Level: format.LevelTrace}
@@ -321,7 +323,7 @@ func (s *Span) dropped(w Writer) {
 	number(w, mapping.AttrDroppedLinks, s.DroppedLinks, 0)
 }
 
-// Fill is Write into e, which it empties but for the memory of its attributes.
+// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
 func (s *Span) Fill(e *format.TraceEntry, at Where) { s.Write(&Entry{E: e}, at, &s.Attributes) }
 
 // Entry is Write into a new entry.
@@ -331,11 +333,11 @@ func (s *Span) Entry(at Where) *format.TraceEntry {
 	return e
 }
 
-// Write writes the entry of a link of a span of that scope.
+// Write writes the entry of l, a link of a span of that scope, with the attributes u.
 func (l *Link) Write(w Writer, scope string, u Users) {
 	l.Metadata = format.Metadata{Name: mapping.NameLink, Target: scope, Level: format.LevelInfo}
 	w.Begin(format.Optional[string]{}, &l.Metadata)
-	// Both are there in every case: they make the entry a link.
+	// Always write both ids: they make the entry a link.
 	w.ID(mapping.AttrLinkTraceID, l.TraceID[:])
 	w.ID(mapping.AttrLinkSpanID, l.SpanID[:])
 	number(w, AttrLinkFlags, l.Flags, mapping.DefaultTraceFlags)
@@ -345,7 +347,7 @@ func (l *Link) Write(w Writer, scope string, u Users) {
 	w.End()
 }
 
-// Fill is Write into e, which it empties but for the memory of its attributes.
+// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Link) Fill(e *format.TraceEntry, scope string) { l.Write(&Entry{E: e}, scope, &l.Attributes) }
 
 // Entry is Write into a new entry.
@@ -355,7 +357,7 @@ func (l *Link) Entry(scope string) *format.TraceEntry {
 	return e
 }
 
-// Write writes the entry of an event of a span of that scope.
+// Write writes the entry of ev, an event of a span of that scope, with the attributes u.
 func (ev *Event) Write(w Writer, scope string, u Users) {
 	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
 	if ev.Name == mapping.NameException {
@@ -371,7 +373,7 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 	w.End()
 }
 
-// Fill is Write into e, which it empties but for the memory of its attributes.
+// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
 func (ev *Event) Fill(e *format.TraceEntry, scope string) {
 	ev.Write(&Entry{E: e}, scope, &ev.Attributes)
 }
@@ -383,14 +385,14 @@ func (ev *Event) Entry(scope string) *format.TraceEntry {
 	return e
 }
 
-// plainSeverityTexts are those that a level implies.
+// plainSeverityTexts are the severity texts that a level implies.
 var plainSeverityTexts = map[format.Level]string{
 	format.LevelTrace: "TRACE", format.LevelDebug: "DEBUG", format.LevelInfo: "INFO", format.LevelWarn: "WARN", format.LevelError: "ERROR",
 }
 
-// Write writes the entry of a log record. The caller sees to its parent, and sets at
-// accordingly: Parent means that it is below its span. The place in the source is that of
-// l.Metadata, unless attributes name one.
+// Write writes the entry of a log record with the attributes u. The caller puts the entry
+// below its parent, and sets at accordingly: Parent means that the parent is the record's
+// span. The place in the source comes from u if u has one, otherwise from l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
 	md := &l.Metadata
@@ -421,11 +423,11 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 		unixNano(w, format.AttrTime, l.Time)
 	}
 	if l.Observed != l.defaultObserved() {
-		unixNano(w, AttrObserved, l.Observed) // 0 says that there is none
+		unixNano(w, AttrObserved, l.Observed) // 0 means no observed time
 	}
 	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
 	if l.SeverityText != plainSeverityTexts[level] {
-		w.String(AttrSeverityText, l.SeverityText) // and notes if it has none
+		w.String(AttrSeverityText, l.SeverityText) // also if it is empty
 	}
 	if l.Body.Kind != String {
 		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))
@@ -438,7 +440,7 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 	w.End()
 }
 
-// Fill is Write into e, which it empties but for the memory of its attributes.
+// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Log) Fill(e *format.TraceEntry, at Where) { l.Write(&Entry{E: e}, at, &l.Attributes) }
 
 // Entry is Write into a new entry.
@@ -448,7 +450,7 @@ func (l *Log) Entry(at Where) *format.TraceEntry {
 	return e
 }
 
-// Entry returns the entry of a resource, which goes below the root.
+// Entry returns the entry of a resource. Its parent is the root.
 func (r *Resource) Entry() *format.TraceEntry {
 	w := Entry{E: new(format.TraceEntry)}
 	var message format.Optional[string]

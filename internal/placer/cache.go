@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A name is a text in the form in which it is stored. There is one for each text, apart
-// from own ones.
+// A name is the stored name of an attribute. Names of the user and own names are cached
+// separately, with one name for each text.
 type name struct {
 	text    string
 	encoded []byte // with its length
@@ -17,17 +17,17 @@ type name struct {
 	used    uint64 // the last entry that has it
 }
 
-// A place is the head of the entries of one place, encoded.
+// A place is the encoded head that all entries of one place in the source share.
 type place struct {
 	message []byte // the Option
 	head    []byte // from the name on
 	levelAt int    // in head
 }
 
-// A path is the groups that an attribute is in: 0 none, or a number of a path.
+// A path is the number of a list of nested groups. 0 means no group.
 type path int32
 
-// unknownPath is a path that has no number, since a group of it has none.
+// unknownPath stands for nested groups without a path number.
 const unknownPath path = -1
 
 type pathKey struct {
@@ -62,8 +62,8 @@ func newNames(t *record.Table) names {
 }
 
 const (
-	// maxNames is about how many bytes of names are cached, nameSize what one takes besides
-	// its text.
+	// maxNames is about how many bytes of names are cached. NameSize is the memory of one name
+	// without its text.
 	maxNames = 8 << 20
 	nameSize = 128
 )
@@ -107,8 +107,8 @@ func (n *names) userName(b []byte) *name {
 	return at
 }
 
-// text returns the text that a number stands for. A number without a definition, as a
-// loss of power can leave it, is shown as such.
+// text returns the text that a number stands for. A loss of power can leave a number without
+// a definition: its text is "key#" and the number.
 func (n *names) text(number uint16) (text string, own bool) {
 	d := n.table.Get(number)
 	if d == nil || d.Kind != record.DefName && d.Kind != record.DefOwn {

@@ -5,9 +5,9 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// CutTo says that of the file only the first n entries are left, in size bytes. The entries
-// that are staged follow those. What was below an entry that is gone goes below the root, and
-// an open span that is gone is forgotten.
+// CutTo says that the file has only its first n entries left, in size bytes. The staged
+// entries follow them. Entries below a lost entry go below the root, and an open span that is
+// lost is forgotten.
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n
@@ -18,7 +18,7 @@ func (p *Placer) CutTo(n uint64, size int64) {
 		}
 		return id - uint32(gone), true
 	}
-	offsets := make(map[uint32]int64) // of what is staged, by new id
+	offsets := make(map[uint32]int64) // of the staged entries, by new id
 	var b []byte
 	from := 0
 	for i := range p.staged {

@@ -14,19 +14,19 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// ErrTooLarge is why an entry was dropped that is too large even when it is cut.
+// ErrTooLarge says that an entry was dropped because it is too large even after cutting.
 var ErrTooLarge = errors.New("the entry is too large")
 
 const (
 	// MaxAttributes is how many attributes an entry has at most.
 	MaxAttributes = 1 << 16
-	// maxLinks is how many attributes tell where an entry belongs.
+	// maxLinks is the number of attributes that say where an entry belongs.
 	maxLinks = 2
-	// minShare is what every text of an entry that is cut keeps: an id is whole in it.
+	// minShare is how many bytes each text of a cut entry keeps at least: an id fits in.
 	minShare = 64
 )
 
-// links are the attributes that tell where an entry belongs that is not below its span.
+// links are the attributes that say where an entry belongs if it is not below its span.
 type links struct {
 	trace, span, parent []byte // ids; nil: none
 	end                 bool   // of attributes that are not the application's only those of an end
@@ -52,7 +52,7 @@ type encoder struct {
 	scratch []byte
 	times   timeEncoder
 	share   int // how much of each text is kept; 0: all
-	left    int // with a share: how many attributes that may be left out may follow
+	left    int // with share > 0: how many optional attributes are still allowed
 	cut     bool
 }
 
@@ -79,7 +79,7 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 	size := len(e.B) - start
 	if size <= e.maxSize && e.Count() <= MaxAttributes {
 		if size <= minEntry && wire.IsZero(e.B[start:]) {
-			// Readers take zeros alone for what a crash leaves.
+			// Readers would mistake an entry of zeros for the remains of a crash.
 			e.B = e.B[:start]
 			named := record.Head{Name: record.Text{Text: "(empty)"}}
 			e.encode(&first, &named, parent, l)
@@ -316,7 +316,7 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 	if n.own {
 		switch {
 		case l.span != nil && n.text == attrSpanID, l.trace != nil && n.text == attrTraceID:
-			return nil // it was said before
+			return nil // links have written it already
 		case l.end && !ofEnd(n.text):
 			return nil
 		case e.share > 0 && !mapping.Reserved(n.text):
@@ -364,7 +364,7 @@ func (e *encoder) join(t record.Text) []byte {
 	return e.scratch
 }
 
-// again returns a name for a key that came before.
+// again returns another name for a key that the entry has already: the key, "#" and a number.
 func (e *encoder) again(key string) *name {
 	if e.twice == nil {
 		e.twice = make(map[string]int)

@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// A leftSpan is an open span of an earlier file. Its record is for the entry that is written
-// when something of the span comes.
+// A leftSpan is an open span whose entry is in an earlier file only. Its record is written
+// again before the first record that refers to the span.
 type leftSpan struct {
 	time   int64
 	info   journal.Info
@@ -17,7 +17,7 @@ type leftSpan struct {
 	parked *journal.Segment
 }
 
-// maxLeftBytes is how much memory the records of such spans may take.
+// maxLeftBytes bounds the memory of the records of left spans.
 const maxLeftBytes = 64 << 20
 
 // Leave remembers an open span whose entry is in an earlier file only: e is a record of it.
@@ -47,8 +47,8 @@ func (s *leftSpan) park(o *Options) {
 	}
 }
 
-// Forget notes that an open span of an earlier file is not known. What comes of it is not
-// dropped from now on, as its end goes below its resource.
+// Forget says that the placer does not know an open span of an earlier file. From now on the
+// end of such a span is not dropped, but written below its resource.
 func (p *Placer) Forget() { p.keepOrphans = true }
 
 // Left returns how many open spans are in earlier files only.
@@ -61,7 +61,7 @@ func (p *Placer) DropLeft() {
 	}
 }
 
-// ReparkLeft parks them anew.
+// ReparkLeft parks the spans again that Leave was called for.
 func (p *Placer) ReparkLeft() {
 	for ref, s := range p.left {
 		s.park(&p.o)
@@ -69,7 +69,7 @@ func (p *Placer) ReparkLeft() {
 	}
 }
 
-// adoptLeft moves those of q to p.
+// adoptLeft moves the spans left in earlier files from q to p.
 func (p *Placer) adoptLeft(q *Placer) {
 	if len(p.left) > len(q.left) {
 		p.left, q.left = q.left, p.left
@@ -83,7 +83,7 @@ func (p *Placer) adoptLeft(q *Placer) {
 	p.leftBytes, q.leftBytes = p.leftBytes+q.leftBytes, 0
 }
 
-// takeLeft removes and returns a span.
+// takeLeft removes a left span and returns it.
 func (p *Placer) takeLeft(ref record.Ref) (s leftSpan, ok bool) {
 	if s, ok = p.left[ref]; ok {
 		delete(p.left, ref)

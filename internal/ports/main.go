@@ -1,5 +1,5 @@
-// Command ports records a trace and kills itself, so that smoke can see on every system what is
-// left. The folder to record in is its only argument.
+// Command ports records a trace and then kills itself. The smoke test uses it on every system to check
+// the files that remain. Its only argument is the folder to record in.
 package main
 
 import (
@@ -29,11 +29,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	select {} // until it is dead
+	select {} // wait until the process is dead
 }
 
-// record fills two files, leaves a span open, and the last records in the journal. The times are
-// made up, so that all systems record the same.
+// record fills two files, and leaves a span open and the last records in the journal. It uses invented
+// times, so that the files are the same on all systems.
 func record(dir string) error {
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir, MaxFileEntries: 64})
 	if err != nil {

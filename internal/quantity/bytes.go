@@ -53,7 +53,7 @@ func (v *Bytes) Set(text string) error {
 // Type returns the name of the type for help texts.
 func (*Bytes) Type() string { return "size" }
 
-// String returns v in the largest binary unit in which it is a whole number.
+// String returns v in the largest binary unit of which v is a whole multiple.
 func (v *Bytes) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[unit]); *v != 0 && int64(*v)%n == 0 {

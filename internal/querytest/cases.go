@@ -1,5 +1,5 @@
-// Package querytest has queries and the rows that they select, for the tests of all that answers
-// queries.
+// Package querytest has test cases for all packages that run queries: queries and the rows that
+// they select.
 package querytest
 
 import (
@@ -9,13 +9,13 @@ import (
 	"github.com/entrace-go/entrace/internal/mapping"
 )
 
-// A Case is a query on the trace of Entries.
+// A Case is a query on the trace that Entries returns, and its result.
 type Case struct {
 	Query string
-	IDs   []uint32 // of the entries that it selects
+	IDs   []uint32 // the ids of the selected entries
 }
 
-// Entries are the entries of a shop:
+// Entries returns the entries of a test trace of a shop:
 //
 //	1 resource shop
 //	  2 GET /cart of ada, trace a
@@ -95,10 +95,10 @@ func event(parent uint32, at int64, name string, pairs ...any) *format.TraceEntr
 	return e
 }
 
-// Lacks is a query with != of an attribute that some rows lack.
+// Lacks is a query with != on an attribute that some rows do not have.
 const Lacks = `{ kind != nil && .user != "ada" }`
 
-// Cases are queries whose answers were found by reading the trace.
+// Cases has queries whose results were found by reading the trace.
 var Cases = []Case{
 	{`name = "GET /cart"`, ids(2, 7)},
 	{`{ name = "GET /cart" && duration > 50ms }`, ids(2)},
@@ -139,7 +139,8 @@ var Cases = []Case{
 	// "Traces without such a span": Tempo #2270 and #5123, Sentry #100183.
 	{`!{ name = "authorize" }`, ids(7, 8, 9, 10, 11, 12, 13, 14)},
 	{`!{ name = "authorize" } && { kind = server }`, ids(7, 8, 9)},
-	// "!= drops spans that lack the attribute": Tempo #2618. The rule stays, and a hint says so.
+	// "!= drops spans that lack the attribute": Tempo #2618. Here it is the same, but there is a
+	// hint.
 	{Lacks, ids(7, 12)},
 	{`{ kind != nil && (.user != "ada" || .user = nil) }`, ids(3, 4, 7, 8, 10, 11, 12)},
 	// "!< returns nothing where it should": Tempo #4804.
@@ -150,9 +151,10 @@ var Cases = []Case{
 	{`{ name = "render" } >> { status = error }`, ids(11)},
 	// "What is | against &&?": Tempo #5279. A pipeline in && is in parentheses.
 	{`({ status = error } | count() > 0) || ({ .user = "Eve" })`, ids(4, 11, 12)},
-	// "Which side comes back?": SigNoz #10025 and #8200. The right one; with & both.
+	// "Which side comes back?": SigNoz #10025 and #8200. The right side; with &, both sides.
 	{`{ kind = server } &>> { status = error }`, ids(2, 4)},
-	// "An empty answer or an error for >>": VictoriaTraces #186, gigapipe #986. It is answered.
+	// "An empty answer or an error for >>": VictoriaTraces #186, gigapipe #986. Here it is
+	// answered.
 	{`{ kind = server } >> { kind = client }`, ids(4, 8)},
 	// "One event that is an exception and says boom": Jaeger's RFC 0005. The conditions are about
 	// the same event.

@@ -1,5 +1,5 @@
-// Package raw reads the encoded entries of a trace file. It is what package format offers the
-// packages of this module that look at every entry, and what it asks of them.
+// Package raw reads the encoded entries of a trace file. It defines the interfaces between
+// package format and the packages of this module that read every entry.
 package raw
 
 import (
@@ -13,8 +13,8 @@ type Entries interface {
 	Columns() bool
 	// Gap is how many bytes there are before each entry.
 	Gap() int
-	// Offset returns where in the file entry id begins; the one behind the last is where
-	// that ends.
+	// Offset returns where in the file entry id begins. For the id behind the last entry it
+	// returns where the last entry ends.
 	Offset(id uint32) int64
 	// End returns where the last whole entry ends.
 	End() int64
@@ -27,8 +27,9 @@ type Entries interface {
 	Grow(ctx context.Context) error
 }
 
-// A Connection is a source of a Reader of package format whose sender is not trusted: its memory is
-// asked for, and an entry of length 0 is damage at once, whatever follows.
+// A Connection is an input of a format.Reader whose sender is not trusted. The Reader
+// calls Room before it uses more memory, and reports an entry of length 0 as damage at once,
+// whatever follows.
 type Connection interface {
 	io.Reader
 	// Room is called before the Reader replaces its buffer, of 64 KiB at first, by one of another

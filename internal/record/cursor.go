@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// A Record is one that was read: what is known of it without its entries.
+// A Record is a record that was read, with its fields parsed and its entries still encoded.
 type Record struct {
 	Time        int64
 	Kind        Kind
@@ -64,8 +64,7 @@ func (r *Record) Cursor() Cursor {
 // CursorAt returns a cursor before the entry of a definition.
 func CursorAt(d *Definition) Cursor { return Cursor{b: d.Entry} }
 
-// A Cursor reads the entries of a record. A record that is not as it should be ends
-// early: see Bad.
+// A Cursor reads the entries of a record. A damaged record ends early: see Bad.
 type Cursor struct {
 	b      []byte
 	at     int
@@ -78,7 +77,7 @@ type Cursor struct {
 	outerAt int
 }
 
-// Bad reports whether the record is not as it should be.
+// Bad reports whether the record is damaged.
 func (c *Cursor) Bad() bool { return c.bad }
 
 func (c *Cursor) fail() { c.bad, c.at, c.outer = true, len(c.b), nil }
@@ -169,7 +168,7 @@ const (
 	ValueDuration = valueDuration
 )
 
-// An Item is one of an entry. Texts are in the record.
+// An Item is an attribute or another part of an entry. Its texts alias the record.
 type Item struct {
 	Name Text // of an attribute or group
 	Own  bool // the name, if it has no number, is stored as it is
@@ -180,7 +179,7 @@ type Item struct {
 	Offset int32  // of a Time, in seconds
 }
 
-// Time returns the time that i has.
+// Time returns the value of i as a time.
 func (i *Item) Time() time.Time {
 	t := time.Unix(int64(i.Lo), int64(i.Hi))
 	if i.Offset == 0 {

@@ -1,8 +1,8 @@
 package record
 
-// Renumber returns items with numbers for the names in place that have one by now, or get
-// one as they come again; nil if there are none. It is for items that many records share:
-// they were built when their names came for the first time.
+// Renumber returns items in which numbers replace names that are written in place, if the
+// names have a number by now or get one. It returns nil if no name was replaced. It is for
+// items that many records share, which were built when their names were new.
 func (in *Interner) Renumber(items []byte) []byte {
 	c := Cursor{b: items}
 	var out []byte

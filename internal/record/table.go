@@ -74,8 +74,8 @@ func ReadTable(d *journal.Dead) *Table {
 // An Interner gives numbers to names, places and resources, and writes their definitions
 // to a journal. It is safe for concurrent use.
 //
-// A name gets a number when it comes for the second time, so that names that come only
-// once do not take the numbers of others.
+// A name gets a number when it is used for the second time, so that names that are used
+// only once use up no numbers.
 type Interner struct {
 	Table
 

@@ -17,35 +17,36 @@ import (
 
 // A Dead is the content of the file of a [Ring] whose process died.
 type Dead struct {
-	// Note is what the ring kept there for whoever finds it.
+	// Note is the Options.Note of the ring.
 	Note []byte
-	// Version is the disk version of the trace that is to be made of it.
+	// Version is the disk version for a trace that is made from the ring.
 	Version format.Version
 	// Began is when the ring was made, First and Last are the times of the oldest and
 	// the newest record in it, zero if there is none.
 	Began, First, Last time.Time
-	// Damaged is of how many segments not everything could be read. Nothing but a
-	// loss of power, a bad disk or somebody else's hand leaves any.
+	// Damaged is the number of segments that could not be read completely. The cause is
+	// a loss of power, a bad disk, or another program that changed the file.
 	Damaged int
-	// Gone is [recorder.ErrJournalGone] if the ring was in memory and is gone with it.
+	// Gone is [recorder.ErrJournalGone] if the ring was in memory and that memory is lost.
 	Gone error
 
-	f     *journal.DeadFile // nil: it is gone
+	f     *journal.DeadFile // nil: the ring is gone
 	name  string
 	sn    Snapshot
 	table *record.Table
 }
 
-// A NotRingError says that a file is not that of a ring.
+// A NotRingError says that a file is not the file of a ring.
 type NotRingError struct{ Size int64 }
 
 func (e *NotRingError) Error() string {
 	return fmt.Sprintf("a file of %d bytes that is not that of a ring", e.Size)
 }
 
-// Open reads the file of a ring. It is [format.ErrLocked] while its process lives,
-// [recorder.ErrJournalElsewhere] if it is out of reach, and a *journal.LayoutError if it is of
-// another version of this package. The caller closes or removes it.
+// Open reads the file of a ring. The error is [format.ErrLocked] while the process of the ring
+// lives, [recorder.ErrJournalElsewhere] if the ring cannot be reached from here, and a
+// *journal.LayoutError if another version of this package wrote it. The caller calls Close or
+// Remove.
 func Open(name string) (*Dead, error) {
 	f, err := journal.OpenDead(name, true)
 	if errors.Is(err, journal.ErrGone) {
@@ -100,8 +101,8 @@ func (d *Dead) read() error {
 	return nil
 }
 
-// empty returns what is in a file without a whole header: nothing, if its process died
-// before there was anything.
+// empty returns an empty journal for a file without a complete header: its process died before
+// it recorded anything. The error is a *NotRingError if the file holds other bytes.
 func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	var magic [8]byte
 	if n, _ := d.f.ReadAt(magic[:], 0); n > 0 && magic != [8]byte{} {
@@ -109,12 +110,12 @@ func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	}
 	empty, err := journal.IsEmpty(d.f, size)
 	if err == nil && !empty {
-		err = &NotRingError{Size: size} // the head is lost, and the rest is not
+		err = &NotRingError{Size: size} // the header is lost, but there are segments
 	}
 	return new(journal.Dead), err
 }
 
-// records finds the times of the records, and where each stream begins.
+// records sets the times of d, and the parts and the beginning of its snapshot.
 func (d *Dead) records(dead *journal.Dead) {
 	sn := &d.sn
 	sn.table = d.table
@@ -150,7 +151,7 @@ func (d *Dead) records(dead *journal.Dead) {
 	}
 }
 
-// Snapshot returns what is in the ring. There is one of it.
+// Snapshot returns the content of the ring. It must be called only once.
 func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
 	sn.o, sn.version, sn.table = o, d.Version, d.table
@@ -161,7 +162,7 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	return sn
 }
 
-// Remove removes the file: what is in it is elsewhere. It closes the ring.
+// Remove closes the ring and removes its file. The caller has saved the content.
 func (d *Dead) Remove() error {
 	switch {
 	case d.f == nil:
@@ -173,7 +174,7 @@ func (d *Dead) Remove() error {
 	return d.f.Remove()
 }
 
-// Close leaves the file as it is.
+// Close closes the file and does not remove it.
 func (d *Dead) Close() error {
 	if d.f == nil {
 		return nil

@@ -10,26 +10,27 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// Where the beginning of an open span is: the base of its segment plus 1, in which it is
-// or before, or one of these.
+// An openSpans value says where the beginning of an open span is. It is one of these
+// constants, or the base of a segment plus 1: the beginning is in that segment or before it.
 const (
-	startUnknown  = 1 // in the ring, wherever
+	startUnknown  = 1 // somewhere in the ring
 	startRetained = math.MaxUint64
 )
 
-// maxOpen bounds the spans that are known to be open, since some never end:
-// beyond it any one is not retained.
+// maxOpen bounds the number of spans in openSpans, because some spans never end. When there
+// are more, an arbitrary span is not retained.
 const maxOpen = 512 << 10
 
-// openSpans are the spans whose beginning is in the ring, and not their end, and where
-// that is.
+// openSpans maps each span that has a beginning in the ring and no end to the place of its
+// beginning.
 type openSpans struct {
 	*spanmap.Sharded[uint64]
 }
 
 func (o openSpans) set(r *record.Ref, start uint64) { o.Set((*spanmap.Key)(r), &start) }
 
-// started says where the beginning of a span is, unless it was retained meanwhile.
+// started stores where the beginning of an open span is. It changes nothing if the beginning
+// has been retained.
 func (o openSpans) started(r *record.Ref, start uint64) {
 	s := o.Lock((*spanmap.Key)(r))
 	if at := s.Get((*spanmap.Key)(r)); at != nil && *at != startRetained {
@@ -50,8 +51,8 @@ func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
 	return start, open
 }
 
-// retain notes that the beginning of a span was retained, if it is open, and reports
-// that.
+// retain marks the beginning of an open span as retained. It reports whether the span is
+// open.
 func (o openSpans) retain(r *record.Ref) bool {
 	s := o.Lock((*spanmap.Key)(r))
 	at := s.Get((*spanmap.Key)(r))
@@ -62,8 +63,8 @@ func (o openSpans) retain(r *record.Ref) bool {
 	return at != nil
 }
 
-// evict is called with a segment that is given up, and retains what of it is needed
-// still. The journal is locked.
+// evict is called with a segment before it is reused, and retains the records of it that are
+// still needed. The journal is locked.
 func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	s := &g.state
 	for _, sn := range s.snapshots {
@@ -74,7 +75,7 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	switch seg.Stream() {
 	case journal.StreamRetained:
 		last = s.evicted.last.Load()
-		if limit, retained := j.Limit(); retained <= limit/8 { // beyond that the oldest that are open go, by and large
+		if limit, retained := j.Limit(); retained <= limit/8 { // with more, roughly the oldest open spans are given up
 			kept = g.retainOpen(j, seg)
 		}
 	case journal.StreamSpans:
@@ -93,7 +94,7 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 func cursor(seg *journal.Segment) *journal.Cursor {
 	b, err := seg.Copy(nil, seg.End())
 	if err != nil {
-		return journal.NewCursor(seg.Stream(), nil) // of a page that is gone nothing can be retained
+		return journal.NewCursor(seg.Stream(), nil) // the page is gone: its records cannot be retained
 	}
 	return journal.NewCursor(seg.Stream(), []journal.Part{{Base: seg.Base(), End: len(b), Read: memory(b)}})
 }
@@ -102,8 +103,8 @@ func memory(b []byte) func([]byte, int, int) ([]byte, error) {
 	return func([]byte, int, int) ([]byte, error) { return b, nil }
 }
 
-// retainOpen copies the beginnings of spans in seg that are open, and returns how many
-// entries these are; and of a retained segment the marks that are needed still.
+// retainOpen copies the beginnings of open spans in seg, and returns how many entries it has
+// copied. It also copies the marks in seg that are still needed.
 func (g *Ring) retainOpen(j *journal.Journal, seg *journal.Segment) (entries uint64) {
 	c := cursor(seg)
 	for e := c.Next(); e != nil; e = c.Next() {
@@ -126,8 +127,8 @@ func (g *Ring) retainOpen(j *journal.Journal, seg *journal.Segment) (entries uin
 	return entries
 }
 
-// markEnds notes which spans have ended whose ends are in seg: those whose beginning may
-// still be there would be taken for open.
+// markEnds retains a mark for each end of a span in seg whose beginning may still be in the
+// ring. Without the mark, a reader would think that the span is open.
 func (g *Ring) markEnds(j *journal.Journal, seg *journal.Segment) {
 	c := cursor(seg)
 	for e := c.Next(); e != nil; e = c.Next() {
@@ -145,12 +146,12 @@ func (g *Ring) markEnds(j *journal.Journal, seg *journal.Segment) {
 	}
 }
 
-// beginsLater reports whether a beginning may still be in a segment of the spans.
+// beginsLater reports whether the beginning at start may be in a segment that is not evicted.
 func (g *Ring) beginsLater(start uint64) bool {
 	return start != startRetained && start > g.state.firstSpan
 }
 
-// retain appends a record to what is retained.
+// retain appends a record to the stream of retained records. It reports false on an error.
 func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	before := g.state.retained.Segment()
 	seg, err := g.state.retained.Append(e.Time, e.Info, e.Data)
@@ -163,11 +164,11 @@ func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	return true
 }
 
-// evictions are what was given up. The lock of the journal guards list; the others are
-// read without it.
+// evictions counts evicted entries. The lock of the journal guards list; the other fields
+// are read without it.
 type evictions struct {
 	total atomic.Uint64
-	last  atomic.Int64 // the latest time of all
+	last  atomic.Int64 // the latest time of an evicted entry
 	list  []eviction
 }
 
@@ -176,14 +177,14 @@ type eviction struct {
 	entries uint64
 }
 
-// maxEvictions is how many times are known for what was given up. It is even.
+// maxEvictions is the largest length of evictions.list. It is even.
 const maxEvictions = 4096
 
 func (e *evictions) add(last int64, entries uint64) {
-	last = min(last, time.Now().UnixNano()) // some records say that they are of the future
+	last = min(last, time.Now().UnixNano()) // some records have a time in the future
 	e.total.Add(entries)
 	e.last.Store(max(e.last.Load(), last))
-	if len(e.list) == maxEvictions { // from now on half as exactly
+	if len(e.list) == maxEvictions { // join pairs: the times become half as exact
 		half := e.list[:0]
 		for i := 0; i+1 < maxEvictions; i += 2 {
 			a, b := e.list[i], e.list[i+1]
@@ -194,7 +195,7 @@ func (e *evictions) add(last int64, entries uint64) {
 	e.list = append(e.list, eviction{last, entries})
 }
 
-// since returns how many entries were given up that may be from after a time.
+// since returns how many of the evicted entries may be later than from.
 func (e *evictions) since(from int64) (n uint64) {
 	for i := range e.list {
 		if e.list[i].last >= from {

@@ -1,10 +1,10 @@
 // Package ring is the memory of a flight recorder: a journal that evicts its oldest
-// segments, whose contents a [Snapshot] turns into a trace while it runs on.
+// segments. A [Snapshot] turns the contents into a trace while the ring goes on recording.
 //
-// The beginnings of spans that are open are retained: they are copied to a stream of their
-// own when their segment is evicted, so that they are there however long ago that was. An
-// end that is evicted leaves a mark while the beginning of its span may still be there, so
-// that no span that has ended is taken for open.
+// The beginnings of open spans are retained: when their segment is evicted, they are copied
+// to a separate stream. So the ring has the beginning of each open span, however old it is.
+// When the end of a span is evicted and its beginning may still be in the ring, a mark is
+// left, so that an ended span is never read as open.
 package ring
 
 import (
@@ -31,43 +31,43 @@ type Options struct {
 	// Version is the disk version of the snapshots and streams. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// Bytes is the size. The default is 32 MiB, the least 4 MiB. Below zero there
-	// is no ring, and what comes goes to streams alone.
+	// Bytes is the size of the ring. The default is 32 MiB, the least is 4 MiB. With a negative
+	// size there is no ring, and records go only to streams.
 	Bytes int64
-	// Path is a file for the ring, which outlives the process if that does not
-	// close the ring, see [Open]. It must not exist. The ring is in shared memory where
-	// that survives the process, and smaller if there is less room, but for the least of 8
-	// MiB; the file then says where. If empty the ring is on the heap.
+	// Path is the name of a file for the ring, which must not exist. If it is empty, the ring
+	// is on the heap. The file outlives a process that does not close the ring, see [Open]. If
+	// shared memory survives the process, the ring is in shared memory, and the file says where.
+	// If shared memory has too little room, the ring there is smaller, down to 8 MiB.
 	Path string
-	// Dir, if not empty, is the folder for the ring instead.
+	// Dir, if not empty, is the folder for the ring, in place of shared memory.
 	Dir string
-	// Note is kept in that file, for whoever finds it: up to [MaxNote] bytes.
+	// Note is stored in the file of the ring, for [Dead.Note]. It has up to [MaxNote] bytes.
 	Note []byte
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
 	// is one second.
 	MaxBlock time.Duration
-	// Taken, if set, always has the record.Providers that the recorder takes: for whoever wants to
-	// know that without going through the recorder.
+	// Taken, if set, always holds the record.Providers that the recorder takes, so that callers
+	// can read them without the recorder.
 	Taken *atomic.Uint64
-	// OnError, if set, is called when the ring has lost its file, and goes on in another
-	// one or on the heap. No lock is held then.
+	// OnError, if set, is called when the ring has lost its file and goes on in another file
+	// or on the heap, and when the ring is smaller than Bytes. No lock is held during the call.
 	OnError func(error)
-	// OnLog, if set, is called with log records of a level that was asked for by
-	// SetLogLevel, and with those that SetPanics asked for, when they are in the ring. No lock
-	// is held; it must return at once and must not record.
+	// OnLog, if set, is called with the log records that SetLogLevel and SetPanics ask for,
+	// after they were recorded. No lock is held during the call. OnLog must return at once
+	// and must not record.
 	OnLog func(*LogEvent)
 }
 
 const (
 	defaultBytes    = 32 << 20
 	minBytes        = 4 << 20
-	enoughBytes     = 8 << 20 // in memory, where there is no room for more
+	enoughBytes     = 8 << 20 // the least size in memory that has no room for more
 	defaultMaxBlock = time.Second
 
 	// MaxNote is how many bytes of a note a ring's file keeps.
 	MaxNote = journal.MaxCheckpoint - noteHead
 
-	// extraSegments are for definitions and for what is retained.
+	// extraSegments is the number of segments for definitions and retained records.
 	extraSegments = 24
 
 	// noLevel is above all levels.
@@ -80,14 +80,14 @@ const (
 	maxText = 60 << 10
 )
 
-// A LogEvent is a log record that [Options].OnLog is told of.
+// A LogEvent is a log record that [Options].OnLog is called with.
 type LogEvent struct {
 	Level   format.Level
 	Message string
 	Span    format.SpanRef // zero: none
 }
 
-// A Ring keeps the latest of what its Recorder takes, and hands on what comes to streams.
+// A Ring keeps the latest records of its Recorder, and forwards new records to its streams.
 // It is safe for concurrent use.
 type Ring struct {
 	o      Options
@@ -97,28 +97,29 @@ type Ring struct {
 	live   atomic.Pointer[journal.Journal] // nil: there is no ring
 
 	buffered atomic.Uint64 // record.Providers that are kept
-	level    atomic.Uint32 // the least of log records that OnLog is told of
-	panics   atomic.Bool   // OnLog is told of panics of handlers
+	level    atomic.Uint32 // the least level of log records that OnLog is called with
+	panics   atomic.Bool   // OnLog is called with panics of handlers
 	streams  atomic.Pointer[[]*Stream]
 	open     openSpans
 	dropped  drops
 	began    time.Time
 	check    *time.Timer
 
-	// files is held by those who change the journal's file or take a snapshot: while the
-	// disk stands they wait for each other. It is taken before all others.
+	// files is held while a goroutine replaces or removes the journal's file, or begins or
+	// closes a snapshot. If the disk hangs, these goroutines wait for each other. It is locked
+	// before all other locks.
 	files   sync.Mutex
 	removed bool        // guarded by files: Close has run
 	failing atomic.Bool // another journal is being made
 
-	// notes is held by who writes the note, for which a disk can let it wait, and by who removes the
-	// journal. It is taken after files.
+	// notes is held while a goroutine writes the note or removes the journal. Both can wait for
+	// the disk. It is locked after files.
 	notes sync.Mutex
 	state state
 
 	mu sync.Mutex // never held while a file is used
 
-	observed record.Providers // that are taken, and need not be kept
+	observed record.Providers // providers that the recorder takes although the ring need not keep them
 	closed   bool
 	previous [2]uint64 // what was appended to journals before the live one
 }
@@ -128,7 +129,7 @@ type state struct {
 	retained  *journal.Stream
 	snapshots []*Snapshot
 	evicted   evictions
-	firstSpan uint64 // the base of the oldest segment of spans that is left
+	firstSpan uint64 // the base of the oldest segment of spans that is not evicted
 }
 
 // New returns a ring that keeps nothing yet: see [Ring.SetBuffered]. A nil o means
@@ -210,11 +211,11 @@ func (g *Ring) use(j *journal.Journal) {
 	g.live.Store(j)
 }
 
-// Recorder returns what records to the ring. It takes what the ring or one of its
-// streams wants, see [recorder.Recorder.TakesSpans]. Closing it closes the ring.
+// Recorder returns the recorder that records to the ring. It takes the records that the ring
+// or one of its streams wants, see [recorder.Recorder.TakesSpans]. Closing it closes the ring.
 func (g *Ring) Recorder() *recorder.Recorder { return g.rec }
 
-// Create is recorder.Create for a recorder that is to get a snapshot or a stream of the ring.
+// Create calls recorder.Create and returns a recorder for a snapshot or a stream of the ring.
 func (g *Ring) Create(name string, o *recorder.Options) (*recorder.Recorder, error) {
 	return createWith(name, o, g.o.Version, g.intern, false)
 }
@@ -230,7 +231,7 @@ const noteHead = 16
 
 var noteKind = [4]byte{'R', 'I', 'N', 'G'}
 
-// SetNote changes the note in the ring's file, for which it waits.
+// SetNote changes the note in the ring's file. It waits until the note is written.
 func (g *Ring) SetNote(note []byte) error {
 	if len(note) > MaxNote {
 		return fmt.Errorf("a note of %d bytes: there is room for %d", len(note), MaxNote)
@@ -253,7 +254,7 @@ func (g *Ring) writeNote(j *journal.Journal) error {
 	return j.Checkpoint(append(b, g.o.Note...))
 }
 
-// SetBuffered says what the ring keeps from now on.
+// SetBuffered sets the providers whose records the ring keeps from now on.
 func (g *Ring) SetBuffered(p record.Providers) {
 	if g.live.Load() == nil {
 		p = 0
@@ -264,8 +265,8 @@ func (g *Ring) SetBuffered(p record.Providers) {
 	g.updateProviders()
 }
 
-// SetObserved says what the recorder takes besides, although nobody keeps it: for OnLog,
-// or for what a span processor reports of spans.
+// SetObserved sets the providers whose records the recorder takes even if neither the ring nor
+// a stream keeps them. They are for OnLog and for span processors.
 func (g *Ring) SetObserved(p record.Providers) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,15 +288,16 @@ func (g *Ring) updateProviders() {
 	g.o.Taken.Store(on)
 }
 
-// SetLogLevel says of which log records OnLog is told: those of level least and above;
-// with a level that does not exist, such as LevelError+1, of none.
+// SetLogLevel makes the ring call OnLog with log records of level least and above. With a level
+// that does not exist, such as LevelError+1, the level selects no record.
 func (g *Ring) SetLogLevel(least format.Level) { g.level.Store(uint32(min(least, noLevel))) }
 
-// SetPanics says whether OnLog is told of what net/http logs when a handler has panicked, whatever
-// the level.
+// SetPanics sets whether the ring calls OnLog with the records that net/http logs when a handler
+// has panicked, whatever their level.
 func (g *Ring) SetPanics(told bool) { g.panics.Store(told) }
 
-// ServedPanic returns what a handler has panicked with, if that is what a message of net/http says.
+// ServedPanic returns the text of a handler's panic from the message that net/http logs for it.
+// It reports false for other messages.
 func ServedPanic(message string) (text string, is bool) {
 	rest, is := strings.CutPrefix(message, "http: panic serving ")
 	if !is {
@@ -308,7 +310,7 @@ func ServedPanic(message string) (text string, is bool) {
 	return strings.TrimRight(text, "\n"), true
 }
 
-// tellsOf reports whether OnLog is told of a log record.
+// tellsOf reports whether OnLog is called with a log record.
 func (g *Ring) tellsOf(e *record.LogEvent) bool {
 	if uint32(e.Level) >= g.level.Load() {
 		return true
@@ -317,16 +319,16 @@ func (g *Ring) tellsOf(e *record.LogEvent) bool {
 	return is && g.panics.Load()
 }
 
-// Stats says how a [Ring] does.
+// Stats holds the numbers of a [Ring].
 type Stats struct {
-	Bytes   int64     // that are in use
-	Entries uint64    // that are in it
+	Bytes   int64     // in use
+	Entries uint64    // in the ring
 	Evicted uint64    // entries that were given up for newer ones
-	From    time.Time // everything since then is there
+	From    time.Time // the ring has all entries since this time
 	Open    int       // spans that have begun and not ended
 }
 
-// Stats returns how the ring does. It waits for no file.
+// Stats returns the numbers of the ring. It waits for no file.
 func (g *Ring) Stats() Stats {
 	s := Stats{Open: g.open.Len(), From: g.began}
 	j := g.live.Load()
@@ -341,7 +343,7 @@ func (g *Ring) Stats() Stats {
 	return s
 }
 
-// from returns since when everything is there.
+// from returns the time since which the ring has all entries.
 func (g *Ring) from() time.Time {
 	if last := g.state.evicted.last.Load(); last > g.began.UnixNano() {
 		return time.Unix(0, last+1)
@@ -355,8 +357,8 @@ func (g *Ring) isClosed() bool {
 	return g.closed
 }
 
-// Close ends the ring, and removes its file: there is nothing to recover. Streams
-// and snapshots are to be closed before. It is idempotent.
+// Close ends the ring and removes its file, so that nothing can be recovered. Close streams
+// and snapshots first. Close is idempotent.
 func (g *Ring) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -383,7 +385,7 @@ func (g *Ring) Close() error {
 	return j.Remove()
 }
 
-// leaveSnapshots takes the segments of j from the snapshots.
+// leaveSnapshots makes the snapshots drop the segments of j.
 func (g *Ring) leaveSnapshots(j *journal.Journal) {
 	j.Lock()
 	defer j.Unlock()
@@ -407,14 +409,14 @@ func (g *Ring) checkName() {
 	}
 }
 
-// failed is told of an error of the journal's file.
+// failed handles an error of the journal's file: it starts replace, once.
 func (g *Ring) failed(j *journal.Journal, err error) {
 	if g.live.Load() == j && g.failing.CompareAndSwap(false, true) {
-		go g.replace(j, err) // who calls must not wait for a file
+		go g.replace(j, err) // the caller must not wait for a file
 	}
 }
 
-// replace makes another journal in the place of old. What was in that is lost.
+// replace makes another journal in the place of old. The records in old are lost.
 func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.files.Lock()
 	defer g.files.Unlock()
@@ -440,7 +442,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.previous[0] += entries
 	g.previous[1] += spans
 	lost := g.previous[0] - min(g.previous[0], g.state.evicted.total.Load())
-	g.state.evicted.add(time.Now().UnixNano(), lost) // nobody evicts of the old one any more
+	g.state.evicted.add(time.Now().UnixNano(), lost) // nothing evicts from old any more
 	g.use(j)
 	g.mu.Unlock()
 	g.intern.Detach(old)
@@ -448,7 +450,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.tell(errors.Join(fmt.Errorf("the ring %s was lost: %w", old.Name(), cause), err))
 }
 
-// tell tells OnError.
+// tell calls OnError in a goroutine.
 func (g *Ring) tell(err error) {
 	if g.o.OnError != nil {
 		go g.guard.Call("OnError", func() { g.o.OnError(err) })
@@ -490,7 +492,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
 	kind, provider, flags := record.Kind(user&15), record.Provider(user>>4&63), uint8(user>>10)
-	r.Epoch, r.HasMark = math.MaxUint32, false // what is not in the ring no snapshot has
+	r.Epoch, r.HasMark = math.MaxUint32, false // a record outside the ring is in no snapshot
 	j := g.live.Load()
 	if j == nil || kind == record.KindResource {
 		return g.streams.Load(), nil
@@ -498,7 +500,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	const openFlags = record.FlagOpen | record.FlagRef
 	opens := kind == record.KindSpan && flags&openFlags == openFlags
 	closes := kind == record.KindEnd && flags&record.FlagRef != 0
-	whole := kind == record.KindSpan && flags&openFlags == record.FlagRef // which ends one that is open
+	whole := kind == record.KindSpan && flags&openFlags == record.FlagRef // it ends the span if that is open
 	buffers := record.Providers(g.buffered.Load()).Has(provider)
 	var ref record.Ref
 	if opens || closes || whole {
@@ -509,7 +511,7 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	}
 	if closes || whole {
 		start, known := g.open.get(&ref)
-		buffers = buffers || known // what began in the ring ends there, whatever is kept now
+		buffers = buffers || known // a span that began in the ring also ends in the ring
 		r.Mark, r.HasMark = start, closes
 		whole = whole && known
 	}
@@ -536,7 +538,7 @@ func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, 
 	case errors.Is(err, journal.ErrTooLarge):
 		err = format.ErrTooLarge
 	case errors.Is(err, journal.ErrBusy):
-		j.SetHurry(true) // until the next look at the file
+		j.SetHurry(true) // until the next checkName
 		err = recorder.ErrOverflow
 	case errors.Is(err, journal.ErrFull):
 		err = recorder.ErrOverflow
@@ -612,11 +614,11 @@ func (g target) Close(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long Close waits when its context has ended: it takes less, unless the
-// disk does not answer.
+// closeGrace is how long Close waits after its context has ended. Close needs less time, unless
+// the disk does not answer.
 const closeGrace = 500 * time.Millisecond
 
-// Stats implements the target of package recorder. What the ring has taken is where it belongs.
+// Stats implements the target of package recorder. It counts a record in the ring as written.
 func (g target) Stats() (s recorder.Stats) {
 	g.mu.Lock()
 	entries, spans := g.previous[0], g.previous[1]

@@ -15,32 +15,31 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// SnapshotOptions say what of a ring a [Snapshot] has.
+// SnapshotOptions say which records of a ring a [Snapshot] has.
 type SnapshotOptions struct {
-	// From is how far back it goes. What is older is left out, except for the beginnings
-	// of spans that had not ended then. Zero is everything.
+	// From is the time of the oldest records. Older records are left out, except for the
+	// beginnings of spans that had not ended at that time. Zero means all records.
 	From time.Time
-	// Providers are those whose records it has.
+	// Providers are the providers whose records the snapshot has.
 	Providers record.Providers
-	// Trace, if not zero, leaves out the spans and log records that are not of that
-	// trace.
+	// Trace, if not zero, leaves out the spans and log records of all other traces.
 	Trace [16]byte
 }
 
-// A Snapshot is the content of a [Ring] at a moment. It takes memory only for what
-// the ring evicts meanwhile, and of each segment while it is copied.
+// A Snapshot is the content of a [Ring] at a moment. It needs memory only for segments
+// that the ring evicts before they are copied, and for the segment that is being copied.
 //
 // A Snapshot is not safe for concurrent use. It must be closed.
 type Snapshot struct {
 	Taken time.Time
-	// From is since when it has everything: what was asked for, or later if the ring
-	// does not go back so far.
+	// From is the time since which the snapshot is complete: SnapshotOptions.From, or a
+	// later time if the ring does not go back so far.
 	From time.Time
-	// Evicted is how many entries may be missing: the ring had evicted them
-	// although they are later than what was asked for.
+	// Evicted is how many entries may be missing: the ring had evicted them although
+	// they are later than SnapshotOptions.From.
 	Evicted uint64
 	// Orphans is how many entries belong to spans whose beginning the ring had evicted.
-	// Copy counts them; they are there, with the ids of their span.
+	// Copy counts these entries, and writes them with the ids of their span.
 	Orphans uint64
 
 	o        SnapshotOptions
@@ -62,10 +61,11 @@ type part struct {
 	data []byte
 }
 
-// Snapshot returns what is in the ring now.
+// Snapshot returns a snapshot of the ring as it is now.
 func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) }
 
-// capture is Snapshot, and lets a stream have what comes from the same moment on.
+// capture does what Snapshot does. If st is not nil, it also attaches st at the same moment, so
+// that st gets all later records.
 func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
 	g.files.Lock()
@@ -127,7 +127,7 @@ func (sn *Snapshot) save(s *journal.Segment) {
 	p.seg = nil
 }
 
-// leave lets go of all segments: they are gone. The journal is locked.
+// leave drops all segments, because their memory is gone. The journal is locked.
 func (sn *Snapshot) leave() {
 	for _, p := range sn.held {
 		p.seg = nil
@@ -135,7 +135,7 @@ func (sn *Snapshot) leave() {
 	clear(sn.held)
 }
 
-// Close lets go of the ring.
+// Close releases the segments of the ring.
 func (sn *Snapshot) Close() {
 	if sn.closed {
 		return
@@ -149,13 +149,13 @@ func (sn *Snapshot) Close() {
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	sn.leave()
-	if st := &sn.g.state; sn.g.live.Load() == sn.j { // else those of another journal are there
+	if st := &sn.g.state; sn.g.live.Load() == sn.j { // otherwise the list is of another journal
 		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
 	}
 }
 
-// read returns the bytes of p, in buf if that is needed. Unless it is asked for again,
-// the ring need not keep them any longer.
+// read returns the bytes of p, in buf if that is needed. Without again, the snapshot does
+// not keep p for a later read.
 func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err error) {
 	if sn.j == nil {
 		return p.data, nil
@@ -178,7 +178,7 @@ func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err erro
 	return buf, err
 }
 
-// parts returns what a Merge reads. Those of the spans are read again later.
+// parts returns the parts of a list for a Merge. Again says that they are read again later.
 func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 	for _, p := range list {
 		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
@@ -188,17 +188,17 @@ func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 	return parts
 }
 
-// A copying is a [Snapshot] on its way to a recorder.
+// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder.
 type copying struct {
 	sn       *Snapshot
 	to       placer.Importer
 	from     int64
-	begun    bool                      // the window: what is older is done with
+	begun    bool                      // the window has begun: older records are finished
 	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
-	retained spanmap.Map[struct{}]     // those of them that were retained
+	retained spanmap.Map[struct{}]     // the pending spans whose beginning was retained
 	ended    spanmap.Map[struct{}]     // spans whose end was evicted
-	late     map[record.Ref][]heldBack // what refers to spans that are not there yet
-	whole    []heldBack                // older spans that were recorded when they had ended
+	late     map[record.Ref][]heldBack // records that refer to spans not written yet
+	whole    []heldBack                // older spans that were recorded whole, after their end
 	order    int
 	rec      record.Record
 }
@@ -219,7 +219,7 @@ func hold(e *journal.Entry) heldBack {
 	return heldBack{c}
 }
 
-// Create is recorder.Create for a recorder that is to get the snapshot.
+// Create calls recorder.Create and returns a recorder for the snapshot.
 func (sn *Snapshot) Create(name string, o *recorder.Options) (*recorder.Recorder, error) {
 	if sn.g != nil {
 		return sn.g.Create(name, o)
@@ -233,8 +233,8 @@ func createWith(name string, o *recorder.Options, v format.Version, in *record.I
 	return recorder.CreateWith(name, &opt, in, died)
 }
 
-// Copy writes the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made, behind
-// what is there already. It is done once.
+// Copy appends the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made. Copy
+// must be called only once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	return r.WithFile(func(to placer.Importer) error {
 		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
@@ -253,7 +253,7 @@ func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	})
 }
 
-// IsOpen reports whether a span is in what r has written and has not ended there.
+// IsOpen reports whether r has written a span and not its end.
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	err = r.WithFile(func(to placer.Importer) error {
 		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
@@ -313,7 +313,7 @@ func (c *copying) merge() {
 	}
 }
 
-// slack is by how much a log record may seem older than its span.
+// slack is how much earlier than its span the time of a log record may be.
 const slack = int64(10 * time.Millisecond)
 
 // wanted reports whether a record is asked for.
@@ -338,12 +338,12 @@ func (c *copying) take(e *journal.Entry) {
 	}
 	switch {
 	case opens && c.ended.Get(key) != nil:
-		// Its end was evicted: that was before the window.
+		// The end of the span was evicted, so the span ended before the window.
 	case c.begun && (!old || began):
 		c.apply(e)
 	case c.begun:
 		if c.to.Knows(&r.Ref) {
-			c.apply(e) // what began is to end
+			c.apply(e) // the beginning is written, so the end has to follow
 		}
 	case opens:
 		c.wait(e)
@@ -382,7 +382,7 @@ func (c *copying) begin() {
 	}
 }
 
-// apply writes a record of the window, which was parsed.
+// apply writes a record of the window. The record is parsed already, in c.rec.
 func (c *copying) apply(e *journal.Entry) {
 	r := &c.rec
 	if c.to.Err() != nil || r.Kind == record.KindMark {
@@ -391,7 +391,7 @@ func (c *copying) apply(e *journal.Entry) {
 	switch {
 	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
 		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Knows(&r.Ref) {
-			return // a process died while it was retained
+			return // written already: the process died while it retained this beginning
 		}
 		ref := r.Ref
 		c.place(e)
@@ -414,7 +414,7 @@ func (c *copying) place(e *journal.Entry) {
 	}
 }
 
-// orphans writes what belongs to spans whose beginning is not there.
+// orphans writes the records of spans whose beginning is missing.
 func (c *copying) orphans() {
 	refs := make([]record.Ref, 0, len(c.late))
 	for ref := range c.late {
@@ -434,7 +434,7 @@ func (c *copying) orphans() {
 	c.to.KeepOrphans(keeps)
 }
 
-// duration returns how long the span of a record took, 0 if that does not say.
+// duration returns how long the span of a record took, 0 if the record does not say it.
 func (c *copying) duration(r *record.Record) int64 {
 	cur := r.Cursor()
 	var h record.Head
@@ -458,7 +458,7 @@ func (c *copying) duration(r *record.Record) int64 {
 	}
 }
 
-// A Stream gets what comes to a [Ring] as it comes.
+// A Stream forwards new records of a [Ring] to a recorder at once.
 type Stream struct {
 	g         *Ring
 	rec       *recorder.Recorder
@@ -466,10 +466,10 @@ type Stream struct {
 	providers atomic.Uint64 // record.Providers
 }
 
-// Stream has r, which [Ring.Create] has made, get what the providers record from now on,
-// and before it the beginnings of the spans that are open. A call that records to the ring
-// then waits for r as well, see [recorder.Options].MaxBlock. What r refuses it
-// counts. Close the stream before r.
+// Stream sends r, which [Ring.Create] has made, the beginnings of the open spans, and then
+// all new records of the providers in p. A call that records to the ring then waits for r as
+// well, see [recorder.Options].MaxBlock. R counts the records that it refuses. Close the
+// stream before r.
 func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error) {
 	if r.Discards() {
 		return nil, recorder.ErrClosed
@@ -478,10 +478,10 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
 	err := r.WithFile(func(to placer.Importer) error {
-		// What comes from now on is written after what is open.
+		// Records that come later are written after the open spans.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
-			sn.o.From = time.Unix(0, math.MaxInt64) // only what is open
+			sn.o.From = time.Unix(0, math.MaxInt64) // only open spans
 			c := &copying{sn: sn, to: to, from: math.MaxInt64, late: make(map[record.Ref][]heldBack)}
 			c.readRetained()
 			c.merge()
@@ -534,6 +534,6 @@ func (st *Stream) Close() {
 	g.updateProviders()
 }
 
-// SetProviders has the stream get only what comes from the providers in p, of those it
-// was made for. It may be called by a [recorder.Tee].
+// SetProviders limits the stream to the providers in p. It cannot add providers. It may be
+// called by a [recorder.Tee].
 func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

@@ -1,21 +1,21 @@
-// Package scratch makes short texts without allocating each: they lie one behind
-// the other in a buffer that is used again.
+// Package scratch builds short strings without an allocation for each: the strings
+// follow one another in one buffer, which is reused.
 package scratch
 
 import "unsafe"
 
-// A Text is such a buffer. Append to B from Mark on, then take what was appended
-// as a string. The zero Text is ready for use.
+// A Text is a reusable buffer for short strings. To build a string, call Mark, append
+// to B, and call From with the mark. The zero Text is ready for use.
 type Text struct{ B []byte }
 
-// maxKeep is how large a buffer is kept for later use.
+// maxKeep is the largest capacity of a buffer that Reset keeps for reuse.
 const maxKeep = 64 << 10
 
-// Mark returns the place at which the next text begins.
+// Mark returns the offset in B at which the next text begins.
 func (t *Text) Mark() int { return len(t.B) }
 
-// From returns what was appended since mark. The string is valid until Reset;
-// the bytes must not be changed before.
+// From returns the bytes appended since mark as a string. The string shares the memory of B: it
+// is valid until Reset, and its bytes must not be changed before that.
 func (t *Text) From(mark int) string {
 	if mark == len(t.B) {
 		return ""
@@ -23,7 +23,7 @@ func (t *Text) From(mark int) string {
 	return unsafe.String(&t.B[mark], len(t.B)-mark)
 }
 
-// Reset forgets all texts.
+// Reset empties the buffer. All strings that From returned become invalid.
 func (t *Text) Reset() {
 	if cap(t.B) > maxKeep {
 		t.B = nil

@@ -1,5 +1,5 @@
-// Package selfmetrics measures what records: exporters and live processors, and the
-// recorders below them.
+// Package selfmetrics has metrics of this module itself: of exporters, of live processors, and
+// of the recorders that they write to.
 package selfmetrics
 
 import (
@@ -25,17 +25,17 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// The metrics are what OpenTelemetry's own exporters measure of themselves, and
-// like theirs an experiment: they are there when one of these variables is
-// "true", in any case, and go to the global MeterProvider.
+// The metrics are those that OpenTelemetry's own exporters have. Like theirs they are
+// experimental: they exist if one of these variables is "true", in upper or lower case, and they
+// go to the global MeterProvider.
 const (
 	// `false` | `true`: metrics of the exporter itself.
 	envObservability     = "OTEL_GO_X_OBSERVABILITY"
 	envSelfObservability = "OTEL_GO_X_SELF_OBSERVABILITY" // its older name
 )
 
-// The values of otel.component.type. Those of otel.component.name are these with
-// a number, as in entrace_span_exporter/0.
+// The values of otel.component.type. A value of otel.component.name is one of these with a
+// number, such as entrace_span_exporter/0.
 const (
 	ExporterComponent  = "entrace_span_exporter"
 	ProcessorComponent = "entrace_span_processor"
@@ -47,8 +47,8 @@ const (
 // meterName is the instrumentation scope of the metrics.
 const meterName = "github.com/entrace-go/entrace/exporter"
 
-// durations are the histogram's bounds in seconds. The SDK's own begin at five
-// seconds, and recording takes microseconds.
+// durations are the histogram's bounds in seconds. The SDK's default bounds begin at five
+// seconds, but recording takes microseconds.
 var durations = []float64{
 	.000_005, .000_01, .000_025, .000_05, .000_1, .000_25, .000_5,
 	.001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
@@ -56,24 +56,23 @@ var durations = []float64{
 
 // Instruments measure an exporter or a live processor:
 //
-//	otel.sdk.exporter.span.inflight       spans that are being handed to the recorder
-//	otel.sdk.exporter.span.exported       those that were; error.type: those that were not
+//	otel.sdk.exporter.span.inflight       spans that are being passed to the recorder
+//	otel.sdk.exporter.span.exported       recorded spans; with error.type: spans that failed
 //	otel.sdk.exporter.operation.duration  of ExportSpans, and of OnEnd, in seconds
 //
-// For one of log records the first two have log in place of span, and the third is of Export and
-// of OnEmit.
+// For an exporter or processor of log records, the first two names have log in place of span,
+// and the third metric measures Export and OnEmit.
 //
-// A span counts as exported once the recorder has taken it, even if it waits in
-// memory for its parent then: what became of it is in the recorder's account, see
-// [Observe]. A live processor's span counts at its end alone. It is in flight
-// during OnEnd, not from OnStart on, for that would be the SDK's
-// otel.sdk.span.live. A span whose start could not be recorded counts as exported
-// if its end brings all of it into the file. What a processor ignores, because it
-// is not sampled or comes after Shutdown, and what goes to [recorder.Discard], is
-// not counted; an exporter's spans after Shutdown count as failed.
+// A span counts as exported when the recorder has taken it, even if it then waits in memory for
+// its parent: the recorder's account shows its further fate, see [Observe]. A live processor
+// counts a span only at its end. The span is in flight during OnEnd, and not from OnStart on:
+// the SDK's otel.sdk.span.live has that number. If the start of a span could not be recorded,
+// but its whole data is recorded at its end, it counts as exported. Some spans are not counted:
+// those that a processor ignores, because they are not sampled or come after Shutdown, and those
+// that go to [recorder.Discard]. Spans that an exporter gets after Shutdown count as failed.
 //
-// Nil instruments are off: they cost neither time nor memory. Instruments are
-// safe for concurrent use.
+// Nil Instruments are off: they cost neither time nor memory. Instruments are safe for
+// concurrent use.
 type Instruments struct {
 	inflight metric.Int64UpDownCounter
 	exported metric.Int64Counter
@@ -84,8 +83,8 @@ type Instruments struct {
 	record    []metric.RecordOption // component
 }
 
-// NewInstruments returns instruments of the global MeterProvider, nil when they
-// are off. An error is reported, and what could not be created does nothing. No
+// NewInstruments returns instruments of the global MeterProvider, or nil if the metrics are off.
+// Errors are reported on the console; an instrument that could not be created does nothing. No
 // lock may be held.
 func NewInstruments(componentType string) *Instruments {
 	if !observability() {
@@ -118,7 +117,7 @@ func NewInstruments(componentType string) *Instruments {
 func observability() bool {
 	for _, name := range [...]string{envObservability, envSelfObservability} {
 		if s := os.Getenv(name); s != "" {
-			return strings.EqualFold(s, "true") // untrimmed, as the SDK has it
+			return strings.EqualFold(s, "true") // not trimmed, like in the SDK
 		}
 	}
 	return false
@@ -128,7 +127,7 @@ func meter() metric.Meter {
 	return otel.GetMeterProvider().Meter(meterName, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
-// components counts the components of each type, for their names.
+// components counts the components of each type. The counts are used in their names.
 var components struct {
 	mu sync.Mutex
 
@@ -150,27 +149,27 @@ func component(componentType string) []attribute.KeyValue {
 	}
 }
 
-// attributes returns the option for attrs and more, and keeps neither.
+// attributes returns a measurement option with attrs and more. It keeps neither slice.
 func attributes(attrs []attribute.KeyValue, more ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(attrs, more)...))
 }
 
-// An Operation is one call that exports spans. The zero value does nothing.
+// An Operation measures one call that exports spans or log records. The zero value does nothing.
 type Operation struct {
 	instruments *Instruments
-	start       time.Time // zero: nobody wants the duration
+	start       time.Time // zero: the duration is not measured
 	spans       int
-	inflight    bool // was counted, and has to be taken back
+	inflight    bool // inflight was increased, and End has to decrease it
 }
 
-// Begin starts to export spans. The operation must be ended once.
+// Begin begins the measurement of a call that exports spans or log records. End must be called
+// once.
 func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	if i == nil {
 		return Operation{}
 	}
 	o := Operation{instruments: i, spans: spans}
-	// A MeterProvider may come between here and end. It must not be told only
-	// that something went.
+	// A MeterProvider may be set between Begin and End. It must not get only the decrease.
 	if o.inflight = i.inflight.Enabled(ctx); o.inflight {
 		i.inflight.Add(ctx, int64(spans), i.add...)
 	}
@@ -180,8 +179,8 @@ func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	return o
 }
 
-// End counts spans as exported, and what is left as failed. There may be an error
-// with no span lost: it says that the operation was no success.
+// End counts the first argument as exported, and the remaining spans as failed. If err is not
+// nil, the operation counts as failed, even if no span was lost.
 func (o Operation) End(ctx context.Context, exported int, err error) {
 	i := o.instruments
 	if i == nil {
@@ -203,11 +202,11 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 	}
 }
 
-// ErrShutdown is why an exporter that was shut down takes no spans.
+// ErrShutdown is the error of an exporter that gets spans or log records after its shutdown.
 var ErrShutdown = errors.New("exporter: shut down")
 
-// errorType returns the attribute error.type. It has few values: shutdown, the reasons for
-// which a recorder drops something, else a Go type; _OTHER for nil.
+// errorType returns the attribute error.type. It has few values: shutdown, the recorder's
+// reasons for dropping a record, or a Go type; for nil it is _OTHER.
 func errorType(err error) attribute.KeyValue {
 	if errors.Is(err, ErrShutdown) {
 		return semconv.ErrorTypeKey.String("shutdown")
@@ -215,7 +214,7 @@ func errorType(err error) attribute.KeyValue {
 	var d recorder.Dropped
 	d.Add(err, 1)
 	if _, ok := errors.AsType[*fs.PathError](err); d.IO > 0 && !ok {
-		return semconv.ErrorType(cause(err)) // the recorder has no other name for it than io
+		return semconv.ErrorType(cause(err)) // the recorder's only reason for this error is io, so use its type
 	}
 	why := ""
 	d.Each(func(reason string, n uint64) {
@@ -226,8 +225,8 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(why)
 }
 
-// cause returns what the first error of joined ones wraps: the types of wrappers
-// say nothing.
+// cause returns the innermost error that err wraps; of joined errors it follows the first. The
+// types of wrappers are of no use as a metric.
 func cause(err error) error {
 	for {
 		next := errors.Unwrap(err)
@@ -241,36 +240,37 @@ func cause(err error) error {
 	}
 }
 
-// An Account mirrors the account of one recorder, [recorder.Stats], for all
-// exporters and processors that share it:
+// An Account publishes [recorder.Stats] of one recorder as metrics, for all exporters and
+// processors that share the recorder:
 //
 //	entrace.recorder.entries.written, entrace.recorder.spans.written
 //	entrace.recorder.entries.waiting, entrace.recorder.spans.waiting
 //	entrace.recorder.entries.dropped, entrace.recorder.spans.dropped  with a reason
 //
-// It does not keep the recorder alive. While a reader collects, it asks for
-// Stats, with locks of the metrics SDK held: Stats may wait for a write that is
-// under way, but neither it nor what holds the recorder's lock may ever lead into
-// OpenTelemetry.
+// It does not keep the recorder alive. When a metric reader collects, the Account calls Stats
+// while the metrics SDK holds locks. Stats may wait for a running write. But neither Stats nor
+// any code that holds the recorder's lock may ever call OpenTelemetry, or a deadlock is
+// possible.
 type Account struct {
 	recorder weak.Pointer[recorder.Recorder]
 	attrs    []attribute.KeyValue
-	over     atomic.Bool // there is nothing to tell any more
+	over     atomic.Bool // no further metrics are published
 
 	users        int                 // guarded by accounts.mu; 0: over
 	registration metric.Registration // guarded by accounts.mu; nil: not yet, or failed
 }
 
-// accounts has the accounts that are in use.
+// accounts holds the accounts that are in use.
 var accounts struct {
 	mu sync.Mutex
 
 	of map[weak.Pointer[recorder.Recorder]]*Account
 }
 
-// Observe makes the account of r a metric until each account that was returned
-// for r is closed. It returns nil when metrics are off or r keeps no account. An
-// error is reported, and the account has no metrics then. No lock may be held.
+// Observe publishes the Stats of r as metrics until Close was called as often as Observe for r.
+// It returns nil if the metrics are off or r discards everything. If the metrics cannot be
+// registered, the error is reported on the console and the account has no metrics. No lock may
+// be held.
 func Observe(r *recorder.Recorder) *Account {
 	if r.Discards() || !observability() {
 		return nil
@@ -285,18 +285,19 @@ func Observe(r *recorder.Recorder) *Account {
 		return a
 	}
 	accounts.mu.Lock()
-	closed := a.users == 0 // by others, meanwhile
+	closed := a.users == 0 // its users may have closed it meanwhile
 	if !closed {
 		a.registration = registration
 	}
 	accounts.mu.Unlock()
 	if closed {
-		_ = registration.Unregister() // nobody is left to be told
+		_ = registration.Unregister() // no user is left to get the error
 	}
 	return a
 }
 
-// share returns the account of r for one more user, and whether it is the first.
+// share returns the account of r and counts one more user. It reports whether that user is the
+// first.
 func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
@@ -312,7 +313,7 @@ func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	return a, first
 }
 
-// register creates the instruments and lets every collection fill them.
+// register creates the instruments and registers a callback that sets them on every collection.
 func (a *Account) register() (metric.Registration, error) {
 	m := meter()
 	entries, err1 := newCounters(m, "entries", "{entry}")
@@ -332,10 +333,10 @@ func (a *Account) register() (metric.Registration, error) {
 	}, slices.Concat(entries.observables(), spans.observables())...)
 }
 
-// Close ends the use that one call of Observe began; there must be no second one
-// for it. The last use ends the metrics at once, and undoes their registration
-// before Close returns, unless ctx is done first: a collection that hangs must
-// not hang Shutdown. No lock may be held that a callback of a meter could want.
+// Close ends the use that one call of Observe began. Call it once for each call of Observe. The
+// last Close ends the metrics at once, and unregisters them before it returns, unless ctx is
+// done first: a collection that hangs must not block Shutdown. The caller must not hold a lock
+// that a callback of a meter could need.
 func (a *Account) Close(ctx context.Context) error {
 	if a == nil {
 		return nil
@@ -350,11 +351,12 @@ func (a *Account) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return nil // no numbers come any more, in any case
+		return nil // the metrics have ended in any case
 	}
 }
 
-// leave takes one user away, and returns what the last one has to undo.
+// leave removes one user. If it was the last one, leave returns the registration that it has to
+// undo.
 func (a *Account) leave() metric.Registration {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()

@@ -52,7 +52,7 @@ func spanRef(id byte) (r format.SpanRef) {
 	return r
 }
 
-// A fakeProvider gives out a meter, and counts how often.
+// A fakeProvider returns a meter, and counts the calls.
 type fakeProvider struct {
 	noop.MeterProvider
 
@@ -207,7 +207,7 @@ func TestErrorType(t *testing.T) {
 	}
 }
 
-// TestInstrumentsDuration also says that the bounds suit microseconds.
+// TestInstrumentsDuration also checks that the bounds suit microseconds.
 func TestInstrumentsDuration(t *testing.T) {
 	r := metrictest.Measured(t)
 	op := NewInstruments(ExporterComponent).Begin(t.Context(), 1)
@@ -258,7 +258,7 @@ func TestInstrumentsConcurrent(t *testing.T) {
 		span.inflight{entrace_span_exporter/0} 0`, workers*times/2, workers*times/2*2, workers*times/2*(3+1)))
 }
 
-// A lateMeter measures nothing until a provider comes, as the global one does.
+// A lateMeter measures nothing until a provider is set, like the global meter.
 type lateMeter struct {
 	noop.Meter
 
@@ -400,14 +400,14 @@ func TestAccount(t *testing.T) {
 	r.Want(t, "")
 }
 
-// settled waits for what the recorder does by itself.
+// settled waits until the recorder's own goroutine has done its work.
 func settled(t testing.TB, rec *recorder.Recorder) recorder.Stats {
 	t.Helper()
 	must(t, rec.Sync(context.Background()))
 	return rec.Stats()
 }
 
-// numbers is what the account of the first recorder says.
+// numbers are the metrics of the first recorder's account.
 func numbers(rec *recorder.Recorder) string {
 	var b strings.Builder
 	s := rec.Stats()
@@ -516,9 +516,9 @@ func newRecorderFor(t *testing.T) *recorder.Recorder {
 	return r
 }
 
-// TestAccountCloseInCollection closes an account where its registration cannot be
-// undone: while the SDK holds the lock for that. So does an error handler that
-// ends the program's tracing because of what a callback reports.
+// TestAccountCloseInCollection closes an account while it cannot be unregistered,
+// because the SDK holds the lock. The same happens if an error handler shuts
+// tracing down because a callback reports an error.
 func TestAccountCloseInCollection(t *testing.T) {
 	r := metrictest.Measured(t)
 	var a *Account
@@ -603,7 +603,8 @@ func TestAccountUnregisters(t *testing.T) {
 	}
 }
 
-// TestAccountClosedInObserve lets all users go before the registration is there.
+// TestAccountClosedInObserve closes the account for all users before the
+// registration exists.
 func TestAccountClosedInObserve(t *testing.T) {
 	r := metrictest.Measured(t)
 	rec := newRecorder(t)

@@ -10,25 +10,25 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Resource returns the resource of this process: what r says, which may be nil, then what
-// the environment says now, then the SDK's defaults. With an error it is usable all the
-// same.
+// Resource returns the resource of this process. Attributes of r, which may be nil, beat
+// those in the environment now, which beat the SDK's defaults. If Resource returns an
+// error, the resource is usable nevertheless.
 func Resource(r *resource.Resource) (*resource.Resource, error) {
 	if r == nil {
 		return resource.Merge(resource.Default(), resource.Environment())
 	}
-	// The SDK itself reads the environment for its defaults but once.
+	// The SDK reads the environment for its defaults only once, so read it here again.
 	environment, err := resource.Merge(resource.Environment(), r)
 	if environment == nil {
 		environment = r
 	}
-	// Without its schema, which need not be that of r.
+	// Leave out the schema of the defaults: it may differ from that of r.
 	full, merr := resource.Merge(resource.NewSchemaless(resource.Default().Attributes()...), environment)
 	return full, errors.Join(err, merr)
 }
 
-// RecordResource records r as the resource of spans is: log records of the same process can
-// go below it.
+// RecordResource records r as an entry, below which spans and log records of the process
+// are written.
 func RecordResource(rec *recorder.Recorder, r *resource.Resource) (*recorder.Resource, error) {
 	return rec.Resource((&otel.Resource{Attributes: Attributes(r.Attributes()), SchemaURL: r.SchemaURL()}).Entry())
 }
@@ -40,7 +40,7 @@ func serviceName(r *resource.Resource) string {
 	return ""
 }
 
-// Attributes returns attributes of the SDK in the terms of package otel.
+// Attributes converts attributes of the SDK to those of package otel.
 func Attributes(of []attribute.KeyValue) otel.Attributes {
 	list := make(otel.Attributes, len(of))
 	for i, kv := range of {
@@ -50,7 +50,7 @@ func Attributes(of []attribute.KeyValue) otel.Attributes {
 	return list
 }
 
-// Any returns v in the terms of package otel.
+// Any converts v to a value of package otel.
 func Any(v attribute.Value) otel.Any {
 	switch v.Type() {
 	case attribute.EMPTY:
@@ -82,7 +82,7 @@ func Any(v attribute.Value) otel.Any {
 		}
 		return m
 	}
-	return otel.Any{Kind: otel.String, Text: v.String()} // a kind that came later
+	return otel.Any{Kind: otel.String, Text: v.String()} // a kind that a later version of the SDK adds
 }
 
 func toList[T any](items []T, value func(T) attribute.Value) otel.Any {

@@ -1,5 +1,5 @@
-// Package setup reads the environment for whatever records the spans of this process: a span exporter
-// or processor of package exporter, or entrace.Setup, which shares the settings with them.
+// Package setup has the settings of the exporters and processors of package exporter and of
+// entrace.Setup. It reads them from options and from the environment.
 package setup
 
 import (
@@ -19,34 +19,34 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Settings are what options say, and the environment where they are silent.
+// Settings holds the values of options, and of the environment where no option is given.
 type Settings struct {
-	Recorder  *recorder.Recorder // that is there; nil: one is opened
+	Recorder  *recorder.Recorder // nil: a recorder is opened
 	Flight    flight.Recorder    // nil: none
 	Path      string             // with its placeholders; "none" and "-": no file
 	Recording recorder.Options
-	Unsampled bool         // a processor takes spans that are not sampled as well
-	Level     slog.Leveler // from which a log processor takes records; nil: all
+	Unsampled bool         // a processor also takes spans that are not sampled
+	Level     slog.Leveler // the lowest level of the records that a log processor takes; nil: all
 
-	fromEnv bool // Path is of the environment
+	fromEnv bool // Path comes from the environment
 }
 
 // An Option is an option of package exporter or of entrace.Setup.
 type Option func(*Settings)
 
-// Apply changes s as the option says.
+// Apply applies the option to s.
 func (o Option) Apply(s *Settings) { o(s) }
 
-// WithFlight records for a flight recorder: to its ring, live, and those spans as well that
-// are recorded but not sampled. What is about files has no effect then. It stays the
-// caller's to shut down. An exporter takes ended spans to the ring.
+// WithFlight records live to the ring of f, including spans that are recording but not sampled.
+// Settings about files have no effect then. The caller has to shut the flight recorder down. An
+// exporter records only ended spans to the ring.
 func WithFlight(f flight.Recorder) Option { return func(s *Settings) { s.Flight = f } }
 
-// WithLevel makes a log processor take only the records from a level of log/slog on.
+// WithLevel makes a log processor take only records of at least level l of log/slog.
 func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
 
-// Resolve applies options, and reads the environment where they are silent, unless they
-// name a recorder. What is wrong with a variable is told on the console.
+// Resolve applies options. Unless they set a recorder, it then reads the environment for all other
+// settings. Errors in variables are reported on the console.
 func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	s := new(Settings)
 	for _, o := range options {
@@ -58,9 +58,10 @@ func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	return s
 }
 
-// Open opens a recorder for the settings, for the caller to close. {service} in the path is
-// the service of res, or the program if that has none; its folder is made if it is not there,
-// for the user alone. Without a file and a Tee it is [recorder.Discard]'s.
+// Open opens a recorder for the settings. The caller has to close it. {service} in the path is the
+// service name in res, or the name of the program if res has none. If the folder of the path does
+// not exist, Open makes it, for the user alone. With neither a file nor a Tee, Open returns
+// [recorder.Discard].
 func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	o := s.Recording
 	if o.OnError == nil {
@@ -82,8 +83,8 @@ func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	return recorder.Stream(&o), nil
 }
 
-// create opens a recorder for the template of a path. Where another process records, or may,
-// it takes another name.
+// create opens a recorder for a path template. If the file is locked, because another process may
+// be recording to it, create uses another name.
 func create(template, service string, o *recorder.Options) (*recorder.Recorder, error) {
 	path := env.Expand(template, service)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -113,8 +114,8 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	return r, nil
 }
 
-// Use returns the recorder for an exporter or processor that records in that mode, and whether it was
-// opened for it.
+// Use returns the recorder for an exporter or processor with that mode. If owned is true, Use
+// opened the recorder, and the caller has to close it.
 func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error) {
 	switch {
 	case s.Flight != nil:
@@ -125,11 +126,11 @@ func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error
 	needSetup(mode)
 	res, err := Resource(nil)
 	if err != nil {
-		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // it is usable all the same
+		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // the resource is usable nevertheless
 	}
 	r, err = s.Open(res)
 	return r, err == nil, err
 }
 
-// noFile reports whether a path says that there is to be no file.
+// noFile reports whether path means that no file is written.
 func noFile(path string) bool { return path == "-" || strings.EqualFold(path, "none") }

@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// A listed package is what go list says of it.
+// A listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir, Export, Name string
 	GoFiles                       []string
@@ -28,7 +28,7 @@ type listed struct {
 	Standard, DepOnly             bool
 }
 
-// measure measures the packages of the module, as they are for Linux on amd64.
+// measure measures the packages of the module, as they are built for Linux on amd64.
 func measure() (map[string]*row, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,Name,GoFiles,Module,Standard,DepOnly", "./...")
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOWORK=off")
@@ -72,7 +72,7 @@ func measure() (map[string]*row, error) {
 
 func (r *row) at(column string) *int { return &r.numbers[slices.Index(columns[:], column)] }
 
-// text measures the files of a folder but for tests, those for other systems too.
+// text measures the Go files of a folder without tests. It includes the files for other systems.
 func (r *row) text(dir string) error {
 	list, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -97,15 +97,14 @@ func (r *row) text(dir string) error {
 // odd are patterns of sentences that need a second reading.
 var odd = regexp.MustCompile(`\b[Aa]n? \w+ is what\b|\bis wanted\b|\b[Tt]here (is|are)\b[^.]*\bthat\b|, to` + `o\b`)
 
-// look counts the lines of code of a file, and the sentences of its comments and texts in an odd
-// pattern.
+// look counts the lines of code in a file, and the matches of odd in its comments and strings.
 func look(src []byte) (lines, wording int) {
 	files := token.NewFileSet()
 	f := files.AddFile("", -1, len(src))
 	var s scanner.Scanner
 	s.Init(f, src, nil, scanner.ScanComments)
 	coded := make(map[int]bool)
-	var comment strings.Builder // comments that follow each other are one
+	var comment strings.Builder // consecutive comments are read as one
 	check := func(text string) { wording += len(odd.FindAllString(strings.Join(strings.Fields(text), " "), -1)) }
 	for {
 		pos, tok, lit := s.Scan()
@@ -131,7 +130,7 @@ func look(src []byte) (lines, wording int) {
 	}
 }
 
-// types measures what takes the types of a package.
+// types measures the columns for which a package has to be type-checked.
 func (r *row) types(files *token.FileSet, imports types.Importer, p *listed) error {
 	var parsed []*ast.File
 	for _, name := range p.GoFiles {
@@ -167,7 +166,7 @@ func (r *row) types(files *token.FileSet, imports types.Importer, p *listed) err
 			continue
 		}
 		if n, ok := types.Unalias(t.Type()).(*types.Named); ok && n.Obj().Pkg() != nil && !strings.HasPrefix(n.Obj().Pkg().Path(), p.Module.Path) {
-			continue // another module's
+			continue // a type of another module
 		}
 		of := t.Type()
 		if !types.IsInterface(of) {
@@ -183,7 +182,7 @@ func (r *row) types(files *token.FileSet, imports types.Importer, p *listed) err
 	return nil
 }
 
-// fields adds the exported fields of a struct, and those of what it embeds, to names.
+// fields adds the exported fields of a struct, and of the structs that it embeds, to names.
 func fields(t types.Type, names map[string]bool) map[string]bool {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
@@ -200,7 +199,7 @@ func fields(t types.Type, names map[string]bool) map[string]bool {
 	return names
 }
 
-// references returns which files of a package name something in which others.
+// references returns pairs of files of a package: the first file uses a name that the second declares.
 func references(files *token.FileSet, pkg *types.Package, info *types.Info) map[[2]string]bool {
 	found := make(map[[2]string]bool)
 	for ident, object := range info.Uses {
@@ -215,8 +214,8 @@ func references(files *token.FileSet, pkg *types.Package, info *types.Info) map[
 	return found
 }
 
-// upward returns how many references go up in the best order of files that is found: one that no
-// move of a single file makes better.
+// upward sorts the files so that few references go up, and returns how many still do. It stops at an
+// order that no move of a single file improves, which need not be the best.
 func upward(found map[[2]string]bool) int {
 	var order []string
 	for pair := range found {
@@ -233,12 +232,12 @@ func upward(found map[[2]string]bool) int {
 			for _, step := range []int{1, -1} {
 				gain := 0
 				for k := i + step; k >= 0 && k < len(order); k += step {
-					before, behind := name, order[k] // as they stand now
+					before, behind := name, order[k] // in the current order
 					if step < 0 {
 						before, behind = behind, before
 					}
 					if found[[2]string{before, behind}] {
-						gain-- // it would go up
+						gain-- // this reference would go up
 					}
 					if found[[2]string{behind, before}] {
 						gain++

@@ -1,4 +1,4 @@
-// Package source takes names of the Go source apart.
+// Package source parses names of Go functions.
 package source
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Package returns the import path in the full name of a function, as the runtime
-// has it: with the dots behind the last slash of the path escaped.
+// Package returns the import path in the full name of a function. The runtime escapes
+// the dots after the last slash of the path; Package unescapes them.
 func Package(function string) string {
 	path, _, _ := strings.Cut(function, "[") // type arguments have paths of their own
 	slash := strings.LastIndexByte(path, '/')

@@ -2,9 +2,9 @@ package spanmap
 
 import "slices"
 
-// An Order puts the spans of a batch into one in which a recorder can write them at once.
-// They come in the order of their ends, children first, and mostly with their parents. The
-// zero Order is empty. It is not safe for concurrent use.
+// An Order sorts the spans of a batch so that a recorder can write each at once, parents
+// first. A batch has spans in the order of their ends, children first, and mostly has their
+// parents too. The zero Order is empty. An Order is not safe for concurrent use.
 type Order struct {
 	at      Map[int32]
 	parents []Key
@@ -24,8 +24,8 @@ func (o *Order) Reset() {
 	o.parents, o.up, o.out = o.parents[:0], o.up[:0], o.out[:0]
 }
 
-// Add adds the next span, with its parent, which is zero for a span without one and for one
-// whose parent is in no batch of this process.
+// Add adds the next span and its parent. Parent is zero if the span has no parent, or if the
+// parent is in no batch of this process.
 func (o *Order) Add(span, parent *Key) {
 	at, _ := o.at.Put(span)
 	*at = int32(len(o.up))

@@ -6,8 +6,8 @@ import (
 )
 
 // A Sharded is a map for concurrent use: several maps with a lock each. It has
-// no more of them than goroutines that run at a time need, since what was used a
-// moment ago is in the cache.
+// only as many maps as the goroutines that run at a time need, because few maps
+// stay in the processor's cache.
 type Sharded[V any] struct {
 	shards []Shard[V]
 	most   int // keys in a shard
@@ -33,7 +33,7 @@ func NewSharded[V any](most int) *Sharded[V] {
 	return &Sharded[V]{make([]Shard[V], n), most / n}
 }
 
-// Lock returns what has the key, or will have it, locked.
+// Lock locks and returns the shard for the key.
 func (s *Sharded[V]) Lock(k *Key) *Shard[V] {
 	return s.LockAt(int(k[16]^k[23]) & (len(s.shards) - 1))
 }
@@ -41,7 +41,7 @@ func (s *Sharded[V]) Lock(k *Key) *Shard[V] {
 // Unlock unlocks the shard.
 func (m *Shard[V]) Unlock() { m.mu.Unlock() }
 
-// Set sets the value of a key, for which another one goes if there is no room.
+// Set sets the value of a key. If there is no room, it removes another key.
 func (s *Sharded[V]) Set(k *Key, v *V) {
 	m := s.Lock(k)
 	if m.used >= s.most {

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Names makes names differ: of those that are equal, the second gets "#2" behind it, or the next number
-// with which there is none. The zero value has no names.
+// Names makes names unique. The second of several equal names gets the suffix "#2", or the next
+// higher number that makes it unique. The zero value has no names.
 type Names struct {
-	list []string       // the names, up to few of them
-	last map[string]int // of more: the last number behind each name
+	list []string       // the names, if there are at most few
+	last map[string]int // if there are more than few: the last number used for each name
 }
 
-// few is up to which number of names looking at all of them is fastest.
+// few is the number of names up to which a linear search is fastest.
 const few = 16
 
 // Reset forgets all names.
@@ -21,7 +21,7 @@ func (n *Names) Reset() {
 	clear(n.last)
 }
 
-// Add adds a name and returns it as it differs from all before.
+// Add adds a name. It returns the name, with a suffix if an earlier name is equal.
 func (n *Names) Add(name string) string {
 	if len(n.list) < few {
 		other := name
@@ -40,7 +40,7 @@ func (n *Names) Add(name string) string {
 		}
 	}
 	other := name
-	// The last number is kept, so that many of one name take no longer.
+	// Continue with the last number, so that adding many equal names is not slow.
 	for i := n.last[name]; n.last[other] != 0; {
 		i++
 		other = numbered(name, i)

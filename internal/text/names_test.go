@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNamesDiffer has names that are equal, among few and among many, and some that are taken.
+// TestNamesDiffer adds equal names, among few and among many others, and names that equal a
+// numbered name.
 func TestNamesDiffer(t *testing.T) {
 	var n Names
 	for range 2 {

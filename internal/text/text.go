@@ -3,7 +3,7 @@ package text
 
 import "strings"
 
-// Head returns s, or as much of its beginning as has at most n bytes and does not end within a rune.
+// Head returns the longest prefix of s that has at most n bytes and does not end inside of a rune.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -14,8 +14,8 @@ func Head(s string, n int) string {
 	return s[:max(n, 0)]
 }
 
-// Cut returns s, or when it is longer than n bytes its beginning and "…", in at most n
-// bytes and not ending within a rune.
+// Cut returns s if it has at most n bytes. Otherwise it returns a prefix of s and "…", with at most
+// n bytes together. The prefix does not end inside of a rune.
 func Cut(s string, n int) string {
 	const ellipsis = "…"
 	if len(s) <= n {
@@ -27,8 +27,9 @@ func Cut(s string, n int) string {
 	return Head(s, n-len(ellipsis)) + ellipsis
 }
 
-// Distance returns how many bytes have to be put in, taken out, changed or swapped with their
-// neighbor to make b of a, in any case. Of words of more than 64 bytes it is 64.
+// Distance returns the edit distance of a and b, ignoring case: the number of bytes that must be
+// inserted, removed, changed or swapped with their neighbor to turn a into b. If a word has more
+// than 64 bytes, it returns 64.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -55,8 +56,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest returns the one of names with the least Distance from a word, "" if all are farther than
-// most.
+// Nearest returns the name with the smallest Distance from a word. It returns "" if the distance of
+// every name is larger than most.
 func Nearest(word string, names []string, most int) string {
 	best, least := "", most+1
 	for _, name := range names {

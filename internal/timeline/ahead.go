@@ -7,23 +7,22 @@ import (
 )
 
 const (
-	aheadMoments = 128     // in a batch
-	aheadSize    = 2 << 20 // of a batch; what is beyond is read when it is its turn
+	aheadMoments = 128     // the number of moments in a batch
+	aheadSize    = 2 << 20 // of the details of a batch that are read ahead; the others are read when they are needed
 )
 
-// A batch is moments whose details are read ahead.
+// A batch holds moments whose details are read ahead.
 type batch struct {
 	moments []Moment
-	details []Details // of moments, as far as read
+	details []Details // the details of moments[:read]
 	read    int
-	err     error // of the one behind those
+	err     error // the error of reading moments[read]
 	done    chan struct{}
 }
 
-// Detailed calls fn for all that happens, as Moments does, with what its entry
-// says, nil for an end. What it is given is good until it returns. Entries are read
-// ahead on all cores; there are never more than a few megabytes of them, beside the
-// largest ones.
+// Detailed calls fn for each moment, as Moments does, with the details of its entry. The details
+// are nil for the end of a span. Both arguments are valid until fn returns. Entries are read ahead
+// on all cores. The details in memory take at most a few megabytes, apart from very large entries.
 func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) error) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	jobs := make(chan *batch, workers+1)
@@ -35,7 +34,7 @@ func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) 
 			}
 		})
 	}
-	// What was not taken by then is read in vain, which does not take long.
+	// If fn fails, the remaining batches are still read. This does not take long.
 	defer wait.Wait()
 	defer close(jobs)
 
@@ -95,7 +94,7 @@ func newBatch() *batch {
 	return &batch{moments: make([]Moment, 0, aheadMoments), details: make([]Details, aheadMoments)}
 }
 
-// readAhead reads the details of b, until they are large.
+// readAhead reads the details of b until they exceed aheadSize.
 func (t *Timeline) readAhead(b *batch) {
 	size := 0
 	for b.read < len(b.moments) && size < aheadSize {
@@ -110,7 +109,7 @@ func (t *Timeline) readAhead(b *batch) {
 	close(b.done)
 }
 
-// hand calls fn for all of b, which is empty then.
+// hand calls fn for all moments of b, and then empties b.
 func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	for i := range b.moments {
 		m, d := &b.moments[i], &b.details[i]
@@ -135,7 +134,7 @@ func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	return nil
 }
 
-// size is about how much memory d takes.
+// size returns the approximate memory of d in bytes.
 func (d *Details) size() int {
 	n := len(d.Name) + 64*len(d.Args)
 	for i := range d.Args {
@@ -147,7 +146,7 @@ func (d *Details) size() int {
 	return n
 }
 
-// forget lets go of the entry, and keeps memory for the next one, if not much.
+// forget clears d. It keeps the slice of Args for the next entry, unless it is large.
 func (d *Details) forget() {
 	args := d.Args
 	if cap(args) > 64 {

@@ -10,11 +10,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A FlowEnd is one of the two ends of an arrow between spans: of a link, or to a
-// child that is on another lane than its parent. Arrows point forward in time:
-// they start where the span is that began first.
+// A FlowEnd is one of the two ends of an arrow between spans. There is an arrow for each link, and
+// for each child on another lane than its parent. Arrows point forward in time: they start at the
+// span that began first.
 type FlowEnd struct {
-	span uint32 // its row, and a bit whether the arrow starts there
+	span uint32 // the row of the span, and a bit that says whether the arrow starts at this span
 	flow uint32 // the arrow's number, and a bit whether it is a link
 }
 
@@ -24,19 +24,20 @@ func (f FlowEnd) Flow() uint32 { return f.flow >> 1 }
 // Start reports whether the arrow starts here.
 func (f FlowEnd) Start() bool { return f.span&1 != 0 }
 
-// Link reports whether the arrow is a link. Else it leads to a child.
+// Link reports whether the arrow is a link. If not, it leads from a parent to a child.
 func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
 
 func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
-// A link is one of the span at row from. The first link to a span knows its row, else found is -1.
+// A link is a link of the span at row from to the span to. In the first of several links to the
+// same span, found is the row of that span. Otherwise it is -1.
 type link struct {
 	to          format.SpanRef
 	from, found int32
 }
 
-// arrows finds the arrows: those to children on another lane, by the numbers of the children, then
-// those of links.
+// arrows finds the arrows. First come the arrows to children on another lane, in the order of the
+// children. Then come the links.
 func (t *Timeline) arrows(ctx context.Context) error {
 	links, err := t.readLinks(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func (t *Timeline) arrows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// elsewhere reports whether a span is on another lane than its parent.
+// elsewhere reports whether a span and its parent are on different lanes.
 func (t *Timeline) elsewhere(r int32) bool {
 	up := t.parent(r)
 	return up >= 0 && (t.lane(up) != t.lane(r) || t.group(up) != t.group(r))
@@ -97,7 +98,7 @@ func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.ends = append(t.ends, FlowEnd{uint32(from)<<1 | 1, flow}, FlowEnd{uint32(to) << 1, flow})
 }
 
-// readLinks returns the links of spans, by what they lead to.
+// readLinks returns the links of all spans, sorted by the span to which they lead.
 func (t *Timeline) readLinks(ctx context.Context) ([]link, error) {
 	if !t.links || t.Made {
 		return nil, nil
@@ -134,7 +135,7 @@ func (t *Timeline) readLinks(ctx context.Context) ([]link, error) {
 		ref := t.v.Ref(r)
 		at, there := slices.BinarySearchFunc(links, ref, func(l link, ref format.SpanRef) int { return compareRefs(&l.to, &ref) })
 		if there && links[at].found < 0 {
-			links[at].found = int32(r) // the first one of that id, as in the view
+			links[at].found = int32(r) // the first span with that id, as in the view
 		}
 	}
 	return links, nil

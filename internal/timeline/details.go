@@ -11,30 +11,31 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Details is what an entry says, for formats that show names and values.
+// Details holds the contents of an entry as names and values.
 type Details struct {
-	// Name is the span's or event's name, the message of a log record; where that
-	// is empty, the name of its entry.
+	// Name is the name of a span or event, or the message of a log record. If that is empty, it is
+	// the name of the entry.
 	Name string
-	// Category is a span's kind, else "event", "log" or "entry".
+	// Category is the kind of a span. For other entries it is "event", "log" or "entry".
 	Category string
-	// Role is what the entry is in the view.
+	// Role is the role of the entry in the view.
 	Role view.Role
-	// TraceID is that of the span or log record, in hex; empty if it has none.
+	// TraceID is the trace id of the span or log record, in hex. It is empty if it has none.
 	TraceID string
-	// Args are, as far as they are there: trace_id, span_id, parent_span_id; kind,
-	// status and scope; of what is no span level, file, line, module_path and
-	// message; then the attributes by the names that they are stored under. One
-	// that is called as those above is otel.attr.NAME, one that comes twice NAME#2.
+	// Args has the other fields of the entry, as far as it has them, in this order: trace_id,
+	// span_id and parent_span_id; for a span kind, status and scope; for other entries level, file,
+	// line, module_path and message; then the attributes by their stored names. An attribute with
+	// one of these names is called otel.attr.NAME. The second attribute with the same name is
+	// called NAME#2.
 	Args []otel.Attribute
-	// Links are the span's, a List of Maps, if it has some. Of more than 1,000 the
-	// rest is counted in entrace.links_left_out.
+	// Links has the links of a span as a List of Maps. It has at most 1,000 links. The number of
+	// all others is in the argument entrace.links_left_out.
 	Links otel.Any
 
 	timed, open bool
-	owns        int // how many of Args are not attributes
+	owns        int // the number of Args before the attributes
 	jsons, anys map[string]bool
-	names       text.Names // of the attributes
+	names       text.Names // the names of the attributes
 }
 
 func (d *Details) add(name, value string) {
@@ -43,8 +44,8 @@ func (d *Details) add(name, value string) {
 	}
 }
 
-// Details reads row r into d, whose memory it uses again. It is safe for
-// concurrent use with another d.
+// Details reads row r into d and reuses the memory of d. It is safe for concurrent use with
+// different d.
 func (t *Timeline) Details(r view.Row, d *Details) error {
 	v := t.v
 	e, err := v.Entry(r)
@@ -65,7 +66,7 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	switch d.Role {
 	case view.RoleSpan:
 		d.span(v, e)
-		if t.links { // else the tree is not wanted, which has the children
+		if t.links { // otherwise do not build the tree, which is needed for the children
 			if err := d.links(v, r); err != nil {
 				return err
 			}
@@ -88,7 +89,7 @@ func (t *Timeline) Details(r view.Row, d *Details) error {
 	return nil
 }
 
-// span adds what only spans have.
+// span adds the arguments that only spans have.
 func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	if up, ok := e.Attribute(format.AttrParentSpanID); ok {
 		d.add(format.AttrParentSpanID, up.Text())
@@ -113,7 +114,7 @@ func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	}
 }
 
-// place adds where in the source an entry comes from, and its level.
+// place adds the source location and the level of an entry.
 func (d *Details) place(m *format.Metadata) {
 	if d.Role != view.RoleEvent {
 		d.add("level", m.Level.String())
@@ -125,7 +126,7 @@ func (d *Details) place(m *format.Metadata) {
 	d.add("module_path", m.ModulePath.Value)
 }
 
-// attributes adds the entry's own.
+// attributes adds the attributes of the entry.
 func (d *Details) attributes(e *format.TraceEntry) {
 	var durs map[string]bool
 	for i := range e.Attributes {
@@ -189,7 +190,7 @@ func (d *Details) attributes(e *format.TraceEntry) {
 	}
 }
 
-// own returns what Args has of that name that is no attribute.
+// own returns the argument with this name that is not an attribute.
 func (d *Details) own(name string) (string, bool) {
 	for i := range d.Args[:d.owns] {
 		if d.Args[i].Name == name {
@@ -199,7 +200,7 @@ func (d *Details) own(name string) (string, bool) {
 	return "", false
 }
 
-// maxLinks is how many links of a span are read: all of them are in memory at once.
+// maxLinks is the maximum number of links of a span that are read. They are all in memory at once.
 const maxLinks = 1000
 
 // links reads the links of the span at row r, which come first among its children.

@@ -1,3 +1,4 @@
-// Package timeline lays spans out for formats that have no parents: as nested intervals on lanes,
-// with their self times, and as begins and ends in the order of time. It serves the converters.
+// Package timeline lays out the spans of a trace for formats without parent links. It places spans
+// on lanes as nested intervals, computes self times, and lists the begins and ends of spans in the
+// order of time. The converters use it.
 package timeline

@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// An Interval is a span of time that wants a lane. End is not before Start.
+// An Interval is a period of time that is to be placed on a lane. End is not before Start.
 type Interval struct {
 	Start, End int64
-	// Parent is the index of an interval whose lane this one wants to be on,
-	// -1 for none.
+	// Parent is the index of the interval on whose lane this one is placed if possible, or -1.
 	Parent int32
-	// Group is a number of intervals that may share lanes, such as a process.
+	// Group identifies intervals that may share lanes, such as the spans of a process.
 	Group int32
 }
 
-// spans are intervals that are known by numbers.
+// spans is a collection of intervals that are identified by numbers.
 type spans interface {
 	start(id int32) int64
 	end(id int32) int64
@@ -28,12 +27,13 @@ func (s intervals) start(id int32) int64  { return s[id].Start }
 func (s intervals) end(id int32) int64    { return s[id].End }
 func (s intervals) parent(id int32) int32 { return s[id].Parent }
 
-// An order compares spans by their beginnings: of those that begin together the longer one comes
-// first, which contains the other, then parents before children, then as they are numbered.
+// An order compares spans by their start. If two spans start together, the longer one comes first,
+// because it contains the other. If they have the same length, parents come before children.
+// Otherwise the order is that of their numbers.
 type order struct {
 	spans
-	n      int     // the count of numbers
-	depths []int32 // how deep each span is, from 1 on, once two need it; 0 as long as that is unknown
+	n      int     // the number of spans
+	depths []int32 // the depth of each span, from 1 on; 0 if it is not computed yet
 }
 
 func (o *order) compare(a, b int32) int {
@@ -46,7 +46,7 @@ func (o *order) compare(a, b int32) int {
 	return cmp.Or(cmp.Compare(o.depth(a), o.depth(b)), cmp.Compare(a, b))
 }
 
-// depth returns how deep a span is.
+// depth returns the depth of a span.
 func (o *order) depth(id int32) int32 {
 	if o.depths == nil {
 		o.depths = make([]int32, o.n)
@@ -54,7 +54,7 @@ func (o *order) depth(id int32) int32 {
 	var chain []int32
 	at := id
 	for ; at >= 0 && o.depths[at] == 0; at = o.parent(at) {
-		o.depths[at] = 1 // so that a ring ends
+		o.depths[at] = 1 // so that a cycle of parents ends
 		chain = append(chain, at)
 	}
 	depth := int32(0)
@@ -68,16 +68,15 @@ func (o *order) depth(id int32) int32 {
 	return o.depths[id]
 }
 
-// Lanes puts intervals onto lanes so that those on one lane nest strictly: of any two one
-// contains the other, or they do not overlap. That is what formats want that have no parents,
-// and viewers that draw them. It returns the lane of each interval, and the order in which it
-// took them: that of their beginnings, of those that begin together the longer one first, then
-// parents before children, then as they come.
+// Lanes places intervals on lanes so that the intervals on one lane nest strictly: of any two, one
+// contains the other or they do not overlap. Formats without parent links and viewers with
+// timelines need this. Lanes returns the lane of each interval, and the order in which it placed
+// them. The order is by start. Of intervals that start together, the longer one comes first, then
+// parents before children, then by index.
 //
-// Lanes are numbered from 0 on within their group. An interval goes to its
-// parent's lane if it nests there, else to the lowest one of its group where
-// nothing is open, so that no lane has parts of strangers in each other. It takes
-// n log n steps.
+// The lanes of each group are numbered from 0 on. An interval goes to its parent's lane if it nests
+// there. Otherwise it goes to the lowest lane of its group on which no interval is open. So an
+// interval is never placed inside of an unrelated one. Lanes takes O(n log n) time.
 func Lanes(all []Interval) (lanes, took []int32) {
 	took = make([]int32, len(all))
 	lanes = make([]int32, len(all))
@@ -103,15 +102,15 @@ func Lanes(all []Interval) (lanes, took []int32) {
 	return lanes, took
 }
 
-// A group is lanes that are shared. Each is either in idle, because nothing is
-// open on it, or once in busy, by when the lowest interval on it ends.
+// A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Any
+// other lane is once in busy, with the end of its lowest interval.
 //
-// Invariants: lanes are the intervals that are open on each lane; none ends after the
-// one below it. What has ended may stay until the lane is looked at again.
+// Invariants: lanes has the open intervals of each lane. No interval ends after the one below it.
+// An interval that has ended may stay until the lane is used again.
 type group struct {
 	lanes [][]interval
-	idle  heap[int32]    // the lowest first
-	busy  heap[busyLane] // what ends first
+	idle  heap[int32]    // the lowest lane first
+	busy  heap[busyLane] // the lane whose lowest interval ends first is on top
 }
 
 func newGroup() *group {
@@ -121,14 +120,15 @@ func newGroup() *group {
 	}
 }
 
-// An interval is one on a lane.
+// An interval is an open interval on a lane.
 type interval struct {
 	id  int32
 	end int64
 }
 
-// place returns the lane of an interval, whose parent is on a lane or, if that is -1, on none
-// of the group. Intervals come in their order.
+// place puts an interval on a lane and returns the lane. The argument on is the lane of the
+// interval's parent, or -1 if the parent is not on a lane of the group. Intervals must be placed in
+// their order.
 func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
 		on = g.take(start, end)
@@ -137,10 +137,9 @@ func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	return on
 }
 
-// nests reports whether an interval can go on top of what is open on a lane, of which its
-// parent must be part: what is above that has ended. Intervals come in the order
-// of their beginnings, so what it finds ended is left out from then on: no interval
-// is looked at twice.
+// nests reports whether an interval can go on top of the open intervals of a lane. The parent must
+// be one of them, and all intervals above the parent must have ended. nests removes the intervals
+// that have ended. This is possible because intervals are placed in the order of their start.
 func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	open := &g.lanes[lane]
 	for n := len(*open); n > 0; n-- {
@@ -156,9 +155,9 @@ func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	return false
 }
 
-// take returns the lowest lane where nothing is open at the beginning of an interval, which
-// goes there as the lowest: one that ended just now is not open, also for one that takes no
-// time itself.
+// take returns the lowest lane on which no interval is open at time start. It marks the lane as
+// busy until end. An interval that ends at start is not open, even if the new interval has no
+// length.
 func (g *group) take(start, end int64) int32 {
 	for len(g.busy.items) > 0 && g.busy.items[0].end <= start {
 		g.idle.push(g.busy.pop().lane)
@@ -175,13 +174,13 @@ func (g *group) take(start, end int64) int32 {
 	return at
 }
 
-// A busyLane is a lane that is free again at end.
+// A busyLane is a lane that becomes free at time end.
 type busyLane struct {
 	lane int32
 	end  int64
 }
 
-// A heap has the item that comes before all others at its top.
+// A heap is a binary heap. The item that comes before all others is at its top.
 type heap[T any] struct {
 	items  []T
 	before func(a, b T) bool

@@ -49,7 +49,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// check checks what holds for all intervals.
+// check checks the invariants of all layouts.
 func check(t *testing.T, in []timeline.Interval, lanes, order []int32) {
 	t.Helper()
 	seen := slices.Sorted(slices.Values(order))
@@ -70,7 +70,7 @@ func check(t *testing.T, in []timeline.Interval, lanes, order []int32) {
 			}
 		}
 	}
-	// On its parent's lane is each that fits there.
+	// Each interval that fits on its parent's lane must be there.
 	for i := range in {
 		x := &in[i]
 		if x.Parent < 0 || int(x.Parent) == i {
@@ -81,7 +81,7 @@ func check(t *testing.T, in []timeline.Interval, lanes, order []int32) {
 			continue
 		}
 		if slices.Index(order, x.Parent) > slices.Index(order, int32(i)) {
-			continue // equal, in a ring
+			continue // equal intervals whose parents form a cycle
 		}
 		if !slices.ContainsFunc(order, func(b int32) bool {
 			y := &in[b]
@@ -100,7 +100,7 @@ func random(r *rand.Rand, n int, span, length int64) []timeline.Interval {
 		in[i].Parent = int32(r.IntN(n+1)) - 1
 		in[i].Group = int32(r.IntN(2))
 		if p := in[i].Parent; p >= 0 && int(p) < i && r.IntN(2) == 0 {
-			// One that fits.
+			// An interval that fits.
 			in[i].Group = in[p].Group
 			in[i].Start = in[p].Start + r.Int64N(in[p].End-in[p].Start+1)
 			in[i].End = in[i].Start + r.Int64N(in[p].End-in[i].Start+1)
@@ -121,8 +121,8 @@ func TestAssignRandom(t *testing.T) {
 	}
 }
 
-// TestAssignFewest has no more lanes than intervals are open at one time where
-// none has a parent.
+// TestAssignFewest checks that intervals without parents need no more lanes than intervals are open
+// at the same time.
 func TestAssignFewest(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -148,15 +148,15 @@ func TestAssignFewest(t *testing.T) {
 	}
 }
 
-// TestAssignFast takes what slows down anything that looks at things twice.
+// TestAssignFast uses input that is slow for algorithms that visit intervals repeatedly.
 func TestAssignFast(t *testing.T) {
 	const n = 100_000
 	deep, ends, wide := make([]timeline.Interval, n), make([]timeline.Interval, n), make([]timeline.Interval, n)
 	for i := range n {
 		deep[i] = timeline.Interval{Start: int64(i), End: 3*n - int64(i), Parent: int32(i) - 1}
 		wide[i] = timeline.Interval{Start: int64(i), End: n + int64(i), Parent: 0}
-		// A deep stack, all of which ends at n; then as many of no length there,
-		// whose parent is below what has not ended.
+		// A deep stack of intervals that all end at n. Then as many intervals without length at n,
+		// whose parent is below intervals that have not ended.
 		ends[i] = timeline.Interval{Start: int64(i), End: n, Parent: int32(i) - 1}
 		if i == 1 {
 			ends[i].End = n + 1

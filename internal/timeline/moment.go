@@ -6,29 +6,29 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Moment is something that happens: a span begins or ends, or a mark.
+// A Moment is an event on a timeline: a span begins or ends, or there is a mark.
 type Moment struct {
 	What  What
 	Time  int64
-	End   int64 // of what begins
+	End   int64 // for Begins: the end of the span
 	Row   view.Row
 	Group int32
 	Lane  int32
-	Flows []FlowEnd // of what begins
+	Flows []FlowEnd // for Begins: the arrows that start or end at the span
 }
 
-// What happens at a [Moment].
+// What is the kind of a [Moment].
 type What uint8
 
-// What can happen.
+// The kinds of moments.
 const (
 	Begins What = iota
 	Ends
 	Happens
 )
 
-// Moments calls fn for all that happens, in the order of time and such that on
-// each lane what began last ends first. A mark comes while its span lasts.
+// Moments calls fn for each moment in the order of time. On each lane, the span that began last
+// ends first. A mark comes after the begin and before the end of its span.
 func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error {
 	w := &moments{Timeline: t, ctx: ctx, fn: fn, ending: heap[*open]{before: endsBefore}, tops: make([][]*open, len(t.Processes))}
 	for i := range t.Processes {
@@ -68,12 +68,12 @@ type moments struct {
 
 	ctx    context.Context //nolint:containedctx // of the one call that w lives for
 	fn     func(m *Moment) error
-	ending heap[*open] // all that is open, and what has ended since
-	tops   [][]*open   // what began last and is open, on each lane of each process
+	ending heap[*open] // all open spans, and some that have ended
+	tops   [][]*open   // the last begun open span on each lane of each process
 	begun  int
 	spare  []*open
 	calls  int
-	err    error // the first; nothing is called any more
+	err    error // the first error; fn is not called after it
 	m      Moment
 }
 
@@ -82,12 +82,13 @@ type open struct {
 	row         int32
 	group, lane int32
 	end         int64
-	begun       int   // how many began before
-	below       *open // what was on top of the lane
+	begun       int   // the number of spans that began before
+	below       *open // the span below it on the lane
 	ended       bool
 }
 
-// endsBefore reports whether a ends before b; on one lane, the one that began last does.
+// endsBefore reports whether a ends before b. If they end together, the one that began last ends
+// first.
 func endsBefore(a, b *open) bool {
 	return a.end < b.end || a.end == b.end && a.begun > b.begun
 }
@@ -102,7 +103,7 @@ func (w *moments) call(m Moment) {
 	}
 }
 
-// endNext ends what ends next, unless it has ended.
+// endNext removes the span that ends next, and closes it if it is still open.
 func (w *moments) endNext() {
 	o := w.ending.pop()
 	if !o.ended {
@@ -111,21 +112,21 @@ func (w *moments) endNext() {
 	w.spare = append(w.spare, o)
 }
 
-// until ends whatever ended before that time.
+// until closes all spans that ended before the given time.
 func (w *moments) until(time int64) {
 	for len(w.ending.items) > 0 && (w.ending.items[0].ended || w.ending.items[0].end < time) {
 		w.endNext()
 	}
 }
 
-// close ends what began last on its lane.
+// close ends a span, which must be the last begun on its lane.
 func (w *moments) close(o *open) {
 	w.tops[o.group][o.lane] = o.below
 	o.ended = true
 	w.call(Moment{What: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
-// settle ends what ends at that very time on a lane, as far as it is on top of keep.
+// settle closes the spans on top of keep on a lane that have ended at the given time.
 func (w *moments) settle(group, lane, keep int32, time int64) {
 	for top := &w.tops[group][lane]; *top != nil && (*top).row != keep && (*top).end <= time; {
 		w.close(*top)
@@ -141,7 +142,7 @@ func (w *moments) begin(r int32, start int64, flows []FlowEnd) {
 	*o = open{row: r, group: w.group(r), lane: w.lane(r), end: w.end(r), begun: w.begun}
 	keep := w.parent(r)
 	if keep >= 0 && w.end(keep) < o.end {
-		keep = -1 // it is not within its parent
+		keep = -1 // the span is not within its parent
 	}
 	w.settle(o.group, o.lane, keep, start)
 	top := &w.tops[o.group][o.lane]

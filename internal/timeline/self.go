@@ -2,9 +2,9 @@ package timeline
 
 import "math"
 
-// Outers returns, for intervals on the lanes that [Lanes] gave them, the index
-// of the one that each is directly in there, -1 for none. An interval without
-// extent at the very end of another is in it only if that is its parent.
+// Outers returns for each interval the index of the interval that directly contains it on its lane,
+// or -1. Lanes and order are the results of [Lanes]. An interval without length at the very end of
+// another one is only inside of it if the other one is its parent.
 func Outers(intervals []Interval, lanes, order []int32) []int32 {
 	type place struct{ group, lane int32 }
 	outers := make([]int32, len(intervals))
@@ -16,7 +16,7 @@ func Outers(intervals []Interval, lanes, order []int32) []int32 {
 		if !busy {
 			top = -1
 		}
-		// outers leads down from the top of what is open on the lane.
+		// Following outers leads down from the top of the open intervals of the lane.
 		for top >= 0 && top != v.Parent && intervals[top].End <= v.Start || top >= 0 && intervals[top].End < v.End {
 			top = outers[top]
 		}
@@ -25,8 +25,8 @@ func Outers(intervals []Interval, lanes, order []int32) []int32 {
 	return outers
 }
 
-// SelfTimes returns how long each interval is without what is directly in it on
-// its lane. Lanes and order are those that [Lanes] returned.
+// SelfTimes returns the length of each interval minus the lengths of the intervals directly inside
+// of it on its lane. Lanes and order are the results of [Lanes].
 func SelfTimes(intervals []Interval, lanes, order []int32) []int64 {
 	outers := Outers(intervals, lanes, order)
 	self := make([]int64, len(intervals))
@@ -38,12 +38,12 @@ func SelfTimes(intervals []Interval, lanes, order []int32) []int64 {
 		}
 	}
 	for i := range self {
-		self[i] = max(self[i], 0) // lengths beyond 63 bits were cut
+		self[i] = max(self[i], 0) // lengths of more than 63 bits were cut
 	}
 	return self
 }
 
-// length returns how long v is, no more than an int64 holds.
+// length returns the length of v, but at most [math.MaxInt64].
 func length(v *Interval) int64 {
 	if n := v.End - v.Start; n >= 0 || v.End < v.Start {
 		return max(n, 0)

@@ -64,8 +64,8 @@ func TestSelfTimes(t *testing.T) {
 	}
 }
 
-// TestSelfTimesAddUp checks that on every lane the self times are the time during
-// which something is open there, counted once.
+// TestSelfTimesAddUp checks that the sum of the self times on a lane is the total time during which
+// some interval is open on it.
 func TestSelfTimesAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

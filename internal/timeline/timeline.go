@@ -10,60 +10,62 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Timeline is where everything of a trace is in time, for formats without
-// parents: spans on lanes, on which they nest strictly, and what happens at one
-// moment, the span events and log records. It keeps numbers of rows only, about
-// 4 bytes a span, 2 an entry and 16 an arrow; times are the view's.
+// A Timeline holds the layout of a trace for formats without parent links. It has spans on lanes,
+// on which they nest strictly. It also has marks: the span events and log records, which happen at
+// one moment. A Timeline only keeps row numbers and reads times from the view. It takes about 4
+// bytes for each span, 2 for each entry and 16 for each arrow.
 //
-// Spans go to a lane of their process, which is their resource. Span events and
-// log records are on the lane of their span while that lasts, else on one lane of
-// the process for all such. One without a time has that of the next entry above
-// it that has one; is there none, it is left out. So are other entries, which
-// count as log records, the root, resources and what the recorder itself wrote.
+// Spans are on a lane of their process, which stands for their resource. A mark is on the lane of
+// its span if it happens during the span. All other marks of a process share one lane. A mark
+// without a time gets the time of the nearest entry above it that has one. If there is none, the
+// mark is left out. Entries of other kinds count as log records. The root, resources, links, spans
+// without a time and the entries of the recorder itself are left out.
 //
-// A trace without any time, as other ENTRACE writers leave, has made ones: each
-// beginning, end and log record in the order of the tree is [Step] later than the
-// one before, and what is neither event nor log record counts as a span.
+// Other ENTRACE writers make traces without any time. For these, the Timeline makes up times: in
+// the order of the tree, each begin, end and log record is [Step] later than the one before. Every
+// entry that is not an event or log record then counts as a span.
 //
 // A span that has not ended ends at Last.
 type Timeline struct {
 	Processes []Process
-	Made      bool // times are made up
-	// First and Last are the first and the last time of all; 0 if there is none.
+	Made      bool // the times are made up
+	// First and Last are the first and the last time of the trace. They are 0 if nothing has a
+	// time.
 	First, Last int64
 	Flows       int // the number of arrows
 
 	v      *view.View
-	links  bool // a span has links
+	links  bool // some span has links
 	groups map[view.Row]int32
 	order  order
-	begins []int32   // rows of spans in their order
+	begins []int32   // the rows of spans in their order
 	marks  []int32   // rows of marks in the order of time
-	few    []uint16  // by row, the lane of a span and 1, while lanes are few; then
-	many   []int32   // the same
+	few    []uint16  // by row: the lane of a span plus 1; used while there are few lanes
+	many   []int32   // by row: the lane of a span plus 1; used if there are many lanes
 	ends   []FlowEnd // in the order of their spans
-	made   []ticks   // by row, times that are made up
-	owners []int32   // see above; nil as long as the view knows in which span a row is
-	times  []int32   // see above; nil as long as every mark has a time
+	made   []ticks   // by row: the made-up times
+	owners []int32   // a cache of Timeline.above; nil if the view can return the span of a row
+	times  []int32   // a cache of Timeline.above; nil if every mark has a time
 }
 
-// ticks are when an entry begins and ends, in steps.
+// ticks holds the begin and end of an entry, in units of Step.
 type ticks struct{ start, end uint32 }
 
-// Step is how far made times are apart, in nanoseconds.
+// Step is the distance of made-up times in nanoseconds.
 const Step = 1000
 
-// A Process stands for a resource, to which spans and log records belong.
+// A Process stands for a resource. Spans and log records belong to a process.
 type Process struct {
-	Row   view.Row // of the resource, 0 for what has none
-	Lanes int32    // of spans
-	Logs  bool     // there is one more lane behind these, for marks outside of spans
+	Row   view.Row // the row of the resource, 0 for rows without a resource
+	Lanes int32    // the number of lanes for spans
+	Logs  bool     // there is one more lane after these, for marks outside of spans
 }
 
-// errTooMany is for traces that no program could read anyway.
+// errTooMany is the error for a trace whose rows do not fit into a Timeline. No program could read
+// its layout anyway.
 var errTooMany = errors.New("more than 1073741823 entries")
 
-// NewTimeline puts what is in v on a timeline.
+// NewTimeline returns the Timeline of a view.
 func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	if int64(v.Len()) > math.MaxInt32/2 {
 		return nil, errTooMany
@@ -95,7 +97,8 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	return t, t.arrows(ctx)
 }
 
-// survey finds the processes, whether there are times, and how many spans and marks there are.
+// survey finds the processes and counts the spans and marks. It also finds whether any of them has
+// a time.
 func (t *Timeline) survey() {
 	var counts, timed [view.RoleRecorder + 1]int
 	for r := range t.v.Rows() {
@@ -121,7 +124,7 @@ func (t *Timeline) survey() {
 	t.begins, t.marks, t.few = make([]int32, 0, spans), make([]int32, 0, marks), make([]uint16, t.v.Len())
 }
 
-// read takes in a trace with times.
+// read adds the spans and marks of a trace with times.
 func (t *Timeline) read(ctx context.Context) error {
 	for r := range t.v.Rows() {
 		if r%4096 == 0 && ctx.Err() != nil {
@@ -131,7 +134,7 @@ func (t *Timeline) read(ctx context.Context) error {
 		switch role := t.v.Role(r); role {
 		case view.RoleRecorder:
 			if timed {
-				t.Last = max(t.Last, start) // as long as it recorded
+				t.Last = max(t.Last, start) // the recorder was running at this time
 			}
 		case view.RoleSpan:
 			if timed {
@@ -155,9 +158,9 @@ func (t *Timeline) read(ctx context.Context) error {
 	return nil
 }
 
-// tree takes in a trace without times.
+// tree adds the spans and marks of a trace without times.
 func (t *Timeline) tree(ctx context.Context) error {
-	var up []view.Row // the rows that the next one is below
+	var up []view.Row // the ancestors of the current row
 	clock := uint32(0)
 	leave := func(depth int) {
 		for ; len(up) > depth; up = up[:len(up)-1] {
@@ -217,7 +220,7 @@ func (t *Timeline) end(r int32) int64 {
 	return max(start, t.Last)
 }
 
-// parent returns the span that row r is below, or -1.
+// parent returns the nearest span above row r, or -1.
 func (t *Timeline) parent(r int32) int32 {
 	up := t.v.Parent(view.Row(r))
 	if t.owners != nil {
@@ -229,7 +232,7 @@ func (t *Timeline) parent(r int32) int32 {
 	return -1
 }
 
-// at returns the time of a mark.
+// at returns the time of a mark in nanoseconds.
 func (t *Timeline) at(r int32) int64 {
 	if _, timed := t.v.Start(view.Row(r)); !timed && !t.Made {
 		r = t.above(t.times, view.Row(r), t.isTime)
@@ -237,7 +240,7 @@ func (t *Timeline) at(r int32) int64 {
 	return t.start(r)
 }
 
-// in returns the span that a mark is in, or -1: it must be while the span lasts.
+// in returns the span during which a mark happens, or -1.
 func (t *Timeline) in(r int32) int32 {
 	up, at := t.parent(r), t.at(r)
 	if up >= 0 && t.start(up) <= at && at <= t.end(up) {
@@ -246,8 +249,9 @@ func (t *Timeline) in(r int32) int32 {
 	return -1
 }
 
-// turn says whether a mark comes before, 0, or behind, 1, what begins at its time.
-// It must stay within its span.
+// turn returns 0 if a mark comes before the spans that begin at the same time, and 1 if it comes
+// after them. It is 1 if the mark's own span begins at that time, because the mark must be inside
+// of its span.
 func (t *Timeline) turn(r int32) int {
 	if in := t.in(r); in >= 0 && t.start(in) == t.at(r) {
 		return 1
@@ -263,7 +267,8 @@ func (t *Timeline) group(r int32) int32 {
 	return int32(len(t.groups))
 }
 
-// markGroup returns the process of a mark, which is that of the span that it is below.
+// markGroup returns the process of a mark. This is the process of the nearest span above it, if
+// there is one.
 func (t *Timeline) markGroup(r int32) int32 {
 	if up := t.parent(r); up >= 0 {
 		return t.group(up)
@@ -271,10 +276,10 @@ func (t *Timeline) markGroup(r int32) int32 {
 	return t.group(r)
 }
 
-// above climbs from row r towards the root and returns the first row that is meant, -1 without any.
-// In known, a row and one is what was found before, 0 that nothing is known of a row yet, and -1
-// that there is nothing above it. What is found is noted for all rows on the way, so that none is
-// passed twice.
+// above returns the first row for which is returns true, on the way from row r to the root. It
+// returns -1 if there is none. The slice known caches the results: for each row it has the result
+// plus 1, -1 if there is none, or 0 if it is not known yet. above stores its result for all rows on
+// the way, so that it visits each row only once.
 func (t *Timeline) above(known []int32, r view.Row, is func(r view.Row) bool) int32 {
 	found, from := int32(-1), r
 	for ; r != 0; r = t.v.Parent(r) {
@@ -298,13 +303,14 @@ func (t *Timeline) isTime(r view.Row) bool {
 	return timed && t.v.Role(r) != view.RoleRecorder
 }
 
-// place finds the lanes of spans, and the processes that need one for marks outside of spans.
+// place assigns lanes to the spans. It also finds the processes that need a lane for marks outside
+// of spans.
 func (t *Timeline) place() {
 	groups := make([]*group, len(t.groups)+1)
 	for i := range groups {
 		groups[i] = newGroup()
 	}
-	// The last process is that of what has no resource, if there is such.
+	// The last process is for rows without a resource. It is only kept if there are any.
 	none, used := int32(len(t.groups)), false
 	t.Processes = append(t.Processes, Process{})
 	for _, r := range t.begins {
@@ -327,7 +333,7 @@ func (t *Timeline) place() {
 	}
 }
 
-// lane returns the lane of a span, -1 as long as it has none.
+// lane returns the lane of a span, or -1 if it is not placed yet.
 func (t *Timeline) lane(r int32) int32 {
 	if t.many != nil {
 		return t.many[r] - 1

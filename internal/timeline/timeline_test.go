@@ -19,7 +19,7 @@ import (
 
 var must = tracetest.Must
 
-// viewOf returns the view of a trace of these entries.
+// viewOf returns the view of a trace with the given entries.
 func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *view.View {
 	x := tracetest.New(t, format.V2, format.IET)
 	entries(x.Add)
@@ -28,8 +28,8 @@ func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32))
 
 func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
 
-// overlapping writes n spans that all overlap, each with an event, a log record and
-// a link to the one before.
+// overlapping writes n spans that all overlap. Each has an event, a log record and a link to the
+// span before it.
 func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 	return func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -49,7 +49,7 @@ func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 	}
 }
 
-// TestTimelineMemory takes spans that all need a lane and an arrow.
+// TestTimelineMemory uses spans that all need a lane of their own and an arrow.
 func TestTimelineMemory(t *testing.T) {
 	const n = 20_000
 	v := viewOf(t, overlapping(n))
@@ -88,8 +88,8 @@ func TestTimelineMemory(t *testing.T) {
 	}
 }
 
-// TestTimelineSameIDs has as many spans of one id as links to it: an arrow each,
-// not one for each pair.
+// TestTimelineSameIDs uses many spans with the same id, and as many links to it. There must be one
+// arrow for each link, and not one for each pair.
 func TestTimelineSameIDs(t *testing.T) {
 	const n = 3000
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
@@ -127,8 +127,8 @@ func TestTimelineSameIDs(t *testing.T) {
 	}
 }
 
-// TestDetailedSame compares what is read ahead with what is read one by one, also
-// where entries are large.
+// TestDetailedSame compares details that were read ahead with details that were read one by one,
+// also for large entries.
 func TestDetailedSame(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		overlapping(1000)(write)
@@ -189,7 +189,7 @@ func TestDetailedSame(t *testing.T) {
 	}
 }
 
-// TestDetailsNames has attributes whose names are taken, some of them very often.
+// TestDetailsNames uses attributes whose names are already used, some of them very often.
 func TestDetailsNames(t *testing.T) {
 	entry := func(names ...string) *format.TraceEntry {
 		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
@@ -232,7 +232,8 @@ func TestDetailsNames(t *testing.T) {
 	}
 }
 
-// TestDetailsDurations: a duration is told as one, and what is no whole number stays as it is.
+// TestDetailsDurations checks that durations are formatted as durations, and that values other than
+// whole numbers stay as they are.
 func TestDetailsDurations(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -255,7 +256,7 @@ func TestDetailsDurations(t *testing.T) {
 	}
 }
 
-// sequential writes n spans of which each overlaps the next one, so that they are on two lanes.
+// sequential writes n spans. Each overlaps the next one, so that they need two lanes.
 func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 	return func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
@@ -266,7 +267,8 @@ func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 	}
 }
 
-// TestTimelineKeepsNoTimes measures what a timeline keeps of many spans: the view has their times.
+// TestTimelineKeepsNoTimes measures the memory of a timeline of many spans. It must not store their
+// times, because the view has them.
 func TestTimelineKeepsNoTimes(t *testing.T) {
 	const n = 200_000
 	v := viewOf(t, sequential(n))
@@ -283,7 +285,7 @@ func TestTimelineKeepsNoTimes(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// TestTimelineOfManyLanes has more lanes than 16 bits count.
+// TestTimelineOfManyLanes uses more than 65,536 lanes.
 func TestTimelineOfManyLanes(t *testing.T) {
 	const n = 1<<16 + 10
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {

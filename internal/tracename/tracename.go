@@ -1,5 +1,5 @@
-// Package tracename has the names that belong to one trace: app.et, the stream app.iet that
-// becomes it, and the journal app.iet.buffer of that.
+// Package tracename makes the names of the files of a trace: app.et, the stream app.iet from which
+// app.et is made, and the journal of the stream, app.iet.buffer.
 package tracename
 
 import "strings"
@@ -7,9 +7,9 @@ import "strings"
 // The extensions of a trace.
 const (
 	ET      = ".et"
-	IET     = ".iet"    // of one that grows, or whose writer died
-	Journal = ".buffer" // behind the name of the stream
-	Broken  = ".broken" // behind the name of what could not be read
+	IET     = ".iet"    // of a trace that grows, or whose writer died
+	Journal = ".buffer" // is appended to the name of the stream
+	Broken  = ".broken" // is appended to the name of a file that could not be read
 )
 
 // Stream returns the name of the IET that is written for the trace name.
@@ -20,7 +20,7 @@ func Stream(name string) string {
 	return Base(name) + IET
 }
 
-// Base returns name without its extension if it has one of a trace.
+// Base returns name without the extension ET or IET.
 func Base(name string) string {
 	if base, ok := strings.CutSuffix(name, IET); ok {
 		return base

@@ -15,11 +15,12 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Version is the version whose fixtures in testdata/earlier -update writes: the next release.
+// Version is the next release. The test flag -update writes its fixtures in testdata/earlier.
 const Version = "v0.1.0"
 
-// Versions calls fn for each version of which testdata/earlier has what a process left when it was
-// killed. The files are unpacked in dir, and want is what that version made of them.
+// Versions calls fn for each version in testdata/earlier. The fixtures of a version are the files of a
+// process that was killed. fn gets the folder dir with the unpacked files, and want, the outline that
+// the version itself made of them.
 func Versions(t *testing.T, fn func(t *testing.T, dir, want string)) {
 	t.Helper()
 	versions, err := filepath.Glob("testdata/earlier/*")
@@ -43,7 +44,7 @@ func Versions(t *testing.T, fn func(t *testing.T, dir, want string)) {
 	}
 }
 
-// Pack writes a fixture of Version.
+// Pack writes the file name as a fixture of Version. It compresses all files but texts.
 func Pack(t *testing.T, name string, b []byte) {
 	t.Helper()
 	if !strings.HasSuffix(name, ".txt") {
@@ -60,8 +61,8 @@ func Pack(t *testing.T, name string, b []byte) {
 	check(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 }
 
-// Fixture records what the fixtures hold: spans that ended, that did not, and that were recorded
-// whole, log records with and without a span, events, a link, and every kind of value.
+// Fixture records the content of the fixtures: spans that ended, spans that did not end, spans that were
+// recorded whole, log records with and without a span, events, a link, and every kind of value.
 func Fixture(t *testing.T, rec *recorder.Recorder) {
 	t.Helper()
 	begun := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -104,7 +105,7 @@ func Fixture(t *testing.T, rec *recorder.Recorder) {
 	check(t, EndSpan(rec, ref(2), []format.TraceEntry{event("end of 2"), *link}, named(format.NameSpanEnd, text(format.AttrSpanID, "0200000000000000"),
 		format.Attribute{Name: format.AttrDuration, Value: format.U64Value(1_000_000)}, text("of", "end of 2"))))
 	span(3, 1, time.Millisecond, event("3"))
-	span(5, 4, time.Millisecond) // whose parent is not there
+	span(5, 4, time.Millisecond) // its parent is missing
 	logged(format.SpanRef{}, "of none")
 }
 
@@ -134,8 +135,8 @@ func unpack(from, to string) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
-// Entries returns a line for each entry of a trace file, without times, levels and messages, and
-// without what the recorder says of itself at the end.
+// Entries returns a line for each entry of a trace file, without times, levels and messages. It stops
+// before the recorder's own entries at the end.
 func Entries(t *testing.T, name string) string {
 	t.Helper()
 	f, err := format.Open(name, nil)

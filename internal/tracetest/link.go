@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Symlink makes a symbolic link. On Windows it skips the test where links are unknown, as under wine,
-// which only says that it has made one.
+// Symlink makes a symbolic link. On Windows it skips the test if links do not work. Under wine the call
+// succeeds but makes no link.
 func Symlink(t *testing.T, to, name string) {
 	t.Helper()
 	err := os.Symlink(to, name)

@@ -2,5 +2,5 @@
 
 package tracetest
 
-// Race says that the race detector is on, under which large tests are smaller.
+// Race reports whether the race detector is on. Large tests are smaller with it.
 const Race = false

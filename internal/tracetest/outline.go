@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Create makes a recorder in a folder of its own, which drops nothing because the machine is slow. It
-// is closed when the test ends.
+// Create makes a recorder in a folder of its own. The recorder waits instead of dropping records when
+// the machine is slow. It is closed when the test ends.
 func Create(t testing.TB, name string, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
 	own := recorder.Options{}
@@ -49,7 +49,7 @@ func Open(t testing.TB, name string) *format.File {
 	return f
 }
 
-// Outline returns the names of the entries of a file in a line, as name(children…).
+// Outline returns the names of the entries of a file in one line, in the form name(children…).
 func Outline(t testing.TB, f *format.File) string {
 	return outline(f, func(id uint32) string {
 		e, err := f.Entry(id)
@@ -60,7 +60,7 @@ func Outline(t testing.TB, f *format.File) string {
 	}, 0)
 }
 
-// ViewOutline returns the same of the rows of the view of a file.
+// ViewOutline is like Outline for the rows in the view of a file.
 func ViewOutline(t testing.TB, f *format.File) string {
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
 	if err != nil {

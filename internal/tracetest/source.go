@@ -22,8 +22,8 @@ func NewSource(v *view.View) *Source {
 	return &Source{v: v, resources: make(map[view.Row]*otel.Resource)}
 }
 
-// Span reads the span at row r with its links and events, which come in the order in which
-// they were written.
+// Span reads the span at row r with its links and events. They are in the order in which they
+// were written.
 func (s *Source) Span(r view.Row) (*otel.Span, error) {
 	e, err := s.v.Entry(r)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Source) Log(r view.Row) (*otel.Log, error) {
 	return l, nil
 }
 
-// Resource reads the resource at row r; 0 is one that is empty.
+// Resource reads the resource at row r. For row 0 it returns an empty resource.
 func (s *Source) Resource(r view.Row) (*otel.Resource, error) {
 	if known, ok := s.resources[r]; ok {
 		return known, nil

@@ -1,4 +1,4 @@
-// Package tracetest is for tests: it records what they need in a line.
+// Package tracetest helps tests: it records, writes and reads small traces with one call each.
 package tracetest
 
 import (
@@ -6,15 +6,15 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Span is a span whose entries a test has made.
+// A Span is a span with the entries that a test records for it.
 type Span struct {
 	recorder.Span
 
 	Entry    format.TraceEntry
-	Children []format.TraceEntry // of its links and events
+	Children []format.TraceEntry // the entries of its links and events
 }
 
-// Add adds a span to a batch. Its time, if none is given, is that of its entry.
+// Add adds a span to a batch. If the span has no time, Add uses the time of its entry.
 func Add(b *recorder.Batch, s *Span) {
 	h := s.Span
 	if v, _ := s.Entry.Attribute(format.AttrTime); h.Time == 0 {

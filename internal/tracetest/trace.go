@@ -26,7 +26,7 @@ type Trace struct {
 	w  *format.Writer
 }
 
-// New returns a trace in a format, with entries in it.
+// New returns a trace with entries in it, in version v of the storage format as.
 func New(t testing.TB, v format.Version, as format.StorageFormat, entries ...*format.TraceEntry) *Trace {
 	t.Helper()
 	x := &Trace{t: t, as: as}
@@ -54,7 +54,7 @@ func (x *Trace) AddBelow(e *format.TraceEntry, parent uint32) uint32 {
 	return x.Add(e)
 }
 
-// Bytes ends the trace and returns its file.
+// Bytes ends the trace and returns the content of its file.
 func (x *Trace) Bytes() []byte {
 	x.t.Helper()
 	Must(x.t, x.w.Close())

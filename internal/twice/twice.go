@@ -1,6 +1,6 @@
-// Package twice notices log records that reach a recorder by both ways that lead there: log/slog's
-// handler, and the processor or exporter of OpenTelemetry's log SDK. A program that registers
-// both, one of them through a bridge, records each of its records twice.
+// Package twice detects log records that are recorded twice: once by the handler for log/slog, and
+// once by the processor or exporter of OpenTelemetry's log SDK. That happens if a program uses the
+// handler and also a bridge from log/slog to OpenTelemetry.
 package twice
 
 import (
@@ -14,35 +14,35 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// recent is how many records of a way are remembered, each in the place that its time says.
+// recent is how many records of a way are remembered. A hash of a record's time is its index.
 const recent = 64
 
-// A way remembers the latest records that came by it.
+// A way is one of the two ways on which records come. It remembers the latest of them.
 type way struct {
 	used atomic.Bool
-	seen [recent]atomic.Uint64 // their sums
+	seen [recent]atomic.Uint64 // hashes of the records
 }
 
 var (
 	slog, otel way
 	seed       = maphash.MakeSeed()
-	told       sync.Map // *recorder.Recorder by their addresses
+	told       sync.Map // the addresses of recorders for which the error was reported
 )
 
-// errTwice is what people are told.
+// errTwice is reported once for each recorder.
 var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
 	"leave out the one or the other, such as slogadapter's handler where otelslog is one, or use entrace.WithoutLogs")
 
-// Slog notes a record of log/slog's handler that r has taken, with the span that it has, zero for
-// none. No lock may be held.
+// Slog remembers a record of log/slog's handler that r has recorded. The span is that of the
+// record, or zero. Slog reports an error if OTel has seen the same record. No lock may be held.
 func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if slog.used.Load() && !otel.used.Load() {
-		return // one way alone costs no more than this, but for its first record
+		return // while only this way is in use, later records cost no more than this check
 	}
 	note(&slog, &otel, r, span, unixNano, message)
 }
 
-// OTel is Slog for the other way.
+// OTel does the same as Slog, for a record of OpenTelemetry's log SDK.
 func OTel(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if otel.used.Load() && !slog.used.Load() {
 		return
@@ -57,7 +57,7 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 		time     int64
 		message  string
 	}{address(r), span, unixNano, message})
-	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // clocks count in steps
+	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // a hash, because clocks count in steps
 	own.seen[at].Store(sum)
 	if !own.used.Load() {
 		own.used.Store(true)
@@ -70,5 +70,5 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 	}
 }
 
-// address does not keep r alive.
+// address returns the address of r as a number, which does not keep r alive.
 func address(r *recorder.Recorder) uintptr { return uintptr(unsafe.Pointer(r)) }

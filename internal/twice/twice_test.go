@@ -8,8 +8,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestFirstRecordOfBothWaysIsTold: also if it is the only one of the process, whichever way is first,
-// once for a recorder, and not if the ways lead to different recorders.
+// TestFirstRecordOfBothWaysIsTold: a record that comes both ways is reported, even if it is the
+// only one of the process, and whichever way is first. It is reported once for a recorder, and not
+// if the two ways lead to different recorders.
 func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
 	told := 0
 	notice.SetErrorHandler(func(error) { told++ })

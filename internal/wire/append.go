@@ -23,8 +23,8 @@ const (
 	MagicSize = 10
 )
 
-// AppendMagic appends what a file of version v and storage format f begins with. It panics if one
-// of them is unknown.
+// AppendMagic appends the first MagicSize bytes of a file of version v and storage format f. It
+// panics if v or f is unknown.
 func AppendMagic[V, F ~uint8](b []byte, v V, f F) []byte {
 	if v < 1 || v > 2 || f > 2 {
 		panic(fmt.Sprintf("wire: magic of version %d, format %d", v, f))
@@ -81,7 +81,7 @@ func UintSize(c byte) int {
 	return 1
 }
 
-// AppendMoved appends an encoded entry below another parent.
+// AppendMoved appends the encoded entry raw, with parent in place of its own parent.
 func AppendMoved(b, raw []byte, parent uint32) []byte {
 	n := 0
 	if len(raw) > 0 {
@@ -111,11 +111,10 @@ func AppendInt128(b []byte, hi, lo uint64) []byte {
 // AppendString appends a text.
 func AppendString(b []byte, s string) []byte { return append(AppendUint(b, uint64(len(s))), s...) }
 
-// AppendText appends a text that is not known to be valid UTF-8: U+FFFD replaces each
-// byte that is not.
+// AppendText appends a text that may not be valid UTF-8. U+FFFD replaces each invalid byte.
 func AppendText(b []byte, s string) []byte { return AppendString(b, ValidText(s)) }
 
-// ValidText returns s with U+FFFD for each byte that is not UTF-8.
+// ValidText returns s with U+FFFD in place of each byte that is not valid UTF-8.
 func ValidText(s string) string {
 	if IsValid(s) {
 		return s
@@ -123,14 +122,14 @@ func ValidText(s string) string {
 	return string([]rune(s))
 }
 
-// IsValid reports whether s is valid UTF-8. It is faster than utf8.ValidString for the
-// short ASCII texts that names and most values are.
+// IsValid reports whether s is valid UTF-8. It is faster than utf8.ValidString for short
+// ASCII texts, such as names and most values.
 func IsValid(s string) bool { return isASCII(s) || utf8.ValidString(s) }
 
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
 	if len(s) < 8 {
-		if len(s) >= 4 { // the two words overlap, as below
+		if len(s) >= 4 { // the two words may overlap, as below
 			return (load32(s, 0)|load32(s, len(s)-4))&(high>>32) == 0
 		}
 		var c byte
@@ -166,7 +165,7 @@ var hexPairs = func() (p [256][2]byte) {
 	return p
 }()
 
-// AppendHex appends id as attributes store it: two lower-case hex digits a byte.
+// AppendHex appends id as attributes store it: two lower-case hex digits for each byte.
 func AppendHex(b, id []byte) []byte {
 	for _, c := range id {
 		b = append(b, hexPairs[c][0], hexPairs[c][1])
@@ -174,5 +173,5 @@ func AppendHex(b, id []byte) []byte {
 	return b
 }
 
-// IsZero reports whether all bytes are zero, as a crash can leave them at the end of a file.
+// IsZero reports whether all bytes of b are zero. A crash can leave zeros at the end of a file.
 func IsZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }

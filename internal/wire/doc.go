@@ -1,5 +1,5 @@
 // Package wire reads and writes the bytes of one entry, as ENTRACE's formats store it.
-// It knows plain Go types only: package format has the public ones.
+// It uses only plain Go types. Package format has the public types.
 //
 // All numbers are in bincode's variable length, little-endian. A text is its length in
 // bytes and the bytes. An Option is a byte, 0 or 1, and the value if it is 1.

@@ -23,7 +23,7 @@ func (h *Head) Append(b []byte) []byte {
 	return h.AppendPlace(appendOption(b, h.HasMessage, h.Message))
 }
 
-// AppendPlace appends the encoding of h without the message, which comes first.
+// AppendPlace appends the encoding of h without its first field, the message.
 func (h *Head) AppendPlace(b []byte) []byte {
 	b = AppendString(b, h.Name)
 	b = AppendString(b, h.Target)
@@ -56,13 +56,13 @@ type Encoder struct {
 	count   int
 	columns []column
 	orders  []order // made when needed
-	other   []byte  // with Columns: B while the values are, and the room for them otherwise
+	other   []byte  // with Columns, from Begin to End: the entries in place of B; otherwise: a buffer for values
 }
 
-// A column is an attribute of version 2, where names and values lie apart.
+// A column is an attribute of version 2, which stores all names before all values.
 type column struct {
-	name     string // as it is sorted
-	from, to int    // in the values
+	name     string // the name for sorting
+	from, to int    // where its value is in the values
 }
 
 // Begin begins the attributes.
@@ -77,7 +77,7 @@ func (e *Encoder) Begin() {
 	e.B = append(e.B, 0)
 }
 
-// Restore makes B what it was before an entry that cannot be ended.
+// Restore discards an entry that cannot be ended. b is B from before that entry.
 func (e *Encoder) Restore(b []byte) { e.B, e.other = b, nil }
 
 // Count returns the number of attributes since Begin.
@@ -93,7 +93,7 @@ func (e *Encoder) Name(name string) {
 	e.B = AppendString(e.B, name)
 }
 
-// EncodedName is Name with the encoding of the name, which AppendString made.
+// EncodedName is Name for a name that is encoded already, by AppendString.
 func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.count++
 	if e.Columns {
@@ -103,19 +103,19 @@ func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.B = append(e.B, encoded...)
 }
 
-// Appended notes n attributes that the caller has appended to B, with their values. It is
+// Appended counts n attributes that the caller has appended to B, with their values. It is
 // for version 1.
 func (e *Encoder) Appended(n int) { e.count += n }
 
-// Column is Name for a caller who appends the value at offset from of what B will be. It is
-// for Columns.
+// Column is Name for a caller that appends values to B later. from is the offset that the value
+// will have in B. It is only for Columns.
 func (e *Encoder) Column(name string, from int) {
 	e.count++
 	e.columns = append(e.columns, column{name: name, from: from})
 }
 
-// String adds a value. It becomes Bytes if it is not valid UTF-8, because other readers
-// refuse such a String.
+// String adds a String, or Bytes if s is not valid UTF-8, because other readers refuse such
+// a String.
 func (e *Encoder) String(s string) {
 	kind := KindString
 	if !IsValid(s) {
@@ -124,7 +124,7 @@ func (e *Encoder) String(s string) {
 	e.Raw(kind, s)
 }
 
-// Raw adds a value of KindString or KindBytes as it is.
+// Raw adds a value of KindString or KindBytes. It does not check the text.
 func (e *Encoder) Raw(kind Kind, s string) { e.B = AppendString(append(e.B, kind), s) }
 
 // Bytes adds a value.
@@ -149,7 +149,7 @@ func (e *Encoder) Bool(v bool) {
 	e.B = append(e.B, KindBool, n)
 }
 
-// Float adds a value that has the bits n.
+// Float adds the value with the bits n.
 func (e *Encoder) Float(n uint64) {
 	e.B = binary.LittleEndian.AppendUint64(append(e.B, KindFloat), n)
 }
@@ -180,7 +180,8 @@ func (e *Encoder) End() {
 	}
 }
 
-// sortColumns appends the attributes of version 2. Those of one name keep their order.
+// sortColumns appends the attributes of version 2. Attributes with the same name keep their
+// order.
 func (e *Encoder) sortColumns() {
 	c, values := e.columns, e.B
 	for i := range c {
@@ -195,22 +196,22 @@ func (e *Encoder) sortColumns() {
 		b = append(b, values[c[i].from:c[i].to]...)
 	}
 	e.B, e.other = b, values
-	clear(c) // it keeps no names
+	clear(c) // do not keep the names in memory
 	if cap(values) > maxKeep {
 		e.other = nil
 	}
 }
 
-// An order is that of the names of an entry. Most entries have the names of an earlier
-// one, so that comparing with that is all there is to sort.
+// An order is the sorted order of the names of an entry. Most entries have the same names as
+// an earlier entry. Then comparing the names replaces sorting.
 type order struct {
 	names   []string
-	sorted  []int  // the first one is that of the least name
-	encoded []byte // the names, as AppendNames has them
+	sorted  []int  // indexes of names, in sorted order
+	encoded []byte // the names, as AppendNames encodes them
 }
 
-// An entry has at most maxOrdered attributes, with names of maxOrderedSize bytes, whose order
-// is kept.
+// An Encoder keeps the order of an entry with at most maxOrdered attributes, whose names have
+// at most maxOrderedSize bytes in all.
 const (
 	maxOrdered     = 64
 	maxOrderedSize = 8 << 10
@@ -240,7 +241,7 @@ func (e *Encoder) order(c []column) *order {
 		size += len(c[i].name)
 	}
 	if len(c) > maxOrdered || size > maxOrderedSize {
-		o = new(order) // which is not kept
+		o = new(order) // not kept
 	}
 	o.names, o.sorted = o.names[:0], o.sorted[:0]
 	for i := range c {
@@ -252,7 +253,8 @@ func (e *Encoder) order(c []column) *order {
 	return o
 }
 
-// AppendNames appends what precedes the values of version 2: the names of n attributes.
+// AppendNames appends the part of an entry of version 2 before its values: the number and the
+// names of its attributes, and the number of values.
 func AppendNames(b []byte, n int, name func(int) string) []byte {
 	b = AppendUint(b, uint64(n))
 	for i := range n {
@@ -261,5 +263,5 @@ func AppendNames(b []byte, n int, name func(int) string) []byte {
 	return AppendUint(b, uint64(n))
 }
 
-// maxKeep is how large a buffer is kept for later use.
+// maxKeep is the largest capacity of a buffer that is kept for later use.
 const maxKeep = 1 << 20

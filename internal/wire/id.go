@@ -2,7 +2,7 @@ package wire
 
 import "encoding/hex"
 
-// ParseID reads an id of 16 or 8 bytes from hex digits.
+// ParseID parses an id of 16 or 8 bytes from hex digits.
 func ParseID[T [16]byte | [8]byte](s string) (id T, ok bool) {
 	var b [16]byte
 	if len(s) == 0 || len(s) != 2*len(id) {

@@ -5,21 +5,22 @@ import (
 	"math"
 )
 
-// MaxAttributes is how many attributes an entry has at most.
+// MaxAttributes is the largest number of attributes of an entry.
 const MaxAttributes = 1 << 16
 
-// The functions of this file pass over encoded entries as fast as can be. They know what
-// nearly all entries look like and leave the others to the decoder of package wire, which
-// finds what is wrong with them, or that nothing is: the decoder accepts what they accept.
+// The functions of this file skip encoded entries as fast as possible. They handle only the
+// usual forms of an entry and fail for all others, which the decoder of package format then
+// decodes. The decoder accepts all entries that these functions accept.
 //
-// They take and return a place in b. One that cannot go on returns Nowhere, and
-// so does one that is given a place behind b: it is enough to compare the last
-// place with the end.
+// The functions get and return an offset in b. A function that cannot continue returns
+// Nowhere. A function also returns Nowhere if its offset is after the end of b, so the
+// caller needs to compare only the last offset with the end.
 
-// Nowhere is a place behind every buffer.
+// Nowhere is an offset after the end of every buffer.
 const Nowhere = math.MaxInt
 
-// SkipEntry passes over the entry that b begins with, of version 2 if it has columns.
+// SkipEntry skips the entry at the beginning of b. It is of version 2 if columns. SkipEntry
+// returns the parent and the size of the entry.
 func SkipEntry(b []byte, columns bool) (parent uint32, size int, ok bool) {
 	var l Layout
 	n, p := Count(b, l.Parse(b, 0))
@@ -36,8 +37,8 @@ func SkipEntry(b []byte, columns bool) (parent uint32, size int, ok bool) {
 	return l.Parent, p, uint(p) <= uint(len(b))
 }
 
-// FindAttribute finds the value of the first attribute of that name in the entry b, Nowhere
-// if there is none.
+// FindAttribute returns the offset of the value of the first attribute called name in the
+// entry b, Nowhere if there is none. ok is false if the decoder has to search b.
 func FindAttribute(b []byte, columns bool, name string) (at int, ok bool) {
 	var l Layout
 	n, p := Count(b, l.Parse(b, 0))
@@ -71,15 +72,15 @@ func FindAttribute(b []byte, columns bool, name string) (at int, ok bool) {
 	return Nowhere, p == len(b)
 }
 
-// A Layout says what the parent of an entry is, and where in the buffer its other fields
-// begin, up to the attributes.
+// A Layout holds the parent of an entry, and the offsets in the buffer of its other fields
+// before the attributes.
 type Layout struct {
 	Parent                                           uint32
 	Message, Name, Target, Level, Module, File, Line int
 }
 
-// Parse fills l from the entry at p and returns where its attributes begin. The
-// three Optional strings are written out: that saves two of fifty nanoseconds.
+// Parse fills l from the entry at p and returns the offset of its attributes. The code for
+// the three Optional strings is inlined by hand, which saves two of fifty nanoseconds.
 func (l *Layout) Parse(b []byte, p int) int {
 	if p > len(b)-6 {
 		return Nowhere
@@ -152,7 +153,7 @@ func (l *Layout) Parse(b []byte, p int) int {
 	return Nowhere
 }
 
-// Uint32 reads a number of 32 bits.
+// Uint32 reads a number of 32 bits at p. It returns the number and the offset after it.
 func Uint32(b []byte, p int) (uint32, int) {
 	if uint(p) >= uint(len(b)) {
 		return 0, Nowhere
@@ -168,7 +169,7 @@ func Uint32(b []byte, p int) (uint32, int) {
 	return 0, Nowhere
 }
 
-// Count reads the number of attributes.
+// Count reads the number of attributes at p. It returns the number and the offset after it.
 func Count(b []byte, p int) (int, int) {
 	n, p := Uint32(b, p)
 	if n > MaxAttributes {
@@ -177,9 +178,8 @@ func Count(b []byte, p int) (int, int) {
 	return int(n), p
 }
 
-// SkipText passes over a string of less than 64 KiB whose length is in its
-// shortest form. What comes behind it takes two bytes at least. The compiler
-// inlines it.
+// SkipText skips a string of less than 64 KiB whose length is in its shortest form. At
+// least two bytes must follow the length. The compiler inlines this function.
 func SkipText(b []byte, p int) int {
 	if uint(p)+2 < uint(len(b)) {
 		if b[p] < Tag16 {
@@ -192,8 +192,8 @@ func SkipText(b []byte, p int) int {
 	return Nowhere
 }
 
-// TextAt returns the string that SkipText has passed over from p to end. It does
-// not rely on it still being there.
+// TextAt returns the string that SkipText has skipped from p to end. It does not panic if
+// the bytes have changed since.
 func TextAt(b []byte, p, end int) []byte {
 	at := p + 1
 	if b[p] == Tag16 {
@@ -202,7 +202,7 @@ func TextAt(b []byte, p, end int) []byte {
 	return b[min(at, end):end]
 }
 
-// SkipNames passes over n names of version 2.
+// SkipNames skips n names of version 2.
 func SkipNames(b []byte, p, n int) int {
 	for range n {
 		p = SkipText(b, p)
@@ -210,13 +210,13 @@ func SkipNames(b []byte, p, n int) int {
 	return p
 }
 
-// SkipValues passes over n values.
+// SkipValues skips n values.
 func SkipValues(b []byte, p, n int) int { return skip(b, p, n, false) }
 
-// skip passes over n values, each behind its name if they are named. Whoever reads a trace
-// spends much time here. So this is one loop without calls, and it branches on what comes,
-// which the processor foresees where entries are alike: a table of sizes would have it wait
-// for every byte.
+// skip skips n values. If named, each value follows its name. Readers of a trace spend much
+// time here, so this is one loop without calls. It branches on the bytes, because the
+// processor predicts the branches when entries are alike. With a table of sizes it would
+// have to wait for every byte.
 func skip(b []byte, p, n int, named bool) int {
 	for ; n > 0; n-- {
 		if named {

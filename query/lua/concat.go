@@ -7,12 +7,12 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// concatKey is under which the table of string functions has the one that does what the operator ..
-// does. No script can write it as a name.
+// concatKey is a key of the table string. Its value is the function that implements the operator ..
+// in scripts. A script cannot write this key as a name.
 const concatKey = "\x00concat"
 
-// bound replaces the operator .. by calls of a function that makes sure of the memory first: the
-// operator itself doubles a text as often as it likes before anybody can see how much there is.
+// bound replaces the operator .. by calls of a function that first checks the memory. The operator
+// itself can double a text many times before the memory is checked.
 func bound(stmts []ast.Stmt) {
 	for _, s := range stmts {
 		switch s := s.(type) {
@@ -56,7 +56,7 @@ func boundAll(list []ast.Expr) {
 	}
 }
 
-// boundExpr returns an expression without the operator.
+// boundExpr returns the expression with the operator .. replaced.
 func boundExpr(x ast.Expr) ast.Expr {
 	switch x := x.(type) {
 	case *ast.AttrGetExpr:
@@ -88,10 +88,10 @@ func boundExpr(x ast.Expr) ast.Expr {
 	return x
 }
 
-// maxOperands is how many texts one call takes: a function has 250 registers.
+// maxOperands is the maximum number of arguments of one call. A function has only 250 registers.
 const maxOperands = 50
 
-// concatCall returns the call for a .. b .. c, which is one expression in another.
+// concatCall returns the call that replaces a .. b .. c, which is a nested expression.
 func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 	at := func(e ast.Expr) {
 		e.SetLine(x.Line())
@@ -125,7 +125,7 @@ func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 	return call
 }
 
-// concat is the operator .. for all arguments.
+// concat implements the operator .. for any number of arguments.
 func (t *thread) concat(l *vm.LState) int {
 	n := l.GetTop()
 	size, plain := uint64(0), true

@@ -14,13 +14,13 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// The functions of this file write values as Rust's formatting for debugging does, since scripts
-// look for texts in that.
+// The functions of this file format values like Debug of Rust, because scripts search for texts in
+// that output.
 
-// levelNames are the levels as they are written there.
+// levelNames are the levels in the Debug format of Rust.
 var levelNames = [...]string{"Trace", "Debug", "Info", "Warn", "Error"}
 
-// appendDebug appends an entry.
+// appendDebug appends the Debug format of an entry.
 func (t *thread) appendDebug(b []byte, id uint32) []byte {
 	e, err := t.read.full(id)
 	if err != nil {
@@ -92,7 +92,7 @@ func appendDebugValue(b []byte, v format.Value) []byte {
 	return append(b, ')')
 }
 
-// debugFloat writes a number with a point, or with an exponent if it is very large or small.
+// debugFloat formats a number with a point, or with an exponent if it is very large or small.
 func debugFloat(f float64) string {
 	switch a := math.Abs(f); {
 	case math.IsNaN(f):
@@ -115,7 +115,7 @@ func debugFloat(f float64) string {
 	return s
 }
 
-// displayFloat writes a number without an exponent.
+// displayFloat formats a number without an exponent.
 func displayFloat(f float64) string {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return debugFloat(f)
@@ -149,7 +149,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// debugValue writes a value of Lua with its kind.
+// debugValue formats a Lua value with its kind.
 func debugValue(v vm.LValue) string {
 	switch v := v.(type) {
 	case *vm.LNilType:
@@ -171,12 +171,12 @@ func debugValue(v vm.LValue) string {
 	return v.Type().String()
 }
 
-// isInteger reports whether a number is a whole one of 64 bits.
+// isInteger reports whether a number is a whole number that fits into an int64, and not -0.
 func isInteger(f float64) bool {
 	return f == math.Trunc(f) && f >= -1<<63 && f < 1<<63 && (f != 0 || !math.Signbit(f))
 }
 
-// prettyTable writes a table over several lines, its keys sorted.
+// prettyTable formats a table on several lines, with sorted keys.
 func prettyTable(t *vm.LTable) string {
 	var b strings.Builder
 	pretty(&b, t, "", make(map[*vm.LTable]bool))
@@ -237,7 +237,7 @@ func prettyScalar(v vm.LValue) string {
 	return v.String()
 }
 
-// compareKeys sorts nil before booleans, numbers, texts, and what else there is.
+// compareKeys compares table keys. The order is nil, booleans, numbers, texts, then all others.
 func compareKeys(x, y vm.LValue) int {
 	rank := func(v vm.LValue) int {
 		return slices.Index([]vm.LValueType{vm.LTNil, vm.LTBool, vm.LTNumber, vm.LTString}, v.Type()) & 0xff

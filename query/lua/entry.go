@@ -63,7 +63,8 @@ func isMessage(a format.Attribute) bool { return a.Name == messageName }
 
 func byName(a, b format.Attribute) int { return strings.Compare(a.Name, b.Name) }
 
-// attribute returns an attribute of an entry as a value of Lua, nil if it has none.
+// attribute returns an attribute of an entry as a Lua value. It returns Lua's nil if the entry does
+// not have it.
 func (r *reader) attribute(id uint32, name string) (vm.LValue, error) {
 	b, err := r.raw(id)
 	if err != nil {
@@ -91,14 +92,14 @@ func (r *reader) attribute(id uint32, name string) (vm.LValue, error) {
 	return vm.LNil, nil
 }
 
-// rawValue returns the value that is encoded at a place as one of Lua, if it is of one of the
-// usual kinds.
+// rawValue decodes the value at offset at as a Lua value. It returns false if the value is not of
+// one of the usual kinds.
 func rawValue(b []byte, at int) (vm.LValue, bool) {
 	switch kind := b[at]; kind {
 	case wire.KindString:
 		end := wire.SkipText(b, at+1)
 		if end > len(b) {
-			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // the last one
+			if n, from := wire.Uint32(b, at+1); from <= len(b) && int64(n) <= int64(len(b)-from) { // ends the entry
 				return vm.LString(b[from : from+int(n)]), true
 			}
 			return nil, false
@@ -116,7 +117,7 @@ func rawValue(b []byte, at int) (vm.LValue, bool) {
 	return nil, false
 }
 
-// rawUint reads a number of up to 64 bits.
+// rawUint decodes a number of up to 64 bits.
 func rawUint(b []byte, at int) (n uint64, ok bool) {
 	size := 0
 	switch t := b[at]; {
@@ -142,7 +143,7 @@ func rawUint(b []byte, at int) (n uint64, ok bool) {
 
 func unzigzag(n uint64) int64 { return int64(n>>1) ^ -int64(n&1) }
 
-// luaValue returns a value as one of Lua: bytes as a list, numbers as the nearest double.
+// luaValue converts a value to a Lua value. Bytes become a list, numbers become the nearest double.
 func luaValue(v format.Value) vm.LValue {
 	switch v.Kind() {
 	case format.KindString:
@@ -171,7 +172,7 @@ func luaValue(v format.Value) vm.LValue {
 	return vm.LNumber(math.Ldexp(float64(hi), 64) + float64(lo))
 }
 
-// A boundsError says that there is no such entry.
+// A boundsError is the error for an id that is not in the file.
 type boundsError struct {
 	id uint32
 	n  int
@@ -188,8 +189,8 @@ var (
 	errUTF8   = errors.New("the text is not UTF-8")
 )
 
-// toID returns the id or index that a value of Lua is: a number, also as a text, without its
-// fraction.
+// toID converts a Lua value to an id or index. The value is a number, or a text with a number. A
+// fraction is cut off.
 func toID(v vm.LValue) (uint32, error) {
 	var f float64
 	switch v := v.(type) {
@@ -210,7 +211,7 @@ func toID(v vm.LValue) (uint32, error) {
 	return uint32(f), nil
 }
 
-// toText returns the text that a value of Lua is: a text or a number.
+// toText converts a Lua value, which is a text or a number, to a text.
 func toText(v vm.LValue) (string, error) {
 	switch v := v.(type) {
 	case vm.LString:
@@ -227,7 +228,7 @@ func toText(v vm.LValue) (string, error) {
 // fail raises an error in the script.
 func (t *thread) fail(err error) { t.l.RaiseError("%s", err.Error()) }
 
-// id returns an argument of a function as an id.
+// id returns argument n of the running function as an id.
 func (t *thread) id(n int) uint32 {
 	id, err := toID(t.l.Get(n))
 	if err != nil {
@@ -236,7 +237,7 @@ func (t *thread) id(n int) uint32 {
 	return id
 }
 
-// text returns an argument of a function as a text.
+// text returns argument n of the running function as a text.
 func (t *thread) text(n int) string {
 	s, err := toText(t.l.Get(n))
 	if err != nil {
@@ -245,10 +246,10 @@ func (t *thread) text(n int) string {
 	return s
 }
 
-// table returns an argument of a function as a table.
+// table returns argument n of the running function as a table.
 func (t *thread) table(n int) *vm.LTable { return t.l.CheckTable(n) }
 
-// entry returns the entry that the first argument names.
+// entry returns the entry whose id is the first argument.
 func (t *thread) entry() *format.TraceEntry {
 	e, err := t.read.full(t.id(1))
 	if err != nil {
@@ -273,7 +274,7 @@ func idList(ids []uint32) *vm.LTable {
 	return list
 }
 
-// optional returns a text or nil.
+// optional returns a text as a Lua value, or Lua's nil.
 func optional(s format.Optional[string]) vm.LValue {
 	if !s.Valid {
 		return vm.LNil
@@ -281,7 +282,7 @@ func optional(s format.Optional[string]) vm.LValue {
 	return vm.LString(strings.Clone(s.Value))
 }
 
-// openEntries makes the functions that look at entries.
+// openEntries defines the functions that read entries.
 func (t *thread) openEntries() {
 	set := func(name string, fn func() vm.LValue) {
 		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
@@ -396,7 +397,8 @@ func (t *thread) openEntries() {
 	})
 }
 
-// foreach calls a function for the ids of the thread's part, and returns those that it chooses.
+// foreach calls the function that is its argument for each id of the thread's part. It returns a
+// list of the ids that the function selects.
 func (t *thread) foreach() vm.LValue {
 	fn := t.l.CheckFunction(1)
 	found, n := new(vm.LTable), 0

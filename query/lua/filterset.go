@@ -19,10 +19,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A filterset is a table in Lua: its items, each of which refers to others by their number, from 0
-// on, and which of them is the root. The functions that make one copy the items.
+// A filterset is a Lua table with a list of items and the number of the root item. An item refers
+// to other items by their numbers, which begin at 0. The functions that make a filterset from
+// others copy the items.
 
-// openFiltersets makes the functions of filtersets.
+// openFiltersets defines the functions of filtersets.
 func (t *thread) openFiltersets() {
 	set := func(name string, fn func() vm.LValue) {
 		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
@@ -67,7 +68,7 @@ func (t *thread) openFiltersets() {
 	})
 }
 
-// item returns an item of a kind with fields and their values.
+// item returns an item of the given kind with the given fields.
 func item(kind string, fields ...field) *vm.LTable {
 	i := new(vm.LTable)
 	i.RawSetString("type", vm.LString(kind))
@@ -77,13 +78,14 @@ func item(kind string, fields ...field) *vm.LTable {
 	return i
 }
 
-// A field is one of an item.
+// A field is a field of an item.
 type field struct {
 	name  string
 	value vm.LValue
 }
 
-// filterset returns one of items, to which it adds the last, the root.
+// filterset returns a filterset with the given items. It first appends the item last, which becomes
+// the root.
 func filterset(items *vm.LTable, last *vm.LTable) *vm.LTable {
 	if items == nil {
 		items = new(vm.LTable)
@@ -100,10 +102,10 @@ func listOf(v vm.LValue) *vm.LTable {
 	return list
 }
 
-// maxNesting is how many tables may be within each other that are copied or printed.
+// maxNesting is the maximum nesting depth of tables that are copied or printed.
 const maxNesting = 1000
 
-// copyTable copies a table and those in it, each once.
+// copyTable makes a deep copy of a table. It copies each inner table once.
 func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 	copies := make(map[*vm.LTable]*vm.LTable)
 	depth := 0
@@ -146,7 +148,7 @@ var (
 	errNesting   = errors.New("there are too many tables within each other")
 )
 
-// filtered returns the part of a filterset for which one of the clauses is true.
+// filtered returns a filterset of those ids of src for which one of the clauses is true.
 func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
 	return filterset(t.copyTable(t.itemsOf(src)), item("rel_dnf", field{"src", src.RawGetString("root")}, field{"clauses", clauses}))
 }
@@ -169,7 +171,8 @@ func (t *thread) joined(kind string) *vm.LTable {
 	return filterset(items, item(kind, field{"srcs", numbers}))
 }
 
-// concatenated returns the items of several filtersets, and the numbers that their last ones have.
+// concatenated returns the items of several filtersets in one list, and the new numbers of their
+// last items.
 func (t *thread) concatenated(list []*vm.LTable) (all *vm.LTable, srcs []int) {
 	all = new(vm.LTable)
 	for _, fs := range list {
@@ -214,11 +217,11 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
-	n     int   // ids are below it
-	size  int64 // of the sets, in bytes
+	n     int   // all ids are less than n
+	size  int64 // the size of all sets in bytes
 }
 
-// evaluate returns the ids of a filterset.
+// evaluate returns the set of ids of a filterset.
 func (t *thread) evaluate(fs *vm.LTable) (set, error) {
 	items, ok := fs.RawGetString("items").(*vm.LTable)
 	if !ok {
@@ -241,7 +244,7 @@ func (t *thread) evaluate(fs *vm.LTable) (set, error) {
 	return e.item(fs.RawGetString("root"))
 }
 
-// widen makes room for ids that are not in the file, which upstream returns.
+// widen raises e.n for ids that are not in the file, because ENTRACE returns them.
 func (e *evaluator) widen() error {
 	for _, one := range e.items {
 		if one.RawGetString("type") != vm.LString("prim_range") {
@@ -257,10 +260,10 @@ func (e *evaluator) widen() error {
 	return nil
 }
 
-// maxItems is how many items may be above each other.
+// maxItems is the maximum nesting depth of items.
 const maxItems = 1000
 
-// item evaluates the item of a number.
+// item evaluates the item with the given number.
 func (e *evaluator) item(number vm.LValue) (set, error) {
 	n, err := toID(number)
 	if err != nil {
@@ -288,7 +291,7 @@ func (e *evaluator) item(number vm.LValue) (set, error) {
 	return s, err
 }
 
-// newSet returns an empty set, unless there are too many already, or the run has ended.
+// newSet returns an empty set. It fails if the sets take too much memory or the run was canceled.
 func (e *evaluator) newSet() (set, error) {
 	s := make(set, max(1, (e.n+63)/64))
 	if e.size += int64(8 * len(s)); e.size > e.options.MaxMemory {
@@ -367,7 +370,8 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 	return nil, fmt.Errorf("unknown filterset item type %s", kind)
 }
 
-// combine returns the union or the intersection of the sources of an item, nothing of none.
+// combine returns the union or the intersection of the sources of an item. It is empty if there are
+// no sources.
 func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
 	srcs, ok := one.RawGetString("srcs").(*vm.LTable)
 	if !ok {
@@ -399,11 +403,11 @@ func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
 // A predicate compares a field of an entry with a constant.
 type predicate struct {
 	name    string
-	meta    bool // it is one of the entry, not an attribute
-	want    int  // what the comparison is to be
+	meta    bool // the field is in the metadata of the entry and is not an attribute
+	want    int  // the required result of the comparison: -1, 0 or 1
 	kind    format.Kind
 	text    string
-	encoded []byte // the text as an attribute has it
+	encoded []byte // the text as an encoded attribute value
 	integer int64
 	float   float64
 	boolean bool
@@ -444,7 +448,7 @@ func newPredicate(t *vm.LTable) (p predicate, err error) {
 	return p, nil
 }
 
-// dnf returns those ids of the source of an item for which one of its clauses is true.
+// dnf returns the ids of the item's source for which one of the item's clauses is true.
 func (e *evaluator) dnf(one *vm.LTable) (set, error) {
 	src, err := e.item(one.RawGetString("src"))
 	if err != nil {
@@ -477,10 +481,10 @@ func (e *evaluator) dnf(one *vm.LTable) (set, error) {
 	return e.filter(src, clauses)
 }
 
-// perPart is how many words of a set a goroutine looks at, one after the other.
+// perPart is the number of consecutive words of a set that a goroutine processes at a time.
 const perPart = 1 << 10
 
-// filter looks at the entries of a set, on all cores.
+// filter returns the ids of src for which one of the clauses is true. It uses all cores.
 func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
 	out, err := e.newSet()
 	if err != nil {
@@ -516,13 +520,13 @@ func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
 	return out, failed
 }
 
-// A matcher holds entries against clauses.
+// A matcher tests entries against clauses. It is used by one goroutine.
 type matcher struct {
 	read    reader
 	clauses [][]predicate
 }
 
-// word looks at the 64 ids of a word of a set.
+// word tests the ids in word w of src and adds those that match to out.
 func (m *matcher) word(src, out set, w int) error {
 	for word := src[w]; word != 0; word &= word - 1 {
 		id := uint32(w*64 + bits.TrailingZeros64(word))
@@ -564,7 +568,8 @@ func (m *matcher) matches(id uint32) (bool, error) {
 	return false, nil
 }
 
-// quick holds an encoded entry against the predicate, if that is one of the usual ones.
+// quick tests an encoded entry against the predicate. If it cannot do so without decoding the
+// entry, known is false.
 func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
 	if p.meta {
 		return false, false
@@ -602,12 +607,12 @@ func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
 		n, ok := rawUint(b, at+1)
 		return cmp.Compare(unzigzag(n), p.integer) == p.want, ok
 	case kind <= wire.KindBytes, p.kind == format.KindI64 && kind <= wire.KindFloat:
-		return false, true // of another kind
+		return false, true // the attribute is of another kind
 	}
 	return false, false
 }
 
-// matches holds an entry against the predicate.
+// matches tests a decoded entry against the predicate.
 func (p *predicate) matches(e *format.TraceEntry) bool {
 	switch {
 	case p.meta:
@@ -651,8 +656,8 @@ func boolOrder(b bool) int {
 	return 0
 }
 
-// totalOrder returns a number that is ordered as IEEE 754 orders all floats: with -0 below 0, and
-// NaN above everything or, with its sign, below.
+// totalOrder maps floats to numbers in the total order of IEEE 754: -0 is less than 0, a positive
+// NaN is greater than all numbers, and a negative NaN is less than all numbers.
 func totalOrder(f float64) int64 {
 	n := int64(math.Float64bits(f))
 	return n ^ int64(uint64(n>>63)>>1)
@@ -669,7 +674,7 @@ func (p *predicate) matchesMeta(e *format.TraceEntry) bool {
 		return m.ModulePath.Valid && p.isText(m.ModulePath.Value)
 	case "file":
 		return m.File.Valid && p.isText(m.File.Value)
-	case "level": // from 0 on, and not from 1 on as en_metadata_level has it
+	case "level": // levels begin at 0 here, but at 1 in en_metadata_level
 		return p.kind == format.KindI64 && cmp.Compare(uint8(m.Level), uint8(p.integer)) == p.want
 	}
 	if !m.Line.Valid {

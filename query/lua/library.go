@@ -12,9 +12,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The functions of this file do what LuaJIT does where gopher-lua does not.
+// The functions of this file behave like LuaJIT where gopher-lua differs from it.
 
-// openLibraries opens what scripts may use.
+// openLibraries opens the libraries that scripts may use.
 func (t *thread) openLibraries() {
 	l := t.l
 	for _, lib := range []struct {
@@ -150,7 +150,7 @@ func (t *thread) openLibraries() {
 	t.openBits()
 }
 
-// forward calls a function with the arguments of the one that is running.
+// forward calls fn with the arguments of the running function.
 func forward(l *vm.LState, fn vm.LValue) int {
 	top := l.GetTop()
 	l.Push(fn)
@@ -161,7 +161,7 @@ func forward(l *vm.LState, fn vm.LValue) int {
 	return l.GetTop() - top
 }
 
-// toString returns a value as print writes it.
+// toString formats a value as print does.
 func toString(l *vm.LState, v vm.LValue) string {
 	if n, ok := v.(vm.LNumber); ok {
 		return numberText(float64(n))
@@ -169,7 +169,7 @@ func toString(l *vm.LState, v vm.LValue) string {
 	return l.ToStringMeta(v).String()
 }
 
-// numberText writes a number with 14 digits at most.
+// numberText formats a number with at most 14 digits.
 func numberText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -180,7 +180,7 @@ func numberText(f float64) string {
 	return fmt.Sprintf("%.14g", f)
 }
 
-// parseNumber reads a number: decimal, with an exponent or not, or hexadecimal.
+// parseNumber parses a decimal number, with or without an exponent, or a hexadecimal number.
 func parseNumber(s string) (float64, bool) {
 	s = strings.TrimSpace(s)
 	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
@@ -206,11 +206,11 @@ func parseNumber(s string) (float64, bool) {
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// smallText is how large a text can be of which room does not ask how much memory there is.
+// smallText is the size of a text below which room does not check the memory in use.
 const smallText = 64 << 10
 
-// room raises an error if n texts of a size take more memory than the script may use, and ends the
-// script if they do with what it uses already.
+// room checks whether there is memory for n texts of a size. It raises an error if they alone
+// exceed MaxMemory. It cancels the run if they exceed it together with the memory already in use.
 func (t *thread) room(size, n uint64) {
 	most := uint64(t.options.MaxMemory)
 	if n > 1 && size > 0 && n > most/size {
@@ -222,14 +222,14 @@ func (t *thread) room(size, n uint64) {
 	if t.used()+int64(size) <= t.options.MaxMemory {
 		return
 	}
-	runtime.GC() // what nobody needs any more does not count
+	runtime.GC() // garbage does not count
 	if t.used()+int64(size) > t.options.MaxMemory {
 		t.cancel(ErrMemory)
 		t.l.RaiseError("%s", ErrMemory.Error())
 	}
 }
 
-// rep is string.rep with a separator, and with a bound.
+// rep is string.rep with a separator and a check of the memory.
 func (t *thread) rep(l *vm.LState) int {
 	s, n, sep := l.CheckString(1), l.CheckInt(2), l.OptString(3, "")
 	if n <= 0 {
@@ -299,8 +299,8 @@ func formatText(l *vm.LState) int {
 	return 1
 }
 
-// isSpec reports whether a specification of a format is % with flags, two digits for the width
-// and, behind a point, two for the precision.
+// isSpec reports whether a format specification is valid: a % with flags, at most two digits for
+// the width and, after a point, at most two digits for the precision.
 func isSpec(spec string) bool {
 	digits := func(s string) string {
 		for range 2 {
@@ -318,7 +318,7 @@ func isSpec(spec string) bool {
 	return rest == "" && len(spec)-1-len(flags) <= 5
 }
 
-// quoted writes a text as Lua reads it.
+// quoted formats a text as a Lua literal.
 func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -338,7 +338,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// openBits makes the library bit, which computes with 32 bits.
+// openBits defines the library bit, which computes with 32 bits.
 func (t *thread) openBits() {
 	lib := t.l.NewTable()
 	set := func(name string, fn func(l *vm.LState) int32) {
@@ -386,7 +386,7 @@ func (t *thread) openBits() {
 // bitsOf returns the bits of an argument.
 func bitsOf(l *vm.LState, n int) uint32 { return toBits(float64(l.CheckNumber(n))) }
 
-// toBits returns the low 32 bits of a number, which is rounded.
+// toBits rounds a number and returns its low 32 bits.
 func toBits(f float64) uint32 {
 	f = math.RoundToEven(f)
 	if math.IsNaN(f) || math.IsInf(f, 0) {

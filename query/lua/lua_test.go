@@ -21,12 +21,12 @@ import (
 
 var must = tracetest.Must
 
-// open returns a file of entries.
+// open returns a file with the given entries.
 func open(t testing.TB, version format.Version, entries []*format.TraceEntry) *format.File {
 	return tracetest.New(t, version, format.IET, entries...).Open()
 }
 
-// types returns entries with values of all kinds.
+// types returns entries with attributes of all kinds.
 func types() []*format.TraceEntry {
 	at := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
 	str, u64 := format.StringValue, format.U64Value
@@ -68,7 +68,7 @@ func types() []*format.TraceEntry {
 	return all
 }
 
-// ranges writes ids as 0-3,7; "none" for none.
+// ranges formats ids as in 0-3,7. An empty list is "none".
 func ranges(ids []uint32) string {
 	var b strings.Builder
 	for i := 0; i < len(ids); {
@@ -91,7 +91,7 @@ func ranges(ids []uint32) string {
 	return b.String()
 }
 
-// TestComparisons has the results that ENTRACE's own evaluator gives.
+// TestComparisons compares with the results of ENTRACE's own evaluator.
 func TestComparisons(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		f := open(t, version, types())
@@ -136,7 +136,7 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestFiltersets combines them, as documented and as upstream.
+// TestFiltersets combines filtersets, with and without Options.Upstream.
 func TestFiltersets(t *testing.T) {
 	f := open(t, format.V2, types())
 	const define = `
@@ -183,7 +183,7 @@ func TestFiltersets(t *testing.T) {
 			}
 		}
 	}
-	// What was given is not changed.
+	// The arguments of the functions must not change.
 	var out bytes.Buffer
 	_, err := lua.Run(t.Context(), f, "test.lua", `
 		local a = en_filterset_from_range(0, 3)
@@ -195,7 +195,7 @@ func TestFiltersets(t *testing.T) {
 	}
 }
 
-// TestFunctions looks at each function's result.
+// TestFunctions checks the result of each function.
 func TestFunctions(t *testing.T) {
 	f := open(t, format.V2, types())
 	var out bytes.Buffer
@@ -264,7 +264,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestLibrary: the lines are what LuaJIT 2.1 prints.
+// TestLibrary compares the output with that of LuaJIT 2.1.
 func TestLibrary(t *testing.T) {
 	f := open(t, format.V2, []*format.TraceEntry{format.Root()})
 	for script, want := range map[string]string{
@@ -298,7 +298,7 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// TestThreads: parts of the file, and where threads meet.
+// TestThreads checks the parts of the file that threads get, and en_join.
 func TestThreads(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	for i := range 999 {
@@ -329,7 +329,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestLimits: no script runs for ever, or takes all the memory.
+// TestLimits checks that a script can neither run forever nor use all memory.
 func TestLimits(t *testing.T) {
 	f := open(t, format.V2, types())
 	for _, script := range []string{
@@ -379,8 +379,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestConcat: the operator .. does what it does elsewhere, within functions, tables, conditions and
-// loaded texts.
+// TestConcat checks the operator .. in functions, tables, conditions and loaded texts.
 func TestConcat(t *testing.T) {
 	f := open(t, format.V2, types())
 	for script, want := range map[string]string{
@@ -401,7 +400,8 @@ func TestConcat(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTextsIsBound: what is never made takes no memory, whatever makes it.
+// TestMemoryOfTextsIsBound checks that a text which is too large is never made, for all functions
+// that make texts.
 func TestMemoryOfTextsIsBound(t *testing.T) {
 	f := open(t, format.V2, types())
 	const most = 64 << 20
@@ -420,14 +420,15 @@ func TestMemoryOfTextsIsBound(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: there is no error", script)
 		}
-		// What was taken from the system and is not yet given back.
+		// HeapSys is the memory that was taken from the system and not returned yet.
 		if got := int64(after.HeapSys) - int64(before.HeapSys); got > most*3/2 {
 			t.Errorf("%s: took %d MiB more, want no more than %d", script, got>>20, most*3/2>>20)
 		}
 	}
 }
 
-// TestSample: ENTRACE's own demo trace, of version 1, has the results of ENTRACE's evaluator.
+// TestSample compares with the results of ENTRACE's evaluator on ENTRACE's own demo trace, a file
+// of version 1.
 func TestSample(t *testing.T) {
 	dir := os.Getenv("ENTRACE_SAMPLES")
 	if dir == "" {

@@ -20,48 +20,51 @@ import (
 
 // Options change how Run works.
 type Options struct {
-	// Output gets what the script prints. The default is [io.Discard].
+	// Output receives the output of print. The default is [io.Discard].
 	Output io.Writer
-	// Threads is in how many parts the file is cut, each with its own run of the script, which
-	// en_span_range tells which part it has. The default is 1.
+	// Threads is the number of parts into which the file is divided. The script runs once for each
+	// part, in a thread of its own. In the script, en_span_range returns the part of the thread.
+	// The default is 1.
 	Threads int
-	// Upstream makes functions do what ENTRACE's do where these err.
+	// Upstream makes functions behave as in ENTRACE, even where ENTRACE is wrong.
 	Upstream bool
-	// MaxMemory is about how many bytes the script may use: texts are bound before they are made,
-	// tables are looked at every 5 ms, so that it may be half as much more for a moment. The
-	// default is 1 GiB.
+	// MaxMemory is the approximate number of bytes that the script may use. The size of texts is
+	// checked before they are made. All other memory is checked every 5 ms, so the script may use
+	// half as much more for a moment. The default is 1 GiB.
 	MaxMemory int64
 }
 
-// MaxScript is how many bytes a script, or a text that it loads, has at most: what compiles them
-// takes a kilobyte of its stack for each expression in another one.
+// MaxScript is the maximum size in bytes of a script, or of a text that it loads. There is a limit
+// because the compiler takes a kilobyte of stack for each level of nested expressions.
 const MaxScript = 64 << 10
 
 // defaultMaxMemory is the default of [Options].MaxMemory.
 const defaultMaxMemory = 1 << 30
 
 var (
-	// ErrMemory says that a script uses more memory than it may.
+	// ErrMemory is the error of a script that uses more than [Options].MaxMemory.
 	ErrMemory = errors.New("the script uses more memory than it may")
 
 	errResult = errors.New("the script returns a table that is neither a list of ids nor a filterset")
 )
 
-// A ScriptError is an error that a script has raised, or in its syntax.
+// A ScriptError is an error that a script raised, or an error in its syntax.
 type ScriptError struct {
-	Message string // with the name of the script and the line
+	Message string // includes the name of the script and the line
 }
 
 func (e *ScriptError) Error() string { return e.Message }
 
-// A Result has the ids of the list or filterset that a script returns.
+// A Result holds the ids of the list or filterset that a script returned.
 type Result struct {
-	IDs []uint32 // of entries, in the order of the script
-	Any bool     // it returns a list or filterset, which can be empty, and not a value of another kind
+	IDs []uint32 // the ids of entries, in the order in which the script returned them
+	Any bool     // the script returned a list or filterset, possibly empty, and not a value of another kind
 }
 
-// Run runs a script of that name on a file. The error is a [*ScriptError], ErrMemory, that of a
-// result which is neither of these, or that of ctx, of reading, or of Output.
+// Run runs a script on a file. The name of the script is used in errors. Run returns a
+// [*ScriptError] or ErrMemory if the script fails, and another error if it returns a table that is
+// neither a list of ids nor a filterset. It also returns the errors of ctx, of reading the file,
+// and of Output.
 func Run(ctx context.Context, f *format.File, name, script string, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
@@ -124,7 +127,7 @@ func Run(ctx context.Context, f *format.File, name, script string, o *Options) (
 // A run is one call of Run.
 type run struct {
 	options Options
-	n       int // entries
+	n       int // the number of entries
 	proto   *vm.FunctionProto
 	cancel  context.CancelCauseFunc
 	join    join
@@ -134,10 +137,11 @@ type run struct {
 	outError error
 }
 
-// A table whose keys are numbers is a list up to this, and is filled up to the largest of them.
+// gopher-lua stores a table with number keys as an array up to this size. It fills the array up to
+// the largest key.
 func init() { vm.MaxArrayIndex = 1 << 24 }
 
-// print writes a line.
+// print writes a line to Output.
 func (r *run) print(s string) {
 	r.out.Lock()
 	defer r.out.Unlock()
@@ -149,17 +153,18 @@ func (r *run) print(s string) {
 	}
 }
 
-// heap returns how much memory is in use, with what nobody needs any more.
+// heap returns the size of all heap objects in bytes, including garbage.
 func heap() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
 	return int64(min(s[0].Value.Uint64(), math.MaxInt64))
 }
 
-// used returns how much more memory is in use than when the run began.
+// used returns by how much the heap has grown since the run began.
 func (r *run) used() int64 { return heap() - r.before }
 
-// watch ends the run when it uses too much memory. The function that it returns ends the watch.
+// watch starts a goroutine that cancels the run when it uses too much memory. The returned function
+// stops the goroutine.
 func (r *run) watch(ctx context.Context) (stop func()) {
 	r.before = heap()
 	done := make(chan struct{})
@@ -187,18 +192,18 @@ func (r *run) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// A join is where the threads of a run meet.
+// A join implements en_join: it is the barrier for the threads of a run.
 type join struct {
 	mu      sync.Mutex
 	arrived sync.Cond
-	want    int        // threads that have not stopped or ended
-	here    []int      // those that wait
-	lists   [][]uint32 // what they bring
+	want    int        // the number of threads that have not stopped or ended
+	here    []int      // the threads that wait
+	lists   [][]uint32 // the ids passed by each thread
 	woken   bool       // the run has ended
 }
 
-// meet waits until every thread that runs is here. One of them goes on with the ids of all, in
-// the order of the threads, and the others stop.
+// meet waits until every running thread has called it. Then one of them continues with the ids of
+// all threads, in the order of the threads. The others stop.
 func (j *join) meet(thread int, ids []uint32) (all []uint32, goesOn bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -207,7 +212,7 @@ func (j *join) meet(thread int, ids []uint32) (all []uint32, goesOn bool) {
 	j.arrived.Broadcast()
 	for len(j.here) < j.want && !j.woken {
 		j.arrived.Wait()
-		if j.here == nil { // another one has gone on
+		if j.here == nil { // another thread has continued
 			return nil, false
 		}
 	}
@@ -224,7 +229,7 @@ func (j *join) meet(thread int, ids []uint32) (all []uint32, goesOn bool) {
 	return all, true
 }
 
-// done says that a thread has ended, and whether it was stopped by meet.
+// done records that a thread has ended. The argument stopped reports whether meet stopped it.
 func (j *join) done(stopped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -234,7 +239,7 @@ func (j *join) done(stopped bool) {
 	j.arrived.Broadcast()
 }
 
-// wake lets nobody wait any more.
+// wake releases all waiting threads because the run has ended.
 func (j *join) wake() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -242,17 +247,17 @@ func (j *join) wake() {
 	j.arrived.Broadcast()
 }
 
-// A thread is one run of the script.
+// A thread is one execution of the script, for one part of the file.
 type thread struct {
 	*run
 
 	number      int
-	first, last int // of its part, which en_span_range returns
+	first, last int // the ids of its part, as returned by en_span_range
 	l           *vm.LState
 	file        *format.File
 	read        reader
 	cancelOwn   context.CancelFunc
-	stopped     bool // by en_join
+	stopped     bool // it was stopped by en_join
 
 	ids []uint32
 	any bool
@@ -273,7 +278,7 @@ func newThread(ctx context.Context, r *run, f *format.File, number int) *thread 
 	return t
 }
 
-// compile compiles a script, as an expression if it is one, else as a block.
+// compile compiles a script as an expression, or as a block if it is not an expression.
 func compile(name, script string) (*vm.FunctionProto, error) {
 	if proto, err := compileBlock(name, "return "+script); err == nil {
 		return proto, nil
@@ -311,7 +316,7 @@ func (t *thread) execute() {
 	t.err = t.result(value)
 }
 
-// result takes what the script returns.
+// result converts the value that the script returned to ids and stores them in t.
 func (t *thread) result(value vm.LValue) (err error) {
 	list, ok := value.(*vm.LTable)
 	if !ok {
@@ -335,7 +340,7 @@ func (t *thread) result(value vm.LValue) (err error) {
 	return nil
 }
 
-// scriptError returns the error of a script without the stack.
+// scriptError converts an error of gopher-lua to a ScriptError without a stack trace.
 func scriptError(err error) error {
 	if e, ok := errors.AsType[*vm.ApiError](err); ok {
 		switch {

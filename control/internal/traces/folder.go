@@ -1,5 +1,5 @@
-// Package traces is the folder of the traces of a flight recorder: the names of its files, the
-// finished traces and how many are kept, and the recovery of the files of processes that died.
+// Package traces manages the trace folder of a flight recorder: it names the files, lists and
+// removes finished traces, and recovers the files of dead processes.
 package traces
 
 import (
@@ -21,24 +21,23 @@ import (
 
 // A File is a finished trace.
 type File struct {
-	Name   string    // of the file, without its folder
+	Name   string    // the file name, without the folder
 	Size   int64     // in bytes
-	Time   time.Time // when the trace began, UTC, by its name
-	Manual bool      // somebody asked for it
+	Time   time.Time // when the trace began, from its name; UTC
+	Manual bool      // the trace was requested by hand
 	Config string    // the name of the trace in the configuration, or "crash"
 
 	modified time.Time
 }
 
-// A Folder is a folder of traces. It leaves everything alone that has another name or is not a
-// regular file. Several processes may use one folder. A Folder is safe for concurrent use.
+// A Folder is a folder of traces. It ignores files that do not have the name of a trace or are not
+// regular files. Several processes may use one folder. A Folder is safe for concurrent use.
 type Folder struct {
 	dir   string
-	ended retain.Log // by name
+	ended retain.Log // when this process finished traces, by file name
 }
 
-// Open returns the folder dir, and makes it, for the user alone, if it is
-// not there.
+// Open returns the folder dir. If dir does not exist, Open makes it, for the user alone.
 func Open(dir string) (*Folder, error) {
 	if dir == "" {
 		return nil, errors.New("open the folder of the traces: its name is empty")
@@ -52,7 +51,7 @@ func Open(dir string) (*Folder, error) {
 		return nil, fmt.Errorf("make the folder of the traces: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		fi, serr := os.Stat(dir) // some systems have another error than ErrExist
+		fi, serr := os.Stat(dir) // on some systems the error is not ErrExist
 		if serr != nil {
 			return nil, fmt.Errorf("make the folder of the traces: %w", err)
 		}
@@ -66,8 +65,8 @@ func Open(dir string) (*Folder, error) {
 	return &Folder{dir: dir}, nil
 }
 
-// Dir returns the path of the folder. It is absolute, and without symbolic links where the system says
-// how.
+// Dir returns the path of the folder. The path is absolute, and without symbolic links if they
+// could be resolved.
 func (f *Folder) Dir() string { return f.dir }
 
 // path returns the path of the file name in the folder.
@@ -81,7 +80,7 @@ func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	}
 	defer d.Close()
 	for {
-		// In parts, since nothing bounds the number of other files.
+		// Read in parts, since the folder may have any number of other files.
 		list, err := d.ReadDir(256)
 		for _, e := range list {
 			if e.Type().IsRegular() {
@@ -108,7 +107,7 @@ func (f *Folder) List() ([]File, error) {
 		}
 		fi, err := e.Info()
 		if err != nil {
-			if first == nil && !errors.Is(err, fs.ErrNotExist) { // else somebody trims
+			if first == nil && !errors.Is(err, fs.ErrNotExist) { // otherwise another process has removed it
 				first = err
 			}
 			return
@@ -128,12 +127,12 @@ func (f *Folder) List() ([]File, error) {
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
-// Trim removes traces until all bounds of k hold at the time now, and returns how
-// many this call has removed: those that are too old, then the oldest of those that
-// nobody asked for by hand, then the oldest of the others. Package retain decides which
-// is older. The caller passes the names of the traces that this process has just finished, from when
-// their age counts. Trim never removes those; if none of them exists, it spares the newest one. A trace
-// that cannot be removed still counts. The first such error is returned in the end.
+// Trim removes traces until all bounds of k hold at the time now, and returns how many this call
+// has removed. It removes traces that are too old first, then the oldest traces that were not
+// requested by hand, then the oldest of the others. Package retain decides which trace is older.
+// The caller passes the names of the traces that this process has just finished; their age counts
+// from now. Trim never removes these; if none of them exists, it does not remove the newest trace.
+// A trace that cannot be removed still counts. The first such error is returned in the end.
 func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed int, err error) {
 	for _, name := range finished {
 		f.ended.Add(name)
@@ -163,7 +162,7 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 		rerr := os.Remove(f.path(file.Path))
 		if rerr == nil {
 			removed++
-		} else if !errors.Is(rerr, fs.ErrNotExist) { // else another process has trimmed it
+		} else if !errors.Is(rerr, fs.ErrNotExist) { // otherwise another process has removed it
 			err = cmp.Or(err, fmt.Errorf("trim the traces: %w", rerr))
 			return false
 		}
@@ -172,8 +171,8 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 	return removed, err
 }
 
-// OpenFile opens a finished trace for reading, which the caller closes. Whatever has
-// not the name of one, or is no regular file, is fs.ErrNotExist.
+// OpenFile opens a finished trace for reading. The caller closes the file. If name is not the name
+// of a trace, or the file is not a regular file, the error is fs.ErrNotExist.
 func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	if _, ok := parseFileName(name); !ok {
@@ -188,7 +187,7 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !was.Mode().IsRegular() { // to open a pipe could block
+	if !was.Mode().IsRegular() { // opening a pipe could block
 		return nil, nil, missing
 	}
 	file, err := root.Open(name)
@@ -206,7 +205,7 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	return file, fi, nil
 }
 
-// Finish finishes the trace name that a dead writer has left, and reports whether it did.
+// Finish finishes the trace name whose writer is dead, and reports whether it did.
 func (f *Folder) Finish(name string) (bool, error) {
 	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {

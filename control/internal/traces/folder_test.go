@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// sweep is what a start finishes. It returns the names of the traces.
+// sweep recovers the folder like a start, and returns the names of the finished traces.
 func sweep(f *Folder) (finished []string, err error) {
 	rerr := f.Recover(func(error) {}, func(r *Result, e error) {
 		if err = errors.Join(err, e); r != nil && r.Output != "" {
@@ -47,7 +47,7 @@ func folderOf(t testing.TB) *Folder {
 	return f
 }
 
-// folderPut makes a finished trace of that age in the eyes of its name.
+// folderPut makes a finished trace whose name has the given age.
 func folderPut(t testing.TB, f *Folder, at time.Time, seq, size int, manual bool) string {
 	t.Helper()
 	n := traceName{time: at.UTC().Truncate(time.Microsecond), host: "h", pid: 7, seq: uint64(seq), manual: manual, config: "c"}
@@ -221,8 +221,8 @@ func TestOpenFolder(t *testing.T) {
 	}
 }
 
-// folderForeign fills f with what is not ours, and returns a function that checks
-// that it is still there as it was.
+// folderForeign fills f with foreign files, and returns a function that checks that they
+// have not changed.
 func folderForeign(t *testing.T, f *Folder) func() {
 	t.Helper()
 	const name = "20261120T212712.021345Z-h-1-000%d-c%s"
@@ -320,8 +320,8 @@ func TestFolderList(t *testing.T) {
 	}
 }
 
-// TestFolderTrim has traces a to f, oldest first, one an hour, of 10 bytes; an
-// upper case letter is one that was asked for by hand.
+// TestFolderTrim has traces a to f of 10 bytes, oldest first, one for each hour. An upper
+// case letter is a trace that was requested by hand.
 func TestFolderTrim(t *testing.T) {
 	for _, c := range []struct {
 		traces string

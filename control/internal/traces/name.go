@@ -17,12 +17,12 @@ import (
 //
 //	20261120T212712.021345Z-HOST-PID-SEQ-CONFIG.et
 //
-// The time is UTC and of fixed width, so that names sort by it. SEQ counts the
-// traces of a process and has four digits at least, with an "m" behind it for one
-// that was asked for by hand. Only CONFIG may have a "-" in it.
+// The time is UTC and of fixed width, so that names sort by it. SEQ counts the traces
+// of a process. It has at least four digits, and an "m" follows it if the trace was
+// requested by hand. Only CONFIG may contain a "-".
 type traceName struct {
 	time   time.Time
-	host   string // as fileHost makes it
+	host   string // the result of fileHost
 	pid    uint32
 	seq    uint64 // from 1
 	manual bool
@@ -53,13 +53,13 @@ func (n traceName) String() string {
 	return string(append(b, tracename.ET...))
 }
 
-// isName reports whether a file of that name is a finished trace.
+// isName reports whether s is the file name of a finished trace.
 func isName(s string) bool {
 	_, ok := parseFileName(s)
 	return ok
 }
 
-// CheckName returns why a trace of a configuration cannot have a name, nil if it can.
+// CheckName returns an error if a trace of a configuration cannot have the name.
 func CheckName(name string) error {
 	switch {
 	case name == crashName:
@@ -83,8 +83,8 @@ func validName(s string) bool {
 
 var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
 
-// parseFileName is the inverse of String: it takes nothing that String would not
-// write.
+// parseFileName is the inverse of String: it accepts only names that String would
+// return.
 func parseFileName(s string) (traceName, bool) {
 	m := fileName.FindStringSubmatch(s)
 	if m == nil || len(s) > maxFileName || !validName(m[6]) {
@@ -100,7 +100,7 @@ func parseFileName(s string) (traceName, bool) {
 	return n, n.String() == s
 }
 
-// fileHost returns the name of a host as names of files have it.
+// fileHost returns the host name s in the form that file names contain.
 func fileHost(s string) string {
 	b := []byte(s[:min(len(s), maxFileHost)])
 	for i, c := range b {
@@ -114,29 +114,31 @@ func fileHost(s string) string {
 	return string(b)
 }
 
-// fileNames are the names that this process has given, in whatever folder.
+// fileNames is the state of the file names that this process has made, in all
+// folders.
 var fileNames struct {
 	mu sync.Mutex
 
-	last time.Time // of the last one, zero before the first
+	last time.Time // the time in the last name; zero: no name yet
 	seq  uint64
 }
 
-// Host returns the name of this host as names of files have it.
+// Host returns the name of this host in the form that file names contain.
 func Host() string { return host() }
 
 var host = sync.OnceValue(func() string {
-	host, _ := os.Hostname() // without one the process has to do
+	host, _ := os.Hostname() // without a host name, the process id has to suffice
 	return fileHost(host)
 })
 
-// maxFileTime is the last time that has the width.
+// maxFileTime is the last time that fits in the fixed width.
 var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// NewName returns a name for the trace config that began at a time. The names of one
-// process ascend, even when its clock goes back: the time is above that of the
-// name before. No file has that name, finished or not. It is safe for
-// concurrent use.
+// NewName returns a file name for a trace that began at the given time. config is the
+// name of the trace in the configuration. The names of one process ascend, even if
+// its clock goes back: the time in a name is always above the time in the name
+// before. No finished or unfinished trace has the name yet. It is safe for concurrent
+// use.
 func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Year() < 0 {
@@ -145,8 +147,8 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	fileNames.mu.Lock()
 	defer fileNames.mu.Unlock()
 	for {
-		// A process of the same host and pid may have been here before: the first
-		// one of a container always has the same.
+		// An earlier process may have had the same host and pid: the first process of a
+		// container always has the same pid.
 		if !fileNames.last.IsZero() && !at.After(fileNames.last) {
 			at = fileNames.last.Add(time.Microsecond)
 		}
@@ -162,7 +164,7 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	}
 }
 
-// taken reports whether there is something of the trace name.
+// taken reports whether a file of the trace name exists.
 func (f *Folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, tracename.ET)
 	for _, ext := range []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal} {

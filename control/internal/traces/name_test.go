@@ -60,7 +60,8 @@ func TestFileNameConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFileNameTaken leaves what a process of the same pid has made.
+// TestFileNameTaken checks that files of an earlier process with the same pid
+// are not overwritten.
 func TestFileNameTaken(t *testing.T) {
 	f := folderOf(t)
 	for _, ext := range []string{".et", ".iet", ".iet.buffer"} {

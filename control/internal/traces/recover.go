@@ -20,20 +20,20 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Result is the Result of package tracedir, which has to have the same fields.
+// A Result is the Result of package tracedir. Both types must have the same fields.
 type Result struct {
 	recorder.Report
 
-	Ring bool // the rest is of a ring alone
+	Ring bool // the file is a ring; the fields below are set only for a ring
 
-	Time    time.Time // of the last record
+	Time    time.Time // the time of the last record
 	PID     int
 	Service string
-	Reason  string // the first line of the runtime's last words, "" without any
+	Reason  string // the first line of the text that the runtime wrote at the crash; "": none
 	Damaged int    // parts of the ring that could not be read
 }
 
-// Recover is Recover of package tracedir.
+// Recover implements Recover of package tracedir.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -49,13 +49,14 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
 }
 
-// Recover is the function Recover for a process that starts: it passes over plain recordings and waits a
-// day for a journal that is out of reach. It calls report with the reasons why records are missing.
+// Recover does the same as the function Recover, for a process that starts: it ignores plain
+// recordings, and waits a day for a journal that cannot be reached. It calls report with the
+// reasons why records are missing.
 func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
 	return f.recover(context.Background(), &deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: report}, each)
 }
 
-// recover makes traces of the rings and of the streams of traces.
+// recover makes traces of rings and finishes the streams of traces.
 func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*Result, error)) error {
 	var rings, texts []string
 	var temps []fs.DirEntry
@@ -76,7 +77,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		r.Name = f.path(name)
 		err := f.recoverRing(r)
 		if errors.Is(err, format.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-			continue // it lives, or somebody else was faster
+			continue // its process is alive, or another process has recovered it
 		}
 		if _, ok := errors.AsType[*journal.LayoutError](err); ok {
 			err = f.setAside(r.Name, err)
@@ -84,9 +85,9 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		each(r, err)
 	}
 	for _, name := range texts {
-		// Of a ring that is gone: that of a living one is there.
+		// The text is useless if its ring is gone. A living process has both files.
 		if _, err := os.Lstat(f.path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
-			_ = os.Remove(f.path(name)) // the next one tries again
+			_ = os.Remove(f.path(name)) // on an error the next recovery tries again
 		}
 	}
 	isRing := func(name string) bool { return strings.HasPrefix(name, ringPrefix) && strings.HasSuffix(name, ringExt) }
@@ -95,7 +96,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	return cmp.Or(err, f.streams(ctx, own, o, each))
 }
 
-// streams finishes the streams that is chooses.
+// streams finishes the streams that the filter is selects.
 func (f *Folder) streams(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options, each func(*Result, error)) error {
 	err := deadtrace.Folder(ctx, f.dir, is, o, func(r *deadtrace.Result, err error) {
 		switch {

@@ -29,41 +29,41 @@ import (
 const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
-	// A crash trace that is being written: nobody takes it for one that its writer
-	// has left, since it can be made again.
+	// recoveryExt is for a crash trace that is being written. Such a file is never finished after its
+	// writer has died, since it can be made again.
 	recoveryExt = ".recovery"
 
-	// crashName is the name, in place of one of a configuration, of the trace of a ring whose process
-	// died.
+	// crashName is the name of the trace of a dead process's ring. Other traces have a name of a
+	// configuration.
 	crashName = "crash"
 
-	// maxCrashes bounds the search for a free name of a crash trace. The first one is
-	// free unless somebody else uses it.
+	// maxCrashes bounds the search for a free name of a crash trace. In most cases the first name is
+	// free.
 	maxCrashes = 1000
 )
 
-// NewRing returns the path of the ring of this process, which began at a time, and the path for the
-// runtime's last words.
+// NewRing returns the path of the ring of this process, and the path of the file for the text that
+// the runtime writes at a crash. The ring began at the given time.
 func (f *Folder) NewRing(at time.Time) (ring, crash string) {
 	ring = f.path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
 	return ring, crashText(ring)
 }
 
-// crashText returns the path of the runtime's last words beside a ring.
+// crashText returns the path of the file beside a ring to which the runtime writes at a crash.
 func crashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
 
-// Note returns the note of this process for the file of its ring, with its service and the id of its
+// Note returns the note for the ring of this process, with the service and the id of the
 // configuration.
 func Note(service, config string) []byte {
 	n := note{Host: Host(), PID: os.Getpid(), Service: text.Cut(service, maxNote), Config: text.Cut(config, maxNote)}
 	b, err := json.Marshal(n)
 	if err != nil || len(b) > ring.MaxNote {
-		return nil // the ring is of use without it
+		return nil // the ring is useful without a note
 	}
 	return b
 }
 
-// maxNote bounds each text of a note.
+// maxNote bounds each text of a note, in bytes.
 const maxNote = 200
 
 // A note describes the process of a ring.
@@ -74,8 +74,8 @@ type note struct {
 	Config  string `json:"config"`
 }
 
-// setAside gives the ring another name that this program cannot read because of err, so
-// that it is reported once.
+// setAside renames a ring that this program cannot read because of err, so that the ring is
+// reported only once.
 func (f *Folder) setAside(name string, err error) error {
 	to := name + tracename.Broken
 	d, rerr := journal.OpenDead(name, true)
@@ -108,7 +108,7 @@ func (f *Folder) recoverRing(c *Result) error {
 		if d.Damaged > 0 {
 			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Name, d.Damaged)
 		}
-		// It died before there was anything, or all of it is gone.
+		// The process died before it recorded anything, or the ring is gone.
 		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
 	}
 	if c.Time.IsZero() {
@@ -116,10 +116,10 @@ func (f *Folder) recoverRing(c *Result) error {
 			c.Time = written
 		}
 	}
-	// The name is always the same, so that a recovery that was killed is done again.
+	// The name depends only on the ring, so that the recovery can be repeated after it was killed.
 	name := traceName{time: c.Time.UTC().Truncate(time.Microsecond), host: fileHost(n.Host), pid: uint32(max(n.PID, 0)), seq: 1, config: crashName}
 	if name.time.Year() > 9999 || name.time.Year() < 0 {
-		name.time = time.Unix(0, 0).UTC() // a clock that was wrong
+		name.time = time.Unix(0, 0).UTC() // the clock was wrong
 	}
 	base := strings.TrimSuffix(c.Name, ringExt) + recoveryExt
 	err = removeTrace(base) // left by a recovery that was killed
@@ -153,9 +153,9 @@ func removeTrace(base string) error {
 	return err
 }
 
-// publish renames the trace from to its final name, syncs the folder and returns the
-// path. If a file of that name has the same entries, an earlier recovery made it and was
-// killed. If something else has the name, the trace gets the next number.
+// publish renames the trace from to its final name, syncs the folder and returns the path. If a
+// file of that name has the same entries, an earlier recovery made it and was killed. If another
+// file has the name, the trace gets the next number.
 func (f *Folder) publish(from string, name traceName) (string, error) {
 	for ; ; name.seq++ {
 		to := f.path(name.String())
@@ -221,18 +221,18 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		}
 	}
 	if err != nil {
-		_ = rec.Close(ended) // which leaves the IET
+		_ = rec.Close(ended) // with a context that is done, Close leaves the IET
 		return err
 	}
 	err = rec.Close(context.Background())
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
-		return nil // an entry that is too large would be dropped again
+		return nil // other drops do not count: an entry that is too large would be dropped again
 	}
 	return cmp.Or(err, errors.New("the disk did not take all of it"))
 }
 
-// failSpan writes an exception to the span whose work the goroutine did that ended the process, if
-// the text names it and it is open.
+// failSpan writes an exception event to the span of the goroutine that ended the process, if the
+// text names the span and the span is open.
 func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	trace, span := crashtext.Span(text)
 	if trace == "" {
@@ -268,7 +268,7 @@ func crashReason(first string) string {
 	return first
 }
 
-// write records an entry for the recorder of a trace alone.
+// write records an entry of the trace itself to its recorder.
 func write(rec *recorder.Recorder, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
 	b.Log(ref, at.UnixNano())
@@ -277,20 +277,20 @@ func write(rec *recorder.Recorder, ref format.SpanRef, at time.Time, e *format.T
 	return b.Write()
 }
 
-// target is that of the entries of a trace itself. Part of the traces.
+// target is the target of the control's own entries in a trace. It is stored in traces.
 const target = "github.com/entrace-go/entrace/control"
 
-// cutText bounds a text in the trace's entry.
+// cutText cuts a text for the first entry of a trace.
 func cutText(s string) string { return text.Cut(s, 4<<10) }
 
-// ended is a context that has ended.
+// ended is a context that is always done.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// IsFinished reports whether the ET of a recorder exists, whose Close has returned err.
+// IsFinished reports whether the ET of rec exists. err is the result of rec.Close.
 func IsFinished(rec *recorder.Recorder, err error) bool {
 	f, failed := errors.AsType[*format.FinalizeError](err)
 	return err == nil || failed && f.Finished || !failed && osfile.Exists(rec.Path())

@@ -66,7 +66,7 @@ func folderAge(t *testing.T, f *Folder) {
 	}
 }
 
-// folderCheck checks what a killed child has left.
+// folderCheck checks the files that a killed child has left.
 func folderCheck(t *testing.T, f *Folder, name string) {
 	t.Helper()
 	r, err := recorder.Inspect(f.path(name))
@@ -76,7 +76,7 @@ func folderCheck(t *testing.T, f *Folder, name string) {
 	}
 }
 
-// folderOnly checks that nothing else is in f.
+// folderOnly checks that f contains only the given files.
 func folderOnly(t *testing.T, f *Folder, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(f.dir)
@@ -111,7 +111,8 @@ func TestFolderSweepTwoProcesses(t *testing.T) {
 	folderOnly(t, f, names...)
 }
 
-// TestFolderSweepLeftovers has what a kill can leave between two steps.
+// TestFolderSweepLeftovers has the files that a kill between two steps can
+// leave.
 func TestFolderSweepLeftovers(t *testing.T) {
 	stream := func(t *testing.T, f *Folder) (name, path string) {
 		p := folderStart(t, "write", f)

@@ -1,5 +1,5 @@
-// Package input gives the converters random access to all that a reader brings, and has the
-// error that says where it is damaged.
+// Package input gives the converters random access to the whole content of a reader. It also has the error
+// that says where the content is damaged.
 package input
 
 import (
@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxMemory is how large a reader's content may be to be kept in memory. What is larger is
-	// copied to a temporary file, unless the reader is a file, which is mapped.
+	// maxMemory is the maximum size of content that is kept in memory. Larger content is copied to a
+	// temporary file, unless the reader is a file, which is mapped.
 	maxMemory = 8 << 20
-	// minMapped is from how many bytes on a file is mapped.
+	// minMapped is the minimum size of a file that is mapped.
 	minMapped = 1 << 20
 	// readSize is at least as large as a datagram, so that a connection of UDP can be read.
 	readSize = 256 << 10
 )
 
-// An Input has all that a reader brought. It is safe for concurrent use.
+// An Input holds the whole content of a reader. It is safe for concurrent use.
 type Input struct {
 	data []byte        // all of a small input, nil if it is in file
 	file *mapfile.File // the reader itself, or its copy in temp
@@ -35,7 +35,7 @@ type Input struct {
 	progress Progress // of the reader, nil if it has none
 }
 
-// A Progress is a reader that wants to know how much of it was decoded, which it cannot see itself if
+// A Progress is a reader that is told how much of its content was decoded. It cannot count that itself if
 // it is mapped.
 type Progress interface{ Progress(done int64) }
 
@@ -46,10 +46,10 @@ type File interface {
 	Stat() (os.FileInfo, error)
 }
 
-// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from where it stands, and
-// must not be changed before Close. Of what is read up to 8 MiB are kept in memory; more goes to a temporary
-// file in tempDir, os.TempDir() if that is empty. The error is that of ctx: what r or the temporary file
-// failed with ends the input, and Err returns it.
+// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from its current offset, and
+// must not be changed before Close. Other content up to 8 MiB is kept in memory. Larger content is copied
+// to a temporary file in tempDir, os.TempDir() if that is empty. Open returns only the error of ctx. An
+// error of r or of the temporary file ends the input, and Err returns it.
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {

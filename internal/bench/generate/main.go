@@ -1,9 +1,9 @@
-// Generate writes a trace of a made-up shop, for the benchmarks of everything that reads:
+// Generate writes a trace of an invented shop, for all benchmarks that read traces:
 //
 //	go run ./generate -entries 10000000 /tmp/shop.et
 //
-// It is the same trace for the same flags. Each trace of OpenTelemetry has a root span, three
-// spans below it, which end in other orders than they began, and a log record.
+// The same flags give the same file. Each OpenTelemetry trace in it has a root span, three spans
+// below the root, and a log record. The three spans do not end in the order in which they began.
 package main
 
 import (
@@ -129,7 +129,7 @@ func (s *shop) end(o open) {
 	s.put(o.entry, e)
 }
 
-// trace writes the n-th trace: nine entries.
+// trace writes the nine entries of the n-th trace.
 func (s *shop) trace(n int) {
 	s.clock += int64(s.rand.IntN(200_000))
 	at := s.clock

@@ -1,9 +1,9 @@
-// Command ratios makes the table of the README of what benchmarks printed.
+// Command ratios makes the table of the README from the output of benchmarks.
 //
 //	go run ./ratios bench.txt
 //
 // It reads files, or the standard input, with the output of any number of runs,
-// and compares medians. What was not run is left open.
+// and compares medians. A benchmark that was not run has a dash in the table.
 package main
 
 import (
@@ -27,7 +27,7 @@ func run(names []string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		err = r.read(f)
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}

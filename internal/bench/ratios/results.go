@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A figure is one of those that a benchmark prints: its name, without
-// "Benchmark" and the number of cores, and the unit.
+// A figure identifies a number that a benchmark prints: by the name of the
+// benchmark, without "Benchmark" and the number of cores, and by the unit.
 type figure struct{ name, unit string }
 
 // results are the values of figures, one for each run.
 type results map[figure][]float64
 
-// procs is what the testing package puts behind a name, for GOMAXPROCS.
+// procs matches the suffix with GOMAXPROCS that package testing adds to a name.
 var procs = regexp.MustCompile(`-[0-9]+$`)
 
-// read adds the output of go test -bench. Lines that are no results do not
-// matter.
+// read adds the output of go test -bench. It ignores lines that are not
+// results.
 func (r results) read(in io.Reader) error {
 	s := bufio.NewScanner(in)
 	for s.Scan() {
@@ -46,7 +46,7 @@ func (r results) read(in io.Reader) error {
 	return s.Err()
 }
 
-// median returns the median of a figure, not a number if there is none.
+// median returns the median of a figure, NaN if no run has the figure.
 func (r results) median(name, unit string) float64 {
 	return median(slices.Clone(r[figure{name, unit}]))
 }
@@ -59,8 +59,8 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// paired returns the median of what one figure is over another one of the same run,
-// as the machine is not always as fast.
+// paired returns the median of the ratios of two figures of the same run. The speed
+// of the machine changes, but it is about the same for both figures of a run.
 func (r results) paired(name, unit, other string) float64 {
 	a, b := r[figure{name, unit}], r[figure{name, other}]
 	ratios := make([]float64, min(len(a), len(b)))
@@ -70,12 +70,12 @@ func (r results) paired(name, unit, other string) float64 {
 	return median(ratios)
 }
 
-// ratio returns what group/name has, over what group/other has.
+// ratio returns the median of group/name divided by the median of group/other.
 func (r results) ratio(group, name, other, unit string) float64 {
 	return r.median(group+"/"+name, unit) / r.median(group+"/"+other, unit)
 }
 
-// share is ratio of what both have beyond floor.
+// share is like ratio for ns/op, but first subtracts the median of group/floor from both.
 func (r results) share(group, name, other, floor string) float64 {
 	base := r.median(group+"/"+floor, perOp)
 	return (r.median(group+"/"+name, perOp) - base) / (r.median(group+"/"+other, perOp) - base)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A row of the table. Values are ratios unless there is a unit.
+// A row is one row of the table. If unit is empty, goal and reached are ratios.
 type row struct {
 	what, against string
-	goal          float64 // the most it should be; 0: there is none
-	reached       float64 // not a number: it was not measured
+	goal          float64 // the upper limit; 0: no goal
+	reached       float64 // NaN: not measured
 	unit          string
 }
 

@@ -58,8 +58,8 @@ func lines(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestLogProcessorKeepsRecords records what a bridge emits with the log processor, and compares the
-// OTLP log records with those that another exporter gets.
+// TestLogProcessorKeepsRecords records the log records of a bridge with the log processor, and compares
+// the OTLP log records with the ones that another exporter gets.
 func TestLogProcessorKeepsRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)
@@ -93,8 +93,8 @@ func TestLogProcessorKeepsRecords(t *testing.T) {
 }
 
 // TestSlogBridge logs the same records with OpenTelemetry's own bridge for log/slog and
-// with slogadapter, in sampled and unsampled spans and outside of spans, and compares the
-// OTLP log records.
+// with slogadapter, and compares the OTLP log records. It logs in sampled and unsampled
+// spans and outside of spans.
 func TestSlogBridge(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		path := filepath.Join(t.TempDir(), "app.et")
@@ -120,7 +120,7 @@ func TestSlogBridge(t *testing.T) {
 			slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)}),
 		}
 		for _, ctx := range []context.Context{sampled, dropped, remote, t.Context()} {
-			for lv := slog.Level(-8); lv <= 15; lv++ { // OTLP has 1 to 24
+			for lv := slog.Level(-8); lv <= 15; lv++ { // OTLP's severities 1 to 24
 				for range 2 {
 					r := slog.NewRecord(time.Unix(1_700_000_000, int64(lv)+100), lv, "m", 0)
 					r.AddAttrs(slog.Int("k", 1))

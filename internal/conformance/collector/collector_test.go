@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the fixtures in convert/otlp/test
 
 const fixtures = "../../../convert/otlp/testdata"
 
-// exportFile lets the Collector's file exporter write messages into a file.
+// exportFile lets the Collector's file exporter write messages to a file, and returns its path.
 func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.Logs) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "exported")
@@ -71,7 +71,7 @@ func exportFile(t testing.TB, kind string, traces []ptrace.Traces, logs []plog.L
 	return path
 }
 
-// decode makes a trace file of an OTLP file.
+// decode converts an OTLP file to a trace file and returns its path.
 func decode(t testing.TB, path string) string {
 	t.Helper()
 	in, err := os.Open(path)
@@ -115,8 +115,9 @@ func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 	return b.Bytes()
 }
 
-// judged passes each line through pdata and returns what it has understood. Every
-// key of the line must come back: pdata drops those that it does not know.
+// judged unmarshals each line of out with pdata and returns the messages. It checks
+// that every key of the line is still in the message: pdata drops keys that it does not
+// know.
 func judged(t testing.TB, out []byte) (traces []ptrace.Traces, logs []plog.Logs) {
 	t.Helper()
 	if len(out) == 0 || out[len(out)-1] != '\n' {
@@ -164,7 +165,7 @@ func marshalLogs(t testing.TB, ld plog.Logs) []byte {
 	return b
 }
 
-// canonicals is canonical of what pdata holds.
+// canonicals is like canonical for messages that are not marshalled.
 func canonicals(t testing.TB, traces []ptrace.Traces, logs []plog.Logs) []string {
 	t.Helper()
 	var all [][]byte
@@ -190,7 +191,7 @@ func compare(t *testing.T, got, want []string) {
 	}
 }
 
-// messages reads the file exporter's frames.
+// messages splits a file of the file exporter into its messages.
 func messages(t testing.TB, b []byte) (all [][]byte) {
 	t.Helper()
 	for len(b) > 0 {

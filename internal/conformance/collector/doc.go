@@ -1,10 +1,11 @@
 // Package collector tests package convert/otlp against the OpenTelemetry
-// Collector's own code: pdata judges every line and message that is written, and
-// the Collector's file exporter writes what is read. Its receiver takes what the
-// command replays. It is a module of its own, so that what these need stays out of
-// the main one. Exporter and receiver run by themselves, without a Collector around
-// them. The receiver is of an older release than the rest: the module proxy lacks a
-// module that the same one needs.
+// Collector's own code. pdata checks every line and message that convert/otlp
+// writes. The Collector's file exporter writes the files that it reads. The
+// Collector's receiver gets the records that the command replays. The exporter and
+// the receiver run by themselves, without a Collector around them. This is a
+// module of its own, so that the dependencies stay out of the main module. The
+// receiver is of an older release than the rest, because the module proxy lacks a
+// module that the receiver of the same release needs.
 //
 //	GOWORK=off go test -tags conformance .
 //	GOWORK=off go test -tags conformance -run '^$' -bench . .

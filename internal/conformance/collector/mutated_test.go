@@ -18,12 +18,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// unknownEnums are numbers of kinds and of codes that stand for nothing.
+// unknownEnums matches kinds and codes whose numbers have no meaning in OTLP.
 var unknownEnums = regexp.MustCompile(`"kind":(-\d+|\d\d+|[6-9]),?|"code":(-\d+|\d\d+|[3-9]),?`)
 
-// TestMutated damages messages at random. What pdata still reads must be read the
-// same, but for what the documentation of package otlp says is lost, and for JSON
-// that is none.
+// TestMutated damages messages at random. If pdata still reads a message, we must read
+// the same from it. Exceptions are the losses in the documentation of package otlp, and
+// text that is not valid JSON.
 func TestMutated(t *testing.T) {
 	td := ptrace.NewTraces()
 	rs := td.ResourceSpans().AppendEmpty()

@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// TestRecorded encodes what a service has recorded: pdata must read it, with its
-// tree, and it must come back the same once it was decoded.
+// TestRecorded encodes a recording of a service as OTLP. pdata must read the OTLP with
+// the same tree, and our decoder must make the same trace of it.
 func TestRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)

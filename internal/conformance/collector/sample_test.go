@@ -48,7 +48,7 @@ func everyKind(m pcommon.Map) {
 	odd.PutDouble("nan", math.NaN())
 	odd.PutEmptyBytes("bytes").FromRaw([]byte{0xff})
 	odd.PutEmptyMap("nested").PutInt("n", -7)
-	// Names that the entries use for something else.
+	// Names that have another meaning in the entries of a trace.
 	for _, name := range []string{
 		"trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", "trace_flags", "otel.kind", "otel.attr.x",
 		"otel.json", "otel.anyvalue", "otel.scope.attr.y", "entrace.open", "log.level", "severity_number", "otel.event", "",
@@ -66,7 +66,7 @@ func spanID(n byte) pcommon.SpanID { return pcommon.SpanID{n, 0xcd, 7: n} }
 
 const start = 1_700_000_000_123_456_789
 
-// richTraces has everything that spans can have, children before their parents.
+// richTraces returns spans with everything that spans can have. Children come before their parents.
 func richTraces() ptrace.Traces {
 	td := ptrace.NewTraces()
 	for r := range 3 {
@@ -93,9 +93,9 @@ func richTraces() ptrace.Traces {
 				sp.SetTraceID(traceID(byte(1 + sc)))
 				sp.SetSpanID(spanID(n))
 				if k < 5 {
-					sp.SetParentSpanID(spanID(n + 1)) // which comes later
+					sp.SetParentSpanID(spanID(n + 1)) // the parent comes later
 				} else if r == 1 {
-					sp.SetParentSpanID(spanID(200)) // which never comes
+					sp.SetParentSpanID(spanID(200)) // the parent never comes
 				}
 				sp.SetKind(ptrace.SpanKind(k))
 				sp.SetStartTimestamp(start + pcommon.Timestamp(n)*1000)
@@ -111,7 +111,7 @@ func richTraces() ptrace.Traces {
 					sp.Status().SetCode(ptrace.StatusCodeError)
 					sp.Status().SetMessage("it broke\n")
 				case 1:
-					sp.SetEndTimestamp(0) // it has not ended
+					sp.SetEndTimestamp(0) // the span has not ended
 					sp.Status().SetCode(ptrace.StatusCodeOk)
 				case 2:
 					sp.SetEndTimestamp(start - 5) // the clock ran backwards
@@ -125,7 +125,7 @@ func richTraces() ptrace.Traces {
 					ev := sp.Events().AppendEmpty()
 					ev.SetName([]string{"exception", "", "event x", "link"}[i%4])
 					if i != 3 {
-						ev.SetTimestamp(start + pcommon.Timestamp(100-i)) // not in order
+						ev.SetTimestamp(start + pcommon.Timestamp(100-i)) // not in the order of time
 					}
 					if i == 0 {
 						everyKind(ev.Attributes())
@@ -146,7 +146,7 @@ func richTraces() ptrace.Traces {
 			}
 		}
 	}
-	// Spans whose ids are no good.
+	// Spans with invalid ids.
 	odd := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans()
 	sp := odd.AppendEmpty() // without a parent, a trace, an id
 	sp.SetName("no ids")
@@ -183,7 +183,7 @@ func richTraces() ptrace.Traces {
 	return td
 }
 
-// richLogs has everything that log records can have.
+// richLogs returns log records with everything that log records can have.
 func richLogs() plog.Logs {
 	ld := plog.NewLogs()
 	for r := range 2 {
@@ -255,7 +255,7 @@ func richLogs() plog.Logs {
 }
 
 // canonical returns the spans and log records of messages that pdata has marshalled,
-// each with its resource and scope, in an order that is none of theirs.
+// each with its resource and scope. They are sorted by their text.
 func canonical(t testing.TB, messages ...[]byte) []string {
 	t.Helper()
 	var all []string
@@ -292,8 +292,8 @@ func objects(v any) (all []map[string]any) {
 	return all
 }
 
-// sortAttributes takes out the differences that mean nothing: it sorts the attributes of everything below v by their keys: they are
-// a set.
+// sortAttributes removes differences without meaning from v and everything below it. It sorts attributes
+// by their keys, because they are a set.
 func sortAttributes(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -315,7 +315,7 @@ func sortAttributes(v any) {
 				})
 			}
 			sortAttributes(item)
-			// What some write and others leave out.
+			// Some encoders leave out these empty values.
 			list, isList := item.([]any)
 			object, isObject := item.(map[string]any)
 			if key == "key" && item == "" || key == "values" && isList && len(list) == 0 || key == "body" && isObject && len(object) == 0 {

@@ -17,12 +17,12 @@ import (
 	"github.com/entrace-go/entrace/internal/scratch"
 )
 
-// A cursor is an input of JSON. An error is at i.
+// A cursor is an input in JSON. An error is at offset i.
 type cursor struct {
 	b       []byte
 	i       int
 	err     error
-	opened  bool         // a message was entered, and no field of it read
+	opened  bool         // a message was entered, and none of its fields is read yet
 	scratch scratch.Text // of strings with escapes
 }
 
@@ -67,7 +67,7 @@ func (c *cursor) field(n names, next int) int {
 		case i < 0:
 			c.skip()
 		case c.space() == 'n':
-			c.literal("null") // as if it were not there
+			c.literal("null") // a null means that the field is absent
 		default:
 			return i
 		}
@@ -88,7 +88,7 @@ func (c *cursor) place() Place {
 	return Place{from, int64(c.i)}
 }
 
-// fail notes an error.
+// fail records an error.
 func (c *cursor) fail(err error) {
 	if c.err == nil {
 		if c.i >= len(c.b) {
@@ -98,7 +98,7 @@ func (c *cursor) fail(err error) {
 	}
 }
 
-// space passes over white space and returns the byte behind it, 0 at the end.
+// space skips white space and returns the byte after it, 0 at the end.
 func (c *cursor) space() byte {
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {
@@ -111,8 +111,8 @@ func (c *cursor) space() byte {
 	return 0
 }
 
-// open reads the begin of an object or of an array and reports whether there is
-// something in it. A null is an empty one.
+// open reads the beginning of an object or of an array and reports whether it has content. A null is an
+// empty object or array.
 func (c *cursor) open(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -128,7 +128,7 @@ func (c *cursor) open(begin byte) bool {
 	}
 	c.i++
 	switch c.space() {
-	case begin + 2: // '}' and ']' are two behind '{' and '['
+	case begin + 2: // the codes of '}' and ']' are those of '{' and '[' plus 2
 		c.i++
 		return false
 	case 0:
@@ -138,7 +138,7 @@ func (c *cursor) open(begin byte) bool {
 	return true
 }
 
-// follows reads what is behind an item or a field and reports whether there is another one.
+// follows reads the text after an item or a field and reports whether another one follows.
 func (c *cursor) follows(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -166,7 +166,7 @@ func (c *cursor) literal(s string) {
 	}
 }
 
-// key reads the name of a field and the colon behind it.
+// key reads the name of a field and the colon after it.
 func (c *cursor) key() string {
 	if b := c.b; c.err == nil && c.i < len(b) && b[c.i] == '"' {
 		// Most often there are neither spaces nor escapes.
@@ -201,7 +201,7 @@ func plain(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
 		quote, slash := x^ones*'"', x^ones*'\\'
-		// The lowest bit that is set is right; only such behind it can be wrong.
+		// The lowest bit that is set is right; only bits above it can be wrong.
 		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)/8
@@ -214,8 +214,8 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// text reads a string, which is valid as long as the input is and until the next
-// record is read. It need not be UTF-8.
+// text reads a string. The string is valid as long as the input, and until the next record is read. It
+// need not be UTF-8.
 func (c *cursor) text() string {
 	if c.err != nil {
 		return ""
@@ -233,7 +233,7 @@ func (c *cursor) text() string {
 	return c.escaped(from, to)
 }
 
-// escaped reads the rest of a string that is not plain from to on.
+// escaped reads the rest of a string with escapes. The text in [from, to) is plain.
 func (c *cursor) escaped(from, to int) string {
 	mark := c.scratch.Mark()
 	for {
@@ -274,7 +274,7 @@ func (c *cursor) escape(i int) int {
 	}
 	i += 5
 	if utf16.IsSurrogate(r) {
-		// A half that lacks the other one is U+FFFD.
+		// A surrogate without its other half is U+FFFD.
 		pair := rune(utf8.RuneError)
 		if i+1 < len(c.b) && c.b[i] == '\\' && c.b[i+1] == 'u' {
 			low, ok := c.unit(i + 1)
@@ -333,8 +333,7 @@ var kinds = func() (k [256]byte) {
 	return k
 }()
 
-// skip passes over a value of any kind, however deep. It looks no closer at it
-// than it takes to find the end.
+// skip skips a value of any kind and depth. It checks the value only as far as needed to find its end.
 func (c *cursor) skip() {
 	if c.err != nil {
 		return
@@ -365,7 +364,7 @@ func (c *cursor) skip() {
 				i++
 			}
 			if i == len(b) && depth == 0 {
-				c.i = i // it may go on
+				c.i = i // the value may continue
 				c.fail(format.ErrTruncated)
 				return
 			}
@@ -417,7 +416,7 @@ func (c *cursor) number() string {
 	return unsafe.String(unsafe.SliceData(c.b[from:c.i]), c.i-from)
 }
 
-// failAt notes an error of the value that begins at i.
+// failAt records an error of the value that begins at i.
 func (c *cursor) failAt(i int, err error) {
 	if c.err == nil {
 		c.i, c.err = i, err
@@ -450,7 +449,7 @@ func (c *cursor) enum(names map[string]int32) int32 {
 	return n
 }
 
-// uint reads a number of so many bits.
+// uint reads an unsigned number of size bits.
 func (c *cursor) uint(size int) uint64 {
 	c.space()
 	at := c.i
@@ -473,7 +472,7 @@ func (c *cursor) uint(size int) uint64 {
 	if err == nil {
 		return n
 	}
-	// Some write whole numbers as 1e3 or 5.0.
+	// Some programs write whole numbers as 1e3 or 5.0.
 	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f >= 0 && f <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(f)) <= size {
 		return uint64(f)
 	}
@@ -481,7 +480,7 @@ func (c *cursor) uint(size int) uint64 {
 	return 0
 }
 
-// signed is uint for one with a sign.
+// signed does the same as uint for signed numbers.
 func (c *cursor) signed(size int) int64 {
 	c.space()
 	at := c.i
@@ -497,7 +496,7 @@ func (c *cursor) signed(size int) int64 {
 	return 0
 }
 
-// float reads a number, or the name of one that JSON has no number for.
+// float reads a number, or the name of a value that JSON cannot write as a number, such as NaN.
 func (c *cursor) float() float64 {
 	c.space()
 	at := c.i
@@ -522,7 +521,7 @@ func (c *cursor) bool() bool {
 	return false
 }
 
-// bytes reads base64 as a string of what it stands for.
+// bytes reads base64 and returns the decoded bytes as a string.
 func (c *cursor) bytes() string {
 	c.space()
 	at := c.i
@@ -541,7 +540,7 @@ func (c *cursor) bytes() string {
 	return c.scratch.From(mark)
 }
 
-// id reads an id of hex digits into id; no digits are none.
+// id reads an id of hex digits into id. An empty string means no id.
 func (c *cursor) id(id []byte) {
 	c.space()
 	at := c.i
@@ -558,7 +557,7 @@ func (c *cursor) id(id []byte) {
 	}
 }
 
-// looseID reads an id, none if it is a wrong one.
+// looseID reads an id. A wrong id is read as no id.
 func (c *cursor) looseID(id []byte) {
 	c.id(id)
 	if c.err != nil && c.err != ErrSyntax && c.err != format.ErrTruncated { //nolint:errorlint // c.err is never wrapped

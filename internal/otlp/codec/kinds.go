@@ -18,7 +18,7 @@ func (n *name) json(b []byte) []byte { return append(appendComma(b), n.begin...)
 // tag appends the tag of a field of protobuf.
 func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendTag(b, n.number, t) }
 
-// A text is a string. Bytes that are not of UTF-8 are replaced.
+// A text is a string. Bytes that are not UTF-8 are replaced.
 type text[T any] func(*T) *string
 
 func (text[T]) wire() protowire.Type { return protowire.BytesType }
@@ -39,7 +39,7 @@ func appendText(b []byte, e Encoding, n *name, s string) []byte {
 	return protowire.AppendString(n.tag(b, protowire.BytesType), s)
 }
 
-// An id is the bytes of a trace or span id. Zero is none.
+// An id is the bytes of a trace or span id. Zero means no id.
 type id[T any] func(*T) []byte
 
 func (id[T]) wire() protowire.Type { return protowire.BytesType }
@@ -55,7 +55,7 @@ func (at id[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
 	case e == JSON:
 		return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
 	case empty:
-		id = nil // it is written, as it tells spans from log records
+		id = nil // an empty id is written, because it tells spans from log records
 	}
 	return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
 }
@@ -163,7 +163,7 @@ func (l list[T, U]) read(r *Reader, to *T) {
 	items := l.at(to)
 	for more := r.in.first(); more; more = r.in.more() {
 		r.count()
-		// An item keeps the memory that an earlier record left there.
+		// The item may still have the memory of an earlier record, for reuse.
 		*items = slices.Grow(*items, 1)
 		*items = (*items)[:len(*items)+1]
 		item := &(*items)[len(*items)-1]
@@ -236,7 +236,7 @@ func (at value[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
 	return endMessage(appendAny(b, v), start, n)
 }
 
-// pair reads a KeyValue into kv, which is empty.
+// pair reads a KeyValue into kv, which must be empty.
 func (r *Reader) pair(kv *otel.KeyValue, depth int) {
 	f := r.in.enter(true)
 	for i := r.in.field(pairNames, 0); i >= 0; i = r.in.field(pairNames, i+1) {

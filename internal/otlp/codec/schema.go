@@ -8,11 +8,11 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A name is how the two encodings name a field.
+// A name holds the names of a field in the two encodings.
 type name struct {
 	number protowire.Number
 	key    string // in JSON
-	snake  string // what JSON may have in its place
+	snake  string // another key that JSON may have for the field
 	begin  string // the key as it is written
 }
 
@@ -28,11 +28,11 @@ func newName(number protowire.Number, key string) name {
 	return name{number, key, snake.String(), `"` + key + `":`}
 }
 
-// names are those of the fields of a message. A field is known by its place among them.
+// names are the names of the fields of a message. The index in it identifies a field.
 type names []name
 
-// key returns the place of a key, below 0 if it is unknown. Most often it is at next, or
-// shortly behind it.
+// key returns the index of a key, below 0 if it is unknown. The search begins at next, because most often
+// the key is there or shortly after it.
 func (n names) key(key string, next int) int {
 	for i := next; i < len(n); i++ {
 		if n[i].key == key {
@@ -47,9 +47,9 @@ func (n names) key(key string, next int) int {
 	return -1
 }
 
-// number is key for a number.
+// number does the same as key for a field number.
 func (n names) number(number protowire.Number, next int) int {
-	for i := max(next-1, 0); i < len(n); i++ { // again the one before, if it is repeated
+	for i := max(next-1, 0); i < len(n); i++ { // begins one before next, for a repeated field
 		if n[i].number == number {
 			return i
 		}
@@ -70,14 +70,14 @@ type kind[T any] interface {
 	write(b []byte, e Encoding, n *name, from *T) []byte
 }
 
-// A field is one of a message whose fields are in a T.
+// A field is a field of a message whose values are in a T.
 type field[T any] struct {
 	number protowire.Number
 	key    string
 	kind   kind[T]
 }
 
-// A message is the fields of one, in the order in which they are written.
+// A message holds the fields of a message, in the order in which they are written.
 type message[T any] struct {
 	names names
 	kinds []kind[T]
@@ -128,7 +128,7 @@ var spanMessage = newMessage(
 	field[otel.Span]{7, "startTimeUnixNano", nano[otel.Span]{
 		func(s *otel.Span) uint64 { return uint64(s.Start) }, func(s *otel.Span, n uint64) { s.Start = int64(n) },
 	}},
-	// While a span is read, its duration is its end.
+	// While a span is read, its duration field holds its end time.
 	field[otel.Span]{8, "endTimeUnixNano", nano[otel.Span]{spanEnd, func(s *otel.Span, n uint64) { s.Duration = int64(n) }}},
 	field[otel.Span]{9, "attributes", attributes[otel.Span](func(s *otel.Span) *otel.Attributes { return &s.Attributes })},
 	field[otel.Span]{10, "droppedAttributesCount", count[otel.Span](func(s *otel.Span) *uint32 { return &s.DroppedAttributes })},
@@ -198,8 +198,8 @@ var resourceMessage = newMessage(
 	field[otel.Resource]{2, "droppedAttributesCount", count[otel.Resource](func(r *otel.Resource) *uint32 { return &r.Dropped })},
 )
 
-// The places of the fields of KeyValue, and of those of AnyValue, which are the kinds of
-// package otel less one.
+// The indices of the fields of KeyValue and AnyValue. For AnyValue they are the kinds of package otel
+// minus one.
 const (
 	pairKey = iota
 	pairValue
@@ -215,7 +215,7 @@ var (
 	}
 )
 
-// A signal is how the messages around the records of a signal are named.
+// A signal holds the names of the messages around the records of a signal.
 type signal struct {
 	data   names // TracesData or LogsData
 	holder names // ResourceSpans or ResourceLogs
@@ -223,14 +223,14 @@ type signal struct {
 	ids    names // of Span or LogRecord
 }
 
-// The places in holder and scope.
+// The indices in holder and scope.
 const (
 	fieldHead  = iota // the resource or the scope
 	fieldItems        // scopes, or spans or log records
 	fieldURL
 )
 
-// The places in ids.
+// The indices in ids.
 const (
 	idTrace = iota
 	idSpan
@@ -252,10 +252,10 @@ var signals = [...]signal{
 	},
 }
 
-// dataNames are those of the messages of either signal, by signal.
+// dataNames are the names of the top-level messages, by signal.
 var dataNames = names{Spans: signals[Spans].data[0], Logs: signals[Logs].data[0]}
 
-// only returns the names of these keys.
+// only returns the names with these keys.
 func (n names) only(keys ...string) (some names) {
 	for _, key := range keys {
 		some = append(some, n[n.key(key, 0)])

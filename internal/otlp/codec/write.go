@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// An Encoding is one of the two of OTLP.
+// An Encoding is one of the two encodings of OTLP.
 type Encoding uint8
 
 // The encodings.
@@ -15,7 +15,7 @@ const (
 	Protobuf
 )
 
-// A Signal says what the records of a message are.
+// A Signal is the kind of the records in a message.
 type Signal uint8
 
 // The signals.
@@ -24,19 +24,19 @@ const (
 	Logs
 )
 
-// A Group is the records of one resource in a message.
+// A Group holds the records of one resource in a message.
 type Group struct {
 	Resource *otel.Resource
 	Scopes   []*ScopeGroup
 }
 
-// A ScopeGroup is the records of one resource and scope.
+// A ScopeGroup holds the records of one resource and scope.
 type ScopeGroup struct {
 	Scope   otel.Scope
-	Records []byte // as AppendSpan and EndSpan, or AppendLog, append them
+	Records []byte // appended by AppendSpan and EndSpan, or by AppendLog
 }
 
-// AppendSpan appends a span to records. Its links and then its events follow, and EndSpan.
+// AppendSpan appends a span to records. The caller then appends its links, its events, and calls EndSpan.
 func (e Encoding) AppendSpan(records []byte, s *otel.Span) []byte {
 	return spanMessage.write(beginRecord(records, e), e, s)
 }
@@ -50,17 +50,17 @@ func (e Encoding) AppendLog(records []byte, l *otel.Log) []byte {
 	return endRecord(logMessage.write(beginRecord(records, e), e, l), e, Logs, from)
 }
 
-// AppendLink appends a link of a span, behind others if it is not the first.
+// AppendLink appends a link of a span. First says that it is the first link of the span.
 func (e Encoding) AppendLink(records []byte, l *otel.Link, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("links", 0)], linkMessage, l, first)
 }
 
-// AppendEvent is AppendLink for an event.
+// AppendEvent does the same as AppendLink for an event.
 func (e Encoding) AppendEvent(records []byte, ev *otel.Event, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("events", 0)], eventMessage, ev, first)
 }
 
-// EndList ends the links, or the events, if there was one.
+// EndList ends the list of links or of events. Call it only if the list is not empty.
 func (e Encoding) EndList(records []byte) []byte {
 	if e == JSON {
 		return append(records, ']')
