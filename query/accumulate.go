@@ -7,35 +7,36 @@ import (
 	"slices"
 )
 
-// An accumulator computes one aggregate. What it says does not depend on the order in which the
-// values come, so that it is the same however they are spread over goroutines. Groups are many and
-// mostly small, so it takes nothing else for its first value.
+// An accumulator computes one aggregate of one group. Its result does not depend on the order of
+// the values, so it does not matter how they are distributed over goroutines. Most groups are
+// small, so the first value needs no extra memory.
 type accumulator struct {
-	n    int64     // values that are there
-	one  Value     // the least or largest; else the first one, until there is another
-	kind valueKind // of the numbers: durations stay durations
+	n    int64     // the number of values, without missing ones
+	one  Value     // for min and max, the result so far; otherwise the first value, until there is a second one
+	kind valueKind // the kind of the numbers: durations stay durations
 	*kept
 }
 
-// kept is what an accumulator keeps of several values, nil until there are.
+// kept holds the state of an accumulator with at least two values. It is nil before the second
+// value.
 type kept struct {
 	sums    *sums
-	ints    []int64  // of quantiles, as are the next two
-	uints   []uint64 // from 2^63 on
+	ints    durations // for quantiles, like the next two fields; whole numbers of all kinds
+	uints   []uint64  // whole numbers from 2^63 on
 	floats  []float64
-	buckets map[int]int64 // of a histogram
-	spread  *spread       // of the durations of which quantiles are computed
+	buckets map[int]int64 // the counts of a histogram
 }
 
-// keeps says what an accumulator has to keep.
+// keeps describes an aggregate: what its accumulators compute, and from which values.
 type keeps struct {
 	fn       string
 	value    eval
-	args     []float64 // of all calls
-	duration bool      // value is the duration of the row
+	args     []float64 // the arguments of all calls of the function
+	duration bool      // value is the field duration
+	twice    bool      // quantiles of many durations are computed with a second pass over the rows
 }
 
-// of returns the value of a row, nil for count.
+// of returns the value for a row. It returns nil for count.
 func (k *keeps) of(e *env) Value {
 	if k.value == nil {
 		return Value{}
@@ -67,10 +68,10 @@ func (a *accumulator) add(k *keeps, v Value) {
 	a.put(k, v)
 }
 
-// isExtreme reports whether all that is kept of the values is one of them.
+// isExtreme reports whether the function is min or max, which only need to keep one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
 
-// keep makes room for more than the first value.
+// keep prepares the accumulator for more than one value.
 func (a *accumulator) keep(k *keeps) {
 	if a.kept == nil {
 		a.kept = new(kept)
@@ -78,7 +79,7 @@ func (a *accumulator) keep(k *keeps) {
 	}
 }
 
-// put adds a number to what is kept.
+// put adds a number to a.kept.
 func (a *accumulator) put(k *keeps, v Value) {
 	switch k.fn {
 	case "sum", "avg", "stddev":
@@ -99,23 +100,18 @@ func (a *accumulator) put(k *keeps, v Value) {
 		case kindUint:
 			a.uints = append(a.uints, uint64(v.n))
 		default:
-			a.ints = append(a.ints, v.n)
+			if k.twice {
+				a.ints.add(v.n)
+			} else {
+				a.ints.all = append(a.ints.all, v.n)
+			}
 		}
 	}
 }
 
-// addSpread is add of a duration whose quantiles are computed of a spread.
-func (a *accumulator) addSpread(d int64) {
-	a.n++
-	a.kind = kindDuration
-	if a.kept == nil {
-		a.kept = &kept{spread: new(spread)}
-	}
-	a.spread.counts[spreadBucket(d)]++
-}
-
-// kindWith returns the kind of the values with one more of a kind: that of all, or a time or
-// duration if numbers are beside it, or a float.
+// kindWith returns the kind of the result after one more value of kind k is added. If all values
+// are of one kind, it is that kind. If a time or duration is combined with plain numbers, it is the
+// time or duration. Otherwise it is a float.
 func (a *accumulator) kindWith(k valueKind) valueKind {
 	if k == kindUint {
 		k = kindInt
@@ -129,20 +125,20 @@ func (a *accumulator) kindWith(k valueKind) valueKind {
 	return max(a.kind, k)
 }
 
-// extreme keeps a value if it is the least or the largest: among numbers if there is one, else
-// among texts, and so on.
+// extreme keeps v if it is the new minimum or maximum. Numbers take precedence over texts, and
+// texts over other kinds.
 func (a *accumulator) extreme(fn string, v Value) {
 	n := orderAll(v, a.one)
 	if fn == "max" && v.class() == a.one.class() {
 		n = -n
 	}
-	// Numbers that are equal can be of two kinds: one of them is always kept.
+	// Equal numbers can be of different kinds. Always keep the same one of them.
 	if n < 0 || n == 0 && v.kind < a.one.kind {
 		a.one = v
 	}
 }
 
-// merge adds what another goroutine has accumulated.
+// merge adds the values of another goroutine's accumulator.
 func (a *accumulator) merge(k *keeps, b *accumulator) {
 	switch {
 	case k.isExtreme():
@@ -169,20 +165,15 @@ func (a *accumulator) merge(k *keeps, b *accumulator) {
 	if b.sums != nil {
 		a.sums.merge(b.sums)
 	}
-	a.ints = append(a.ints, b.ints...)
+	a.ints.merge(&b.ints)
 	a.uints = append(a.uints, b.uints...)
 	a.floats = append(a.floats, b.floats...)
-	if b.spread != nil {
-		for i, n := range b.spread.counts {
-			a.spread.counts[i] += n
-		}
-	}
 	for bucket, n := range b.buckets {
 		a.buckets[bucket] += n
 	}
 }
 
-// of returns f as a value of the kind that was accumulated.
+// of returns f as a value of the kind of the accumulated values.
 func (a *accumulator) of(f float64) Value {
 	if a.kind == kindDuration || a.kind == kindTime {
 		return Value{kind: a.kind, n: int64(math.Round(f))}
@@ -190,7 +181,7 @@ func (a *accumulator) of(f float64) Value {
 	return floatValue(f)
 }
 
-// appendResults appends the columns of an aggregate to a line.
+// appendResults appends the results of an aggregate to a line.
 func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 	switch k.fn {
 	case "count":
@@ -223,26 +214,26 @@ func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 	return append(line, s.deviation(kind))
 }
 
-// appendQuantiles appends exact quantiles: the smallest value that at least that share of all values
-// does not exceed.
+// appendQuantiles appends exact quantiles. The quantile q is the smallest value v for which at
+// least the share q of all values is not greater than v.
 func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
-	if a.kept == nil { // there is one value, or none
+	if a.kept == nil { // at most one value
 		for range qs {
 			line = append(line, a.one)
 		}
 		return line
 	}
-	if a.spread != nil {
+	if a.ints.spread != nil {
 		for _, q := range qs {
-			line = append(line, Value{kind: a.kind, n: a.spread.quantile(q, a.n)})
+			line = append(line, Value{kind: a.kind, n: a.ints.quantile(q)})
 		}
 		return line
 	}
 	switch {
 	case len(a.floats) == 0:
 		for _, q := range qs {
-			if r := rank(q, a.n) - int64(len(a.ints)); r < 0 {
-				line = append(line, Value{kind: a.kind, n: nth(a.ints, int(rank(q, a.n)))})
+			if r := rank(q, a.n) - int64(len(a.ints.all)); r < 0 {
+				line = append(line, Value{kind: a.kind, n: nth(a.ints.all, int(rank(q, a.n)))})
 			} else {
 				line = append(line, uintValue(nth(a.uints, int(r))))
 			}
@@ -253,7 +244,7 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 		}
 	default:
 		var all []Value
-		for _, n := range a.ints {
+		for _, n := range a.ints.all {
 			all = append(all, intValue(n))
 		}
 		for _, n := range a.uints {
@@ -270,18 +261,18 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 	return line
 }
 
-// quantile returns the smallest of values that at least the share q of them does not exceed. It
-// changes the order of values, of which there is at least one.
+// quantile returns the smallest value v for which at least the share q of all values is not greater
+// than v. There must be at least one value. It changes the order of values.
 func quantile[T int64 | float64](values []T, q float64) T {
 	return nth(values, int(rank(q, int64(len(values)))))
 }
 
-// rank returns how many of n sorted values come before the quantile.
+// rank returns the index of the quantile q in n sorted values.
 func rank(q float64, n int64) int64 {
 	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
 }
 
-// nth returns the value that is at k once values are sorted. It changes their order.
+// nth returns the value that is at index k after sorting. It changes the order of values.
 func nth[T int64 | uint64 | float64](values []T, k int) T {
 	lo, hi := 0, len(values)-1
 	for lo < hi {
@@ -289,7 +280,8 @@ func nth[T int64 | uint64 | float64](values []T, k int) T {
 			slices.Sort(values[lo : hi+1])
 			break
 		}
-		// The median of three; what is equal to it is in the middle then.
+		// The pivot is the median of three. The loop moves values that are equal to it to the
+		// middle.
 		mid := lo + (hi-lo)/2
 		a, b, c := values[lo], values[mid], values[hi]
 		pivot := max(min(a, b), min(max(a, b), c))
@@ -319,15 +311,17 @@ func nth[T int64 | uint64 | float64](values []T, k int) T {
 	return values[k]
 }
 
-// A histogram's buckets are powers of two, each in four parts; bucket 0 is from 0 to 1, and those of
-// numbers below 0 are the same the other way round. An infinity has one of its own.
+// The buckets of a histogram are the intervals between powers of two, each divided into four parts.
+// Bucket 0 is from 0 to 1. The buckets of negative numbers mirror the others. Each infinity has a
+// bucket of its own.
 const (
 	bucketParts      = 4
 	bucketOfInf      = math.MaxInt
 	bucketOfMinusInf = math.MinInt
 )
 
-// bucketOf returns the bucket of a number: that with the largest lower end that is not above it.
+// bucketOf returns the bucket of a number. This is the bucket with the largest lower end that is
+// not greater than the number.
 func bucketOf(f float64) int {
 	switch {
 	case math.IsInf(f, 1):
@@ -343,7 +337,7 @@ func bucketOf(f float64) int {
 	return 1 + (exp-1)*bucketParts + int((frac-0.5)*2*bucketParts)
 }
 
-// bucketEnds returns the ends of a bucket.
+// bucketEnds returns the lower and upper end of a bucket.
 func bucketEnds(b int) (from, to float64) {
 	switch {
 	case b == bucketOfInf:
@@ -352,7 +346,7 @@ func bucketEnds(b int) (from, to float64) {
 		return math.Inf(-1), math.Inf(-1)
 	case b < 0:
 		from, to = bucketEnds(-1 - b)
-		return 0 - to, 0 - from // and no -0
+		return 0 - to, 0 - from // 0 - x is never -0
 	case b == 0:
 		return 0, 1
 	}
@@ -360,11 +354,11 @@ func bucketEnds(b int) (from, to float64) {
 	return end(b - 1), end(b)
 }
 
-// maxBuckets is how many buckets of a histogram are shown with those between them that are empty.
+// maxBuckets is the maximum range of buckets for which a histogram also shows empty buckets.
 const maxBuckets = 256
 
-// histogram returns the buckets in their order, those between them that are empty included unless
-// they are very many.
+// histogram returns the buckets in ascending order. It includes the empty buckets between others,
+// unless there are too many buckets.
 func (a *accumulator) histogram(k *keeps) []int {
 	if a.n == 0 {
 		return nil

@@ -2,22 +2,20 @@ package query
 
 import (
 	"cmp"
-	"context"
 	endian "encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
 
-// table computes aggregates of rows, once for each group of rows with equal values of the expressions by.
+// table computes aggregates of rows. It has a line for each group of rows for which the expressions
+// by have equal values.
 func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
@@ -30,12 +28,12 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 		}
 	}
 	var keep []keeps
-	at := make([]int, len(calls)) // which of them each call uses
+	at := make([]int, len(calls)) // for each call, the index in keep that it uses
 	known := make(map[string]int)
 	for i, c := range calls {
 		k := keeps{fn: c.fn, args: c.args}
 		if len(c.args) > 0 {
-			k.fn = "quantile" // all of them need the same
+			k.fn = "quantile" // all quantiles of an expression share one accumulator
 		}
 		id := k.fn
 		if c.x != nil {
@@ -131,7 +129,8 @@ func appendValues(line []Value, key string) []Value {
 	return line
 }
 
-// valuesOf returns the values of an expression, of each group those that are there most often first.
+// valuesOf returns the values of an expression and their counts. In each group, the most frequent
+// values come first.
 func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	t, err := m.table([]*stageAggregate{{fn: "count", text: "count"}}, slices.Concat(by, []expr{a.x}), rows)
 	if err != nil {
@@ -152,57 +151,12 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 	return t, nil
 }
 
-// maxGroups is how many groups a table can have: each takes some hundred bytes.
+// maxGroups is the maximum number of groups of a table. Each group takes some hundred bytes.
 var maxGroups = 1 << 20
 
-// tooManyGroups is what a query gets that makes more.
+// tooManyGroups returns the error for a query that makes more than maxGroups groups.
 func tooManyGroups(by []expr) error {
 	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select rows before it, or group by less"}
-}
-
-// group accumulates rows by their keys.
-func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*groups, error) {
-	if c := m.coded(by); c != nil {
-		return m.groupCoded(keep, c, rows)
-	}
-	keys, err := m.evals(by)
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex
-	all := newGroups(len(keep))
-	ctx, stop := context.WithCancel(m.ctx)
-	defer stop()
-	err = m.v.Columns().Each(ctx, func() func(k int) {
-		e := &env{m: m, read: m.v.NewReader()}
-		own := newGroups(len(keep))
-		var key []byte
-		return func(k int) {
-			own.clear()
-			for w, word := range rows[k*words64 : (k+1)*words64] {
-				for ; word != 0; word &= word - 1 {
-					e.row = view.Row(k*columns.BlockRows + w*64 + bits.TrailingZeros64(word))
-					key = key[:0]
-					for _, f := range keys {
-						key = appendKey(key, f(e))
-					}
-					own.add(e, keep, key)
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if !all.merge(keep, own, maxGroups) {
-				stop()
-			}
-		}
-	})
-	if len(all.keys) > maxGroups {
-		return nil, tooManyGroups(by)
-	}
-	if err != nil {
-		return nil, m.ctx.Err()
-	}
-	return all, nil
 }
 
 // evals compiles expressions.
@@ -217,155 +171,7 @@ func (m *machine) evals(list []expr) ([]eval, error) {
 	return all, nil
 }
 
-// codes are the groups of rows by a field that has a code in each block.
-type codes struct {
-	of     func(b *columns.Block) []uint16
-	group  []int // by code
-	keys   []Value
-	number map[string]int
-}
-
-// coded returns the codes of what rows are grouped by, nil if that has none, or none for some rows.
-func (m *machine) coded(by []expr) *codes {
-	if len(by) == 0 {
-		return &codes{of: func(b *columns.Block) []uint16 { return b.Flags }, group: make([]int, 1<<16), keys: []Value{{}}}
-	}
-	f, ok := by[0].(*field)
-	if len(by) > 1 || !ok || f.parent {
-		return nil
-	}
-	c := &codes{number: make(map[string]int)}
-	add := func(v Value) {
-		key := string(appendKey(nil, v))
-		n, ok := c.number[key]
-		if !ok {
-			n = len(c.keys)
-			c.number[key] = n
-			c.keys = append(c.keys, v)
-		}
-		c.group = append(c.group, n)
-	}
-	switch f.kind {
-	case fieldName, fieldTarget:
-		metas := m.v.Columns().Metas()
-		for i := range metas {
-			add(metaValue(f.kind, &metas[i]))
-		}
-		c.of = func(b *columns.Block) []uint16 { return b.Meta }
-	case fieldService:
-		for _, r := range m.v.Columns().Resources() {
-			if s := m.v.Service(view.Row(r)); r != 0 && s != "" {
-				add(stringValue(s))
-			} else {
-				add(Value{})
-			}
-		}
-		c.of = func(b *columns.Block) []uint16 { return b.Resource }
-	case fieldLevel, fieldStatus, fieldKindOfSpan:
-		for i := range 1 << 16 {
-			add(flagsValue(f.kind, view.Flags(i)))
-		}
-		c.of = func(b *columns.Block) []uint16 { return b.Flags }
-	default:
-		return nil
-	}
-	for k := range m.v.Columns().Blocks() {
-		b := m.v.Columns().Block(k)
-		for _, code := range c.of(&b) {
-			if int(code) >= len(c.group) {
-				return nil
-			}
-		}
-	}
-	return c
-}
-
-// groupCoded is group for rows that have codes.
-func (m *machine) groupCoded(keep []keeps, c *codes, rows view.Set[view.Row]) (*groups, error) {
-	type worker struct {
-		accs  []accumulator // of each key those of keep
-		found []bool        // by key
-	}
-	newWorker := func() *worker {
-		return &worker{make([]accumulator, len(c.keys)*len(keep)), make([]bool, len(c.keys))}
-	}
-	var mu sync.Mutex
-	var workers []*worker
-	spreads := len(c.keys) <= maxSpreads
-	err := m.v.Columns().Each(m.ctx, func() func(k int) {
-		e := &env{m: m, read: m.v.NewReader()}
-		own := newWorker()
-		mu.Lock()
-		workers = append(workers, own)
-		mu.Unlock()
-		return func(k int) {
-			b := m.v.Columns().Block(k)
-			codes := c.of(&b)
-			for w, word := range rows[k*words64 : (k+1)*words64] {
-				for ; word != 0; word &= word - 1 {
-					i := w*64 + bits.TrailingZeros64(word)
-					e.row = view.Row(b.First) + view.Row(i)
-					n := c.group[codes[i]]
-					own.found[n] = true
-					for x := range keep {
-						a := &own.accs[n*len(keep)+x]
-						switch kp := &keep[x]; {
-						case kp.fn == "count":
-							a.n++
-						case kp.duration:
-							d := b.Duration[i]
-							switch {
-							case d == columns.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan:
-							case kp.fn == "quantile" && spreads:
-								a.addSpread(d)
-							default:
-								a.add(kp, durationValue(d))
-							}
-						default:
-							a.add(kp, kp.value(e))
-						}
-					}
-				}
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := newWorker()
-	for _, own := range workers {
-		for n, found := range own.found {
-			all.found[n] = all.found[n] || found
-		}
-		for i := range own.accs {
-			all.accs[i].merge(&keep[i%len(keep)], &own.accs[i])
-		}
-	}
-	if spreads {
-		if err := m.sortOut(keep, c, rows, all.accs); err != nil {
-			return nil, err
-		}
-	}
-	g := newGroups(len(keep))
-	for number, found := range all.found {
-		key := []byte{}
-		if c.number != nil { // else all rows are one group
-			key = appendKey(nil, c.keys[number])
-		} else {
-			found = true
-		}
-		if !found {
-			continue
-		}
-		n := g.of(key)
-		for i := range keep {
-			*g.acc(n, i) = all.accs[number*len(keep)+i]
-		}
-	}
-	return g, nil
-}
-
-// canonical returns the one value that stands for all that are equal to a number.
+// canonical returns the same value for all numbers that are equal.
 func canonical(v Value) Value {
 	switch {
 	case v.kind != kindFloat:
@@ -380,9 +186,10 @@ func canonical(v Value) Value {
 	return intValue(int64(v.float()))
 }
 
-// having keeps the rows of the traces, or of the groups of each trace, whose aggregate is as the
-// comparison wants it. It looks at some traces after the others, so that the groups that there are
-// at once are no more than maxGroups, or than the rows of one trace.
+// having keeps the rows of those traces for which the comparison of the aggregate is true. With by,
+// it does this for each group of each trace. It processes only some traces at a time, so that the
+// number of groups in memory is at most maxGroups, or the number of rows of one trace if that is
+// larger.
 func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) (view.Set[view.Row], error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
@@ -415,7 +222,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 		result = acc.appendResults(result[:0], &keep[0])
 		return a.cond.holds(result[0])
 	}
-	// each calls fn for the rows of some traces.
+	// each calls fn for the rows of the traces [from, to).
 	each := func(from, to int, fn func(r view.Row)) {
 		n := 0
 		for r := range rows.All() {
@@ -428,7 +235,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 		}
 	}
 	counts := m.tracesCounts(rows)
-	each(0, 1, func(r view.Row) { // each is a trace of its own
+	each(0, 1, func(r view.Row) { // a row without a trace is a trace of its own
 		e.row = r
 		var acc accumulator
 		if acc.add(&keep[0], keep[0].of(e)); holds(&acc) {
@@ -454,7 +261,7 @@ func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) 
 	return out, m.ctx.Err()
 }
 
-// tracesCounts returns how many of the rows each trace has.
+// tracesCounts returns the number of rows for each trace.
 func (m *machine) tracesCounts(rows view.Set[view.Row]) []uint32 {
 	counts := make([]uint32, m.v.Columns().Traces())
 	for r := range rows.All() {
@@ -463,14 +270,14 @@ func (m *machine) tracesCounts(rows view.Set[view.Row]) []uint32 {
 	return counts
 }
 
-// havingCount is having for count().
+// havingCount is like having, for count() without by.
 func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.Set[view.Row] {
 	counts := m.tracesCounts(rows)
 	keep := make([]bool, len(counts))
 	for i, n := range counts {
 		keep[i] = a.cond.holds(intValue(int64(n)))
 	}
-	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is one of its own
+	keep[0] = a.cond.holds(intValue(1)) // a row without a trace is a trace of its own
 	out := make(view.Set[view.Row], len(rows))
 	for r := range rows.All() {
 		if keep[m.v.Columns().Trace(uint32(r))] {
@@ -481,22 +288,24 @@ func (m *machine) havingCount(a *stageAggregate, rows view.Set[view.Row]) view.S
 }
 
 const (
-	// compareTop is how many values of an attribute compare() shows.
+	// compareTop is the maximum number of values that compare() shows for an attribute.
 	compareTop = 10
-	// maxCompared is how many values of an attribute compare() counts: more are ids.
+	// maxCompared is the maximum number of values that compare() counts for an attribute. An
+	// attribute with more values is probably an id.
 	maxCompared = 10_000
 )
 
-// A shareOf counts a value in the selection and in the baseline.
+// A shareOf holds how often an attribute has a value in the selection and in the baseline.
 type shareOf struct {
 	name    string
 	value   Value
 	in, out int64
 }
 
-// compareSets compares how often attributes have their values in the rows that a filter selects
-// and in the others: in percent of the rows, what differs most first. Attributes that have one
-// value everywhere, or another one in nearly every row, tell nothing and are left out.
+// compareSets compares how often each value of each attribute occurs in the rows that a filter
+// selects and in the other rows. It gives percentages of the rows, the largest difference first. It
+// leaves out attributes with the same value in all rows, and attributes with a different value in
+// nearly every row.
 func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Table, error) {
 	chosen, err := m.set(a.set)
 	if err != nil {
@@ -527,7 +336,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 			total += s.in + s.out
 		}
 		isConstant := len(list) == 1 && total == in+out
-		isID := total > 20 && int64(len(list)) > total/2 // a value is in less than two rows
+		isID := total > 20 && int64(len(list)) > total/2 // on average, a value is in less than two rows
 		if isConstant || isID || len(list) > maxCompared {
 			continue
 		}
@@ -552,7 +361,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 	return t, nil
 }
 
-// shares counts the values of an attribute, until there are too many.
+// shares counts the values of an attribute. It stops if there are too many.
 func (m *machine) shares(name string, rows, chosen view.Set[view.Row]) ([]shareOf, error) {
 	at, err := m.attribute(name)
 	if err != nil {

@@ -6,23 +6,27 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/columns"
 )
 
 const (
-	groupChunk = 1 << 12 // groups whose accumulators lie together
-	keyChunk   = 1 << 16 // bytes of keys that lie together
+	groupChunk = 1 << 10 // the number of groups whose accumulators are allocated together
+	keptChunks = columns.BlockRows/groupChunk + 1
+	keyChunk   = 1 << 16 // the number of bytes of keys that are allocated together
 )
 
-// A groups holds accumulators by a key, which appendKey makes. It is made of a few large pieces,
-// so that a million groups cost little memory and little garbage collection.
+// A groups is a hash table from keys to accumulators. The keys are made by appendKey. The table
+// consists of a few large allocations, so that a million groups cost little memory and little
+// garbage collection.
 type groups struct {
-	width int // accumulators of a group
+	width int // the number of accumulators of a group
 	seed  maphash.Seed
-	slots []uint64 // by hash: the hash, and in the lower half one more than the number of a group; 0 if free
+	slots []uint64 // by hash: upper half the hash, lower half the number of the group plus 1; 0 if free
 	keys  []string // of each group
 	text  strings.Builder
 	accs  [][]accumulator
-	bytes []byte // of a key that is looked for
+	bytes []byte // a buffer for a key to look up
 }
 
 func newGroups(width int) *groups {
@@ -34,7 +38,8 @@ func (g *groups) acc(n, i int) *accumulator {
 	return &g.accs[n/groupChunk][n%groupChunk*g.width+i]
 }
 
-// slot returns where the group of a key that has a hash is, or where one can be put.
+// slot returns the slot of the group with the given key and hash. If there is no such group, it
+// returns a free slot for it.
 func (g *groups) slot(hash uint32, key []byte) *uint64 {
 	mask := uint32(len(g.slots) - 1)
 	for at := hash; ; at++ {
@@ -45,7 +50,7 @@ func (g *groups) slot(hash uint32, key []byte) *uint64 {
 	}
 }
 
-// of returns the number of the group of a key. It makes one if there is none.
+// of returns the number of the group with the given key. It adds the group if there is none.
 func (g *groups) of(key []byte) int {
 	hash := uint32(maphash.Bytes(g.seed, key))
 	slot := g.slot(hash, key)
@@ -57,7 +62,7 @@ func (g *groups) of(key []byte) int {
 		g.accs = append(g.accs, make([]accumulator, groupChunk*g.width))
 	}
 	if g.text.Cap()-g.text.Len() < len(key) {
-		g.text.Reset() // the keys before keep what they lie in
+		g.text.Reset() // earlier keys keep their memory
 		g.text.Grow(max(keyChunk, len(key)))
 	}
 	g.text.Write(key)
@@ -81,7 +86,7 @@ func (g *groups) of(key []byte) int {
 	return n
 }
 
-// add adds the row of e to the group of a key.
+// add adds the values of the row of e to the group with the given key.
 func (g *groups) add(e *env, keep []keeps, key []byte) {
 	n := g.of(key)
 	for i := range keep {
@@ -89,20 +94,20 @@ func (g *groups) add(e *env, keep []keeps, key []byte) {
 	}
 }
 
-// clear forgets all groups, and keeps the memory of some.
+// clear removes all groups. It keeps some memory for the next groups.
 func (g *groups) clear() {
 	clear(g.slots)
 	clear(g.keys)
 	g.keys = g.keys[:0]
 	g.text.Reset()
-	g.accs = g.accs[:min(1, len(g.accs))]
+	g.accs = g.accs[:min(keptChunks, len(g.accs))]
 	for _, chunk := range g.accs {
 		clear(chunk)
 	}
 }
 
-// merge adds the groups of another goroutine, as long as there are not more than a limit. It reports
-// whether all are in.
+// merge adds the groups of another goroutine. It stops and returns false if there are more groups
+// than limit.
 func (g *groups) merge(keep []keeps, other *groups, limit int) bool {
 	for m, key := range other.keys {
 		g.bytes = append(g.bytes[:0], key...)
@@ -117,7 +122,7 @@ func (g *groups) merge(keep []keeps, other *groups, limit int) bool {
 	return true
 }
 
-// sorted returns the numbers of the groups in the order of their keys.
+// sorted returns the numbers of the groups, sorted by key.
 func (g *groups) sorted() []int {
 	list := make([]int, len(g.keys))
 	for i := range list {
@@ -127,8 +132,8 @@ func (g *groups) sorted() []int {
 	return list
 }
 
-// appendKey appends bytes that tell values apart, and sort as they do. Numbers that are equal have
-// the same.
+// appendKey appends a key for a value. Different values have different keys, and keys sort in the
+// same order as the values. Equal numbers have equal keys.
 func appendKey(b []byte, v Value) []byte {
 	v = canonical(v)
 	kind, whole := v.kind, v.n
@@ -149,7 +154,7 @@ func appendKey(b []byte, v Value) []byte {
 		}
 		b = endian.BigEndian.AppendUint64(append(b, byte(kindFloat)), bits)
 		if isSmall(f) {
-			return b // which tells it
+			return b // f alone identifies the number
 		}
 		if kind == kindFloat {
 			whole = 0
@@ -160,10 +165,10 @@ func appendKey(b []byte, v Value) []byte {
 	return endian.BigEndian.AppendUint64(b, uint64(whole)^1<<63)
 }
 
-// isSmall reports whether a float is the only whole number that is nearest to it.
+// isSmall reports whether f is a whole number and no other whole number rounds to f.
 func isSmall(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1<<53 }
 
-// cutKey returns the first value of a key, and the other ones.
+// cutKey splits a key into its first value and the key of the other values.
 func cutKey(key string) (v Value, rest string) {
 	number := func() uint64 {
 		n := endian.BigEndian.Uint64([]byte(key[:8]))
@@ -190,7 +195,7 @@ func cutKey(key string) (v Value, rest string) {
 			break
 		}
 		switch n := number() ^ 1<<63; {
-		case n == 0: // no whole number of 2^53 or more
+		case n == 0: // not a whole number of 2^53 or more
 			v = floatValue(f)
 		case f < 0:
 			v = intValue(int64(n))

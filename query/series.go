@@ -10,18 +10,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// maxSteps is how many lines a series has at most.
+// maxSteps is the maximum number of lines of a series.
 const maxSteps = 100_000
 
-// A step is one line of a series.
+// A step holds the counts and durations of one line of a series.
 type step struct {
 	n, errors int64
 	durations durations
 }
 
-// Series returns a table of the spans of a set by the time at which they began, a line for each
-// step of that length from the first to the last: how many there are, how many failed, and
-// quantiles of their durations. If there is no span in the set, it counts its other rows.
+// Series returns a table of the spans of a set by their start time. It has a line for each step of
+// length every, from the first span to the last. A line has the number of spans, the number that
+// failed, and quantiles of their durations. If there is no span in the set, Series counts its other
+// rows.
 func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every time.Duration) (*Table, error) {
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step of %s has no length", every), Hint: "write 1s"}
@@ -81,7 +82,7 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 		line := []Value{{kind: kindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors)}
 		for _, q := range qs {
 			took := Value{}
-			if s.durations.n > 0 {
+			if s.durations.len() > 0 {
 				took = durationValue(s.durations.quantile(q))
 			}
 			line = append(line, took)
@@ -91,13 +92,13 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	return t, nil
 }
 
-// A series goes over rows by the beginning of the step that they are in.
+// A series iterates over rows together with the start of their step.
 type series struct {
 	ctx   context.Context //nolint:containedctx // of the one call that it lives for
 	v     *view.View
 	rows  view.Set[view.Row]
 	width int64
-	any   bool // rows of all roles
+	any   bool // include rows of all roles, and not only spans
 }
 
 func (y *series) each(fn func(step int64, f view.Flags, took int64)) error {

@@ -1,27 +1,20 @@
 package query
 
-import (
-	"math/bits"
-	"sync"
+import "math/bits"
 
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/view"
-)
-
-// A spread is how many of many durations have about which size. It says which few of them have to
-// be looked at once more for an exact quantile.
+// A spread counts durations in buckets by their approximate size. With these counts, an exact
+// quantile only needs the durations of one bucket from a second pass.
 type spread struct {
+	n      int64
 	counts [spreadBuckets]uint32
 	wanted [spreadBuckets]bool
-	values []int64 // those in the buckets that are wanted
+	values []int64 // the durations in the wanted buckets
 }
 
-// A bucket has durations that are alike in their first spreadBits bits behind the highest one.
+// All durations of a bucket have the same highest bit and the same spreadBits bits after it.
 const (
 	spreadBits    = 5
 	spreadBuckets = (65 - spreadBits) << spreadBits
-	// maxSpreads is how many groups have one, each of 10 kB.
-	maxSpreads = 1 << 10
 )
 
 func spreadBucket(d int64) int {
@@ -29,8 +22,13 @@ func spreadBucket(d int64) int {
 	return shift<<spreadBits + int(uint64(d)>>shift)
 }
 
-// find returns the bucket of the value that has so many before it, and how many of those are in
-// other buckets.
+func (s *spread) add(d int64) {
+	s.n++
+	s.counts[spreadBucket(d)]++
+}
+
+// find returns the bucket of the value with the given rank. It also returns the number of values in
+// all buckets before it.
 func (s *spread) find(rank int64) (bucket int, before int64) {
 	for bucket < len(s.counts)-1 && before+int64(s.counts[bucket]) <= rank {
 		before += int64(s.counts[bucket])
@@ -39,68 +37,96 @@ func (s *spread) find(rank int64) (bucket int, before int64) {
 	return bucket, before
 }
 
-// quantile returns an exact quantile of n values, whose bucket was wanted.
-func (s *spread) quantile(q float64, n int64) int64 {
-	bucket, before := s.find(rank(q, n))
+// quantile returns an exact quantile. Its bucket must be wanted, and the second pass must be done.
+func (s *spread) quantile(q float64) int64 {
+	bucket, before := s.find(rank(q, s.n))
 	var list []int64
 	for _, d := range s.values {
 		if spreadBucket(d) == bucket {
 			list = append(list, d)
 		}
 	}
-	return nth(list, int(rank(q, n)-before))
+	return nth(list, int(rank(q, s.n)-before))
 }
 
-// sortOut finds the durations that the quantiles of groups need, in a second pass over the rows.
-// The accumulators are those of keep for each of the codes' keys.
-func (m *machine) sortOut(keep []keeps, c *codes, rows view.Set[view.Row], accs []accumulator) error {
-	spreads := false
-	for i := range accs {
-		a := &accs[i]
-		if a.kept == nil || a.spread == nil {
-			continue
-		}
-		for _, q := range keep[i%len(keep)].args {
-			bucket, _ := a.spread.find(rank(q, a.n))
-			a.spread.wanted[bucket] = true
-		}
-		spreads = true
+// maxTook is the maximum number of durations that are kept one by one. They take about as much
+// memory as a spread.
+var maxTook = 1 << 10
+
+// durations collects durations to compute quantiles. It keeps up to maxTook of them one by one. If
+// there are more, it keeps a spread.
+type durations struct {
+	all    []int64
+	spread *spread
+}
+
+// len returns the number of durations that were added.
+func (d *durations) len() int64 {
+	if d.spread != nil {
+		return d.spread.n
 	}
-	if !spreads {
-		return nil
+	return int64(len(d.all))
+}
+
+func (d *durations) add(x int64) {
+	if d.spread != nil {
+		d.spread.add(x)
+		return
 	}
-	var mu sync.Mutex
-	return m.v.Columns().Each(m.ctx, func() func(k int) {
-		return func(k int) {
-			b := m.v.Columns().Block(k)
-			codes := c.of(&b)
-			var found []struct {
-				s *spread
-				d int64
-			}
-			for w, word := range rows[k*words64 : (k+1)*words64] {
-				for ; word != 0; word &= word - 1 {
-					i := w*64 + bits.TrailingZeros64(word)
-					d := b.Duration[i]
-					if d == columns.NoDuration || view.Flags(b.Flags[i]).Role() != view.RoleSpan {
-						continue
-					}
-					n := c.group[codes[i]] * len(keep)
-					for x := range keep {
-						if a := &accs[n+x]; a.kept != nil && a.spread != nil && a.spread.wanted[spreadBucket(d)] {
-							found = append(found, struct {
-								s *spread
-								d int64
-							}{a.spread, d})
-						}
-					}
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, f := range found {
-				f.s.values = append(f.s.values, f.d)
-			}
+	if d.all = append(d.all, x); len(d.all) > maxTook {
+		d.makeSpread()
+	}
+}
+
+// makeSpread moves the durations that were kept one by one to a spread.
+func (d *durations) makeSpread() {
+	if d.spread == nil {
+		d.spread = new(spread)
+	}
+	for _, x := range d.all {
+		d.spread.add(x)
+	}
+	d.all = nil
+}
+
+// merge adds the durations of b.
+func (d *durations) merge(b *durations) {
+	d.all = append(d.all, b.all...)
+	if d.spread == nil && b.spread == nil {
+		return
+	}
+	d.makeSpread()
+	if b.spread != nil {
+		d.spread.n += b.spread.n
+		for i, n := range b.spread.counts {
+			d.spread.counts[i] += n
 		}
-	})
+	}
+}
+
+// want announces the quantiles that will be asked for. If it returns true, all durations must be
+// passed to addWanted before the call of quantile.
+func (d *durations) want(qs []float64) bool {
+	if d.spread == nil {
+		return false
+	}
+	for _, q := range qs {
+		bucket, _ := d.spread.find(rank(q, d.spread.n))
+		d.spread.wanted[bucket] = true
+	}
+	return true
+}
+
+func (d *durations) addWanted(x int64) {
+	if d.spread.wanted[spreadBucket(x)] {
+		d.spread.values = append(d.spread.values, x)
+	}
+}
+
+// quantile returns an exact quantile of the durations. There must be at least one.
+func (d *durations) quantile(q float64) int64 {
+	if d.spread != nil {
+		return d.spread.quantile(q)
+	}
+	return quantile(d.all, q)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A sum holds counts and durations of the spans of one service and name.
+// A sum holds the counts and durations of the spans with one service and name.
 type sum struct {
 	service, name string
 	n, errors     int64
@@ -20,13 +20,14 @@ type sum struct {
 	durations     durations
 }
 
-// maxNames is how many services and names Summary tells apart, the first ones of the file.
+// maxNames is the maximum number of pairs of service and name that get a line of their own in
+// Summary.
 var maxNames = 100_000
 
-// otherNames is the name of the line for all others.
+// otherNames is the name of the line for all other spans.
 const otherNames = "(all other names)"
 
-// A summary collects sums.
+// A summary collects the sums for Summary.
 type summary struct {
 	v      *view.View
 	read   *view.Reader
@@ -37,7 +38,7 @@ type summary struct {
 	others *sum
 }
 
-// of returns the sum of row i of a block.
+// of returns the sum to which row i of a block belongs.
 func (y *summary) of(b *columns.Block, i int) *sum {
 	code := [2]uint16{b.Meta[i], b.Resource[i]}
 	isKnown := code[0] != columns.Unknown && code[1] != columns.Unknown
@@ -65,7 +66,7 @@ func (y *summary) of(b *columns.Block, i int) *sum {
 	return s
 }
 
-// each calls fn for the spans of the blocks from one to another.
+// each calls fn for the spans in the blocks [from, to).
 func (y *summary) each(from, to int, fn func(s *sum, b *columns.Block, i int)) {
 	for k := from; k < to; k++ {
 		b := y.v.Columns().Block(k)
@@ -79,13 +80,14 @@ func (y *summary) each(from, to int, fn func(s *sum, b *columns.Block, i int)) {
 	}
 }
 
-// minForRate is how many spans there must be for a rate.
+// minForRate is the minimum number of spans for which a rate is shown.
 const minForRate = 20
 
-// Summary returns a table of the spans of a set by service and name: how many there are, how
-// many failed, how many there are for each second of the trace if they are 20 or more, quantiles
-// of their durations, the longest, the sum of all, and the sum of their self times. The first
-// 100,000 names have a line each, and all others one together, without quantiles.
+// Summary returns a table of the spans of a set by service and name. Its columns are the number of
+// spans, the number that failed, the number for each second of the trace if there are at least 20
+// spans, quantiles of their durations, the longest duration, and the sums of the durations and of
+// the self times. The first 100,000 names have a line each. All other names share one line, without
+// quantiles.
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
 	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
 	self := selfTimes{v: v}
@@ -111,7 +113,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table
 	if y.others != nil {
 		y.sums = append(y.sums, y.others)
 	}
-	// Of many durations, those that may be a quantile are looked at once more.
+	// For sums with many durations, a second pass collects the durations that may be a quantile.
 	again := false
 	for _, s := range y.sums {
 		again = s.durations.want(summaryQuantiles) || again
@@ -137,7 +139,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table
 		if s.n >= minForRate && seconds > 0 {
 			line[4] = floatValue(float64(s.n) / seconds)
 		}
-		if s.durations.n == 0 && s != y.others {
+		if s.durations.len() == 0 && s != y.others {
 			t.Lines = append(t.Lines, line[:len(t.Columns)])
 			continue
 		}
@@ -153,64 +155,11 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table
 	return t, nil
 }
 
-// summaryQuantiles are those that Summary has.
+// summaryQuantiles are the quantiles that Summary shows.
 var summaryQuantiles = []float64{0.5, 0.95, 0.99}
 
-// maxTook is how many durations are kept one by one.
-var maxTook = 1 << 10
-
-// durations are many durations of which quantiles are computed: all of them up to maxTook, then
-// how many are alike.
-type durations struct {
-	n      int64
-	all    []int64
-	spread *spread
-}
-
-func (d *durations) add(x int64) {
-	d.n++
-	switch {
-	case d.spread != nil:
-		d.spread.counts[spreadBucket(x)]++
-	case len(d.all) < maxTook:
-		d.all = append(d.all, x)
-	default:
-		d.spread = new(spread)
-		for _, y := range append(d.all, x) {
-			d.spread.counts[spreadBucket(y)]++
-		}
-		d.all = nil
-	}
-}
-
-// want says which quantiles are asked for, and reports whether the durations must be added once
-// more for them, with addWanted.
-func (d *durations) want(qs []float64) bool {
-	if d.spread == nil {
-		return false
-	}
-	for _, q := range qs {
-		bucket, _ := d.spread.find(rank(q, d.n))
-		d.spread.wanted[bucket] = true
-	}
-	return true
-}
-
-func (d *durations) addWanted(x int64) {
-	if d.spread.wanted[spreadBucket(x)] {
-		d.spread.values = append(d.spread.values, x)
-	}
-}
-
-func (d *durations) quantile(q float64) int64 {
-	if d.spread != nil {
-		return d.spread.quantile(q, d.n)
-	}
-	return quantile(d.all, q)
-}
-
-// Sort sorts the lines by a column, of whose name the beginning is enough: numbers with the
-// largest first, texts in their order.
+// Sort sorts the lines by a column. The argument is the name of the column or the beginning of the
+// name. Numbers are sorted with the largest first, texts in ascending order.
 func (t *Table) Sort(column string) error {
 	at := slices.Index(t.Columns, column)
 	if at < 0 {
