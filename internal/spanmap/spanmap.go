@@ -40,14 +40,16 @@ func Hash(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
+// hash mixes all of a key: ids that differ in a few bytes alone must not meet.
 func hash(k *Key) int {
-	return int(uint32(Hash(binary.LittleEndian.Uint64(k[16:]), binary.LittleEndian.Uint64(k[8:]))))
+	trace := Hash(binary.LittleEndian.Uint64(k[:]), binary.LittleEndian.Uint64(k[8:]))
+	return int(uint32(Hash(trace, binary.LittleEndian.Uint64(k[16:]))))
 }
 
 // Len returns the number of keys.
 func (m *Map[V]) Len() int { return m.used }
 
-// Get returns the value of a key, which is there until the map is changed, or nil.
+// Get returns the value of a key, or nil. The pointer is valid until the map is changed.
 func (m *Map[V]) Get(k *Key) *V {
 	if m.used == 0 {
 		return nil
@@ -61,8 +63,8 @@ func (m *Map[V]) Get(k *Key) *V {
 	return nil
 }
 
-// Put returns where to put the value of a key, which is new or what is there. It
-// is valid until the map is changed.
+// Put returns a pointer to the value of a key, which it adds if the key is not known. The
+// pointer is valid until the map is changed.
 func (m *Map[V]) Put(k *Key) (value *V, known bool) {
 	if m.used*4 >= len(m.slots)*3 {
 		m.grow()

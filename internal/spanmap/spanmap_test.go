@@ -120,3 +120,19 @@ func TestSharded(t *testing.T) {
 		t.Errorf("%d are left", s.Len())
 	}
 }
+
+// TestHashTakesAllBytes: ids that differ in any one byte alone lie apart, as those of a sender that
+// counts them.
+func TestHashTakesAllBytes(t *testing.T) {
+	for at := range len(Key{}) {
+		homes := make(map[int]bool)
+		for c := range 256 {
+			var k Key
+			k[at] = byte(c)
+			homes[hash(&k)] = true
+		}
+		if len(homes) < 250 {
+			t.Errorf("256 keys that differ in byte %d have %d homes", at, len(homes))
+		}
+	}
+}
