@@ -17,28 +17,29 @@ import (
 
 // FinalizeOptions change how [Finalize] works.
 type FinalizeOptions struct {
-	// Replace lets the ET take the place of a file that is there.
+	// Replace allows the ET to replace an existing file.
 	Replace bool
 	// RemoveSource removes the IET when the ET is durable.
 	RemoveSource bool
-	// Progress, if set, is called now and then with how many bytes of how many
-	// are done.
+	// Progress, if set, is called from time to time with the number of bytes done
+	// and the number in total.
 	Progress func(done, total int64)
 	// Torn, if set, is called with the [*TruncatedError] of an IET that stops
 	// within an entry.
 	Torn func(error)
 
-	// File, if set, is the open IET. With RemoveSource it is open for writing. It is not closed.
+	// File, if set, is the open IET. With RemoveSource it must be open for writing. Finalize does
+	// not close it.
 	File *os.File
-	// Lenient makes an ET of what is before damage as well.
+	// Lenient makes Finalize accept a corrupt IET. The ET then has the entries before the damage.
 	Lenient bool
-	// Index, if set, is that of the IET. It saves reading the file once if it ends where the
-	// file does.
+	// Index, if set, is the index of the IET. If it covers the whole file, Finalize does not scan
+	// the file.
 	Index *raw.Index
 }
 
-// A FinalizeError says which step did not succeed. The IET is as it was, and
-// there is no new ET.
+// A FinalizeError names the step that failed. The IET is unchanged. There is no new
+// ET, unless Finished is set.
 type FinalizeError struct {
 	Step     string
 	IET, ET  string
@@ -53,13 +54,12 @@ func (e *FinalizeError) Error() string {
 // Unwrap returns Err.
 func (e *FinalizeError) Unwrap() error { return e.Err }
 
-// Finalize makes the ET file et out of the IET or IETPrefix file iet, with the
-// same bytes as its data section. An IET that stops within an entry gives an ET
-// of the whole ones; other damage is an error. A nil o means defaults.
+// Finalize makes the ET file et from the IET or IETPrefix file iet. The encoded entries
+// are copied unchanged. If iet stops within an entry, the ET has the whole entries.
+// Other damage is an error. A nil o means defaults.
 //
-// The new file appears under its name when it is complete, synced and verified,
-// never before. Errors are [*FinalizeError], fs.ErrExist within when et is there
-// already.
+// The new file gets its name only when it is complete, synced and verified. Errors
+// are [*FinalizeError]. They wrap fs.ErrExist if et exists already.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	if o == nil {
 		o = &FinalizeOptions{}
@@ -74,7 +74,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	if f == nil {
 		open := osfile.OpenRead
 		if o.RemoveSource {
-			open = osfile.OpenWrite // Windows syncs no file that is open for reading
+			open = osfile.OpenWrite // Windows cannot sync a file that is open only for reading
 		}
 		var err error
 		if f, err = open(iet); err != nil {
@@ -102,7 +102,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		}
 		return ctx.Err()
 	}
-	// Before anything is written, else a rename could outlive what it replaced.
+	// Sync the IET before anything is written. Otherwise the rename could survive a crash
+	// while the IET that it replaced is lost.
 	synced := make(chan error, 1)
 	if o.RemoveSource {
 		go func() { synced <- f.Sync() }()
@@ -153,8 +154,9 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	return nil
 }
 
-// tableOf returns the table of the IET or IETPrefix f of size bytes, which may end
-// in a part of an entry: that of x, if it fits, else what a scan finds.
+// tableOf returns the table of the IET or IETPrefix file f of size bytes. The file may
+// stop within an entry. If the index x covers the whole file, tableOf makes the table
+// from it, otherwise from a scan.
 func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*table, Version, error) {
 	var magic [wire.MagicSize]byte
 	n, err := f.ReadAt(magic[:min(size, wire.MagicSize)], 0)
@@ -176,7 +178,7 @@ func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*
 	return t, v, err
 }
 
-// tableIn returns the table of x, which is whole.
+// tableIn makes a table from the index x of a whole file.
 func tableIn(x *raw.Index) *table {
 	t := newTable()
 	t.offsets.grow(x.Len() + 1)
@@ -191,8 +193,8 @@ func tableIn(x *raw.Index) *table {
 	return t
 }
 
-// copySize is how much of a file is copied at once, and syncSize after how much
-// more of it the disk is set to work.
+// copySize is the number of bytes that are copied at once. After every syncSize bytes
+// a sync begins.
 const (
 	copySize = 1 << 20
 	syncSize = 32 << 20
@@ -201,8 +203,8 @@ const (
 // A syncer syncs a file while it is being written, so that the disk does not
 // stand idle until the end.
 type syncer struct {
-	next int64         // sync when so much is written
-	kick chan struct{} // has one while a sync is due
+	next int64         // begin a sync when so many bytes are written
+	kick chan struct{} // holds an item while a sync is due
 	done chan error
 }
 
@@ -211,7 +213,7 @@ func newSyncer(sync func() error) *syncer {
 	go func() {
 		var err error
 		for range s.kick {
-			// An error is reported once: the last sync may not know of it.
+			// The system reports an error once: a later sync may succeed.
 			err = errors.Join(err, sync())
 		}
 		s.done <- err
@@ -219,7 +221,7 @@ func newSyncer(sync func() error) *syncer {
 	return s
 }
 
-// wrote takes note that n bytes are written.
+// wrote is called when n bytes are written in all. It requests a sync when one is due.
 func (s *syncer) wrote(n int64) {
 	if n < s.next {
 		return
@@ -227,18 +229,18 @@ func (s *syncer) wrote(n int64) {
 	s.next = n + syncSize
 	select {
 	case s.kick <- struct{}{}:
-	default: // the disk is behind anyway
+	default: // a sync is requested already
 	}
 }
 
-// stop waits for the sync that is under way and returns what went wrong.
+// stop waits for the syncs that were requested and returns the errors of all syncs.
 func (s *syncer) stop() error {
 	close(s.kick)
 	return <-s.done
 }
 
-// writeET writes an ET to w whose entries are those of t in src. Now and then it
-// calls step with how many bytes of entries were copied.
+// writeET writes an ET to w. It copies the entries that t lists from src. From time to
+// time it calls step with the number of bytes of entries copied so far.
 func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64) error) error {
 	if err := writeTables(w, v, t); err != nil {
 		return err
@@ -250,8 +252,8 @@ func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64)
 	return copyRange(w, src, t.data, int64(t.offsets.last()), buf, step)
 }
 
-// copyRange copies n bytes at off of src to w through buf. A copy within the
-// kernel is slower where the two do not lie alike in their pages.
+// copyRange copies n bytes at off of src to w through buf. It does not let the kernel
+// copy, which is slower if the bytes have different offsets within a page in src and w.
 func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func(int64) error) error {
 	for done := int64(0); done < n; {
 		b := buf[:min(int64(len(buf)), n-done)]
@@ -269,7 +271,8 @@ func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func
 	return nil
 }
 
-// noEOF is for a source that ends before what is known to be there.
+// noEOF returns err, but io.ErrUnexpectedEOF for io.EOF. It is for a source that ends
+// before the bytes that its table lists.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -312,7 +315,7 @@ func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step fun
 	return nil
 }
 
-// writeTables writes what an ET has before its entries.
+// writeTables writes the parts of an ET before its entries: magic, offsets and pool.
 func writeTables(w io.Writer, v Version, t *table) error {
 	n := len(t.parents)
 	b := make([]byte, 0, walkSize)
@@ -353,7 +356,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 	return put()
 }
 
-// verifyET opens what was written and compares its tables with t.
+// verifyET opens the ET that was written and compares its tables with t.
 func verifyET(name string, t *table) error {
 	f, pool, err := openPool(name)
 	if err != nil {
@@ -368,7 +371,7 @@ func verifyET(name string, t *table) error {
 		return err
 	}
 	if !same {
-		return errors.New("what was written reads differently")
+		return errors.New("the file reads differently from what was written")
 	}
 	return nil
 }

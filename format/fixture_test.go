@@ -31,9 +31,7 @@ func fixture(t testing.TB, name string) string {
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -48,23 +46,21 @@ func splitLines(b []byte) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 }
 
-// twin returns what the crate itself reads in a fixture: its entries as JSON, and
-// the children of each.
+// twin returns what the crate itself reads from a fixture: the entries as JSON, and the
+// children of each entry.
 func twin(t testing.TB, name string) (entries [][]byte, kids [][]uint32) {
 	t.Helper()
 	base := strings.TrimSuffix(fixture(t, name), filepath.Ext(name))
 	entries = splitLines(readFile(t, base+".txt"))
 	for _, line := range splitLines(readFile(t, base+".children.txt")) {
 		var ids []uint32
-		if err := json.Unmarshal(line, &ids); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &ids))
 		kids = append(kids, ids)
 	}
 	return entries, kids
 }
 
-// parseJSON keeps what integers and floats are exactly.
+// parseJSON parses JSON without losing the precision of integers and floats.
 func parseJSON(t testing.TB, b []byte) any {
 	t.Helper()
 	v, err := jsontest.Parse(b)
@@ -89,18 +85,14 @@ func TestReaderFixtures(t *testing.T) {
 			data := readFile(t, fixture(t, name))
 			for _, src := range map[string]io.Reader{"file": bytes.NewReader(data), "pipe": oneByteReader{bytes.NewReader(data)}} {
 				r, err := format.NewReader(src, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				n := 0
 				for ; ; n++ {
 					e, err := r.Next()
 					if errors.Is(err, io.EOF) {
 						break
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					sameEntry(t, r.ID(), e, want[n])
 				}
 				if n != len(want) {
@@ -114,7 +106,7 @@ func TestReaderFixtures(t *testing.T) {
 	}
 }
 
-// oneByteReader is as slow as a pipe can be.
+// oneByteReader returns one byte for each Read, like a slow pipe.
 type oneByteReader struct{ r io.Reader }
 
 func (o oneByteReader) Read(b []byte) (int, error) {
@@ -129,18 +121,14 @@ func TestFileFixtures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, kids := twin(t, name)
 			f, err := format.Open(fixture(t, name), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			if f.Len() != len(want) {
 				t.Fatalf("Len is %d, want %d", f.Len(), len(want))
 			}
 			for id := range uint32(f.Len()) {
 				e, err := f.Entry(id)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sameEntry(t, int64(id), e, want[id])
 				if got := f.Children(id); len(got)+len(kids[id]) > 0 && !reflect.DeepEqual(got, kids[id]) {
 					t.Errorf("children of %d are %v, want %v", id, got, kids[id])
@@ -166,16 +154,14 @@ func TestFileFixtures(t *testing.T) {
 	}
 }
 
-// TestFinalizeFixtures makes the crate's ET out of the crate's IET and
-// IETPrefix... of the same program, to the byte.
+// TestFinalizeFixtures makes an ET from the crate's IET and IETPrefix. Each must have the
+// same bytes as the crate's ET of the same program.
 func TestFinalizeFixtures(t *testing.T) {
 	for _, v := range []string{"v1", "v2"} {
 		for _, ext := range []string{".iet", ".ietprefix"} {
 			t.Run(v+ext, func(t *testing.T) {
 				et := filepath.Join(t.TempDir(), "x.et")
-				if err := format.Finalize(t.Context(), fixture(t, v+ext), et, nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, format.Finalize(t.Context(), fixture(t, v+ext), et, nil))
 				if !bytes.Equal(readFile(t, et), readFile(t, fixture(t, v+".et"))) {
 					t.Error("the ET differs from the one that the crate wrote")
 				}
@@ -184,24 +170,20 @@ func TestFinalizeFixtures(t *testing.T) {
 	}
 }
 
-// TestReencodeFixtures encodes what it decoded and wants the same bytes.
+// TestReencodeFixtures decodes entries and encodes them again. The bytes must be the same.
 func TestReencodeFixtures(t *testing.T) {
 	for _, name := range []string{"v1.iet", "v2.iet"} {
 		t.Run(name, func(t *testing.T) {
 			data := readFile(t, fixture(t, name))
 			r, err := format.NewReader(bytes.NewReader(data), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			out := wire.AppendMagic(nil, r.Version(), r.Format())
 			for {
 				e, err := r.Next()
 				if errors.Is(err, io.EOF) {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				out = format.AppendTraceEntry(out, r.Version(), e)
 			}
 			if !bytes.Equal(out, data) {
@@ -214,9 +196,7 @@ func TestReencodeFixtures(t *testing.T) {
 func TestVerifyFixtures(t *testing.T) {
 	for _, name := range fixtures {
 		report, err := recorder.Verify(fixture(t, name), func(problem error) { t.Errorf("%s: %v", name, problem) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if report.Reason != mapping.CutClean || report.Ended {
 			t.Errorf("%s: reason %q, ended %t; want clean, false", name, report.Reason, report.Ended)
 		}
@@ -236,9 +216,7 @@ func sample(t *testing.T, name string) string {
 func TestScoreman(t *testing.T) {
 	name := sample(t, "scoreman.iet")
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	attrs, depth := 0, make([]int, f.Len())
 	deepest := 0
@@ -250,27 +228,19 @@ func TestScoreman(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := fmt.Sprint(f.Len(), len(f.Children(0)), deepest, attrs, f.Size(), f.WholeSize(), f.Damage())
 	if want := "736 11 3 1503 154514 154514 <nil>"; got != want {
 		t.Errorf("scoreman.iet has %s, want %s", got, want)
 	}
 	et := filepath.Join(t.TempDir(), "scoreman.et")
-	if err := format.Finalize(t.Context(), name, et, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, format.Finalize(t.Context(), name, et, nil))
 	g, err := format.Open(et, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer g.Close()
 	for id := range uint32(f.Len()) {
 		a, err := f.Raw().Append(nil, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := g.Raw().Append(nil, id)
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("entry %d differs in the ET: %v", id, err)

@@ -16,8 +16,8 @@ import (
 // maxFuzzSize keeps one run of a fuzz target short.
 const maxFuzzSize = 64 << 10
 
-// fuzzFiles returns small traces of every kind, right ones and broken ones, and
-// those in testdata that are not too large.
+// fuzzFiles returns small traces of every kind, valid and damaged, and the traces in
+// testdata that are not too large.
 func fuzzFiles(f *testing.F) [][]byte {
 	f.Helper()
 	var out [][]byte
@@ -57,8 +57,8 @@ func fuzzFiles(f *testing.F) [][]byte {
 	return out
 }
 
-// spansFile has spans that hang below each other by their ids, in a ring too,
-// their ends and logs.
+// spansFile returns a trace with spans, their ends and logs. The spans refer to their
+// parents by ids, and some of them form a ring.
 func spansFile(v Version, sf StorageFormat) []byte {
 	below := func(e *TraceEntry, id int) TraceEntry {
 		e.Attributes = append(e.Attributes, Attribute{AttrParentSpanID, hexID(id, 8)})
@@ -78,8 +78,8 @@ func spansFile(v Version, sf StorageFormat) []byte {
 	return fakeFile{Version: v, Format: sf, Entries: es}.build().b
 }
 
-// FuzzDecodeTraceEntry checks that what is decoded is encoded to bytes that
-// decode to the same, and to the same bytes when those were in shortest form.
+// FuzzDecodeTraceEntry decodes an entry, encodes it, and decodes it again. Both entries
+// must be equal. If the input was in shortest form, the encoded bytes must be the same.
 func FuzzDecodeTraceEntry(f *testing.F) {
 	for _, v := range hostileVersions {
 		for _, e := range fakes(4) {
@@ -113,13 +113,13 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 		if n <= 0 || n > len(b) {
 			t.Fatalf("%d bytes of %d are taken", n, len(b))
 		}
-		// The same bytes alone decode alike, and no prefix of them does.
+		// The bytes of the entry alone decode to the same entry, and no prefix of them decodes.
 		for size := range min(n, 300) {
 			if _, err := DecodeTraceEntry(b[:size], v, new(TraceEntry)); !errors.Is(err, ErrTruncated) {
 				t.Fatalf("%d of %d bytes: %v, want %v", size, n, err, ErrTruncated)
 			}
 		}
-		// To pass over an entry finds what decoding it finds, if anything.
+		// SkipEntry finds the same size and parent as decoding, if it finds any.
 		if parent, size, ok := wire.SkipEntry(b, v.hasColumns()); ok && (size != n || parent != e.Parent) {
 			t.Errorf("SkipEntry: %d bytes, parent %d; want %d and %d", size, parent, n, e.Parent)
 		}
@@ -149,7 +149,7 @@ func FuzzDecodeTraceEntry(f *testing.F) {
 			}
 		}
 		if v == V2 && !isSorted(e.Attributes) {
-			return // AppendTraceEntry panics, as it says
+			return // AppendTraceEntry panics, as documented
 		}
 		again := AppendTraceEntry(nil, v, &e)
 		var e2 TraceEntry
@@ -173,7 +173,7 @@ func sameEntry(a, b *TraceEntry) bool {
 		slices.EqualFunc(a.Attributes, b.Attributes, func(x, y Attribute) bool { return x.Name == y.Name && x.Value.Equal(y.Value) })
 }
 
-// FuzzReader checks any bytes against the index of a File, see checkAnyFile.
+// FuzzReader compares a Reader with a File for any bytes, see checkAnyFile.
 func FuzzReader(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
 		f.Add(b)
@@ -186,8 +186,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzOpen checks the header of an ET: the magic is given, so that every input
-// gets that far.
+// FuzzOpen checks the header of an ET. The test adds the magic, so that every input
+// reaches the header.
 func FuzzOpen(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
 		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
@@ -210,7 +210,7 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		defer file.Close()
-		// Strictly opened, the header is right: offsets ascend, the pool is a tree.
+		// Without Lenient, Open accepts only a valid header: offsets ascend, the pool is a tree.
 		at := file.offsets.Load().at
 		for i := range file.Len() {
 			if at(i) >= at(i+1) || file.data+int64(at(i+1)) > file.Size() {
@@ -223,8 +223,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzRecover checks that Recover saves exactly what Inspect calls whole, that
-// the result is clean, and that a second time changes nothing.
+// FuzzRecover checks that Recover saves exactly the entries that Inspect counts as whole,
+// that the result has no damage, and that a second Recover changes nothing.
 func FuzzRecover(f *testing.F) {
 	for i, b := range fuzzFiles(f) {
 		f.Add(b, i%2 == 0)
@@ -241,7 +241,7 @@ func FuzzRecover(f *testing.F) {
 		name := writeFile(t, filepath.Join(dir, base), b)
 		r, err := Inspect(name)
 		if err != nil {
-			// What is no trace is left alone.
+			// Recover does not change a file that is not a trace.
 			if _, rerr := Recover(name, ""); rerr == nil {
 				t.Errorf("Recover gives no error, Inspect: %v", err)
 			}
@@ -284,9 +284,7 @@ func FuzzRecover(f *testing.F) {
 		}
 		wantWhole(t, name, r.Entries, raws, cut)
 		now, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if again, err := Recover(name, ""); err != nil || again.Broken != "" || again.Reason != mapping.CutClean {
 			t.Errorf("Recover again: %+v, %v", again, err)
 		}
@@ -301,14 +299,12 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// wantWhole complains unless the file name has no damage and n entries, which
-// are the first of raws. One more may say that the file was cut.
+// wantWhole fails the test unless the file name has no damage and n entries, which are
+// the first n of raws. With cut, one more entry says that the file was cut.
 func wantWhole(t *testing.T, name string, n int, raws []string, cut bool) {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := drain(b)
 	all := n
 	if cut && len(got) == n+1 && strings.Contains(got[n], mapping.NameRecovered) {

@@ -20,8 +20,8 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// The hostile tests are those of docs/faults.md for reading. Traces are built field by
-// field, so that any one field can be wrong while all else is right.
+// The hostile tests cover the rows of docs/faults.md about reading. They build traces field
+// by field, so that any single field can be wrong while all others are right.
 
 var hostileVersions = []Version{V1, V2}
 
@@ -37,18 +37,18 @@ func eachKind(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
 	}
 }
 
-// A layout is bytes of which it is known where each field begins.
+// A layout is a sequence of encoded fields, with the offset of each field.
 type layout struct {
 	b       []byte
-	at      map[string]int    // field: where it begins
-	instead map[string][]byte // field: what is written in place of the right bytes
+	at      map[string]int    // by field: the offset at which it begins
+	instead map[string][]byte // by field: the bytes to write instead of the right ones
 }
 
 func newLayout(instead map[string][]byte) *layout {
 	return &layout{at: make(map[string]int), instead: instead}
 }
 
-// put writes the field of that name.
+// put writes a field: the bytes right, or those of l.instead.
 func (l *layout) put(field string, right ...byte) {
 	l.at[field] = len(l.b)
 	if wrong, ok := l.instead[field]; ok {
@@ -59,13 +59,13 @@ func (l *layout) put(field string, right ...byte) {
 
 func (l *layout) num(field string, n uint64) { l.put(field, wire.AppendUint(nil, n)...) }
 
-// text writes a length, called FIELD.len, and what it counts, called FIELD.
+// text writes a length as the field FIELD.len, and then the text as the field FIELD.
 func (l *layout) text(field, s string) {
 	l.num(field+".len", uint64(len(s)))
 	l.put(field, []byte(s)...)
 }
 
-// optional writes a tag, called FIELD?, and the text.
+// optional writes a tag as the field FIELD?, and then the text if there is one.
 func (l *layout) optional(field string, s Optional[string]) {
 	if !s.Valid {
 		l.put(field+"?", 0)
@@ -132,26 +132,26 @@ func (f *fakeEntry) layout(v Version) *layout {
 	return l
 }
 
-// A fakeFile is a trace in which some fields are written differently: of an ET
-// offsets.len, offsets[i], pool.len, pool[i].len and pool[i][j], of an IETPrefix
+// A fakeFile is a trace in which some fields are written differently. An ET has the fields
+// offsets.len, offsets[i], pool.len, pool[i].len and pool[i][j]. An IETPrefix has the fields
 // frame[i].
 type fakeFile struct {
 	Version Version
 	Format  StorageFormat
 	Entries []fakeEntry
 	Instead map[string][]byte
-	Tail    []byte // behind the last entry
+	Tail    []byte // bytes after the last entry
 }
 
-// A fakeTrace is the file made of it.
+// A fakeTrace is the file that is built from a fakeFile.
 type fakeTrace struct {
 	fakeFile
 
 	layout
 	raws   []*layout // the encodings of the entries
-	starts []int     // where each begins, in IETPrefix with its frame
-	bodies []int     // where each encoding begins
-	ends   []int     // where each ends
+	starts []int     // the offset at which each entry begins, in IETPrefix with its frame
+	bodies []int     // the offset at which the encoding of each entry begins
+	ends   []int     // the offset at which each entry ends
 }
 
 func (f fakeFile) build() *fakeTrace {
@@ -194,7 +194,7 @@ func (f fakeFile) build() *fakeTrace {
 	return t
 }
 
-// in returns where a field of entry i begins in the file.
+// in returns the offset in the file at which a field of entry i begins.
 func (t *fakeTrace) in(i int, field string) int { return t.bodies[i] + t.raws[i].at[field] }
 
 // rich returns an entry that has every field and every kind of value.
@@ -218,8 +218,7 @@ func rich(parent uint32, name string) TraceEntry {
 	}
 }
 
-// fakes returns the root and n entries that hang below each other in a small
-// tree. wrong, if any, is what entry id has instead of right fields.
+// fakes returns the root and n entries that form a small tree.
 func fakes(n int) []fakeEntry {
 	out := []fakeEntry{{TraceEntry: *Root()}}
 	for i := 1; i <= n; i++ {
@@ -232,8 +231,8 @@ func fakes(n int) []fakeEntry {
 	return out
 }
 
-// oneWrong is a trace of the root, entry 1 in which the field is wrong, and a
-// right entry 2.
+// oneWrong returns a trace of three entries: the root, entry 1 with a wrong field, and a
+// valid entry 2.
 func oneWrong(v Version, sf StorageFormat, field string, wrong []byte) *fakeTrace {
 	es := []fakeEntry{{TraceEntry: *Root()}, {TraceEntry: rich(0, "wrong")}, {TraceEntry: rich(0, "right")}}
 	es[1].Instead = map[string][]byte{field: wrong}
@@ -245,13 +244,11 @@ func writeFile(t testing.TB, name string, b []byte) string {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(hosttest.MemoryDir(t), name)
 	}
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, b, 0o600))
 	return name
 }
 
-// drain reads b to its end. It returns the encodings and the error, nil for EOF.
+// drain reads b to its end. It returns the encodings of the entries, and the error or nil for EOF.
 func drain(b []byte) (raws []string, err error) { return drainReader(bytes.NewReader(b), nil) }
 
 func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
@@ -270,9 +267,9 @@ func drainReader(src io.Reader, o *ReaderOptions) (raws []string, err error) {
 	}
 }
 
-// followAll reads the file with Follow for at most a moment, and returns the
-// number of entries and the error, nil for EOF. A file that could still grow
-// ends with the error of the context.
+// followAll reads the file with Follow for a short time, and returns the number of
+// entries, and the error or nil for EOF. For a file that could still grow, it returns the
+// error of the context.
 func followAll(t testing.TB, name string) (n int, err error) {
 	t.Helper()
 	f, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
@@ -293,7 +290,7 @@ func followAll(t testing.TB, name string) (n int, err error) {
 	}
 }
 
-// problems returns what Verify finds.
+// problems returns the problems that Verify finds.
 func problems(t testing.TB, name string) (*Report, []error) {
 	t.Helper()
 	var found []error
@@ -305,8 +302,8 @@ func problems(t testing.TB, name string) (*Report, []error) {
 	return r, found
 }
 
-// allocated returns how many bytes f allocates in all, freed ones too: no less
-// than its peak.
+// allocated returns how many bytes f allocates in total, including freed bytes. This is
+// an upper bound of its peak.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -328,12 +325,12 @@ func errorOffset(err error) (int64, bool) {
 	}
 	var at int64
 	_, digits, _ := strings.Cut(err.Error(), "byte ")
-	_, serr := fmt.Sscan(digits[:min(1, len(digits))], &at) // one digit: it lies in the magic
+	_, serr := fmt.Sscan(digits[:min(1, len(digits))], &at) // one digit: such an offset lies in the magic
 	return at, serr == nil
 }
 
-// wantCorrupt complains unless err is a CorruptError at that place for that
-// reason. A negative offset is any, a nil kind too.
+// wantCorrupt fails the test unless err is a CorruptError of that entry with that offset
+// and kind. A negative offset matches any offset, and a nil kind matches any kind.
 func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, kind error) {
 	t.Helper()
 	e, ok := errors.AsType[*CorruptError](err)
@@ -347,7 +344,7 @@ func wantCorrupt(t testing.TB, what string, err error, entry int64, offset int, 
 	}
 }
 
-// hasProblem reports whether one of found is kind, in that entry.
+// hasProblem reports whether one of found is an error of kind in that entry.
 func hasProblem(found []error, entry int64, kind error) bool {
 	for _, err := range found {
 		e, ok := errors.AsType[*CorruptError](err)
@@ -358,7 +355,7 @@ func hasProblem(found []error, entry int64, kind error) bool {
 	return false
 }
 
-// hugeLengths are what hostile lengths claim.
+// hugeLengths are the values of hostile length fields.
 var hugeLengths = []struct {
 	name string
 	n    uint64
@@ -366,7 +363,7 @@ var hugeLengths = []struct {
 	{"2^16", 1 << 16}, {"2^32", 1 << 32}, {"2^40", 1 << 40}, {"2^63", 1 << 63}, {"2^64-1", math.MaxUint64},
 }
 
-// sameStrings says where two lists of encodings differ.
+// sameStrings describes the first difference of two lists of encodings, "" if they are equal.
 func sameStrings(got, want []string) string {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
@@ -395,8 +392,8 @@ func lines(errs []error) string {
 	return b.String()
 }
 
-// TestHostileBuilder makes sure that what the other tests break is right as long
-// as it is not broken.
+// TestHostileBuilder checks that the traces of the other tests are valid before a test
+// breaks a field.
 func TestHostileBuilder(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(20)}.build()

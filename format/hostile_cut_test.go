@@ -43,8 +43,8 @@ func small(n int) []fakeEntry {
 	return out
 }
 
-// wholeAt returns how many entries lie within the first size bytes, and where
-// they end: behind the magic if there are none.
+// wholeAt returns how many entries are whole in the first size bytes, and the offset of
+// their end. Without entries that is the end of the magic.
 func (t *fakeTrace) wholeAt(size int) (n, end int) {
 	end = wire.MagicSize
 	for n < len(t.ends) && t.ends[n] <= size {
@@ -57,7 +57,7 @@ func (t *fakeTrace) wholeAt(size int) (n, end int) {
 func TestCutAtEveryByteReader(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
-		tr := fakeFile{Version: v, Format: sf, Entries: small(60)}.build()
+		tr := fakeFile{Version: v, Format: sf, Entries: small(hosttest.Times(20, 60))}.build()
 		want := tr.rawStrings()
 		for size := range len(tr.b) + 1 {
 			cut := tr.b[:size:size]
@@ -69,7 +69,7 @@ func TestCutAtEveryByteReader(t *testing.T) {
 			if wrong := tr.cutError(err, size); wrong != "" {
 				t.Fatalf("cut at %d: %s", size, wrong)
 			}
-			// However the bytes come, the entries are the same.
+			// The entries are the same if the bytes arrive in other pieces.
 			slow, serr := drainReader(iotest.HalfReader(iotest.DataErrReader(bytes.NewReader(cut))), nil)
 			if diff := sameStrings(slow, raws); diff != "" || fmt.Sprint(serr) != fmt.Sprint(err) {
 				t.Fatalf("cut at %d: in pieces %s, error %v, want %v", size, diff, serr, err)
@@ -78,8 +78,8 @@ func TestCutAtEveryByteReader(t *testing.T) {
 	})
 }
 
-// cutError says what is wrong with err as the error for the first size bytes, of
-// which n entries, up to end, are whole. It returns "" if nothing is.
+// cutError checks err, the error of reading only the first size bytes. It returns a
+// description of what is wrong with err, "" if err is right.
 func (t *fakeTrace) cutError(err error, size int) string {
 	n, end := t.wholeAt(size)
 	if size == len(t.b) || t.Format != ET && size == end && size >= wire.MagicSize {
@@ -110,14 +110,12 @@ func (t *fakeTrace) cutError(err error, size int) string {
 func TestCutAtEveryByteInspect(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
-		tr := fakeFile{Version: v, Format: sf, Entries: small(60)}.build()
+		tr := fakeFile{Version: v, Format: sf, Entries: small(hosttest.Times(20, 60))}.build()
 		name := writeFile(t, "x."+sf.String(), tr.b)
 		seen := make(map[string]int)
 		for size := len(tr.b); size >= 0; size-- {
-			if err := os.Truncate(name, int64(size)); err != nil {
-				t.Fatal(err)
-			}
-			complain := func(what, wrong string) { // once, and count the others
+			must(t, os.Truncate(name, int64(size)))
+			complain := func(what, wrong string) { // report the first, and count the others
 				if wrong == "" {
 					return
 				}
@@ -153,15 +151,15 @@ func inspectCut(tr *fakeTrace, name string, size int, complain func(what, wrong 
 		if size == len(tr.b) || tr.Format != ET && size == end {
 			reason = mapping.CutClean
 		} else if tr.Format != ET && wire.IsZero(tr.b[end:size]) {
-			reason = mapping.CutZeroTail // an entry can begin with zeros, too
+			reason = mapping.CutZeroTail // the beginning of an entry can also be zeros
 		}
 		if r.Entries != n || n > 0 && r.GoodBytes != int64(end) || r.Size != int64(size) || r.Reason != reason {
 			complain("Report", fmt.Sprintf("%+v, want %d entries, %d bytes, %s", r, n, end, reason))
 		}
 	}
 	if oerr != nil {
-		// Only an ET, which is never written in place, may be refused; that it
-		// just stops is to be told from damage all the same.
+		// Only an ET may be refused, because an ET is never written in place. The error
+		// must still say that the file is truncated, not that it is damaged.
 		if tr.Format != ET || !errors.Is(oerr, ErrTruncated) {
 			complain("Open", oerr.Error())
 		}
@@ -186,8 +184,8 @@ func TestCutAtEveryByteFollow(t *testing.T) {
 	}
 }
 
-// Every Recover syncs: a file of few entries is cut at every byte, one of many
-// around the ends of its entries.
+// Every Recover syncs, which is slow. So a file of few entries is cut at every byte, and a
+// file of many entries only around the ends of its entries.
 func TestCutAtEveryByteRecover(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		t.Parallel()
@@ -216,7 +214,7 @@ func TestCutAtEveryByteRecover(t *testing.T) {
 	})
 }
 
-// A source may return bytes together with an error: they count.
+// A source may return bytes together with an error. These bytes are read.
 func TestCutBySourceError(t *testing.T) {
 	boom := errors.New("connection reset")
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -255,7 +253,7 @@ func TestFlipBits(t *testing.T) {
 	})
 }
 
-// checkAnyFile checks what holds for any bytes at all.
+// checkAnyFile checks the properties that hold for any bytes.
 func checkAnyFile(t testing.TB, name string, b []byte) {
 	t.Helper()
 	inRange := func(what string, err error) {
@@ -281,8 +279,8 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 		t.Errorf("%d of %d bytes are whole", f.WholeSize(), f.Size())
 	}
 	if f.Format() != ET || f.Damage() != nil {
-		// The index, which passes over attributes, agrees with a full decoder, but
-		// for zeros before the damage, which it may count as such.
+		// The index skips attributes, but agrees with a full decoder. The only exception are
+		// zeros before the damage: the index may count them as damage.
 		for len(raws) > f.Len() && rerr != nil && wire.IsZero([]byte(raws[len(raws)-1])) {
 			raws, rerr = raws[:len(raws)-1], f.Damage()
 		}
@@ -329,7 +327,8 @@ func checkAnyFile(t testing.TB, name string, b []byte) {
 	inRange("Verify", err)
 }
 
-// drainParents is drain that also checks every encoding by itself.
+// drainParents is like drain, but also returns the parents, and decodes every encoding by
+// itself.
 func drainParents(t testing.TB, b []byte) (raws []string, parents []uint32, err error) {
 	t.Helper()
 	r, err := NewReader(bytes.NewReader(b), nil)

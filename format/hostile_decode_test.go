@@ -27,8 +27,8 @@ func entryLengths(v Version) []string {
 	return append(fields, "attr_names.len", "attr_values.len")
 }
 
-// wantLength complains unless err is typed, has a place in [from, to] and the
-// claim within.
+// wantLength fails the test unless err is a lengthError with an offset in [from, to] and
+// the claimed length.
 func wantLength(t *testing.T, what string, err error, from, to int, claimed uint64) {
 	t.Helper()
 	l, ok := errors.AsType[*lengthError](err)
@@ -44,8 +44,8 @@ func wantLength(t *testing.T, what string, err error, from, to int, claimed uint
 	}
 }
 
-// wantBounded complains when f allocates more than a hostile file of so many
-// bytes may cost; what looks at it several times has some buffers.
+// wantBounded fails the test if f allocates more than the limit for a hostile file of so
+// many bytes. The limit includes several buffers, for code that reads the file more than once.
 func wantBounded(t *testing.T, what string, fileSize int, f func()) {
 	t.Helper()
 	if got, limit := allocated(f), uint64(4*fileSize+3<<19); got > limit {
@@ -74,7 +74,7 @@ func TestLengthClaims(t *testing.T) {
 	}
 }
 
-// lengthInFile opens a trace whose entry 1 claims a length in all ways.
+// lengthInFile reads, in all ways, a trace in which a field of entry 1 claims a length.
 func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 	t.Helper()
 	name := writeFile(t, "x."+tr.Format.String(), tr.b)
@@ -133,7 +133,7 @@ func lengthInFile(t *testing.T, tr *fakeTrace, field string, claimed uint64) {
 			t.Errorf("Follow gives %d entries, error %v, want 1 and an error", n, err)
 		}
 		if claimed > DefaultMaxEntrySize {
-			check("Follow", err) // less than that could still come
+			check("Follow", err) // for a smaller length the file could still grow
 		}
 	})
 	if tr.Format == ET {
@@ -173,7 +173,7 @@ func TestLengthClaimsOfTables(t *testing.T) {
 					}.build()
 					name := writeFile(t, "x.et", tr.b)
 					wantBounded(t, "Reader", len(tr.b), func() {
-						// A stream has no end that a length could be compared with.
+						// The end of a stream is not known, so a length cannot be compared with it.
 						_, err := NewReader(strings.NewReader(string(tr.b)), nil)
 						if at, ok := errorOffset(err); !ok || at < wire.MagicSize || at > int64(len(tr.b)) {
 							t.Errorf("NewReader: %v, offset %d, want damage with an offset", err, at)
@@ -202,24 +202,20 @@ func TestLengthClaimsOfTables(t *testing.T) {
 	}
 }
 
-// A file can claim to be large without being so: a sparse one. An entry in it is
-// still bounded by MaxEntrySize.
+// A sparse file looks large without having much data. MaxEntrySize still limits the
+// size of an entry in it.
 func TestLengthOfSparseEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		tr := fakeFile{Version: v, Format: ET, Entries: fakes(2)}.build()
 		name := writeFile(t, "x.et", tr.b)
 		const size = 64 << 20
-		if err := os.Truncate(name, size); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, size))
 		limits := ReaderOptions{MaxEntrySize: 1 << 20}
 		if _, err := Open(name, &OpenOptions{ReaderOptions: limits}); !errors.Is(err, errTrailingBytes) {
 			t.Errorf("v%d: Open: %v, want errTrailingBytes", v, err)
 		}
 		f, err := Open(name, &OpenOptions{ReaderOptions: limits, Lenient: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		if got := allocated(func() { _, err = f.Entry(2) }); got > 8<<20 {
 			t.Errorf("v%d: Entry of an entry of %d bytes with MaxEntrySize %d allocates %d, error %v", v, size, limits.MaxEntrySize, got, err)
@@ -262,11 +258,9 @@ func TestBadParents(t *testing.T) {
 				if n != c.entry {
 					t.Errorf("Follow gives %d entries, want %d", n, c.entry)
 				}
-				if sf == ET { // its own tree is in the pool
+				if sf == ET { // the pool of an ET holds its tree
 					f, err := Open(name, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer f.Close()
 					_, err = f.Entry(uint32(id))
 					wantCorrupt(t, "Entry", err, id, at, errBadParent)
@@ -274,9 +268,7 @@ func TestBadParents(t *testing.T) {
 					_, err := Open(name, nil)
 					wantCorrupt(t, "Open", err, id, at, errBadParent)
 					f, err := Open(name, &OpenOptions{Lenient: true})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer f.Close()
 					wantCorrupt(t, "Damage", f.Damage(), id, at, errBadParent)
 					if f.Len() != c.entry || f.WholeSize() != int64(tr.starts[c.entry]) {
@@ -336,7 +328,7 @@ func TestLongNumbers(t *testing.T) {
 		for _, n := range all {
 			for _, tag := range []byte{wire.Tag16, wire.Tag32, wire.Tag64, wire.Tag128, 255} {
 				if tag <= wire.Tag32 && n.n >= 1<<16 {
-					continue // that is no longer form of this number
+					continue // this form of the number is not longer
 				}
 				t.Run(fmt.Sprintf("v%d/%s/%d", v, n.field, tag), func(t *testing.T) {
 					wrong := []byte{255}
@@ -372,15 +364,11 @@ func longNumber(t *testing.T, tr *fakeTrace, field string, fits bool) {
 		t.Errorf("Verify finds%s\n\twant %v in entry 1 alone", lines(found), errNotShortest)
 	}
 	f, err := Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	e, err := f.Entry(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Encoded again, only the long number and what its value is made of differ.
+	must(t, err)
+	// Only the long number and the bytes of its value may differ from the right entry.
 	right := rich(0, "wrong")
 	if e.Message != right.Message || e.Metadata != right.Metadata || len(e.Attributes) != len(right.Attributes) {
 		t.Errorf("Entry is %+v, want %+v", e, right)
@@ -437,7 +425,7 @@ func TestBadTags(t *testing.T) {
 		{"level", []byte{5}, errBadLevel},
 		{"level", []byte{250}, errBadLevel},
 		{"level", wire.AppendUint(nil, 1<<16), errBadLevel},
-		{"level", wire.AppendUint(nil, 256), errBadLevel}, // 0 when cut to a byte
+		{"level", wire.AppendUint(nil, 256), errBadLevel}, // would be 0 in a byte
 		{"attr[0].kind", []byte{8}, errBadKind},
 		{"attr[0].kind", []byte{250}, errBadKind},
 		{"attr[0].kind", wire.AppendUint(nil, 256), errBadKind},
@@ -466,9 +454,7 @@ func TestBadTags(t *testing.T) {
 					wantCorrupt(t, "Verify", found[0], 1, at, c.err)
 				}
 				f, err := Open(name, &OpenOptions{Lenient: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer f.Close()
 				if sf != ET {
 					wantCorrupt(t, "Damage", f.Damage(), 1, at, c.err)
@@ -521,14 +507,10 @@ func TestNamesAndValuesDiffer(t *testing.T) {
 					t.Errorf("Verify finds%s", lines(found))
 				}
 				f, err := Open(name, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer f.Close()
 				got, err := f.Entry(2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, name := range c.names {
 					want := U64Value(uint64(slices.Index(c.names, name)))
 					if val, ok := got.Attribute(name); !ok || !val.Equal(want) {
@@ -550,7 +532,7 @@ func TestInvalidUTF8(t *testing.T) {
 	bad := []string{"\xff", "a\xc3", "\xed\xa0\x80 surrogate", "over\xc0\xaflong", "\xf4\x90\x80\x80"}
 	fields := []struct {
 		name string
-		in   string // Field of Verify's problem
+		in   string // the Field of the problem that Verify reports
 		set  func(e *TraceEntry, s string)
 		get  func(e *TraceEntry) string
 	}{
@@ -590,9 +572,7 @@ func TestInvalidUTF8(t *testing.T) {
 				}
 				name := writeFile(t, "x", tr.b)
 				f, err := Open(name, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer f.Close()
 				_, found := problems(t, name)
 				if len(found) != len(bad) {
@@ -680,7 +660,7 @@ func TestBadMagic(t *testing.T) {
 	}
 	for i := range wire.MagicSize {
 		t.Run(fmt.Sprintf("only %d bytes", i), func(t *testing.T) {
-			clear(seen) // these are all the same
+			clear(seen) // each size gives the same error
 			check(t, good.b[:i], func(err error) bool {
 				e, ok := errors.AsType[*TruncatedError](err)
 				return ok && e.Entry == noEntry && e.Offset == 0

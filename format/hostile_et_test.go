@@ -15,7 +15,8 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// The tree that fakes(6) makes: 0 has 1 and 2, 1 has 3, 4, 2 has 5 and 6.
+// TestBadPool damages the pool of the tree that fakes(6) makes: 0 has the children 1 and 2,
+// 1 has 3 and 4, and 2 has 5 and 6.
 func TestBadPool(t *testing.T) {
 	num := func(n uint64) []byte { return wire.AppendUint(nil, n) }
 	kids := func(ids ...uint32) []byte {
@@ -29,7 +30,7 @@ func TestBadPool(t *testing.T) {
 		name   string
 		field  string
 		wrong  []byte
-		reader bool // a stream notices, too; else it reads the entries, which are right
+		reader bool // a Reader also notices the damage; otherwise it reads the entries, which are right
 	}{
 		{"one too few", "pool.len", num(6), true},
 		{"one too many", "pool.len", num(8), true},
@@ -50,7 +51,7 @@ func TestBadPool(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/v%d", c.name, v), func(t *testing.T) {
 				f := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{c.field: c.wrong}}
 				switch c.name {
-				case "not ascending": // the case writes the rest of the pool itself
+				case "not ascending": // the wrong bytes include the rest of the pool
 					for _, field := range []string{
 						"pool[0][0]", "pool[0][1]", "pool[1].len", "pool[1][0]", "pool[1][1]", "pool[2].len", "pool[2][0]", "pool[2][1]",
 						"pool[3].len", "pool[4].len", "pool[5].len", "pool[6].len",
@@ -91,8 +92,8 @@ func TestBadPool(t *testing.T) {
 	}
 }
 
-// The parents that the entries hold can differ from the pool: both are right by
-// themselves, and Verify says so.
+// The parents in the entries can differ from the pool. Both are valid by themselves, and
+// Verify reports the difference.
 func TestPoolSaysAnotherParent(t *testing.T) {
 	for _, v := range hostileVersions {
 		es := fakes(6)
@@ -117,7 +118,7 @@ func TestBadOffsets(t *testing.T) {
 			name  string
 			field string
 			wrong uint64
-			fits  bool // no other number's size changes: Reader gets to the entry
+			fits  bool // the wrong number has the same size as the right one, so a Reader reaches the entry
 		}{
 			{"first is not 0", "offsets[0]", 1, false},
 			{"duplicate", "offsets[2]", off(1), false},
@@ -176,10 +177,8 @@ func TestEntryEnds(t *testing.T) {
 				wrong := wire.AppendUint(nil, uint64(good.bodies[4]-good.at["data"]+by))
 				tr := fakeFile{Version: v, Format: ET, Entries: fakes(6), Instead: map[string][]byte{"offsets[4]": wrong}}.build()
 				name := writeFile(t, "x.et", tr.b)
-				f, err := Open(name, nil) // the tables are right by themselves
-				if err != nil {
-					t.Fatal(err)
-				}
+				f, err := Open(name, nil) // succeeds, because the tables are valid by themselves
+				must(t, err)
 				defer f.Close()
 				for id := range uint32(f.Len()) {
 					e, err := f.Entry(id)
@@ -259,8 +258,8 @@ func TestTrailingGarbage(t *testing.T) {
 	})
 }
 
-// An ET whose tables are right but whose entry is not: what is before the entry
-// can be saved.
+// TestDamagedETKeepsPrefix recovers an ET with valid tables and a damaged entry. The
+// entries before the damaged one are saved.
 func TestDamagedETKeepsPrefix(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, bad := range []int{1, 3, 6} {
@@ -289,8 +288,9 @@ func TestDamagedETKeepsPrefix(t *testing.T) {
 	}
 }
 
-// wantRecovered recovers name, checks what it becomes and that doing so again
-// changes nothing. Of a damaged ET and of a corrupt file one more entry says so.
+// wantRecovered recovers name, checks the result, and checks that a second Recover
+// changes nothing. For a damaged ET or a corrupt file, the result has one more entry,
+// which reports the damage.
 func wantRecovered(t *testing.T, name, out string, want []string) {
 	t.Helper()
 	where := out

@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// notOnWindows skips a test that changes a file which is mapped.
+// notOnWindows skips a test that changes the size of a mapped file.
 func notOnWindows(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -27,8 +27,8 @@ func notOnWindows(t *testing.T) {
 	}
 }
 
-// pages is a trace of many pages whose entries have long texts, so that wrong
-// bytes in them would not keep them from being decoded.
+// pages returns a trace of many pages whose entries have long texts. Wrong bytes in a text
+// do not make decoding fail, so the tests would notice them.
 func pages(v Version, sf StorageFormat) *fakeTrace {
 	es := small(60)
 	for i := 1; i < len(es); i++ {
@@ -58,7 +58,7 @@ var ways = []struct {
 		if !ok {
 			return nil, errors.New("no attribute")
 		}
-		// The others are right: only this one was looked at.
+		// Only this attribute was read.
 		return append([]byte("attribute "), v.Bytes()...), nil
 	}},
 	{"Walk", func(f *File, id uint32) (raw []byte, err error) {
@@ -74,7 +74,7 @@ var ways = []struct {
 	}},
 }
 
-// wantRaw is what a way returns for entry id.
+// wantRaw returns the bytes that a way must return for entry id.
 func (t *fakeTrace) wantRaw(way string, id int) []byte {
 	if way == "Attribute" {
 		return append([]byte("attribute "), t.Entries[id].Attributes[0].Value.Bytes()...)
@@ -87,7 +87,7 @@ func TestTruncatedWhileMapped(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := pages(v, sf)
 		page := os.Getpagesize()
-		last := len(tr.b) / page * page // where the last page begins
+		last := len(tr.b) / page * page // the offset at which the last page begins
 		cuts := map[string]int{
 			"all":                       0,
 			"all but a byte":            1,
@@ -105,20 +105,14 @@ func TestTruncatedWhileMapped(t *testing.T) {
 			t.Run(what, func(t *testing.T) {
 				name := writeFile(t, "x", tr.b)
 				f, err := Open(name, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer f.Close()
 				other, err := Open(writeFile(t, "other", tr.b), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer other.Close()
-				if err := os.Truncate(name, int64(size)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Truncate(name, int64(size)))
 				var wg sync.WaitGroup
-				var once [4]sync.Once // one complaint a way
+				var once [4]sync.Once // one error for each way
 				for range 8 {
 					wg.Go(func() {
 						for i, way := range ways {
@@ -131,7 +125,7 @@ func TestTruncatedWhileMapped(t *testing.T) {
 										t.Errorf("%s of entry %d, bytes %d to %d of a file of %d that has %d now: other bytes than were there, and no error",
 											way.name, id, tr.bodies[id], tr.ends[id], len(tr.b), size)
 									})
-								case err == nil: // it was looked at before it went, or is there
+								case err == nil: // the bytes were read before the cut, or are not cut off
 								case !errors.Is(err, ErrShrunk):
 									once[i].Do(func() { t.Errorf("%s of entry %d: %v (%T), want %v", way.name, id, err, err, ErrShrunk) })
 								case whole && way.name != "Walk" && tr.ends[id] <= size/page*page:
@@ -156,8 +150,8 @@ func TestTruncatedWhileMapped(t *testing.T) {
 	})
 }
 
-// A file can be truncated between the moment at which its size is looked at and
-// the scan that makes the index.
+// A file can be truncated after Open has read its size and before the scan that makes
+// the index.
 func TestTruncatedWhileOpened(t *testing.T) {
 	notOnWindows(t)
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -165,12 +159,8 @@ func TestTruncatedWhileOpened(t *testing.T) {
 		for _, size := range []int{0, 5, 100, 2*os.Getpagesize() + 7, len(tr.b) - 1} {
 			name := writeFile(t, "x", tr.b)
 			src, err := mapfile.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Truncate(name, int64(size)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.Truncate(name, int64(size)))
 			f := &File{src: src, name: name, maxSize: DefaultMaxEntrySize}
 			err = f.index(&OpenOptions{})
 			switch {
@@ -194,9 +184,7 @@ func TestFollowShrunk(t *testing.T) {
 		tr := pages(v, sf)
 		name := writeFile(t, "x.iet", tr.b)
 		fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer fl.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -205,9 +193,7 @@ func TestFollowShrunk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Truncate(name, int64(tr.ends[3])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, int64(tr.ends[3])))
 		if _, _, err := fl.Next(ctx); !errors.Is(err, ErrShrunk) {
 			t.Errorf("Next: %v, want %v", err, ErrShrunk)
 		}
@@ -220,9 +206,7 @@ func TestGrowsWhileMapped(t *testing.T) {
 		cut := tr.ends[20] + 4
 		name := writeFile(t, "x.iet", tr.b[:cut])
 		f, err := Open(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		check := func() {
 			t.Helper()
@@ -240,20 +224,14 @@ func TestGrowsWhileMapped(t *testing.T) {
 		}
 		check()
 		w, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := w.Write(tr.b[cut:]); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		check()
 		now, err := Open(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer now.Close()
 		if now.Len() != 31 || now.Damage() != nil {
 			t.Errorf("opened again: %d entries, %v, want 31", now.Len(), now.Damage())
@@ -261,7 +239,7 @@ func TestGrowsWhileMapped(t *testing.T) {
 	})
 }
 
-// However the bytes of an entry come, Follow gives it when the last one is there,
+// TestFollowByteByByte checks that Follow returns an entry when its last byte is written,
 // and not before.
 func TestFollowByteByByte(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -270,17 +248,13 @@ func TestFollowByteByByte(t *testing.T) {
 		tr := fakeFile{Version: v, Format: sf, Entries: es}.build()
 		name := writeFile(t, "x.iet", tr.b[:wire.MagicSize])
 		w, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer w.Close()
 		fl, err := Follow(name, &FollowOptions{Poll: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer fl.Close()
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // Next gives what is there and does not wait
+		cancel() // so Next returns the entries in the file and does not wait
 		for size, next := wire.MagicSize+1, 0; size <= len(tr.b); size++ {
 			if _, err := w.Write(tr.b[size-1 : size]); err != nil {
 				t.Fatal(err)
@@ -306,16 +280,14 @@ func TestFollowByteByByte(t *testing.T) {
 	})
 }
 
-// A writer that could not finish an entry takes back what it wrote of it.
+// A writer that cannot finish an entry removes the part that it wrote.
 func TestFollowTakenBack(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		long := fakeFile{Version: v, Format: sf, Entries: small(7)}.build()
 		short := fakeFile{Version: v, Format: sf, Entries: append(small(6), small(1)[1])}.build()
 		name := writeFile(t, "x.iet", long.b[:long.ends[7]-1])
 		fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer fl.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -327,9 +299,7 @@ func TestFollowTakenBack(t *testing.T) {
 		if id, _, err := fl.Next(ctx); err == nil {
 			t.Fatalf("entry %d is not whole", id)
 		}
-		if err := os.Truncate(name, int64(long.starts[7])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, int64(long.starts[7])))
 		writeFile(t, name, short.b)
 		ctx, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -346,9 +316,7 @@ func TestCloseWhileReading(t *testing.T) {
 		name := writeFile(t, "x", tr.b)
 		for round := range 10 {
 			f, err := Open(name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var wg sync.WaitGroup
 			for i := range 8 {
 				wg.Go(func() {
@@ -400,12 +368,8 @@ func TestCloseWhileReading(t *testing.T) {
 func TestEverythingAfterClose(t *testing.T) {
 	tr := fakeFile{Version: V2, Format: IET, Entries: fakes(4)}.build()
 	f, err := Open(writeFile(t, "x.iet", tr.b), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, f.Close())
 	for what, call := range map[string]func() error{
 		"Entry":     func() error { _, err := f.Entry(1); return err },
 		"AppendRaw": func() error { _, err := f.appendRaw(nil, 1); return err },
@@ -426,19 +390,13 @@ func TestRenamedOver(t *testing.T) {
 		dir := t.TempDir()
 		name := writeFile(t, filepath.Join(dir, "x"), tr.b)
 		f, err := Open(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer fl.Close()
 		now := fakeFile{Version: V1 + V2 - v, Format: IET, Entries: small(3)}.build()
-		if err := os.Rename(writeFile(t, filepath.Join(dir, "new"), now.b), name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(writeFile(t, filepath.Join(dir, "new"), now.b), name))
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		for id := range tr.raws {
@@ -453,9 +411,7 @@ func TestRenamedOver(t *testing.T) {
 			t.Errorf("Follow of a file that was replaced before its clean end: %v, want %v", err, ErrTruncated)
 		}
 		g, err := Open(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer g.Close()
 		if g.Len() != 4 || g.Version() == v {
 			t.Errorf("the new file has %d entries of version %d, want 4 of the other", g.Len(), g.Version())

@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// fabricate writes a trace of the root and n entries that entry makes.
+// fabricate writes a trace of the root and n entries that the func entry returns.
 func fabricate(t testing.TB, v Version, f StorageFormat, n int, entry func(id int) *TraceEntry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -32,9 +32,7 @@ func fabricate(t testing.TB, v Version, f StorageFormat, n int, entry func(id in
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.Bytes()
 }
 
@@ -48,7 +46,7 @@ func hexID(n, size int) Value {
 	return StringValue(string(wire.AppendHex(nil, id[16-size:])))
 }
 
-// spanEntry is a span with id id, whose trace is that of all.
+// spanEntry returns a span with the given id. All these spans have the same trace id.
 func spanEntry(parent, id int) *TraceEntry {
 	return &TraceEntry{
 		Parent: uint32(parent), Metadata: Metadata{Name: "s"},
@@ -63,16 +61,14 @@ func logEntry(parent int) *TraceEntry {
 func openBytes(t testing.TB, b []byte) *File {
 	t.Helper()
 	f, err := Open(writeFile(t, "x", b), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
-// wantLinear complains when work on input of four times the size takes sixteen times
-// as long, or nearly so, not once but always: what leaves the cache takes up to
-// twice as long. What takes no time is not measured.
+// wantLinear fails the test if work on four times the input takes nearly sixteen times as
+// long in each of four tries. The limit leaves room for input that no longer fits in the
+// CPU cache, which takes up to twice as long. Work that is too short is not measured.
 func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	const tooShort, limit = 40 * time.Millisecond, 11
@@ -95,7 +91,7 @@ func stopwatch(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// Input against which a simple way of doing things takes quadratic time.
+// TestNothingIsQuadratic uses input for which simple algorithms take quadratic time.
 func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures time")
@@ -136,7 +132,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 				data = AppendTraceEntry(data, V2, plainEntry(0))
 			}
 			b = wire.AppendUint(b, uint64(n))
-			for range n { // every entry claims all as its children
+			for range n { // every entry claims all entries as its children
 				b = wire.AppendUint(b, uint64(n-1))
 			}
 			name := writeFile(t, "x.et", append(b, data...))
@@ -152,7 +148,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 	})
 }
 
-// A counter counts what is read from it.
+// A counter counts the bytes and calls of Read.
 type counter struct {
 	r     io.Reader
 	bytes int64
@@ -166,8 +162,8 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Counted work: a Reader reads every byte once, in large pieces, however the
-// entries lie.
+// TestReadsOnce checks that a Reader reads every byte once and in large pieces, for
+// entries of any size.
 func TestReadsOnce(t *testing.T) {
 	many := &TraceEntry{Metadata: Metadata{Name: "n"}}
 	for i := range 60_000 {
@@ -201,8 +197,9 @@ func TestReadsOnce(t *testing.T) {
 
 func plainEntry0(int) *TraceEntry { return plainEntry(0) }
 
-// Counted work: Follow reads anew when it knows too little of an entry, but must
-// not do so for every attribute of one that is larger than its buffer.
+// TestFollowLargeEntry checks how often Follow reads an entry that is larger than its
+// buffer. Follow reads an entry again if it has too little of it, but must not do so
+// for every attribute.
 func TestFollowLargeEntry(t *testing.T) {
 	for _, v := range hostileVersions {
 		e := &TraceEntry{Metadata: Metadata{Name: "n"}}
@@ -211,9 +208,7 @@ func TestFollowLargeEntry(t *testing.T) {
 		}
 		b := fabricate(t, v, IET, 1, func(int) *TraceEntry { return e })
 		fl, err := Follow(writeFile(t, "x.iet", b), &FollowOptions{Poll: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		got := allocated(func() {
 			for range 2 {
@@ -232,7 +227,7 @@ func TestFollowLargeEntry(t *testing.T) {
 	}
 }
 
-// heap returns what is in use after everything else was collected.
+// heap returns the bytes in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -241,8 +236,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// peakHeap returns the most bytes that are in use, or not collected yet, while f
-// runs, as far as a look at them every millisecond shows.
+// peakHeap returns the peak of the heap, including garbage, while f runs. It samples the
+// heap every millisecond.
 func peakHeap(f func()) uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var peak uint64
@@ -273,7 +268,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		size >>= 3
 	}
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
-		// Nothing but a parent: one byte is not zero, so that it is an entry.
+		// The entry has only a parent. That byte is not zero, so that it counts as an entry.
 		e := &TraceEntry{Parent: 1}
 		n := size / len(AppendTraceEntry(nil, v, e))
 		b := fabricate(t, v, sf, n, func(id int) *TraceEntry {
@@ -297,7 +292,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		})
 		small := uint64(1 << 20)
 		if sf == ET {
-			small += 8 * 8 * uint64(n+1) // its offsets, and what they grew from
+			small += 8 * 8 * uint64(n+1) // the offsets, and the smaller slices that they outgrew
 		}
 		if got > small {
 			t.Errorf("Reader allocates %d bytes for %d", got, len(b))
@@ -309,9 +304,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		var f *File
 		var err error
 		peak := peakHeap(func() { f, err = Open(name, nil) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		open := heap() - before
 		if want := uint64(3*(n+2)) * 5 / 4; open > want {
@@ -324,7 +317,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// A limit that is set is kept, and one that is not is that of the package.
+// TestMaxEntrySize checks that a limit in the options holds, and that the default of the
+// package holds otherwise.
 func TestMaxEntrySize(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(2)

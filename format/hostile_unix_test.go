@@ -25,9 +25,7 @@ func TestOpenNotRegular(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	must(os.Mkdir(path("dir.iet"), 0o700))
 	must(os.Symlink(fifo, path("to-fifo.iet")))
@@ -38,7 +36,7 @@ func TestOpenNotRegular(t *testing.T) {
 	must(os.Symlink(path("nothing"), path("dangling.iet")))
 	names := []struct {
 		name string
-		want error // nil: any
+		want error // nil: any error
 	}{
 		{fifo, ErrNotRegular},
 		{path("dir.iet"), ErrNotRegular},
@@ -88,7 +86,7 @@ func TestOpenNotRegular(t *testing.T) {
 		if c.want == nil || errors.Is(c.want, fs.ErrNotExist) {
 			continue
 		}
-		// As a place to write to they are no better.
+		// They are also refused as outputs.
 		if err := inASecond(t, "Recover to "+c.name, func() error { _, err := Recover(good, c.name); return err }); err == nil {
 			t.Errorf("Recover to %q: no error", c.name)
 		}

@@ -34,8 +34,8 @@ func streams(t *testing.T, f func(t *testing.T, v Version, sf StorageFormat)) {
 	})
 }
 
-// wantZeroTail complains unless err is the end of n whole entries, at offset end,
-// before nothing but zeros.
+// wantZeroTail fails the test unless err says that n whole entries end at offset end, and
+// that only zeros follow.
 func wantZeroTail(t *testing.T, what string, err error, n, end int) {
 	t.Helper()
 	e, ok := errors.AsType[*TruncatedError](err)
@@ -50,7 +50,7 @@ func wantZeroTail(t *testing.T, what string, err error, n, end int) {
 }
 
 func TestZeroTail(t *testing.T) {
-	for _, entries := range []int{0, 1, 9} { // 0: nothing but the magic
+	for _, entries := range []int{0, 1, 9} { // 0: only the magic
 		for _, zeros := range zeroTails() {
 			t.Run(fmt.Sprintf("%d entries/%d zeros", entries, zeros), func(t *testing.T) {
 				streams(t, func(t *testing.T, v Version, sf StorageFormat) {
@@ -68,15 +68,11 @@ func TestZeroTail(t *testing.T) {
 					}
 					name := writeFile(t, "x.iet", tr.b)
 					f, err := Open(name, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					wantZeroTail(t, "Damage", f.Damage(), entries, end)
-					must(t, f.Close()) // Windows cuts no file that is mapped
+					must(t, f.Close()) // Windows cannot truncate a mapped file
 					r, err := Inspect(name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if r.Entries != entries || r.GoodBytes != int64(end) || r.Reason != mapping.CutZeroTail {
 						t.Errorf("Inspect: %d entries, %d bytes, %s; want %d, %d, %s", r.Entries, r.GoodBytes, r.Reason, entries, end, mapping.CutZeroTail)
 					}
@@ -93,8 +89,7 @@ func TestZeroTail(t *testing.T) {
 	}
 }
 
-// plain decodes entries one behind the other, as a decoder does that knows of no
-// zero tails.
+// plain decodes entries one after the other, like a decoder that does not know zero tails.
 func plain(t *testing.T, b []byte, v Version) []string {
 	t.Helper()
 	var raws []string
@@ -109,8 +104,8 @@ func plain(t *testing.T, b []byte, v Version) []string {
 	return raws
 }
 
-// Zeros in the middle are what a plain decoder takes them for: entries, and the
-// beginning of the next.
+// TestZerosInTheMiddle checks that zeros between entries are read as a plain decoder reads
+// them: as entries, and as the beginning of the next entry.
 func TestZerosInTheMiddle(t *testing.T) {
 	for _, v := range hostileVersions {
 		for _, zeros := range zeroTails() {
@@ -124,7 +119,7 @@ func TestZerosInTheMiddle(t *testing.T) {
 			} {
 				b := append(append(bytes.Clone(head), make([]byte, zeros)...), tail...)
 				want := plain(t, b[wire.MagicSize:], v)
-				// Before what is no entry they may be damage, too, all of them.
+				// If bytes follow that are not an entry, all these zeros may also count as damage.
 				least := want
 				for len(least) > 0 && wire.IsZero([]byte(least[len(least)-1])) {
 					least = least[:len(least)-1]
@@ -142,22 +137,18 @@ func TestZerosInTheMiddle(t *testing.T) {
 					continue
 				}
 				f, err := Open(writeFile(t, "x.iet", b), &OpenOptions{Lenient: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if f.Len() != len(want) && f.Len() != len(least) {
 					t.Errorf("v%d: %d zeros, then %s: File has %d entries, want %d", v, zeros, what, f.Len(), len(want))
 				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Close())
 			}
 		}
 	}
 }
 
-// A file of nothing but zeros has no magic, not even a part of one, and one of
-// all zeros behind the magic has no entries.
+// TestAllZero checks two files. One has only zeros: it does not have even a part of a
+// magic. The other one has only zeros after the magic: it has no entries.
 func TestAllZero(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Tail: make([]byte, 1<<20)}.build()
@@ -177,8 +168,8 @@ func TestAllZero(t *testing.T) {
 	}
 }
 
-// Follow must not spend more than the zeros are worth on a long run of them,
-// and listen to its context while it does.
+// TestFollowLongZeros checks that Follow reads a long run of zeros in linear time, and
+// that it obeys its context while it does so.
 func TestFollowLongZeros(t *testing.T) {
 	for _, tail := range []string{"", "an entry"} {
 		t.Run("then "+tail, func(t *testing.T) {
@@ -191,9 +182,7 @@ func TestFollowLongZeros(t *testing.T) {
 			tr := f.build()
 			name := writeFile(t, "x.iet", tr.b)
 			fl, err := Follow(name, &FollowOptions{Poll: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer fl.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
@@ -228,7 +217,7 @@ func TestFollowLongZeros(t *testing.T) {
 	}
 }
 
-// The frame of an IETPrefix entry that claims no bytes is no entry.
+// TestEmptyFrame checks that an IETPrefix frame of length 0 is not an entry.
 func TestEmptyFrame(t *testing.T) {
 	for _, v := range hostileVersions {
 		tail := append(make([]byte, prefixSize), binary.LittleEndian.AppendUint64(nil, 10)...)
@@ -241,8 +230,8 @@ func TestEmptyFrame(t *testing.T) {
 	}
 }
 
-// Zeros before damage are a mark of the crash as much as zeros at the end: what
-// Recover leaves must not end in them, or a second Recover finds a zero tail.
+// Zeros before damage are a result of the crash, as zeros at the end are. The file that
+// Recover leaves must not end in them. Otherwise a second Recover would find a zero tail.
 func TestZerosBeforeDamage(t *testing.T) {
 	for _, v := range hostileVersions {
 		for what, tail := range map[string][]byte{
@@ -263,7 +252,7 @@ func TestZerosBeforeDamage(t *testing.T) {
 	}
 }
 
-// TestZeroEntryAtEnd: an ET can end with entries of nothing but zeros, an IET cannot.
+// TestZeroEntryAtEnd checks that an ET can end with entries of only zeros, and that an IET cannot.
 func TestZeroEntryAtEnd(t *testing.T) {
 	for _, v := range hostileVersions {
 		var b bytes.Buffer
@@ -288,7 +277,7 @@ func TestZeroEntryAtEnd(t *testing.T) {
 	}
 }
 
-// TestOffsetBeforeZeroTail: the zeros that a crash leaves are no part of what is whole.
+// TestOffsetBeforeZeroTail checks that the zeros that a crash leaves do not count as whole.
 func TestOffsetBeforeZeroTail(t *testing.T) {
 	for _, f := range []StorageFormat{IET, IETPrefix} {
 		tr := fakeFile{Version: V1, Format: f, Entries: small(3), Tail: make([]byte, 100)}.build()
@@ -303,8 +292,9 @@ func TestOffsetBeforeZeroTail(t *testing.T) {
 	}
 }
 
-// TestFollowEntryInPlaceOfZeros: a writer may make room before it writes, so zeros at the end of a file
-// are not damage, and an entry that takes their place is found although the file has its size.
+// TestFollowEntryInPlaceOfZeros follows a file with zeros at its end. They are not damage, because a writer
+// may allocate space before it writes. Follow finds an entry that replaces the zeros, although the size of
+// the file does not change.
 func TestFollowEntryInPlaceOfZeros(t *testing.T) {
 	streams(t, func(t *testing.T, v Version, sf StorageFormat) {
 		es := small(5)

@@ -2,17 +2,17 @@ package format
 
 import "slices"
 
-// positions is an ascending list of offsets in little more than two bytes each: the base of
-// a block of 32, and how far behind it each is. A block whose offsets are further apart has
-// all of them in wide.
+// positions is an ascending list of offsets that takes little more than two bytes for each
+// offset. For each block of 32 offsets it stores a base, and for each offset its distance from
+// the base. If a distance does not fit into 16 bits, wide holds all offsets of the block.
 //
-// The zero positions is empty. A copy stays what it was when offsets are added to the
-// original.
+// The zero positions is empty. Adding offsets to a copy that has shared set does not change
+// the original.
 type positions struct {
-	bases  []uint64 // of each block; or wideMark and an index of wide
+	bases  []uint64 // the base of each block, or wideMark with an index of wide
 	deltas []uint16
 	wide   []*[positionBlock]uint64
-	shared bool // another copy of bases must not change
+	shared bool // another positions uses the array of bases, which must not change
 }
 
 const (
@@ -84,16 +84,4 @@ func (p *positions) grow(n int) {
 		p.deltas = append(make([]uint16, 0, n), p.deltas...)
 		p.bases = append(make([]uint64, 0, n/positionBlock+1), p.bases...)
 	}
-}
-
-func (p *positions) equal(q *positions) bool {
-	if p.len() != q.len() {
-		return false
-	}
-	for i := range p.deltas {
-		if p.at(i) != q.at(i) {
-			return false
-		}
-	}
-	return true
 }

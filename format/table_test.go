@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// plainTables reads the tables of the ET b as simply as can be, one number after
-// the other. Errors are those of File.header.
+// plainTables reads the tables of the ET b in the simplest way, one number after the
+// other. It returns the same errors as File.header.
 func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data int, longer bool, err error) {
 	d := decoder{version: v, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
@@ -67,7 +67,7 @@ func plainTables(v Version, b []byte) (offsets []uint64, parents []uint32, data 
 	return offsets, parents, d.off, d.longer, err
 }
 
-// wantTables complains unless File.header reads of b what plainTables does.
+// wantTables fails the test unless File.header reads the same from b as plainTables.
 func wantTables(t *testing.T, what string, v Version, b []byte) {
 	t.Helper()
 	offsets, parents, data, longer, want := plainTables(v, b)
@@ -103,7 +103,7 @@ func allOffsets(f *File) []uint64 {
 	return all
 }
 
-// Every number of the tables in turn is written in every odd way.
+// TestTablesDamaged replaces each number of the tables in turn with various wrong bytes.
 func TestTablesDamaged(t *testing.T) {
 	for _, v := range hostileVersions {
 		good := fakeFile{Version: v, Format: ET, Entries: fakes(9)}.build()
@@ -155,7 +155,8 @@ func TestTablesDamaged(t *testing.T) {
 	}
 }
 
-// Tables with numbers of every size, more than there is room for at first.
+// TestTablesLarge reads tables with numbers of every size. Some tables are larger than the
+// memory that is allocated at first.
 func TestTablesLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{2, 250, 251, 252, 300, 70_000, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2_200_000} {
@@ -171,7 +172,7 @@ func TestTablesLarge(t *testing.T) {
 				tab.parents[i] = uint32(r.IntN(i))
 			}
 		}
-		for i := n / 2; i < n; i++ { // up to where the numbers take nine bytes
+		for i := n / 2; i < n; i++ { // up to offsets that take nine bytes
 			offsets[i] += 1<<32 - 50*size
 		}
 		for _, o := range offsets {
@@ -179,11 +180,9 @@ func TestTablesLarge(t *testing.T) {
 		}
 		tab.offsets.add(offsets[n-1] + size)
 		var b bytes.Buffer
-		if err := writeTables(&b, V2, &tab); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeTables(&b, V2, &tab))
 		data := b.Len()
-		b.Write(make([]byte, 12*n)) // as many can be there, but not that far away
+		b.Write(make([]byte, 12*n)) // long enough for so many entries, but not for such offsets
 		wantTables(t, fmt.Sprint(n, " entries"), V2, b.Bytes())
 		f := &File{version: V2, maxSize: DefaultMaxEntrySize}
 		f.offsets.Store(new(positions))
@@ -194,7 +193,7 @@ func TestTablesLarge(t *testing.T) {
 	}
 }
 
-// Children makes of the parents what the pool says.
+// TestChildrenAsInPool checks that Children, which is made from the parents, agrees with the pool.
 func TestChildrenAsInPool(t *testing.T) {
 	eachKind(t, func(t *testing.T, v Version, sf StorageFormat) {
 		tr := fakeFile{Version: v, Format: sf, Entries: fakes(300)}.build()
@@ -205,7 +204,7 @@ func TestChildrenAsInPool(t *testing.T) {
 			want[p] = append(want[p], i)
 		}
 		done := make(chan struct{})
-		go func() { // at the same time
+		go func() { // concurrently with the calls below
 			defer close(done)
 			for id := range want {
 				f.Children(uint32(id))
@@ -223,8 +222,8 @@ func TestChildrenAsInPool(t *testing.T) {
 	})
 }
 
-// A file that claims to be full of entries, but is sparse, takes no more memory
-// than what there is of it.
+// TestTableGrows checks that the table grows with the entries that were found. A sparse
+// file that claims to be full of entries must not make it allocate more.
 func TestTableGrows(t *testing.T) {
 	tab := newTable()
 	for i := range 100_000 {
@@ -243,7 +242,8 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
-// randomEntry has texts and numbers around every change of their encodings.
+// randomEntry returns an entry with texts and numbers around the sizes at which their
+// encodings change.
 func randomEntry(r *rand.Rand, parent uint32) TraceEntry {
 	text := func() string {
 		sizes := []int{0, 1, 2, 7, 8, 9, 60, 249, 250, 251, 252, 255, 256, 300, 1000}
@@ -321,8 +321,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Finalize makes the same ET of an IET and of an IETPrefix, whatever the sizes of
-// their entries.
+// TestFinalizeSizes checks that Finalize makes the same ET from an IET and from an
+// IETPrefix, for entries of all sizes.
 func TestFinalizeSizes(t *testing.T) {
 	for _, v := range hostileVersions {
 		r := rand.New(rand.NewPCG(3, uint64(v)))
@@ -341,9 +341,7 @@ func TestFinalizeSizes(t *testing.T) {
 			b := fabricate(t, v, sf, len(es), entry)
 			iet := writeFile(t, "x.iet", b)
 			tab, err := scanEntries(bytes.NewReader(b), int64(len(b)), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			index := func(skip, entries int) *raw.Index {
 				x := new(raw.Index)
 				for id := skip; id < entries; id++ {
@@ -359,9 +357,7 @@ func TestFinalizeSizes(t *testing.T) {
 				"an index with a gap": index(1, tab.len()),
 			} {
 				f, err := os.Open(iet)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				et := filepath.Join(t.TempDir(), "x.et")
 				last, total := int64(-1), int64(0)
 				o := &FinalizeOptions{File: f, Index: known, Progress: func(done, of int64) {
@@ -388,14 +384,13 @@ func TestFinalizeSizes(t *testing.T) {
 	}
 }
 
-// A source that ends before what was found there is an error.
+// TestFinalizeShorterSource checks the error if the source becomes shorter after its
+// entries were found.
 func TestFinalizeShorterSource(t *testing.T) {
 	for _, sf := range []StorageFormat{IET, IETPrefix} {
 		b := fabricate(t, V1, sf, 50, func(id int) *TraceEntry { return plainEntry(id - 1) })
 		tab, err := scanEntries(bytes.NewReader(b), int64(len(b)), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tab.prefixed = sf == IETPrefix
 		err = writeET(io.Discard, V1, tab, bytes.NewReader(b[:len(b)-3]), func(int64) error { return nil })
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -404,7 +399,8 @@ func TestFinalizeShorterSource(t *testing.T) {
 	}
 }
 
-// What a sync in between says counts, although the later ones say nothing.
+// TestSyncerKeepsError checks that stop returns the error of an earlier sync, although the
+// later syncs succeed.
 func TestSyncerKeepsError(t *testing.T) {
 	failed := errors.New("failed")
 	var calls atomic.Int32
@@ -429,7 +425,7 @@ func TestSyncerKeepsError(t *testing.T) {
 	}
 }
 
-// FuzzTables checks File.header against the plain way.
+// FuzzTables compares File.header with plainTables.
 func FuzzTables(f *testing.F) {
 	for _, b := range fuzzFiles(f) {
 		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
@@ -448,8 +444,8 @@ func FuzzTables(f *testing.F) {
 	})
 }
 
-// TestOpenWithoutMap reads the tables of an ET and not the rest of it, where the system has
-// no map, and finds the same.
+// TestOpenWithoutMap opens an ET without mapping it. Open then reads only the tables, and the
+// file has the same entries.
 func TestOpenWithoutMap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.et")
 	w, err := os.Create(name)
@@ -493,7 +489,7 @@ func TestOpenWithoutMap(t *testing.T) {
 			t.Errorf("entry %d: %v, %v", id, aerr, berr)
 		}
 	}
-	must(t, mapped.Close()) // Windows cuts no file that is mapped
+	must(t, mapped.Close()) // Windows cannot truncate a mapped file
 	must(t, os.Truncate(name, f.Size()-1))
 	cut, err := open()
 	must(t, err)
@@ -501,4 +497,16 @@ func TestOpenWithoutMap(t *testing.T) {
 	if cut.Len() != n-1 || !errors.Is(cut.Damage(), ErrTruncated) {
 		t.Errorf("of the file that was cut there are %d entries, %v", cut.Len(), cut.Damage())
 	}
+}
+
+func (p *positions) equal(q *positions) bool {
+	if p.len() != q.len() {
+		return false
+	}
+	for i := range p.deltas {
+		if p.at(i) != q.at(i) {
+			return false
+		}
+	}
+	return true
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/view"
 )
@@ -64,8 +65,8 @@ func modelOf(files [][]*format.TraceEntry) *model {
 	return m
 }
 
-// uniqueSpans gives every span an id of its own and no parent that is below it, so that it does
-// not matter when what comes.
+// uniqueSpans gives every span a unique id, and a parent that is not below it. So the result does
+// not depend on the order in which entries come.
 func uniqueSpans(r *rand.Rand, entries []*format.TraceEntry) {
 	for i, e := range entries {
 		_, timed := e.Attribute(format.AttrTime)
@@ -87,10 +88,10 @@ func uniqueSpans(r *rand.Rand, entries []*format.TraceEntry) {
 	}
 }
 
-// TestExtend: a view that has grown is the view of what is there by then, and those before it
-// stay as they are.
+// TestExtend checks that an extended view equals a new view of the same entries, and that earlier
+// views do not change.
 func TestExtend(t *testing.T) {
-	for seed := range 150 {
+	for seed := range hosttest.Times(40, 1000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 2))
 		g := grow(t, format.Version(1+seed%2), []format.StorageFormat{format.IET, format.IETPrefix}[seed/2%2])
 		entries := randomEntries(r, 20+r.IntN(100), 0)
@@ -121,10 +122,10 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// TestExtendSeveral is TestExtend with three files that grow in turns. At first some have nothing
-// but their root, and later what comes is often nothing but ends.
+// TestExtendSeveral is like TestExtend, with three files that grow in turns. At first some files
+// have only their root. Later the added entries are often only ends.
 func TestExtendSeveral(t *testing.T) {
-	for seed := range 150 {
+	for seed := range hosttest.Times(40, 1000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		var files []*format.File
 		var growing []*growingTrace
@@ -170,7 +171,8 @@ func TestExtendSeveral(t *testing.T) {
 	}
 }
 
-// TestExtendHalves: a span that goes on in other files is one row, whatever comes when.
+// TestExtendHalves checks that a span that continues in other files is one row, in whatever order
+// its parts come.
 func TestExtendHalves(t *testing.T) {
 	half := func(continued bool) *format.TraceEntry {
 		e := spanEntry(0, 5)
@@ -193,7 +195,7 @@ func TestExtendHalves(t *testing.T) {
 		func() { b.add(end(1, 77), end(2, 78), spanEntry(3, 20), spanEntry(4, 21)) }, // an end below an end
 		func() { c.add(half(false)) }, // the first half comes last
 		func() { b.add(spanEntry(1, 22)) },
-		func() { c.add(end(1, 99)) }, // what the later halves have said stays
+		func() { c.add(end(1, 99)) }, // the end from the later halves stays
 	} {
 		step()
 		next, err := v.Extend(t.Context())
@@ -228,13 +230,13 @@ func TestExtendHalves(t *testing.T) {
 	if took, _ := v.Duration(span); took != 77 {
 		t.Errorf("it took %d", took)
 	}
-	if n := len(v.Children(span)); n != 2 { // the other end, and what came late
+	if n := len(v.Children(span)); n != 2 { // the other end, and the late entry
 		t.Errorf("%d are below it", n)
 	}
 }
 
-// TestExtendWhileReading extends a view of two files, whose entries break an easy algorithm,
-// beside those who read it.
+// TestExtendWhileReading extends a view of two files while other goroutines read it. The entries
+// are hard cases for simple algorithms.
 func TestExtendWhileReading(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	a, b := grow(t, format.V1, format.IET), grow(t, format.V2, format.IET)
@@ -280,7 +282,8 @@ func TestExtendWhileReading(t *testing.T) {
 	}
 }
 
-// TestExtendPartOfAnEntry: what is not whole yet, or nothing but zeros, comes later.
+// TestExtendPartOfAnEntry checks that an incomplete entry at the end of a file is read once it is
+// complete, and that zeros at the end are not read.
 func TestExtendPartOfAnEntry(t *testing.T) {
 	g := grow(t, format.V1, format.IET)
 	g.add(format.Root(), logEntry(0))
@@ -317,7 +320,7 @@ func TestExtendPartOfAnEntry(t *testing.T) {
 	}
 }
 
-// TestCanceled: building stops when its context ends.
+// TestCanceled checks that building a view stops when its context ends.
 func TestCanceled(t *testing.T) {
 	f := fabricate(t, format.ET, 100_000, func(id int) *format.TraceEntry { return spanEntry(id-1, id) })
 	ctx, cancel := context.WithCancel(t.Context())

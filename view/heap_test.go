@@ -1,6 +1,6 @@
 //go:build !race
 
-// What a view takes is something else under the race detector.
+// The memory of a view is different under the race detector.
 
 package view_test
 
@@ -13,16 +13,17 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestHeap: a view takes so many bytes an entry, whatever the number of entries, and its tree a
-// few more.
+// TestHeap checks that the memory of a view and of its tree for each entry does not depend on the
+// number of entries, and is below a limit.
 func TestHeap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}
-	for _, n := range []int{1_000_000, 4_000_000} {
+	for n := 1_000_000; n <= hosttest.Times(1_000_000, 4_000_000); n *= 4 {
 		f, err := format.Open(manyEntries(t, n), nil)
 		must(t, err)
 		before := heap()
@@ -47,8 +48,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// manyEntries writes a file of spans with their ends, of which every third has a log record. Their
-// ids are alike.
+// manyEntries writes a file of spans with their ends. Every third span has a log record. The ids of
+// the spans are similar.
 func manyEntries(t *testing.T, n int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "many.iet")
@@ -82,7 +83,7 @@ func manyEntries(t *testing.T, n int) string {
 	return name
 }
 
-// TestHeapOfCopies: what a second file has in common with the first takes its columns and no more.
+// TestHeapOfCopies checks that the copies in a second file only take the memory of their columns.
 func TestHeapOfCopies(t *testing.T) {
 	name := manyEntries(t, 200_000)
 	sizeOf := func(files int) (size int64, copies int) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/view"
@@ -37,7 +38,7 @@ func logEntry(parent int) *format.TraceEntry {
 	return &format.TraceEntry{Parent: uint32(parent), Message: format.Some("m"), Metadata: format.Metadata{Name: "event"}}
 }
 
-// fabricate returns a file of the root and n entries.
+// fabricate returns a file with the root and n entries.
 func fabricate(t testing.TB, sf format.StorageFormat, n int, entry func(id int) *format.TraceEntry) *format.File {
 	t.Helper()
 	x := tracetest.New(t, format.V1, sf, format.Root())
@@ -49,13 +50,10 @@ func fabricate(t testing.TB, sf format.StorageFormat, n int, entry func(id int) 
 
 var viewOf = tracetest.View
 
-// TestDeepAndWide: a tree of any shape is viewed and walked without recursion: the stack is not
-// allowed to grow beyond a megabyte, at which the test would crash.
+// TestDeepAndWide checks that a view of a tree of any shape is built and walked without recursion.
+// It limits the stack to a megabyte, so a recursion would crash the test.
 func TestDeepAndWide(t *testing.T) {
-	n := 1_000_000
-	if testing.Short() {
-		n /= 20
-	}
+	n := hosttest.Times(100_000, 1_000_000)
 	shapes := []struct {
 		name  string
 		entry func(id int) *format.TraceEntry
@@ -68,7 +66,7 @@ func TestDeepAndWide(t *testing.T) {
 			return e
 		}, 1},
 		{"deep logs", func(id int) *format.TraceEntry { return logEntry(id - 1) }, n},
-		{"a chain backwards", func(id int) *format.TraceEntry { // by parent_span_id alone, each below the next
+		{"a chain backwards", func(id int) *format.TraceEntry { // each below the next, only by parent_span_id
 			e := spanEntry(0, id)
 			e.Attributes = append(e.Attributes, attribute(format.AttrParentSpanID, hexID(id+1, 8)))
 			return e
@@ -103,9 +101,9 @@ func TestDeepAndWide(t *testing.T) {
 	}
 }
 
-// wantLinear complains when work on input of four times the size takes sixteen times
-// as long, or nearly so, not once but always: what leaves the cache takes up to
-// twice as long. What takes no time is not measured.
+// wantLinear fails the test if work on input of four times the size takes nearly sixteen times as
+// long in every attempt. It allows some more than four times, because work that exceeds the cache
+// takes up to twice as long. It does not measure work that takes almost no time.
 func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	const tooShort, limit = 40 * time.Millisecond, 11
@@ -127,8 +125,7 @@ func wantLinear(t *testing.T, what string, n int, prepare func(n int) (work func
 	t.Errorf("%s is quadratic: %s", what, strings.Join(ratios, "; "))
 }
 
-// TestNothingIsQuadratic has input against which a simple way of doing things takes quadratic
-// time.
+// TestNothingIsQuadratic uses input for which simple algorithms take quadratic time.
 func TestNothingIsQuadratic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -139,8 +136,8 @@ func TestNothingIsQuadratic(t *testing.T) {
 			return func() { viewOf(t, f) }
 		}
 	}
-	// Spans y_1 … y_n, every second entry of a chain, want to be below the
-	// end of a chain that hangs below y_n: n cycles, each with that chain.
+	// The spans y_1 … y_n are every second entry of a chain. They name as their parent the end of
+	// another chain, which is below y_n. This makes n cycles, each with that chain.
 	wantLinear(t, "a view of cycles", 5000, build(func(n, id int) *format.TraceEntry {
 		e := spanEntry(id-1, id)
 		if id < 2*n && id%2 == 1 {
@@ -188,7 +185,7 @@ func TestNothingIsQuadratic(t *testing.T) {
 	})
 }
 
-// TestEmptyView: a trace that has no entries has a view that has none.
+// TestEmptyView checks that the view of a trace without entries has no rows.
 func TestEmptyView(t *testing.T) {
 	for _, b := range []string{"\x00ENTRACE\x01\x01", "\x00ENTRACE\x01\x00\x00\x00"} {
 		name := filepath.Join(t.TempDir(), "x")
@@ -204,8 +201,8 @@ func TestEmptyView(t *testing.T) {
 	}
 }
 
-// TestDamage: of a file that is damaged or cut anywhere, the view has what comes before, as the
-// view of a file that has no more than that, and says where it is.
+// TestDamage damages or truncates a file at random offsets. The view must equal the view of a file
+// that has only the entries before the damage, and must report the damage.
 func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for seed := range 300 {
@@ -224,7 +221,7 @@ func TestDamage(t *testing.T) {
 		must(t, os.WriteFile(name, b, 0o600))
 		d, err := format.Open(name, &format.OpenOptions{Lenient: true})
 		if err != nil {
-			continue // there is nothing that is whole
+			continue // there is no undamaged entry
 		}
 		v := viewOf(t, d)
 		n := v.Entries(0)

@@ -7,20 +7,21 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
-// randomEntries returns entries of which many break an easy algorithm: parents that come late,
-// are missing or in a cycle, siblings in disorder, ids that come twice, spans that end several
-// times or go on in another file.
+// randomEntries returns entries with many hard cases: parents that come late, are missing or are in
+// a cycle, unsorted siblings, duplicate ids, and spans that end several times or continue in
+// another file.
 func randomEntries(r *rand.Rand, n, file int) []*format.TraceEntry {
 	all := []*format.TraceEntry{format.Root()}
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	span := func() format.Value { return format.StringValue(fmt.Sprintf("%016x", r.IntN(n/3+2))) }
 	trace := func() format.Value { return format.StringValue(fmt.Sprintf("%032x", r.IntN(4))) }
-	const files = 20 // no two have a time in common, so that nothing of one is a copy
+	const files = 20 // no two files have a common time, so that there are no copies
 	at := func() format.Value {
 		switch r.IntN(20) {
 		case 0:
@@ -115,18 +116,14 @@ func write(t testing.TB, v format.Version, sf format.StorageFormat, entries []*f
 
 var must = tracetest.Must
 
-// TestViewAsModel compares views of random files with a plain model.
+// TestViewAsModel compares views of random files with the model.
 func TestViewAsModel(t *testing.T) {
-	n := 600
-	if testing.Short() {
-		n = 100
-	}
-	for seed := range n {
+	for seed := range hosttest.Times(150, 3000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		var files []*format.File
 		count := 1 + seed%3
 		if seed%10 == 9 {
-			count = 12 + r.IntN(8) // more than are looked through one by one
+			count = 12 + r.IntN(8) // more than fewRows, which are searched one by one
 		}
 		for k := range count {
 			sf := []format.StorageFormat{format.ET, format.IET, format.IETPrefix}[r.IntN(3)]

@@ -12,10 +12,14 @@ type Index struct {
 	broken  bool  // an entry was missed
 }
 
-const indexChunk = 64 << 10
+// Each of the first chunks is twice as large as the one before, the others have 64 KiB.
+const (
+	firstChunk   = 1 << 10
+	chunkDoubles = 6
+)
 
-// Add adds entry id, of size bytes. Span is what Each is to say of it. If an entry was left out,
-// the index is of no use to Finalize.
+// Add adds entry id, of size bytes. Each passes span on to its function. If an entry was left
+// out, Finalize cannot use the index.
 func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if int(id) != x.entries {
 		x.broken = true
@@ -25,7 +29,7 @@ func (x *Index) Add(size int, id, parent uint32, span bool) {
 	}
 	n := len(x.chunks)
 	if n == 0 || len(x.chunks[n-1])+20 > cap(x.chunks[n-1]) {
-		x.chunks = append(x.chunks, make([]byte, 0, indexChunk))
+		x.chunks = append(x.chunks, make([]byte, 0, firstChunk<<min(n, chunkDoubles)))
 		n++
 	}
 	// The offsets follow from the sizes. A parent is near its child, or near the root.
