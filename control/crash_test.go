@@ -19,11 +19,12 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
-// A process is a child of the test.
+// A process is a child process of the test.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -52,7 +53,7 @@ func startChild(t *testing.T, what, dir string) *process {
 				if err != io.EOF {
 					t.Error(err)
 				}
-				return // what is behind the last end of line was not said
+				return // text after the last newline does not count
 			}
 			p.mu.Lock()
 			p.said = append(p.said, strings.TrimSpace(line))
@@ -67,7 +68,7 @@ func startChild(t *testing.T, what, dir string) *process {
 	return p
 }
 
-// says waits until the process has said so many lines.
+// says waits until the process has printed n lines.
 func (p *process) says(n int) {
 	p.t.Helper()
 	eventually(p.t, fmt.Sprint("the process says ", n, " lines"), func() bool {
@@ -77,11 +78,11 @@ func (p *process) says(n int) {
 	})
 }
 
-// ends waits for the end of the process, and returns all that it said.
+// ends waits for the end of the process, and returns all lines that it printed.
 func (p *process) ends() []string {
 	p.t.Helper()
 	p.reading.Wait()
-	_ = p.cmd.Wait() // it is meant to die
+	_ = p.cmd.Wait() // returns an error: the process is meant to die
 	return p.said
 }
 
@@ -93,7 +94,7 @@ func (p *process) kill(sig syscall.Signal) []string {
 	return p.ends()
 }
 
-// has fails the test unless the trace of a crash has all that was acknowledged.
+// has fails the test unless the trace of a crash has everything that the process acknowledged in said.
 func (w *walked) has(said []string) {
 	w.t.Helper()
 	have := make(map[string]bool)
@@ -131,7 +132,7 @@ func (w *walked) has(said []string) {
 func TestKillAndRecover(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := 0
-	rounds := times(8, 100)
+	rounds := hosttest.Times(8, 100)
 	for round := range rounds {
 		p := startChild(t, "record", dir)
 		p.says(1 + rand.IntN(3000))
@@ -167,7 +168,7 @@ func TestKillAndRecover(t *testing.T) {
 	t.Logf("%d rounds, %d acknowledged records", rounds, acknowledged)
 }
 
-// TestRingOfLivingProcess has a second process in the folder.
+// TestRingOfLivingProcess recovers a folder while another process records to it.
 func TestRingOfLivingProcess(t *testing.T) {
 	dir := t.TempDir()
 	living := startChild(t, "record", dir)
@@ -181,7 +182,7 @@ func TestRingOfLivingProcess(t *testing.T) {
 	dying.says(100)
 	said := dying.kill(syscall.SIGKILL)
 	r := newRig(t, control.Options{Config: persistent(dir)})
-	crashes, _, err := recovered(dir) // there is nothing left to do
+	crashes, _, err := recovered(dir) // nothing is left to do
 	if len(crashes) != 0 || err != nil {
 		t.Errorf("Recover finds %+v, %v", crashes, err)
 	}
@@ -198,7 +199,7 @@ func TestRingOfLivingProcess(t *testing.T) {
 	living.mu.Lock()
 	n := len(living.said)
 	living.mu.Unlock()
-	living.says(n + 100) // it records on
+	living.says(n + 100) // the process goes on recording
 	said = living.kill(syscall.SIGKILL)
 	crashes, _, err = recovered(dir)
 	if len(crashes) != 1 || err != nil || crashes[0].Name != mustResolve(t, rings[0]) {
@@ -208,10 +209,10 @@ func TestRingOfLivingProcess(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestRecoverAtOnce has several recover the same.
+// TestRecoverAtOnce lets several goroutines recover the same folder at once.
 func TestRecoverAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	var alive []*process // all at once, since each recovers what is there when it starts
+	var alive []*process // start all before any is killed, because each recovers the dead ones at its start
 	for range 3 {
 		p := startChild(t, "record", dir)
 		p.says(50)
@@ -249,16 +250,16 @@ func TestRecoverAtOnce(t *testing.T) {
 	onlyTraces(t, dir)
 }
 
-// TestWaysToDie is the table of the ways to die.
+// TestWaysToDie checks the trace of a crash for each way in which a process can die.
 func TestWaysToDie(t *testing.T) {
 	t.Setenv("GODEBUG", "tracebacklabels=1") // so that the runtime names the span
 	tests := []struct {
 		how  string
-		sig  syscall.Signal // 0: it dies by itself
-		text []string       // what the runtime writes; none: nothing
+		sig  syscall.Signal // 0: the process dies by itself
+		text []string       // parts of the text that the runtime writes; empty: it writes nothing
 	}{
 		{"nil", 0, []string{"nil pointer dereference", "goroutine "}},
-		// The runtime begins to write there behind the line that says what it is.
+		// The runtime begins to write to the crash output after the line that names the error.
 		{"map", 0, []string{"maps.fatal", "goroutine "}},
 		{"panic", 0, []string{"on purpose", "goroutine "}},
 		{"exit", 0, nil},
@@ -317,11 +318,11 @@ func TestWaysToDie(t *testing.T) {
 	}
 }
 
-// TestKillWhileTracing kills a process that makes traces, at random times, and starts
+// TestKillWhileTracing kills a process that makes traces, at random times, and starts it
 // again.
 func TestKillWhileTracing(t *testing.T) {
 	dir := t.TempDir()
-	rounds := times(6, 60)
+	rounds := hosttest.Times(6, 60)
 	if tracetest.Race {
 		rounds = 2
 	}
@@ -343,8 +344,8 @@ func TestKillWhileTracing(t *testing.T) {
 	for _, name := range traceFiles(t, dir) {
 		w, problems := walk(t, name)
 		for _, problem := range problems {
-			// A stream whose process died has no end, and TestFolderNothingYet is for
-			// what was only begun.
+			// A stream whose process died has no end. TestFolderNothingYet tests traces that
+			// were only begun.
 			onlyBegun := w != nil && len(w.entries) <= 1
 			if !onlyBegun && !strings.Contains(problem.Error(), `0 entries "trace end"`) {
 				t.Errorf("%s: %v", filepath.Base(name), problem)
@@ -361,8 +362,8 @@ func TestKillWhileTracing(t *testing.T) {
 	t.Logf("%d streams were without an end", killed)
 }
 
-// age makes what is in a folder look as if it were a while ago: temporary files that
-// were made just now are taken for those of somebody who lives.
+// age sets back the times of the files in a folder. Recover treats new temporary files as
+// those of a living process.
 func age(t *testing.T, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
-// aRing returns what is in the file of a ring with some records, and its name.
+// aRing returns the name and the content of the file of a ring with some records.
 func aRing(t *testing.T) (name string, data []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +44,7 @@ func aRing(t *testing.T) (name string, data []byte) {
 	return filepath.Base(rings[0]), data
 }
 
-// inTime fails the test if fn takes for ever.
+// inTime fails the test if fn does not return in time.
 func inTime(t *testing.T, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -58,7 +59,7 @@ func inTime(t *testing.T, what string, fn func()) {
 	}
 }
 
-// TestTornRing puts rings with random damage into the folder.
+// TestTornRing recovers rings with random damage.
 func TestTornRing(t *testing.T) {
 	name, whole := aRing(t)
 	rnd := rand.New(rand.NewPCG(10, 10))
@@ -69,7 +70,7 @@ func TestTornRing(t *testing.T) {
 	type damage struct {
 		what string
 		data []byte
-		told bool // it must be
+		told bool // the damage must be reported
 	}
 	flip := func(at int) []byte {
 		b := bytes.Clone(whole)
@@ -79,19 +80,19 @@ func TestTornRing(t *testing.T) {
 	list := []damage{
 		{"none", whole, false}, {"one record", flip(used), true}, {"all", bytes.Repeat([]byte{0xff}, len(whole)), true},
 	}
-	for i := range times(40, 1000) {
+	for i := range hosttest.Times(16, 1000) {
 		b := bytes.Clone(whole)
 		for range 1 + rnd.IntN(30) {
 			b[rnd.IntN(used)] ^= byte(1 + rnd.IntN(255))
 		}
 		list = append(list, damage{fmt.Sprint("flipped ", i), b, false})
 	}
-	for n := 0; n < len(whole); n += times(64, 4) << 10 {
+	for n := 0; n < len(whole); n += hosttest.Times(256, 4) << 10 {
 		list = append(list, damage{fmt.Sprint("cut at ", n), whole[:n], false})
 	}
-	for i := range times(5, 50) {
+	for i := range hosttest.Times(5, 50) {
 		b := bytes.Clone(whole)
-		for range 20 { // as after a loss of power
+		for range 20 { // clear pages, as a loss of power does
 			clear(b[rnd.IntN(used)>>12<<12:][:4096])
 		}
 		list = append(list, damage{fmt.Sprint("pages without content ", i), b, false})
@@ -144,7 +145,7 @@ func TestTornRing(t *testing.T) {
 	}
 }
 
-// TestNotRings has other things under the name of a ring.
+// TestNotRings checks that files, folders and links with the name of a ring that are not rings stay unchanged.
 func TestNotRings(t *testing.T) {
 	name, whole := aRing(t)
 	stem := strings.TrimSuffix(name, ".ring")
@@ -194,7 +195,7 @@ func TestNotRings(t *testing.T) {
 
 func init() { children["truncate"] = truncated }
 
-// truncated cuts the file of the ring under the mapping, and records on.
+// truncated truncates the file of the ring while it is mapped, and goes on recording.
 func truncated(dir string) error {
 	var told []string
 	cfg := persistent(dir, control.TraceConfig{Name: "asked", Providers: control.Spans | control.Logs, On: onAPI("asked")})
@@ -227,7 +228,7 @@ func truncated(dir string) error {
 			}
 		}
 	}
-	for n := range 20_000 { // more than the ring holds
+	for n := range 20_000 { // more records than the ring holds
 		r.log.Info("after", "n", n)
 	}
 	if err := errors.Join(r.snapshots(3), r.end()); err != nil {
@@ -236,13 +237,13 @@ func truncated(dir string) error {
 	for len(errs) > 0 {
 		told = append(told, <-errs)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "was lost") { // and goes on in another file
+	if len(told) != 1 || !strings.Contains(told[0], "was lost") { // the ring goes on in another file
 		return fmt.Errorf("it is told %d times: %q", len(told), told)
 	}
 	return nil
 }
 
-// TestRingTruncated is in a process of its own, which may die of it.
+// TestRingTruncated runs truncated in a process of its own, because the process may die of it.
 func TestRingTruncated(t *testing.T) {
 	dir := t.TempDir()
 	p := startChild(t, "truncate", dir)

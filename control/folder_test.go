@@ -11,19 +11,20 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// manual reports whether a file's name says that it was asked for by hand.
+// manual reports whether the name of a trace says that it was requested by hand.
 func manual(path string) bool {
 	return strings.HasSuffix(strings.Split(filepath.Base(path), "-")[3], "m")
 }
 
-// TestFolderLimits takes many small traces into a folder with bounds.
+// TestFolderLimits makes many small traces in a folder with limits.
 func TestFolderLimits(t *testing.T) {
 	const most, byHand = 20, 8
-	n := times(1000, 10_000)
+	n := hosttest.Times(200, 10_000)
 	dir := t.TempDir()
 	cfg := base(dir, control.Logs, control.TraceConfig{Name: "small-one", Providers: control.Logs, On: onAPI("")})
 	cfg.Keep.Files = most
@@ -48,7 +49,7 @@ func TestFolderLimits(t *testing.T) {
 			hand++
 			continue
 		}
-		// Those of nobody are the latest there were.
+		// The traces that were not requested by hand are the latest ones.
 		if want := names[n-(len(files)-i)]; filepath.Base(name) != want {
 			t.Errorf("%s is left, want %s", filepath.Base(name), want)
 		}
@@ -59,7 +60,7 @@ func TestFolderLimits(t *testing.T) {
 	everyLink(t, files[0])
 	everyLink(t, files[len(files)-1])
 
-	// Fewer than were asked for by hand: then they go, too, the oldest first.
+	// With a limit below the number of traces by hand, these are also removed, the oldest first.
 	fewer := *cfg
 	fewer.Keep.Files = 3
 	must(t, r.ctl.SetConfig(&fewer))
@@ -83,7 +84,7 @@ func mustResolve(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// old makes a trace of a time.
+// old writes a file with the name of a trace of the time at.
 func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	t.Helper()
 	name := filepath.Join(dir, fmt.Sprintf("%s-host-1-%s-old.et", at.UTC().Format("20060102T150405.000000Z"), seq))
@@ -96,14 +97,14 @@ func old(t *testing.T, dir string, at time.Time, seq string, size int) string {
 	return name
 }
 
-// TestFolderBytesAndAge has the other two bounds, which hold from the start.
+// TestFolderBytesAndAge checks the limits for bytes and age. They hold from the start.
 func TestFolderBytesAndAge(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	tests := []struct {
 		name string
 		keep control.Keep
-		left []string // by seq
+		left []string // the seq of the traces that are left
 	}{
 		{"none", control.Keep{}, []string{"0001", "0002m", "0003", "0004m", "0005"}},
 		{"age", control.Keep{Age: 150 * time.Minute}, []string{"0004m", "0005"}},
@@ -141,8 +142,9 @@ func TestFolderBytesAndAge(t *testing.T) {
 	}
 }
 
-// TestFolderNothingYet starts where a process has died that had made the file of
-// a trace and written nothing of it: no trace of nobody's is to come of that.
+// TestFolderNothingYet starts in a folder in which a process has died after it made the
+// file of a trace, and before it wrote any entry of the trace. No trace must come of
+// that file.
 func TestFolderNothingYet(t *testing.T) {
 	dir := t.TempDir()
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "20261120T212712.021345Z-host-1-0001-x.et"),

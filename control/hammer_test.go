@@ -16,9 +16,10 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
+	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
-// TestHammer does everything at once, for a while.
+// TestHammer calls all of the control at once from several goroutines, for a while.
 func TestHammer(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	f := &fake{}
@@ -40,7 +41,7 @@ func TestHammer(t *testing.T) {
 	configs[1].Traces = configs[1].Traces[:3]
 	configs[2].Ring.Always = control.Spans | bitB
 
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(times(1500, 30_000))*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(hosttest.Times(1500, 30_000))*time.Millisecond)
 	defer cancel()
 	var bad sync.Map
 	check := func(err error) {
@@ -115,13 +116,13 @@ func TestHammer(t *testing.T) {
 		return true
 	})
 
-	// All is as it was.
+	// Afterwards the control is in its first state.
 	must(t, r.ctl.Override(nil, 0))
 	must(t, r.ctl.SetConfig(first))
 	for i := range 5 {
 		r.stop(api(fmt.Sprint("s", i)))
 	}
-	for _, trace := range r.ctl.Running() { // those by HTTP
+	for _, trace := range r.ctl.Running() { // streams that were requested by HTTP
 		if w := local(h, http.MethodPost, "/stop/"+trace.ID); w.Code != http.StatusOK && w.Code != http.StatusNotFound {
 			t.Errorf("stop answers %d: %s", w.Code, w.Body)
 		}
@@ -129,12 +130,12 @@ func TestHammer(t *testing.T) {
 	if n := len(r.ctl.Running()); n != 0 {
 		t.Errorf("%d streams run", n)
 	}
-	want := strings.Split((first.Ring.Always | all).String(), ",") // what snapshots have is on as well
+	want := strings.Split((first.Ring.Always | all).String(), ",") // the providers of snapshots are also on
 	eventually(t, fmt.Sprintf("%q and no others are on", want), func() bool { return slices.Equal(r.ctl.Stats().On, want) })
 	if r.ctl.Enabled(bitB) {
 		t.Error("a provider was left on")
 	}
-	for i := range 4 { // every slot is free
+	for i := range 4 { // all slots are free again
 		r.start(api(fmt.Sprint("s", i)))
 	}
 	if v := r.verdict(api("s4")); v != control.VerdictNoSlot {

@@ -27,13 +27,12 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 )
 
-// The acceptance checks of package control: they see it from outside, through the
-// SDK, slog, files, signals and other processes. With soakEnv set they take long.
+// The acceptance tests of package control. They use it from outside, through the SDK,
+// slog, files, signals and other processes. They take long when tests soak.
 
 const (
-	soakEnv  = "ENTRACE_SOAK"
-	childEnv = "ENTRACE_TEST_CHILD" // what a process of this binary is to do
-	dirEnv   = "ENTRACE_TEST_DIR"   // and where
+	childEnv = "ENTRACE_TEST_CHILD" // the name of the work that a child process does
+	dirEnv   = "ENTRACE_TEST_DIR"   // the folder in which it works
 	ciEnv    = "ENTRACE_CI"
 )
 
@@ -48,19 +47,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func soak() bool { return os.Getenv(soakEnv) != "" }
-
-// times returns the count of a check, short or long.
-func times(short, long int) int {
-	if soak() {
-		return long
-	}
-	return short
-}
-
 var must = tracetest.Must
 
-// patience is how long something may take that does happen.
+// patience is how long a test waits for an event that must happen.
 const patience = 60 * time.Second
 
 // eventually waits until ok reports true.
@@ -73,7 +62,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// A rig is a control with all that is around it in a program.
+// A rig is a control with a pipeline, a tracer and a logger, as in a program.
 type rig struct {
 	t      testing.TB
 	ctl    *control.Control
@@ -86,7 +75,7 @@ type rig struct {
 	errs     []error
 }
 
-// options returns options of a control that tell the rig.
+// options returns o with callbacks that collect traces and errors in the rig.
 func (r *rig) options(o control.Options) *control.Options {
 	if o.Providers == nil {
 		o.Providers = provider.All()
@@ -104,7 +93,7 @@ func (r *rig) options(o control.Options) *control.Options {
 	return &o
 }
 
-// newRig begins recording by o, and ends that with the test.
+// newRig begins a recording with the options o, and ends it when the test ends.
 func newRig(t testing.TB, o control.Options) *rig {
 	t.Helper()
 	r := &rig{t: t}
@@ -112,7 +101,7 @@ func newRig(t testing.TB, o control.Options) *rig {
 	r.ctl, err = control.New(r.options(o))
 	must(t, err)
 	r.p, err = entrace.Setup(context.Background(), entrace.WithControl(r.ctl), entrace.WithoutGlobals(),
-		entrace.WithSampler(sdktrace.NeverSample())) // recorded all the same
+		entrace.WithSampler(sdktrace.NeverSample())) // the recorder still gets all spans
 	must(t, err)
 	r.tracer = r.p.TracerProvider().Tracer("accept")
 	r.log = slog.New(slogadapter.New(r.p.Recorder(), &slogadapter.Options{Level: slog.LevelDebug}))
@@ -120,7 +109,7 @@ func newRig(t testing.TB, o control.Options) *rig {
 	return r
 }
 
-// end shuts down, which can be done twice.
+// end shuts the rig down. It can be called twice.
 func (r *rig) end() {
 	r.t.Helper()
 	if err := errors.Join(r.p.Shutdown(context.Background()), r.ctl.Shutdown(context.Background())); err != nil {
@@ -128,7 +117,7 @@ func (r *rig) end() {
 	}
 }
 
-// traces returns those that were finished and kept.
+// traces returns the traces that were finished and kept.
 func (r *rig) traces() []*control.Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +130,8 @@ func (r *rig) errors() []error {
 	return slices.Clone(r.errs)
 }
 
-// quiet shuts down, after which all is told, and fails the test if something was
-// reported.
+// quiet shuts the rig down, and fails the test if an error was reported. After the
+// shutdown no more errors come.
 func (r *rig) quiet() {
 	r.t.Helper()
 	r.end()
@@ -151,7 +140,7 @@ func (r *rig) quiet() {
 	}
 }
 
-// wait waits for n traces, of which there must not be more.
+// wait waits for n traces, and fails the test if there are more.
 func (r *rig) wait(n int) []*control.Trace {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprint(n, " traces"), func() bool { return len(r.traces()) >= n })
@@ -182,7 +171,7 @@ func (r *rig) stop(q control.Request) bool {
 	return ended
 }
 
-// verdict asks for a trace that is refused, and returns why.
+// verdict requests a trace that is refused, and returns the verdict.
 func (r *rig) verdict(q control.Request) control.Verdict {
 	r.t.Helper()
 	_, err := r.ctl.Start(context.Background(), q)
@@ -196,10 +185,10 @@ func (r *rig) verdict(q control.Request) control.Verdict {
 	return d.Verdict
 }
 
-// api is a request of the application.
+// api returns a request of the application.
 func api(key string) control.Request { return control.Request{Trigger: control.TriggerAPI, Key: key} }
 
-// base is a configuration with a ring on the heap and no traces.
+// base returns a configuration with a ring on the heap and the given traces.
 func base(dir string, always control.Set, traces ...control.TraceConfig) *control.Config {
 	return &control.Config{
 		ID: "accept-1", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: always}, Traces: traces,
@@ -208,7 +197,7 @@ func base(dir string, always control.Set, traces ...control.TraceConfig) *contro
 
 func onAPI(key string) []control.On { return []control.On{{Trigger: control.TriggerAPI, Key: key}} }
 
-// traceFiles returns the finished traces in a folder, as their names sort.
+// traceFiles returns the finished traces in a folder, sorted by name.
 func traceFiles(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -221,7 +210,7 @@ func traceFiles(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// onlyTraces fails the test if there is something else in the folder.
+// onlyTraces fails the test if the folder has files other than finished traces.
 func onlyTraces(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -239,8 +228,8 @@ type found struct {
 	Err error
 }
 
-// recovered calls tracedir.Recover, and returns what it says of rings and the names of the traces that it
-// has made of streams.
+// recovered calls tracedir.Recover. It returns the results for rings, and the names of the traces that
+// Recover has made from streams.
 func recovered(dir string) (rings []found, finished []string, err error) {
 	var errs []error
 	err = tracedir.Recover(context.Background(), dir, func(r *tracedir.Result, err error) {
@@ -257,7 +246,7 @@ func recovered(dir string) (rings []found, finished []string, err error) {
 	return rings, finished, errors.Join(append(errs, err)...)
 }
 
-// crashTraces are those of processes that died.
+// crashTraces returns the traces of processes that died.
 func crashTraces(t testing.TB, dir string) []string {
 	return slices.DeleteFunc(traceFiles(t, dir), func(path string) bool { return !strings.HasSuffix(path, "-crash.et") })
 }
@@ -292,7 +281,7 @@ func (w *walked) one(name string) uint32 {
 	return ids[0]
 }
 
-// attr returns an attribute as a text, "" if it is not there.
+// attr returns an attribute as text, "" if the entry does not have it.
 func (w *walked) attr(id uint32, name string) string { return attrText(&w.entries[id], name) }
 
 func attrText(e *format.TraceEntry, name string) string {
@@ -309,7 +298,7 @@ func attrText(e *format.TraceEntry, name string) string {
 	return string(v.AppendDecimal(nil))
 }
 
-// number returns an attribute that is a number.
+// number returns the value of an attribute that is a number.
 func (w *walked) number(id uint32, name string) int64 {
 	w.t.Helper()
 	v, ok := w.entries[id].Attribute(name)
@@ -332,7 +321,7 @@ func ask(key string) control.Request {
 	return control.Request{Trigger: control.TriggerAPI, Key: key, Manual: true}
 }
 
-// within fails if fn takes for ever.
+// within fails the test if fn does not return in time.
 func within(t testing.TB, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -344,7 +333,7 @@ func within(t testing.TB, what string, fn func()) {
 	}
 }
 
-// A gate blocks those who enter it until it is opened.
+// A gate blocks the goroutines that enter it until it is opened.
 type gate struct{ entered, opened chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}, 64), make(chan struct{})} }

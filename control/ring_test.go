@@ -13,12 +13,13 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/hosttest"
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestWindow overloads a ring while spans are open.
+// TestWindow records more than a ring can hold while spans are open.
 func TestWindow(t *testing.T) {
-	bytes := int64(times(4, 64)) << 20
+	bytes := int64(hosttest.Times(4, 64)) << 20
 	cfg := base(t.TempDir(), control.Spans|control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Spans | control.Logs, Window: time.Hour, On: onAPI("long"),
 	})
@@ -27,7 +28,7 @@ func TestWindow(t *testing.T) {
 	const nested, wide = 20, 30
 	ctx := context.Background()
 	var open []trace.Span
-	for i := range nested { // each below the one before
+	for i := range nested { // each span is below the one before
 		var span trace.Span
 		ctx, span = r.tracer.Start(ctx, fmt.Sprint("nested ", i))
 		open = append(open, span)
@@ -93,12 +94,12 @@ func TestWindow(t *testing.T) {
 	r.quiet()
 }
 
-// TestEvictedIsToldOf gives up more than a ring can have notes of.
+// TestEvictedIsToldOf evicts more segments than a ring can note, and checks the count of evicted records.
 func TestEvictedIsToldOf(t *testing.T) {
 	r := newRig(t, control.Options{Config: base(t.TempDir(), control.Logs, control.TraceConfig{
 		Name: "long", Providers: control.Logs, Window: time.Hour, On: onAPI("long"),
 	})})
-	const n = 6000 // each takes a segment for itself
+	const n = 6000 // each record fills a segment
 	text := strings.Repeat("z", 50<<10)
 	for range n {
 		r.log.Info(text)
@@ -114,10 +115,10 @@ func TestEvictedIsToldOf(t *testing.T) {
 	r.quiet()
 }
 
-// A loadKey tells a log record of a load.
+// A loadKey identifies a log record of a load: record n of goroutine g.
 type loadKey struct{ g, n int64 }
 
-// loaded returns when each record of a load was, by what a trace has.
+// loaded returns the times of the load's records that a trace has.
 func (w *walked) loaded() map[loadKey]int64 {
 	out := make(map[loadKey]int64)
 	for i := range w.entries {
@@ -135,10 +136,10 @@ func (w *walked) loaded() map[loadKey]int64 {
 	return out
 }
 
-// TestSnapshotIsPartOfStream compares snapshots with a stream of the same.
+// TestSnapshotIsPartOfStream compares snapshots with a stream of the same records.
 func TestSnapshotIsPartOfStream(t *testing.T) {
 	const goroutines = 2
-	snapshots := times(20, 100)
+	snapshots := hosttest.Times(5, 100)
 	all := control.Spans | control.Logs
 	r := newRig(t, control.Options{Config: base(t.TempDir(), all,
 		control.TraceConfig{Name: "all", Mode: control.ModeStream, Providers: all, On: onAPI("all")},
@@ -146,7 +147,7 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 	q := api("all")
 	q.Manual = true // no timeout
 	stream := r.start(q)
-	var done [goroutines]atomic.Int64 // records that were written
+	var done [goroutines]atomic.Int64 // how many records were written
 	var stop atomic.Bool
 	var load sync.WaitGroup
 	for g := range goroutines {
@@ -157,14 +158,14 @@ func TestSnapshotIsPartOfStream(t *testing.T) {
 				span.End()
 				done[g].Store(n + 1)
 				if n%50 == 0 {
-					time.Sleep(time.Millisecond) // the stream is to keep up with it
+					time.Sleep(time.Millisecond) // so that the stream keeps up
 				}
 			}
 		})
 	}
 	type bound struct {
 		trace *control.Trace
-		sure  [goroutines]int64 // records that were in the ring before it was asked for
+		sure  [goroutines]int64 // how many records were in the ring before the request
 	}
 	var taken []bound
 	for range snapshots {

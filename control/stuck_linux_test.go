@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/hosttest"
 )
 
 const disksEnv = "ENTRACE_TEST_DISKS"
 
-// ran reports whether a test has run, by what it has written.
+// ran reports whether the output out shows that a test has run.
 func ran(out []byte) bool { return bytes.Contains(out, []byte("=== RUN")) }
 
 // TestCallsReturnWhileTheDiskStands freezes the file system of the traces while a snapshot is made.
@@ -31,7 +32,7 @@ func TestCallsReturnWhileTheDiskStands(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		switch t.Logf("%s", out); {
 		case err != nil && !ran(out):
-			if soak() {
+			if hosttest.Soak() {
 				t.Fatalf("no disk can be mounted: %v", err)
 			}
 			t.Skipf("no disk can be mounted: %v", err)
@@ -44,7 +45,7 @@ func TestCallsReturnWhileTheDiskStands(t *testing.T) {
 	must(t, errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 64<<20), os.Mkdir(root, 0o700)))
 	for _, args := range [][]string{{"mkfs.ext4", "-q", "-F", image}, {"mount", "-o", "loop", image, root}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			if !soak() {
+			if !hosttest.Soak() {
 				t.Skipf("%q: %v: %s", args, err, out)
 			}
 			t.Fatalf("%q: %v: %s", args, err, out)

@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/loopback"
 )
 
-// admit returns why a request is refused.
+// admit returns an error if the request is refused.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	if h.o.Token != "" && len(h.o.Token) < minToken {
 		return &statusError{
@@ -34,7 +35,7 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if given := r.Header.Values("Authorization"); len(given) == 1 {
 		scheme, token, _ := strings.Cut(given[0], " ")
-		sum := sha256.Sum256([]byte(strings.TrimLeft(token, " "))) // of one length, which the comparison would tell
+		sum := sha256.Sum256([]byte(strings.TrimLeft(token, " "))) // hides the length in the comparison
 		if subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
 			return nil
 		}
@@ -43,8 +44,8 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	return &statusError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
 }
 
-// ownSite reports whether no page of another site has made the request. Pages of
-// the same machine at another port are another site.
+// ownSite reports false if a page of another site has made the request. A page of
+// the same machine at another port is another site.
 func ownSite(r *http.Request) bool {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
@@ -53,7 +54,8 @@ func ownSite(r *http.Request) bool {
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		scheme, host, _ := strings.Cut(origin, "://")
-		// Without TLS here there may still be some in front.
+		// A proxy may terminate TLS, so https is allowed even if this connection has no
+		// TLS.
 		if scheme != "https" && (scheme != "http" || r.TLS != nil) || host == "" || !strings.EqualFold(host, r.Host) {
 			return false
 		}
@@ -61,12 +63,12 @@ func ownSite(r *http.Request) bool {
 	return true
 }
 
-// proxyHeaders are those with which proxies say that they pass a request on,
-// besides all that begin with X-Forwarded-.
+// proxyHeaders are the headers that proxies add to the requests that they
+// forward. Headers that begin with X-Forwarded- are not listed here.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X-Cluster-Client-Ip"}
 
-// notLocal returns why a request is not one from this machine to itself, "" if it
-// is. A page whose name leads here by its own name server is told by the Host.
+// notLocal returns the reason why a request does not count as a request from this
+// machine to itself, or "" if it does.
 func notLocal(r *http.Request) string {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
@@ -83,25 +85,8 @@ func notLocal(r *http.Request) string {
 	if r.URL.Scheme != "" || r.URL.Host != "" {
 		return "the request is one for a proxy"
 	}
-	if !loopbackHost(r.Host) {
+	if !loopback.Host(r.Host) {
 		return "the request is for another host"
 	}
 	return ""
-}
-
-// loopbackHost reports whether the host of a request is localhost, of 127.0.0.0/8
-// or [::1], with any port.
-func loopbackHost(s string) bool {
-	host := s
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
-			return false
-		}
-		host = s[:i]
-	}
-	if strings.EqualFold(host, "localhost") || host == "[::1]" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Is4() && addr.IsLoopback()
 }

@@ -1,21 +1,113 @@
 package provider
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
 )
+
+// A tickProvider is a provider that samples something at intervals.
+type tickProvider struct {
+	of       control.Provider // all fields except Start and Stop
+	interval string           // the name of the parameter for the interval
+	least    time.Duration    // the shortest interval
+	begin    func(s *control.Session) (ticker, error)
+
+	mu sync.Mutex
+
+	loop *loop // nil: not running
+	tick ticker
+}
+
+// A ticker writes the samples of one moment in each call of run. Only one goroutine may use
+// it at a time.
+type ticker interface {
+	run()
+	// failure returns the first error of writing an entry.
+	failure() error
+}
+
+func (p *tickProvider) provider() control.Provider {
+	of := p.of
+	of.Start, of.Stop = p.start, p.stop
+	return of
+}
+
+// start begins to sample, with the parameters that the package's documentation lists. The
+// first deltas are relative to this moment.
+func (p *tickProvider) start(s *control.Session) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loop != nil {
+		return errRunning
+	}
+	every, err := duration(s, p.interval, time.Second, p.least)
+	if err != nil {
+		return err
+	}
+	t, err := p.begin(s)
+	if err != nil {
+		return err
+	}
+	p.tick, p.loop = t, newLoop(s, every, t.run)
+	return nil
+}
+
+// stop writes a last sample. It returns the first error of all writes of samples.
+func (p *tickProvider) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.loop == nil {
+		return nil
+	}
+	ok := p.loop.stop()
+	t := p.tick
+	p.loop, p.tick = nil, nil
+	if ok {
+		t.run()
+	}
+	return t.failure()
+}
+
+// samples is the part of a ticker that writes its entries.
+type samples struct {
+	session *control.Session
+	last    time.Time         // the time of the tick before
+	entry   format.TraceEntry // reused for each write
+	err     error             // the first one
+}
+
+func (t *samples) failure() error { return t.err }
+
+// entryOf resets the entry that write writes, and returns it without attributes.
+func (t *samples) entryOf(name, target string) *format.TraceEntry {
+	e := &t.entry
+	e.Metadata = format.Metadata{Name: name, Target: target, Level: format.LevelTrace}
+	e.Attributes = e.Attributes[:0]
+	return e
+}
+
+func (t *samples) write(p control.Set, at time.Time) {
+	if err := t.session.Write(p, format.SpanRef{}, at, &t.entry); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+var errRunning = errors.New("already running")
 
 // A loop calls a function in a goroutine of its own, at intervals, until stop.
 type loop struct {
 	quit   chan struct{}
 	done   chan struct{} // closed when the goroutine ends
-	failed bool          // read it after done
+	failed bool          // read it only after done is closed
 }
 
-// newLoop calls tick every so often. A panic in it ends the loop and fails s:
-// a recorder must not end the program that it watches.
+// newLoop starts a loop that calls tick at the interval every. A panic in tick ends the loop
+// and makes s fail: a recorder must not end the program that it observes.
 func newLoop(s *control.Session, every time.Duration, tick func()) *loop {
 	l := &loop{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
@@ -40,10 +132,24 @@ func newLoop(s *control.Session, every time.Duration, tick func()) *loop {
 	return l
 }
 
-// stop waits for the goroutine. It reports whether there was no panic, so that the
-// session may be written to once more.
+// stop ends the loop and waits for its goroutine. It returns true if tick did not panic; the
+// caller may then write to the session once more.
 func (l *loop) stop() bool {
 	close(l.quit)
 	<-l.done
 	return !l.failed
+}
+
+// duration returns the value of a parameter that is a time, or def if the parameter is not
+// set. The result is at least least.
+func duration(s *control.Session, name string, def, least time.Duration) (time.Duration, error) {
+	text := s.Params[name]
+	if text == "" {
+		return def, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return def, fmt.Errorf("%s: %w", name, err)
+	}
+	return max(d, least), nil
 }

@@ -3,65 +3,28 @@ package provider
 import (
 	"context"
 	"runtime/metrics"
-	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 )
 
-// A processProvider provides statistics of the process from the operating system, and how the program
-// was built.
-type processProvider struct {
-	mu sync.Mutex
-
-	loop *loop // nil: not running
-	tick *processTick
+// newProcessProvider returns the provider of statistics of the process from the operating system,
+// and of how the program was built.
+func newProcessProvider() *tickProvider {
+	return &tickProvider{
+		of:       control.Provider{Provides: control.Process, Dump: dumpBuild},
+		interval: "process.interval", least: 100 * time.Millisecond,
+		begin: func(s *control.Session) (ticker, error) {
+			t := newProcessTick(s, newSystem("/"))
+			t.err = dumpBuild(context.Background(), s)
+			return t, nil
+		},
+	}
 }
 
-func (p *processProvider) provider() control.Provider {
-	return control.Provider{Provides: control.Process, Start: p.start, Stop: p.stop, Dump: dumpBuild}
-}
-
-// start writes the entry "build" and begins to sample, for the parameter that the
-// package's documentation lists. Counters begin here.
-func (p *processProvider) start(s *control.Session) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.loop != nil {
-		return errRunning
-	}
-	every, err := duration(s, "process.interval", time.Second, 100*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	t := newProcessTick(s, newSystem("/"))
-	if s.On&control.Process != 0 {
-		t.err = s.Write(control.Process, format.SpanRef{}, t.last, buildEntry())
-	}
-	p.tick, p.loop = t, newLoop(s, every, t.run)
-	return nil
-}
-
-// stop writes a last sample. It returns the first error of writing an
-// entry, now or earlier.
-func (p *processProvider) stop() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.loop == nil {
-		return nil
-	}
-	ok := p.loop.stop()
-	t := p.tick
-	p.loop, p.tick = nil, nil
-	if ok {
-		t.run()
-	}
-	return t.err
-}
-
-// dumpBuild writes the entry "build": a snapshot may not reach back to the one that Start
-// wrote, and a stream may begin after it.
+// dumpBuild writes the entry "build". Each trace needs its own: a snapshot may not reach back to
+// the entry that Start wrote, and a stream may begin after that entry.
 func dumpBuild(_ context.Context, s *control.Session) error {
 	if s.On&control.Process == 0 {
 		return nil
@@ -69,7 +32,7 @@ func dumpBuild(_ context.Context, s *control.Session) error {
 	return s.Write(control.Process, format.SpanRef{}, time.Now(), buildEntry())
 }
 
-// A statistic is one of those of a process.
+// A statistic is the index of a statistic of the process.
 type statistic int
 
 // The statistics, in the order of their attributes.
@@ -97,8 +60,8 @@ const (
 	statistics
 )
 
-// statAttributes are the attributes of the statistics. A counter has its growth since the entry before, in units of
-// which so many are one of its own.
+// statAttributes are the attributes of the statistics. The value of a counter is its growth since
+// the entry before. If unit is not 0, the raw number is divided by unit.
 var statAttributes = [statistics]struct {
 	name    string
 	counter bool
@@ -111,7 +74,7 @@ var statAttributes = [statistics]struct {
 	peak:             {"process.memory.peak:bytes", false, 0},
 	swap:             {"process.memory.swap:bytes", false, 0},
 	threads:          {"process.thread.count:threads", false, 0},
-	openFiles:        {"process.unix.file_descriptor.count:openFiles", false, 0},
+	openFiles:        {"process.unix.file_descriptor.count:files", false, 0},
 	majorFaults:      {"process.paging.faults.major:faults delta", true, 0},
 	minorFaults:      {"process.paging.faults.minor:faults delta", true, 0},
 	voluntary:        {"process.context_switches.voluntary:switches delta", true, 0},
@@ -126,27 +89,24 @@ var statAttributes = [statistics]struct {
 	goMemory:         {"go.memory.used:bytes", false, 0},
 }
 
-// A usage holds the statistics of the process at a moment. Counters count since the process, or its
-// cgroup, began.
+// A usage holds the statistics of the process at one moment. Counters count since the start of the
+// process or of its cgroup.
 type usage [statistics]maybe
 
-// A processTick holds the state between two ticks. It is for one goroutine at a time.
+// A processTick holds the state between two ticks. Only one goroutine may use it at a time.
 type processTick struct {
-	session *control.Session
+	samples
+
 	system  *system
 	runtime []metrics.Sample
-	last    time.Time
 	before  usage
-	entry   format.TraceEntry // used over and over
-	err     error             // the first one
 }
 
 func newProcessTick(s *control.Session, system *system) *processTick {
 	return &processTick{
-		session: s,
+		samples: samples{session: s, last: time.Now()},
 		system:  system,
 		runtime: []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}},
-		last:    time.Now(),
 		before:  system.usage(),
 	}
 }
@@ -157,9 +117,8 @@ func (t *processTick) run() {
 	}
 	now, u := time.Now(), t.system.usage()
 	u[goMemory] = t.used()
-	e := &t.entry
-	e.Metadata = format.Metadata{Name: "process", Target: target, Level: format.LevelTrace}
-	a := append(e.Attributes[:0], u64(attrInterval, uint64(now.Sub(t.last))))
+	e := t.entryOf("process", target)
+	a := append(e.Attributes, u64(attrInterval, uint64(now.Sub(t.last))))
 	for i, m := range u {
 		attr, was := &statAttributes[i], t.before[i]
 		if !m.ok || attr.counter && !was.ok {
@@ -167,7 +126,7 @@ func (t *processTick) run() {
 		}
 		n := m.n
 		if attr.counter {
-			n -= min(n, was.n) // it may go back
+			n -= min(n, was.n) // the counter may go back
 		}
 		if attr.unit > 0 {
 			a = append(a, float(attr.name, float64(n)/attr.unit))
@@ -177,12 +136,10 @@ func (t *processTick) run() {
 	}
 	e.Attributes = a
 	t.last, t.before = now, u
-	if err := t.session.Write(control.Process, format.SpanRef{}, now, e); err != nil && t.err == nil {
-		t.err = err
-	}
+	t.write(control.Process, now)
 }
 
-// used returns the memory that the runtime has of the operating system.
+// used returns how much memory the runtime has from the operating system, in bytes.
 func (t *processTick) used() maybe {
 	metrics.Read(t.runtime)
 	total, released := t.runtime[0].Value, t.runtime[1].Value

@@ -17,7 +17,7 @@ func TestBuild(t *testing.T) {
 	os.Args = []string{"/opt/app/server", "--password=hunter2"}
 	t.Setenv("GODEBUG", "madvdontneed=1")
 	t.Setenv("SECRET", "hunter2")
-	r, p := &record{}, &processProvider{}
+	r, p := &record{}, newProcessProvider()
 	must(t, p.start(r.session(control.Process, nil)))
 	must(t, p.stop())
 	e := r.entries[0]
@@ -58,11 +58,11 @@ func TestBuild(t *testing.T) {
 }
 
 func TestProcessSample(t *testing.T) {
-	r, p := &record{}, &processProvider{}
+	r, p := &record{}, newProcessProvider()
 	must(t, p.start(r.session(control.Process, map[string]string{"process.interval": "1h"})))
 	// A processor clock may move in steps of 10 ms and more.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if u := newSystem("/").usage(); !u[userTime].ok || u[userTime].n-p.tick.before[userTime].n > 5e7 {
+		if u := newSystem("/").usage(); !u[userTime].ok || u[userTime].n-p.tick.(*processTick).before[userTime].n > 5e7 {
 			break
 		}
 	}
@@ -88,6 +88,21 @@ func TestProcessSample(t *testing.T) {
 	for _, name := range []string{"process.paging.faults.major:faults delta", "process.context_switches.involuntary:switches delta"} {
 		if got := e.u64(t, name); got > 1e9 {
 			t.Errorf("%s is %d", name, got)
+		}
+	}
+}
+
+// TestStatisticsAreDocumented: an attribute has the name that the package's documentation says. It
+// names twins, such as user and system, once.
+func TestStatisticsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin := strings.NewReplacer("time.system", "time.user", "faults.minor", "faults.major", ".involuntary", ".voluntary", "io.write", "io.read")
+	for _, a := range statAttributes {
+		if !strings.Contains(string(doc), "\t  "+twin.Replace(a.name)+" ") {
+			t.Errorf("doc.go has no %s", a.name)
 		}
 	}
 }

@@ -51,10 +51,10 @@ func TestBadParams(t *testing.T) {
 		name, value string
 		want        string
 	}{
-		{new(runtimeProvider).provider(), "runtime.metrics.interval", "soon", "runtime.metrics.interval"},
-		{new(runtimeProvider).provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,/no/such:thing", `"/no/such:thing"`},
-		{new(runtimeProvider).provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,", `unknown metric ""`},
-		{new(processProvider).provider(), "process.interval", "1", "process.interval"},
+		{newRuntimeProvider().provider(), "runtime.metrics.interval", "soon", "runtime.metrics.interval"},
+		{newRuntimeProvider().provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,/no/such:thing", `"/no/such:thing"`},
+		{newRuntimeProvider().provider(), "runtime.metrics.samples", "/gc/heap/live:bytes,", `unknown metric ""`},
+		{newProcessProvider().provider(), "process.interval", "1", "process.interval"},
 		{new(execTrace).provider(), "exec.trace.min_age", "x", "exec.trace.min_age"},
 		{new(execTrace).provider(), "exec.trace.max_bytes", "1e9", "exec.trace.max_bytes"},
 	}
@@ -66,7 +66,7 @@ func TestBadParams(t *testing.T) {
 				t.Errorf("Start gives %v, want it to name %s", err, tt.want)
 			}
 			must(t, tt.p.Stop())
-			// What was refused has left nothing behind.
+			// A refused start leaves nothing behind.
 			must(t, tt.p.Start(r.session(tt.p.Provides, nil)))
 			must(t, tt.p.Stop())
 		})
@@ -81,11 +81,11 @@ func TestTicks(t *testing.T) {
 		run    time.Duration
 		want   map[string]int
 	}{
-		{new(runtimeProvider).provider(), nil, 3500 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
-		{new(runtimeProvider).provider(), map[string]string{"runtime.metrics.interval": "1ns"}, 35 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
-		{new(processProvider).provider(), nil, 3500 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
-		{new(processProvider).provider(), map[string]string{"process.interval": "-1h"}, 350 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
-		{new(processProvider).provider(), map[string]string{"process.interval": "2s"}, 5 * time.Second, map[string]int{"process": 3, "build": 1}},
+		{newRuntimeProvider().provider(), nil, 3500 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
+		{newRuntimeProvider().provider(), map[string]string{"runtime.metrics.interval": "1ns"}, 35 * time.Millisecond, map[string]int{"runtime.metrics": 4, "sched": 4}},
+		{newProcessProvider().provider(), nil, 3500 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
+		{newProcessProvider().provider(), map[string]string{"process.interval": "-1h"}, 350 * time.Millisecond, map[string]int{"process": 4, "build": 1}},
+		{newProcessProvider().provider(), map[string]string{"process.interval": "2s"}, 5 * time.Second, map[string]int{"process": 3, "build": 1}},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,10 +113,10 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestWriteError wants Stop to tell what went wrong in between.
+// TestWriteError checks that Stop returns an earlier error of a write.
 func TestWriteError(t *testing.T) {
 	gone := errors.New("gone")
-	for _, p := range []control.Provider{new(runtimeProvider).provider(), new(processProvider).provider()} {
+	for _, p := range []control.Provider{newRuntimeProvider().provider(), newProcessProvider().provider()} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &record{err: gone}
 			must(t, p.Start(r.session(p.Provides, nil)))
@@ -133,7 +133,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// TestLoopPanic wants a panic in a tick not to end the program.
+// TestLoopPanic checks that a panic in a tick does not end the program.
 func TestLoopPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ticks := 0

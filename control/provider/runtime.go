@@ -2,73 +2,29 @@ package provider
 
 import (
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
 )
 
-// A runtimeProvider provides runtime.metrics, gc and sched. It reads package runtime/metrics once a tick
-// for all three.
-type runtimeProvider struct {
-	mu sync.Mutex
-
-	loop *loop // nil: not running
-	tick *runtimeTick
+// newRuntimeProvider returns the provider of runtime.metrics, gc and sched. It reads package
+// runtime/metrics once a tick for all three.
+func newRuntimeProvider() *tickProvider {
+	return &tickProvider{
+		of:       control.Provider{Provides: control.RuntimeMetrics | control.GC | control.Sched},
+		interval: "runtime.metrics.interval", least: 10 * time.Millisecond,
+		begin: func(s *control.Session) (ticker, error) { return newRuntimeTick(s) },
+	}
 }
 
-func (r *runtimeProvider) provider() control.Provider {
-	return control.Provider{Provides: control.RuntimeMetrics | control.GC | control.Sched, Start: r.start, Stop: r.stop}
-}
-
-// start begins to sample, for the parameters that the package's documentation
-// lists. Counters begin here.
-func (r *runtimeProvider) start(s *control.Session) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loop != nil {
-		return errRunning
-	}
-	every, err := duration(s, "runtime.metrics.interval", time.Second, 10*time.Millisecond)
-	if err != nil {
-		return err
-	}
-	t, err := newRuntimeTick(s)
-	if err != nil {
-		return err
-	}
-	r.tick, r.loop = t, newLoop(s, every, t.run)
-	return nil
-}
-
-// stop writes a last sample. It returns the first error of writing one, now
-// or earlier.
-func (r *runtimeProvider) stop() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loop == nil {
-		return nil
-	}
-	ok := r.loop.stop()
-	t := r.tick
-	r.loop, r.tick = nil, nil
-	if ok {
-		t.run()
-	}
-	return t.err
-}
-
-// A runtimeTick holds the state between two ticks. It is for one goroutine at a time.
+// A runtimeTick holds the state between two ticks. Only one goroutine may use it at a time.
 type runtimeTick struct {
-	session *control.Session
-	sampler *sampler
-	last    time.Time
-	entry   format.TraceEntry // used over and over
-	err     error             // the first one
+	samples
 
-	gc     debug.GCStats
-	cycles int64 // the last one that has an entry
+	sampler *sampler
+	gc      debug.GCStats
+	cycles  int64 // the number of the last cycle that has an entry
 }
 
 func newRuntimeTick(s *control.Session) (*runtimeTick, error) {
@@ -77,7 +33,7 @@ func newRuntimeTick(s *control.Session) (*runtimeTick, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &runtimeTick{session: s, sampler: sampler}
+	t := &runtimeTick{samples: samples{session: s}, sampler: sampler}
 	if on&control.GC != 0 {
 		debug.ReadGCStats(&t.gc)
 		t.cycles = t.gc.NumGC
@@ -87,7 +43,7 @@ func newRuntimeTick(s *control.Session) (*runtimeTick, error) {
 	return t, nil
 }
 
-// run reads everything and writes the entries.
+// run reads the metrics and writes the entries.
 func (t *runtimeTick) run() {
 	t.sampler.read()
 	now := time.Now()
@@ -96,7 +52,7 @@ func (t *runtimeTick) run() {
 	on := t.session.On
 	t.sample(control.RuntimeMetrics&on, "runtime.metrics", now, interval)
 	t.sample(control.Sched&on, "sched", now, interval)
-	// Last, since its entries are older than the others anyway.
+	// Write these last: their times are earlier than those of the other entries in any case.
 	if on&control.GC != 0 {
 		t.collections()
 	}
@@ -106,7 +62,7 @@ func (t *runtimeTick) sample(p control.Set, name string, at time.Time, interval 
 	if p == 0 {
 		return
 	}
-	e := t.begin(name, "runtime/metrics")
+	e := t.entryOf(name, "runtime/metrics")
 	e.Attributes = append(e.Attributes, u64(attrInterval, uint64(interval)))
 	e.Attributes = t.sampler.append(e.Attributes, p)
 	t.write(p, at)
@@ -124,9 +80,9 @@ func (t *runtimeTick) collections() {
 	t.cycles = t.gc.NumGC
 	for i := known - 1; i >= 0; i-- {
 		cycle := uint64(t.gc.NumGC - i)
-		e := t.begin("gc", "runtime/debug")
+		e := t.entryOf("gc", "runtime/debug")
 		e.Attributes = append(e.Attributes, u64(format.AttrDuration, uint64(t.gc.Pause[i])), u64("gc.cycle", cycle))
-		// The size after the other cycles is not known any more.
+		// For earlier cycles the size of the live heap is not known any more.
 		if cycle == cycles {
 			e.Attributes = append(e.Attributes, u64(metricLive, t.sampler.count(metricLive)))
 		}
@@ -134,18 +90,5 @@ func (t *runtimeTick) collections() {
 			e.Attributes = append(e.Attributes, u64("gc.missed", uint64(count-known)))
 		}
 		t.write(control.GC, t.gc.PauseEnd[i].Add(-t.gc.Pause[i]))
-	}
-}
-
-func (t *runtimeTick) begin(name, target string) *format.TraceEntry {
-	e := &t.entry
-	e.Metadata = format.Metadata{Name: name, Target: target, Level: format.LevelTrace}
-	e.Attributes = e.Attributes[:0]
-	return e
-}
-
-func (t *runtimeTick) write(p control.Set, at time.Time) {
-	if err := t.session.Write(p, format.SpanRef{}, at, &t.entry); err != nil && t.err == nil {
-		t.err = err
 	}
 }

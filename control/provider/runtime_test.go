@@ -34,7 +34,7 @@ func TestDefaultMetrics(t *testing.T) {
 }
 
 func TestRuntimeEntries(t *testing.T) {
-	r, p := &record{}, &runtimeProvider{}
+	r, p := &record{}, newRuntimeProvider()
 	must(t, p.start(r.session(p.provider().Provides, map[string]string{"runtime.metrics.interval": "1h"})))
 	for range 3 {
 		runtime.GC()
@@ -68,7 +68,7 @@ func TestRuntimeEntries(t *testing.T) {
 }
 
 func TestSamplesParam(t *testing.T) {
-	r, p := &record{}, &runtimeProvider{}
+	r, p := &record{}, newRuntimeProvider()
 	must(t, p.start(r.session(control.RuntimeMetrics, map[string]string{
 		"runtime.metrics.samples": " /gc/heap/live:bytes,/gc/heap/live:bytes, /cpu/classes/idle:cpu-seconds",
 	})))
@@ -86,12 +86,12 @@ func TestSamplesParam(t *testing.T) {
 	}
 }
 
-// TestGCPauses wants the entries to be exactly what debug.ReadGCStats has, of no
-// collection before Start.
+// TestGCPauses checks that the entries match debug.ReadGCStats exactly, without
+// collections before Start.
 func TestGCPauses(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
-	r, p := &record{}, &runtimeProvider{}
+	r, p := &record{}, newRuntimeProvider()
 	must(t, p.start(r.session(control.GC, map[string]string{"runtime.metrics.interval": "10ms"})))
 	const cycles = 5
 	for range cycles {
@@ -152,7 +152,7 @@ func TestGCMissed(t *testing.T) {
 }
 
 func TestTickAllocatesNothing(t *testing.T) {
-	s := control.NewSession(new(runtimeProvider).provider().Provides, nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error { return nil })
+	s := control.NewSession(newRuntimeProvider().provider().Provides, nil, func(control.Set, format.SpanRef, time.Time, *format.TraceEntry) error { return nil })
 	tick, err := newRuntimeTick(s)
 	must(t, err)
 	tick.run() // it makes its buffers

@@ -1,0 +1,22 @@
+package provider
+
+import "github.com/entrace-go/entrace/format"
+
+// target is the target of entries whose values come from several sources.
+const target = "github.com/entrace-go/entrace/control/provider"
+
+// attrInterval names the attribute with the length of the interval of an
+// entry's deltas, in nanoseconds.
+const attrInterval = "interval_nano"
+
+func u64(name string, n uint64) format.Attribute {
+	return format.Attribute{Name: name, Value: format.U64Value(n)}
+}
+
+func float(name string, f float64) format.Attribute {
+	return format.Attribute{Name: name, Value: format.FloatValue(f)}
+}
+
+func text(name, s string) format.Attribute {
+	return format.Attribute{Name: name, Value: format.StringValue(s)}
+}
