@@ -19,11 +19,11 @@ import (
 // closes it, and more do nothing. Entries that come later
 // are dropped and counted. Close also returns the last error that cost entries.
 //
-// With a context that is done, or as soon as it is, Close leaves a whole IET
-// beside the name of the ET and returns the context's error: the next Create on
-// that path, or Recover, finishes it. It returns at most half a second later then, which it
-// has for what is in memory, even if the disk does not answer.
-// Whatever fails, nothing recorded is lost: what cannot be written stays in the journal.
+// When the context ends before the ET is complete, Close leaves a whole IET beside the name
+// of the ET and returns the context's error. The next Create on that path, or Recover,
+// finishes the IET. Close then returns after at most half a second, even if the disk does
+// not answer; it uses this time to write the records that are in memory.
+// Whatever fails, nothing recorded is lost: records that cannot be written stay in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
@@ -43,8 +43,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return r.target.Close(ctx)
 }
 
-// closeGrace is how long Close waits for the writer when its context has ended: what it
-// has to do takes less, unless the disk does not answer.
+// closeGrace is how long Close waits for the writer after its context has ended. The writer
+// needs less time, unless the disk does not answer.
 const closeGrace = 500 * time.Millisecond
 
 // Close implements target.
@@ -101,7 +101,7 @@ func (w *writer) close(ctx context.Context) error {
 	}
 	f := w.file
 	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
-		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: somebody else changed it", w.name, fi.Size(), f.n))
+		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: another program changed the file", w.name, fi.Size(), f.n))
 	}
 	switch {
 	case !whole:
@@ -133,18 +133,9 @@ func (w *writer) closeTee(ctx context.Context) error {
 	return w.tee.close(ctx)
 }
 
-// end writes what is left to write, and reports whether that is all in the file.
+// end writes the remaining records, and reports whether all of them are in the file.
 func (w *writer) end() (whole bool, err error) {
-	w.live.Load().CloseShards()
-	err = w.write()
-	for err == nil && w.placer.StagePending() {
-		if b, _ := w.placer.Out(); len(b) >= flushSize {
-			err = w.flush()
-		}
-	}
-	if err == nil {
-		err = w.flush()
-	}
+	err = w.writeRest()
 	if err == nil && w.file != nil {
 		w.checkSize()
 		w.rotateIfDue()
@@ -165,7 +156,25 @@ func (w *writer) end() (whole bool, err error) {
 	return whole, errors.Join(err, osfile.Ignore(last, err))
 }
 
-// lose counts what cannot be written, and what is still in the journal, as dropped.
+// writeRest writes what is in the journal, to which nobody appends any more, and what is pending.
+func (w *writer) writeRest() error {
+	if w.suspended {
+		return nil
+	}
+	w.live.Load().CloseShards()
+	err := w.write()
+	for err == nil && w.placer.StagePending() {
+		if b, _ := w.placer.Out(); len(b) >= flushSize {
+			err = w.flush()
+		}
+	}
+	if err == nil {
+		err = w.flush()
+	}
+	return err
+}
+
+// lose counts as dropped the records that cannot be written and those still in the journal.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
 	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
@@ -176,8 +185,8 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// writeEnd writes the entry that marks a clean end, or that what was recorded comes from a process
-// that was killed.
+// writeEnd writes the last entry. It marks a clean end, or says that the records come from a
+// process that was killed.
 func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {

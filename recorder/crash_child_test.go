@@ -35,12 +35,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The crash tests run this test binary again as a program that records units, each
-// one call, and keeps in a mapped file how many of them it has begun and how many
-// have returned without an error: those are acknowledged. The parent kills it and
-// looks for them.
+// The crash tests start this test binary again as a program that records units. A unit is
+// one call of the recorder. The program counts in a mapped file how many units it has
+// begun, and how many are acknowledged: their calls returned without an error. The parent
+// kills the program and looks for the acknowledged units.
 //
-// Goroutine g of run r names its unit i "r.g.i". Ten units repeat:
+// Goroutine g of run r names its unit i "r.g.i". This sequence of ten units repeats:
 //
 //	0      a span that is open
 //	1..6   log records below it
@@ -53,27 +53,28 @@ const (
 	acksSize      = 2 * 8 * maxGoroutines
 )
 
-// A crashRun says what such a program does.
+// A crashRun describes what one of these programs does.
 type crashRun struct {
 	run        int
 	path       string
 	durability recorder.Durability
 	version    format.Version
 	goroutines int
-	units      int // of each goroutine, 0: until it is killed
-	flushEvery int // units of a goroutine
-	entries    int // a file, 0: no rotation
+	units      int // how many units each goroutine records, 0: until the program is killed
+	flushEvery int // flush after so many units of a goroutine
+	entries    int // the most entries in a file, 0: no rotation
 	large      bool
 	end        string // "close", or how it dies: "exit", "panic", "fatal", "wait"
-	signals    bool   // a storm of them
+	signals    bool   // the program receives many signals
 	waiting    bool   // a span waits for a parent that never comes
-	orphans    bool   // a span may not have waited for its parent, as it was not safe
+	orphans    bool   // a span may be written without its parent, because waiting was not safe
 	leaks      int    // spans that begin first and end last, see leakRef
-	spoils     bool   // somebody appends to the file at unit 20
+	spoils     bool   // garbage is appended to the file at unit 20
 	replaces   bool   // the journal is replaced at unit 20
-	journals   string // the folder where they lie, "": that of the trace, "default": as Create decides
+	suspend    int    // units of the first goroutine between two calls of Suspend, 0: none
+	journals   string // the folder of the journals, "": the folder of the trace, "default": as Create decides
 
-	keptAcks []byte // of the program that crashed
+	keptAcks []byte // the counts of the program that crashed
 }
 
 func (c *crashRun) encode() string {
@@ -82,6 +83,7 @@ func (c *crashRun) encode() string {
 		"goroutines": {strconv.Itoa(c.goroutines)}, "units": {strconv.Itoa(c.units)}, "flush": {strconv.Itoa(c.flushEvery)},
 		"entries": {strconv.Itoa(c.entries)}, "large": {strconv.FormatBool(c.large)}, "end": {c.end}, "signals": {strconv.FormatBool(c.signals)}, "waiting": {strconv.FormatBool(c.waiting)},
 		"journals": {c.journals}, "replaces": {strconv.FormatBool(c.replaces)}, "leaks": {strconv.Itoa(c.leaks)}, "spoils": {strconv.FormatBool(c.spoils)},
+		"suspend": {strconv.Itoa(c.suspend)},
 	}.Encode()
 }
 
@@ -112,10 +114,11 @@ func decodeCrashRun(t *testing.T, s string) *crashRun {
 		goroutines: number("goroutines"), units: number("units"), flushEvery: number("flush"), entries: number("entries"),
 		large: v.Get("large") == "true", end: v.Get("end"), signals: v.Get("signals") == "true", waiting: v.Get("waiting") == "true",
 		journals: v.Get("journals"), replaces: v.Get("replaces") == "true", leaks: number("leaks"), spoils: v.Get("spoils") == "true",
+		suspend: number("suspend"),
 	}
 }
 
-// TestCrashChild is what the other process runs.
+// TestCrashChild is the test that the child process runs.
 func TestCrashChild(t *testing.T) {
 	s := os.Getenv(crashEnv)
 	if s == "" {
@@ -123,7 +126,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	c := decodeCrashRun(t, s)
 	if c.goroutines == 1 {
-		runtime.LockOSThread() // strace counts the calls of each thread apart
+		runtime.LockOSThread() // strace counts the calls of each thread separately
 		defer runtime.UnlockOSThread()
 	}
 	if c.end == "recover" {
@@ -165,7 +168,7 @@ func TestCrashChild(t *testing.T) {
 				must(t, errors.Join(err, f.Close()))
 			}
 			if c.replaces && i == 20 {
-				// So often that no other thread makes as many system calls.
+				// Do it often enough that no other thread makes as many system calls.
 				must(t, recorder.ReplaceJournal(t.Context(), rec, 5))
 			}
 			atomic.StoreUint64(begun, uint64(i+1))
@@ -174,6 +177,9 @@ func TestCrashChild(t *testing.T) {
 				return
 			}
 			atomic.StoreUint64(returned, uint64(i+1))
+			if c.suspend > 0 && g == 0 && i%c.suspend == c.suspend-1 {
+				must(t, rec.Suspend(t.Context()))
+			}
 			if c.flushEvery > 0 && i%c.flushEvery == c.flushEvery-1 {
 				if err := rec.Flush(context.Background()); err != nil {
 					t.Error(err)
@@ -184,7 +190,7 @@ func TestCrashChild(t *testing.T) {
 	for g := 1; g < c.goroutines; g++ {
 		wg.Go(func() { work(g) })
 	}
-	work(0) // in this thread
+	work(0) // runs in this thread
 	wg.Wait()
 	begun, returned := counter(m, 2*leaker), counter(m, 2*leaker+1)
 	for k := range c.leaks {
@@ -219,7 +225,7 @@ func recurse(n int) int {
 	var b [1 << 10]byte
 	b[n%len(b)] = byte(n)
 	if n < 0 {
-		return 0 // never: the stack is too small
+		return 0 // never reached: the stack overflows before
 	}
 	return recurse(n+1) + int(b[n%7])
 }
@@ -236,7 +242,8 @@ func unitRef(run, g, i int) format.SpanRef {
 	return r
 }
 
-// leaker is the goroutine that crashRun.leaks count as, leakDuration how long they take.
+// leaker is the number of the goroutine under which the spans of crashRun.leaks are counted.
+// leakDuration is the duration of these spans.
 const (
 	leaker       = maxGoroutines - 1
 	leakDuration = 5
@@ -244,7 +251,7 @@ const (
 
 func leakRef(k int) format.SpanRef { return unitRef(0, leaker, k) }
 
-// leak returns the kth span that ends last.
+// leak returns the kth span of crashRun.leaks.
 func (*crashRun) leak(res *recorder.Resource, k int) *tracetest.Span {
 	s := &tracetest.Span{Entry: *named(fmt.Sprint("leak ", k)), Span: recorder.Span{Ref: leakRef(k), Resource: res, Time: int64(k + 1), Open: true}}
 	s.Entry.Attributes = []format.Attribute{
@@ -254,7 +261,8 @@ func (*crashRun) leak(res *recorder.Resource, k int) *tracetest.Span {
 	return s
 }
 
-// checkLeaks wants each span that has ended to be one that has, in a view of all files.
+// checkLeaks checks the spans of leaks in a view of all files: a span whose end was acknowledged must
+// have ended.
 func (c *crashRun) checkLeaks(t *testing.T) {
 	t.Helper()
 	b := readFile(t, c.acks())
@@ -316,8 +324,8 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 	return rec.Log(open, e)
 }
 
-// acked returns how many units of each goroutine have begun and how many have
-// returned.
+// acked returns for each goroutine how many units have begun, and how many are
+// acknowledged.
 func (c *crashRun) acked(t *testing.T) (begun, returned []int) {
 	t.Helper()
 	b := readFile(t, c.acks())
@@ -335,7 +343,7 @@ func sum(list []int) (n int) {
 	return n
 }
 
-// command returns the command of the program.
+// command returns the command that starts the program.
 func (c *crashRun) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -346,8 +354,8 @@ func (c *crashRun) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// kill starts the program and kills it: after a while, or with early set at any
-// time from its start on.
+// kill starts the program and kills it after a random time. The time counts from the
+// first acknowledged unit, or with early from the start of the program.
 func (c *crashRun) kill(t *testing.T, early bool) {
 	t.Helper()
 	cmd := c.command(t)
@@ -377,7 +385,7 @@ func (c *crashRun) kill(t *testing.T, early bool) {
 	}
 }
 
-// run runs the program to its end.
+// finish runs the program to its end.
 func (c *crashRun) finish(t *testing.T) (output string, err error) {
 	t.Helper()
 	b, err := c.command(t).CombinedOutput()
@@ -396,7 +404,8 @@ func traces(t *testing.T, dir string) []string {
 	return list
 }
 
-// settled finishes what a dead program left in the way that odd says.
+// settled finishes the files that a dead program left: with Create, or if odd is set with
+// Recover and then Create.
 func (c *crashRun) settled(t *testing.T, odd bool) {
 	t.Helper()
 	if odd {
@@ -414,8 +423,8 @@ func (c *crashRun) settled(t *testing.T, odd bool) {
 	tracetest.Close(t, rec)
 }
 
-// seen returns the entries that Open finds, and whether there is such a file. It must not
-// change any.
+// seen returns the entries that Open finds, and whether Open finds a trace. It fails the test
+// if Open changes a file.
 func seen(t *testing.T, path string) (raws []string, ok bool) {
 	t.Helper()
 	before := dirBytes(t, filepath.Dir(path))
@@ -451,19 +460,19 @@ func dirBytes(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A found unit is where it is.
+// A foundUnit is the place of a unit in the files.
 type foundUnit struct {
 	file, parent, parentSpan string
 	id                       uint32
 }
 
-// collect reads all traces in a folder. Each has to be without fault.
+// collect reads all traces in a folder, and fails the test if Verify finds a problem in one.
 func collect(t *testing.T, dir string) map[string][]foundUnit {
 	t.Helper()
 	units := make(map[string][]foundUnit)
 	for _, name := range traces(t, dir) {
 		if fi, err := os.Stat(name); err == nil && fi.Size() == 0 {
-			continue // of a loss of power
+			continue // a loss of power can leave an empty file
 		}
 		if _, err := recorder.Verify(name, func(problem error) { t.Errorf("%s: %v", name, problem) }); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -485,8 +494,8 @@ func collect(t *testing.T, dir string) map[string][]foundUnit {
 	return units
 }
 
-// check looks for the units of a run. It returns how many of the acknowledged ones
-// are lost, which is an error unless c is buffered.
+// check looks for the units of a run. It returns how many acknowledged units are lost.
+// A loss fails the test unless the durability of c is buffered.
 func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) {
 	t.Helper()
 	begun, returned := c.acked(t)

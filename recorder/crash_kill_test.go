@@ -19,11 +19,11 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// soakEnv makes the tests long that are short otherwise, and runs those that need
-// root.
+// soakEnv is the environment variable that makes tests run longer, and that enables the
+// tests that need root.
 const soakEnv = "ENTRACE_SOAK"
 
-// kills returns how often a program is killed.
+// kills returns how often a test kills a program.
 func kills(t *testing.T, usual int) int {
 	t.Helper()
 	if s := os.Getenv("ENTRACE_SOAK_KILLS"); s != "" {
@@ -42,7 +42,7 @@ func kills(t *testing.T, usual int) int {
 
 var durabilities = []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityPower, recorder.DurabilityBuffered}
 
-// storm sends this process signals that mean nothing until it is told to stop.
+// storm sends harmless signals to this process until stop is called.
 func storm() (stop func()) {
 	var over atomic.Bool
 	var wg sync.WaitGroup
@@ -58,13 +58,13 @@ func storm() (stop func()) {
 	}
 }
 
-// journalFolders are those of crashRun for a journal that is written, and one that is mapped
-// where the system has shared memory.
+// journalFolders are values of crashRun.journals. With "" the journal is written; with "default"
+// it is mapped if the system has shared memory.
 var journalFolders = []string{"", "default"}
 
-// TestKillUnderLoad kills a program with eight goroutines that record, at any
-// moment: what was acknowledged is there once, below its parent. In the buffered
-// mode the loss has a bound.
+// TestKillUnderLoad kills a program at a random moment while eight goroutines record.
+// Each acknowledged unit is in the files once, below its parent. In the buffered mode
+// the loss is bounded.
 func TestKillUnderLoad(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestKillUnderLoad(t *testing.T) {
 				}
 				must(t, os.RemoveAll(filepath.Dir(c.path)))
 			}
-			// The heap that is not in the file yet is 64 segments at most.
+			// At most 64 segments on the heap are not in the file yet.
 			if d == recorder.DurabilityBuffered && most > 4<<20/64 {
 				t.Errorf("%d records were lost at once", most)
 			}
@@ -96,7 +96,7 @@ func TestKillUnderLoad(t *testing.T) {
 	}
 }
 
-// keep copies a folder to where it stays.
+// keep copies a folder to a place that remains after the test.
 func keep(t *testing.T, path string) string {
 	dir, err := os.MkdirTemp("", "entrace-crash-") //nolint:usetesting // it is to stay
 	must(t, err)
@@ -104,9 +104,9 @@ func keep(t *testing.T, path string) string {
 	return dir
 }
 
-// TestKillChain kills program after program on the same path, also while it
-// settles what the one before has left, and with rotation: every acknowledged unit
-// of all of them is in one of the files, once.
+// TestKillChain kills one program after another on the same path, also while a program
+// finishes the files of the one before, and with rotation. Every acknowledged unit of
+// all programs is in one of the files, once.
 func TestKillChain(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -149,7 +149,7 @@ func TestKillChain(t *testing.T) {
 	}
 }
 
-// TestDeathWithoutClose ends programs in other ways than by a signal.
+// TestDeathWithoutClose ends programs without Close, in other ways than by a signal.
 func TestDeathWithoutClose(t *testing.T) {
 	for _, end := range []string{"exit", "panic", "fatal"} {
 		for _, d := range durabilities[:3] {
@@ -169,8 +169,9 @@ func TestDeathWithoutClose(t *testing.T) {
 	}
 }
 
-// TestDeathWithSpansLeftBehind ends a program when the journal alone has the ends of spans
-// that stayed behind in earlier files: each is whole after a recovery, without those files.
+// TestDeathWithSpansLeftBehind ends a program while the ends of spans are only in the journal.
+// The spans stayed behind in earlier files. After a recovery each span is complete, even
+// without these files.
 func TestDeathWithSpansLeftBehind(t *testing.T) {
 	for i, journals := range []string{"", "default", "", "default"} {
 		c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1, units: 90, flushEvery: 9, entries: 40, leaks: 30, replaces: i >= 2, end: "exit", journals: journals}
@@ -189,7 +190,24 @@ func TestDeathWithSpansLeftBehind(t *testing.T) {
 	}
 }
 
-// TestSignals records in a storm of signals: the file is what it would be.
+// TestKillWhileSuspended kills a program whose goroutines record while one of them suspends the
+// recorder again and again. Each acknowledged unit is in the files once.
+func TestKillWhileSuspended(t *testing.T) {
+	for i := range kills(t, 12) {
+		c := &crashRun{
+			path: filepath.Join(t.TempDir(), "app.et"), version: format.V2, goroutines: 1 + i%4, flushEvery: i % 3 * 70,
+			entries: i % 2 * 400, suspend: 1 + i%5*3, orphans: true, journals: journalFolders[i/2%2],
+		}
+		c.kill(t, false)
+		c.settled(t, i%2 == 1)
+		c.check(t, collect(t, filepath.Dir(c.path)))
+		if t.Failed() {
+			t.Fatalf("kill %d, the files are in %s", i, keep(t, c.path))
+		}
+	}
+}
+
+// TestSignals records while the process receives many signals. The file is the same as without signals.
 func TestSignals(t *testing.T) {
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
@@ -204,8 +222,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestWaitingSpans kills a program in which spans wait for parents that never
-// came, and finds them, those of them that have a parent below it.
+// TestWaitingSpans kills a program in which spans wait for parents that never come. All
+// these spans are in the file, and a span whose parent is in the file is below it.
 func TestWaitingSpans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
@@ -222,7 +240,7 @@ func TestWaitingSpans(t *testing.T) {
 			must(t, err)
 			units := collect(t, filepath.Dir(c.path))
 			c.check(t, units)
-			if len(units) != 64 || r.Entries != 64+3 { // root, resource and the end
+			if len(units) != 64 || r.Entries != 64+3 { // 3 for the root, the resource and the end
 				t.Errorf("%d units in %d entries, want 64 in 67", len(units), r.Entries)
 			}
 			for g := range 8 {
@@ -234,8 +252,8 @@ func TestWaitingSpans(t *testing.T) {
 	}
 }
 
-// TestLocks: a program that another one has started does not hold the lock of
-// its files, and a program that was killed holds none.
+// TestLocks checks that a child process does not hold the locks of its parent's files,
+// and that a killed program holds no lock.
 func TestLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	rec, err := recorder.Create(path, nil)
@@ -246,7 +264,7 @@ func TestLocks(t *testing.T) {
 	if err == nil || !strings.Contains(out, format.ErrLocked.Error()) {
 		t.Errorf("the child that opens its parent's path: %v, %s; want %v", err, out, format.ErrLocked)
 	}
-	// One that lives on, with whatever it has got from this process.
+	// A child that lives on, with everything that it inherits from this process.
 	other := &crashRun{path: filepath.Join(t.TempDir(), "other.et"), version: format.V1, goroutines: 1, units: 1, end: "wait"}
 	cmd := other.command(t)
 	must(t, cmd.Start())

@@ -22,8 +22,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// needStrace skips a test where there is no strace, and under the race detector, which
-// makes a program of many system calls.
+// needStrace skips a test without strace, and under the race detector, because the
+// detector makes many system calls itself.
 func needStrace(t *testing.T) {
 	t.Helper()
 	hosttest.NeedStrace(t)
@@ -32,22 +32,22 @@ func needStrace(t *testing.T) {
 	}
 }
 
-// traced runs the program of c under strace with some more arguments.
+// traced runs the program of c under strace. args are further arguments of strace.
 func (c *crashRun) traced(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	cmd := c.command(t)
-	// Not with --seccomp-bpf, with which strace 6.1 sends no signal.
+	// Do not use --seccomp-bpf: with it strace 6.1 sends no signal.
 	args = append([]string{"-f", "-qq", "-o", filepath.Join(filepath.Dir(c.acks()), ".strace")}, args...)
 	run := exec.Command("strace", append(append(args, "--"), cmd.Args...)...)
-	// Each call of each thread stops twice under strace: with more than one processor most
-	// are those of threads that wait for one another.
+	// Under strace each system call stops its thread twice. With more than one processor most
+	// of the calls would come from threads that wait for one another.
 	run.Env = append(cmd.Env, "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
 	b, err := run.CombinedOutput()
 	return string(b), err
 }
 
-// calls returns how often one thread of the program makes each of some calls, at
-// most.
+// calls returns for each system call the largest number of times that one thread of the
+// program makes it.
 func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 	t.Helper()
 	if out, err := c.traced(t, "-e", "trace="+strings.Join(names, ",")); err != nil && c.end != "exit" {
@@ -63,11 +63,11 @@ func (c *crashRun) calls(t *testing.T, names []string) map[string]int {
 	return most
 }
 
-// changing are the calls that change files.
+// changing are the system calls that change files.
 var changing = []string{"write", "pwrite64", "ftruncate", "fallocate", "fsync", "renameat2", "unlinkat", "copy_file_range", "openat", "flock", "close", "mmap", "munmap"}
 
-// killAtEveryCall runs the program that make prepares again and again, each time
-// killed at the next of its calls, and lets check look at what is left.
+// killAtEveryCall runs the program of prepare again and again. Each time strace kills the
+// program at its next system call of names, and check checks the files that are left.
 func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *crashRun, check func(t *testing.T, c *crashRun)) {
 	t.Helper()
 	runs := 0
@@ -96,7 +96,8 @@ func killAtEveryCall(t *testing.T, names []string, prepare func(t *testing.T) *c
 	t.Logf("%d runs, calls %v", runs, most)
 }
 
-// again returns what prepares the program of c each time: its folder is as it is now.
+// again returns a func that prepares the program of c for killAtEveryCall: it restores the
+// current state of the folder.
 func (c *crashRun) again(t *testing.T) func(*testing.T) *crashRun {
 	t.Helper()
 	dir, kept := filepath.Dir(c.path), filepath.Join(hosttest.MemoryDir(t), "kept")
@@ -127,9 +128,9 @@ func TestKillAtEverySyscall(t *testing.T) {
 		entries    int
 		names      []string // without soak
 	}{
-		{recorder.DurabilityProcess, 0, nil}, // the calls of a file that does not rotate are among those of the next
+		{recorder.DurabilityProcess, 0, nil}, // the next case makes the same calls and more
 		{recorder.DurabilityProcess, 20, changing[:8]},
-		{recorder.DurabilityPower, 20, []string{"fsync"}}, // which it calls far more often
+		{recorder.DurabilityPower, 20, []string{"fsync"}}, // it calls fsync far more often
 	} {
 		names := x.names
 		if soak {
@@ -155,8 +156,8 @@ func TestKillAtEverySyscall(t *testing.T) {
 	}
 }
 
-// crashed returns a folder with what a program left that was killed with units in
-// its crash buffer, and in its file.
+// crashed runs a program that dies with units in its crash buffer and in its file, and
+// returns the run.
 func crashed(t *testing.T, path string, v format.Version) *crashRun {
 	t.Helper()
 	c := &crashRun{path: path, version: v, goroutines: 1, units: 28, flushEvery: 15, end: "exit"}
@@ -166,8 +167,8 @@ func crashed(t *testing.T, path string, v format.Version) *crashRun {
 	return c
 }
 
-// TestKillDuringRecovery kills a recovery at each of its system calls, and does
-// it again: what is in the crash buffer is in the file once then.
+// TestKillDuringRecovery kills a recovery at each of its system calls, and then recovers
+// again. The file then has the records of the crash buffer once.
 func TestKillDuringRecovery(t *testing.T) {
 	needStrace(t)
 	for _, x := range []struct {
@@ -201,8 +202,8 @@ func TestKillDuringRecovery(t *testing.T) {
 	}
 }
 
-// TestKillDuringRecoveryOfRotation is the same for a program that was killed when a new
-// file had its name already, and the journal knew the old one still.
+// TestKillDuringRecoveryOfRotation is like TestKillDuringRecovery for a program that was killed
+// in a rotation: the new file had its name already, and the journal still named the old one.
 func TestKillDuringRecoveryOfRotation(t *testing.T) {
 	needStrace(t)
 	for _, ext := range []string{".et", ".iet"} {
@@ -226,8 +227,8 @@ func TestKillDuringRecoveryOfRotation(t *testing.T) {
 	}
 }
 
-// killInRotation kills the program when two files of its trace have their names, and it
-// has not gone on since.
+// killInRotation kills the program in a rotation: when both files have their names, and the
+// program has recorded nothing since.
 func (c *crashRun) killInRotation(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t)
@@ -244,18 +245,18 @@ func (c *crashRun) killInRotation(t *testing.T) {
 		}
 	}
 	must(t, syscall.Kill(-run.Process.Pid, syscall.SIGKILL))
-	_ = run.Wait() // it was killed
+	_ = run.Wait() // strace and the program were killed
 }
 
 // TestKillDuringRecoveryOfCorrupt kills the recovery of a corrupt file at each of its
-// system calls, and does it again: what is whole is in the trace then, what the journal
-// held, too, and there is one copy of the file as it was.
+// system calls, and then recovers again. The trace then has the whole entries of the file
+// and the records of the journal, and one copy of the original file remains.
 func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	needStrace(t)
 	names := append(slices.Clone(changing[:8]), "linkat", "renameat", "rename")
 	for _, x := range []struct {
 		name    string
-		file    string // what is corrupt
+		file    string // the corrupt file
 		journal bool
 	}{
 		{"x.iet", "x.iet", false},
@@ -278,7 +279,7 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 			corrupt, whole := breakEntry(t, name)
 			c.end = "recover"
 			killAtEveryCall(t, names, c.again(t), func(t *testing.T, c *crashRun) {
-				for range 2 { // the second has nothing to do
+				for range 2 { // the second recovery has nothing to do
 					_, err := recorder.Recover(c.path, "")
 					must(t, err)
 				}
@@ -307,8 +308,8 @@ func TestKillDuringRecoveryOfCorrupt(t *testing.T) {
 	}
 }
 
-// TestCreateSettlesCorruptWithJournal: after a kill and damage in the file the next Create
-// leaves what Recover leaves, with what the journal held.
+// TestCreateSettlesCorruptWithJournal damages the file of a killed program. The next Create
+// then leaves the same files as Recover, including the records of the journal.
 func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 	for _, ext := range []string{".et", ".iet"} {
 		c := crashed(t, filepath.Join(t.TempDir(), "app"+ext), format.V1)
@@ -342,8 +343,8 @@ func TestCreateSettlesCorruptWithJournal(t *testing.T) {
 	}
 }
 
-// breakEntry makes the fifth entry of a file one that cannot be, and returns the file as it
-// is then, and how many entries precede it.
+// breakEntry makes entry 5 of a file invalid. It returns the damaged file, and the number of
+// entries before that entry.
 func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	t.Helper()
 	const before = 5
@@ -368,7 +369,7 @@ func breakEntry(t *testing.T, name string) (b []byte, whole int) {
 	return b, before
 }
 
-// wantOneWhole wants the entry of deadStream in one file of a folder.
+// wantOneWhole fails the test unless exactly one file of a folder has the entry of deadStream.
 func wantOneWhole(t *testing.T, dir string) {
 	t.Helper()
 	n := 0
@@ -388,9 +389,9 @@ func wantOneWhole(t *testing.T, dir string) {
 	}
 }
 
-// TestKillDuringFinalize kills the finalizer at each of its system calls:
-// either the IET is as it was, or the ET is whole. What is left over goes with the
-// next recording.
+// TestKillDuringFinalize kills the finalizer at each of its system calls. Then either the
+// IET is unchanged, or the ET is whole. The next recording removes temporary files that
+// are left.
 func TestKillDuringFinalize(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -413,7 +414,7 @@ func TestKillDuringFinalize(t *testing.T) {
 			wantWhole(t, c.path)
 		}
 		for _, name := range dirNames(t, dir) {
-			if strings.Contains(name, ".tmp-") { // it was made just now
+			if strings.Contains(name, ".tmp-") { // make it old: a new one may belong to a living process
 				must(t, os.Chtimes(filepath.Join(dir, name), time.Time{}, time.Now().Add(-time.Hour)))
 			}
 		}
@@ -426,9 +427,9 @@ func TestKillDuringFinalize(t *testing.T) {
 	})
 }
 
-// TestFaultyFinalize lets each sync and rename of the finalizer fail: it tells,
-// leaves the IET as it was, unless the ET is there and durable, and no temporary
-// file, and works the next time.
+// TestFaultyFinalize lets each sync and rename of the finalizer fail. The finalizer
+// returns an error and leaves no temporary file. It leaves the IET unchanged, unless the
+// ET exists and is durable. The next attempt succeeds.
 func TestFaultyFinalize(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -444,7 +445,7 @@ func TestFaultyFinalize(t *testing.T) {
 				c := &crashRun{path: filepath.Join(dir, "app.et"), goroutines: 1, end: "finalize"}
 				out, err := c.traced(t, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", call, errno, n))
 				if !bytes.Contains(readFile(t, filepath.Join(dir, ".strace")), []byte("INJECTED")) {
-					break // there are not so many
+					break // the program makes fewer calls
 				}
 				failed++
 				if err == nil {
@@ -454,7 +455,7 @@ func TestFaultyFinalize(t *testing.T) {
 				if gone := errors.Is(err, fs.ErrNotExist); !gone && !bytes.Equal(b, iet) {
 					t.Errorf("%s %s %d: the IET is not as it was (%v)\n%s", call, errno, n, err, out)
 				} else if _, err := os.Stat(c.path); err == nil || gone {
-					wantWhole(t, c.path) // it is removed last
+					wantWhole(t, c.path) // the IET is removed last
 				}
 				for _, name := range dirNames(t, dir) {
 					if strings.Contains(name, ".tmp-") && call != "unlinkat" {
@@ -471,7 +472,7 @@ func TestFaultyFinalize(t *testing.T) {
 	}
 }
 
-// wantWhole wants the ET of deadStream.
+// wantWhole fails the test unless name is the ET of deadStream.
 func wantWhole(t *testing.T, name string) {
 	t.Helper()
 	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
@@ -486,8 +487,8 @@ func wantWhole(t *testing.T, name string) {
 	}
 }
 
-// TestSyncReachesBuffer: recovery cuts the file to what the crash buffer says of
-// it, so that Sync has to sync both.
+// TestSyncReachesBuffer checks that Sync syncs the file and the crash buffer. It has to sync
+// both, because recovery cuts the file to the size that the crash buffer records.
 func TestSyncReachesBuffer(t *testing.T) {
 	needStrace(t)
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.et"), version: format.V1, goroutines: 1, units: 20, end: "sync"}
@@ -499,8 +500,8 @@ func TestSyncReachesBuffer(t *testing.T) {
 	}
 }
 
-// TestFaultySyscalls lets calls on the stream fail, and wants the account and the
-// files right. The program fails where a call does.
+// TestFaultySyscalls lets system calls on the stream fail. The counts and the files must
+// be correct. The program must report an error if a call failed.
 func TestFaultySyscalls(t *testing.T) {
 	needStrace(t)
 	for _, x := range []struct {
@@ -508,7 +509,7 @@ func TestFaultySyscalls(t *testing.T) {
 		d      recorder.Durability
 		file   string
 		inject string
-		said   string // by the program; "": nothing
+		said   string // what the program prints; "": nothing
 		lost   bool
 	}{
 		{"ENOSPC", recorder.DurabilityWriteThrough, "app.iet", "write:error=ENOSPC:when=9", "no space left", true},
@@ -532,8 +533,8 @@ func TestFaultySyscalls(t *testing.T) {
 			var c *crashRun
 			var out string
 			var err error
-			// strace counts the calls of each thread, and which of them makes a
-			// call is left to the scheduler.
+			// strace counts the calls of each thread separately, and the scheduler decides
+			// which thread makes a call. So it can take several tries.
 			for try := 1; ; try++ {
 				c = &crashRun{path: filepath.Join(t.TempDir(), "app.et"), durability: x.d, version: format.V2, goroutines: 1, units: 40, flushEvery: 5, end: "close"}
 				c.orphans = x.file == "app.iet.buffer" && call == "pwrite64"
@@ -560,14 +561,34 @@ func TestFaultySyscalls(t *testing.T) {
 	}
 }
 
-// TestKillWhileJournalIsReplaced kills a program at each system call of replacing its
-// journal, and of what follows: what was acknowledged is there once, a span that waits
-// included, whether the journal lies beside the trace or elsewhere.
+// TestKillWhileJournalIsReplaced kills a program at each system call while it replaces its
+// journal and after that. Each acknowledged unit is in the files once, including a span that
+// waits. The journal is in the folder of the trace or in another one.
 func TestKillWhileJournalIsReplaced(t *testing.T) {
+	c := crashRun{version: format.V1, goroutines: 1, units: 22, flushEvery: 50, waiting: true, replaces: true, end: "exit"}
+	c.killInBothPlaces(t, []string{"pwrite64", "renameat", "unlinkat"}, append(slices.Clone(changing), "renameat"), func(t *testing.T, c *crashRun, units map[string][]foundUnit) {
+		_, returned := c.acked(t)
+		if waiting := units[unitName(0, 1, 0)]; len(waiting) > 1 || len(waiting) == 0 && returned[0] > 0 {
+			t.Errorf("the span that waits is there %d times: %v", len(waiting), waiting)
+		}
+	})
+}
+
+// TestKillWhileJournalIsSuspended kills a program at its system calls while it suspends its recorder and
+// records again. Each acknowledged unit is in the files once.
+func TestKillWhileJournalIsSuspended(t *testing.T) {
+	c := crashRun{version: format.V1, goroutines: 1, units: 30, suspend: 7, orphans: true, end: "close"}
+	c.killInBothPlaces(t, []string{"write", "unlinkat", "renameat2"}, changing, func(*testing.T, *crashRun, map[string][]foundUnit) {})
+}
+
+// killInBothPlaces kills the program of c at each of its system calls of names, or of soak if the tests
+// soak. It does so with the journal in the folder of the trace and in another one. check checks the files
+// that are left.
+func (c *crashRun) killInBothPlaces(t *testing.T, names, soak []string, check func(*testing.T, *crashRun, map[string][]foundUnit)) {
+	t.Helper()
 	needStrace(t)
-	names := []string{"pwrite64", "renameat", "unlinkat"}
 	if os.Getenv(soakEnv) != "" {
-		names = append(slices.Clone(changing), "renameat")
+		names = soak
 	}
 	for _, journals := range []string{"beside", "elsewhere"} {
 		t.Run(journals, func(t *testing.T) {
@@ -575,28 +596,27 @@ func TestKillWhileJournalIsReplaced(t *testing.T) {
 			odd := false
 			killAtEveryCall(t, names, func(t *testing.T) *crashRun {
 				dir := t.TempDir()
-				c := &crashRun{path: filepath.Join(dir, "app.et"), version: format.V1, goroutines: 1, units: 22, flushEvery: 50, waiting: true, replaces: true, end: "exit"}
+				c := *c
+				c.path = filepath.Join(dir, "app.et")
 				if journals == "elsewhere" {
 					c.journals = filepath.Join(dir, "journals")
 					must(t, os.Mkdir(c.journals, 0o700))
 				}
-				return c
+				return &c
 			}, func(t *testing.T, c *crashRun) {
 				odd = !odd
-				_, returned := c.acked(t)
 				c.settled(t, odd)
 				units := collect(t, filepath.Dir(c.path))
 				c.check(t, units)
-				if waiting := units[unitName(0, 1, 0)]; len(waiting) > 1 || len(waiting) == 0 && returned[0] > 0 {
-					t.Errorf("the span that waits is there %d times: %v", len(waiting), waiting)
-				}
+				check(t, c, units)
 			})
 		})
 	}
 }
 
-// TestKillWithSpansLeftBehind kills a program at its system calls in which spans end that
-// stayed behind in files of several rotations ago: each that was acknowledged has ended.
+// TestKillWithSpansLeftBehind kills a program at its system calls. In the program, spans end
+// that stayed behind in files of several rotations ago. Each span whose end was acknowledged
+// has ended.
 func TestKillWithSpansLeftBehind(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -615,8 +635,8 @@ func TestKillWithSpansLeftBehind(t *testing.T) {
 	})
 }
 
-// TestKillWhileFileIsMended kills a program at its system calls when somebody else has
-// appended to its file: what was acknowledged is there once.
+// TestKillWhileFileIsMended kills a program at its system calls after another program has
+// appended to its file. Each acknowledged unit is in the files once.
 func TestKillWhileFileIsMended(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
@@ -634,13 +654,13 @@ func TestKillWhileFileIsMended(t *testing.T) {
 	})
 }
 
-// TestRotationFails lets the renames of a rotation fail: the file goes on as it was, and
-// has one end.
+// TestRotationFails lets the renames of a rotation fail. The recorder goes on in the same
+// file, and the file has one end.
 func TestRotationFails(t *testing.T) {
 	needStrace(t)
 	c := &crashRun{path: filepath.Join(t.TempDir(), "app.iet"), version: format.V1, goroutines: 1, units: 88, flushEvery: 29, entries: 40, end: "close"}
 	out, err := c.traced(t, "-e", "trace=renameat2", "-e", "inject=renameat2:error=EIO")
-	if err == nil || !strings.Contains(out, "rotate "+c.path) { // Close says so
+	if err == nil || !strings.Contains(out, "rotate "+c.path) { // the error of Close
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if log := readFile(t, filepath.Join(filepath.Dir(c.path), ".strace")); !bytes.Contains(log, []byte("INJECTED")) {

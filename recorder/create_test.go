@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +23,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// TestCreateTwiceSame: one path, one recorder, however it is spelled, for who shares it.
+// TestCreateTwiceSame checks that callers who share a path get the same recorder, however they spell
+// the path.
 func TestCreateTwiceSame(t *testing.T) {
 	dir := t.TempDir()
 	tracetest.Symlink(t, dir, filepath.Join(dir, "link"))
@@ -51,7 +51,7 @@ func TestCreateTwiceSame(t *testing.T) {
 	}
 }
 
-// TestRunTwice runs a program again and again: no trace is ever replaced.
+// TestRunTwice runs a program several times. It never replaces a trace.
 func TestRunTwice(t *testing.T) {
 	for _, ext := range []string{".et", ".iet"} {
 		dir := t.TempDir()
@@ -82,7 +82,8 @@ func TestRunTwice(t *testing.T) {
 	}
 }
 
-// deadStream writes what a killed program would have left.
+// deadStream writes an IET as a killed program leaves it, with tail at its end. It returns the bytes
+// without tail.
 func deadStream(t *testing.T, name string, tail ...byte) []byte {
 	t.Helper()
 	b := wire.AppendMagic(nil, format.V1, format.IET)
@@ -94,89 +95,8 @@ func deadStream(t *testing.T, name string, tail ...byte) []byte {
 	return b[:whole]
 }
 
-// TestCreateSettlesDead: Create leaves of a dead trace what Recover leaves, under a name with
-// its time, and says so.
-func TestCreateSettlesDead(t *testing.T) {
-	for _, x := range []struct {
-		name  string
-		tail  []byte
-		ext   string
-		files string
-	}{
-		{"whole", nil, ".et", "app.20260102T030405.678Z.et app.et"},
-		{"torn", []byte{0, 0, 5, 'a'}, ".et", "app.20260102T030405.678Z.et app.et"},
-		{"zeros", make([]byte, 100), ".et", "app.20260102T030405.678Z.et app.et"},
-		{"corrupt", []byte{77, 0, 1, 'x', 0, 0, 0, 0, 0, 0}, ".et", "app.20260102T030405.678Z.et app.20260102T030405.678Z.iet.broken app.et"},
-		{"torn", []byte{0, 0, 5, 'a'}, ".iet", "app.20260102T030405.678Z.iet app.iet"},
-		{"corrupt", []byte{0, 7}, ".iet", "app.20260102T030405.678Z.iet app.20260102T030405.678Z.iet.broken app.iet"},
-	} {
-		t.Run(x.name+x.ext, func(t *testing.T) {
-			dir := t.TempDir()
-			stream := filepath.Join(dir, "app.iet")
-			whole := deadStream(t, stream, x.tail...)
-			before := readFile(t, stream)
-			var told []string
-			rec, err := recorder.Create(filepath.Join(dir, "app"+x.ext), &recorder.Options{OnNotice: func(text string) { told = append(told, text) }})
-			must(t, err)
-			tracetest.Close(t, rec)
-			names := dirNames(t, dir)
-			if got := strings.Join(names, " "); got != x.files {
-				t.Fatalf("the folder has %s, want %s", got, x.files)
-			}
-			first := filepath.Join(dir, names[0])
-			if want := first + ": finished, 2 entries"; len(told) != 1 || told[0] != want {
-				t.Errorf("OnNotice was told %q, want %q", told, want)
-			}
-			if len(names) == 3 && !bytes.Equal(readFile(t, filepath.Join(dir, names[1])), before) {
-				t.Error("the corrupt file is not as it was")
-			}
-			want := "root(whole)"
-			if x.name == "corrupt" {
-				want = "root(whole entrace.recovered)"
-			}
-			if got := tracetest.Outline(t, tracetest.Open(t, first)); got != want {
-				t.Errorf("the dead trace has %s, want %s", got, want)
-			}
-			if got := readFile(t, first); x.ext == ".iet" && (!bytes.HasPrefix(got, whole) || x.name != "corrupt" && len(got) != len(whole)) {
-				t.Error("the dead IET is not its whole prefix")
-			}
-			recovered := t.TempDir()
-			must(t, os.WriteFile(filepath.Join(recovered, "app.iet"), before, 0o600))
-			r, err := recorder.Recover(filepath.Join(recovered, "app"+x.ext), "")
-			must(t, err)
-			if !bytes.Equal(readFile(t, first), readFile(t, r.Output)) || (r.Broken != "") != (len(names) == 3) {
-				t.Errorf("Recover leaves something else: %+v", r)
-			}
-		})
-	}
-}
-
-// TestCreateSettlesTwin: a writer that died between making the ET and removing the
-// IET left its trace twice.
-func TestCreateSettlesTwin(t *testing.T) {
-	for _, x := range []struct {
-		change bool
-		files  int
-	}{{false, 2}, {true, 3}} {
-		dir := t.TempDir()
-		stream, final := filepath.Join(dir, "app.iet"), filepath.Join(dir, "app.et")
-		deadStream(t, stream)
-		must(t, format.Finalize(t.Context(), stream, final, nil))
-		if x.change {
-			b := readFile(t, stream)
-			b[len(b)-8]++ // of the name: another trace of the same shape
-			must(t, os.WriteFile(stream, b, 0o600))
-		}
-		rec, err := recorder.Create(final, nil)
-		must(t, err)
-		tracetest.Close(t, rec)
-		if names := dirNames(t, dir); len(names) != x.files {
-			t.Errorf("changed: %t: the folder has %q, want %d files", x.change, names, x.files)
-		}
-	}
-}
-
-// TestCreateDropsEmpty: a writer that died before it wrote anything left nothing.
+// TestCreateDropsEmpty checks that Create removes the file of a writer that died before it wrote an
+// entry.
 func TestCreateDropsEmpty(t *testing.T) {
 	root := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
 	for n := range len(root) + 1 {
@@ -194,44 +114,7 @@ func TestCreateDropsEmpty(t *testing.T) {
 	}
 }
 
-// TestCreateRefuses leaves alone what is not a trace of its own.
-func TestCreateRefuses(t *testing.T) {
-	newer := []byte("\x00ENTRACE\x03\x01")
-	for _, x := range []struct {
-		name string
-		make func(dir string) error
-		want error
-	}{
-		{"foreign stream", func(d string) error { return os.WriteFile(d+"/app.iet", []byte("hello"), 0o600) }, format.ErrNotEntrace},
-		{"foreign target", func(d string) error { return os.WriteFile(d+"/app.et", []byte("hello"), 0o600) }, format.ErrNotEntrace},
-		{"newer version", func(d string) error { return os.WriteFile(d+"/app.iet", newer, 0o600) }, format.ErrUnsupported},
-		{"link to file", func(d string) error { return os.Symlink(d+"/x", d+"/app.iet") }, format.ErrNotRegular},
-		{"target is link", func(d string) error { return os.Symlink(d+"/x", d+"/app.et") }, format.ErrNotRegular},
-		{"folder", func(d string) error { return os.Mkdir(d+"/app.iet", 0o700) }, format.ErrNotRegular},
-		{"target is folder", func(d string) error { return os.Mkdir(d+"/app.et", 0o700) }, format.ErrNotRegular},
-		{"missing folder", func(d string) error { return os.Remove(d) }, os.ErrNotExist},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "d")
-			must(t, os.Mkdir(dir, 0o700))
-			must(t, x.make(dir))
-			if list, _ := os.ReadDir(dir); runtime.GOOS == "windows" && len(list) == 0 && strings.Contains(x.name, "link") {
-				t.Skip("wine makes no link")
-			}
-			before, _ := os.ReadDir(dir)
-			_, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
-			if !errors.Is(err, x.want) {
-				t.Errorf("Create: %v, want %v", err, x.want)
-			}
-			after, _ := os.ReadDir(dir)
-			if fmt.Sprint(before) != fmt.Sprint(after) {
-				t.Errorf("the folder had %v and has %v", before, after)
-			}
-		})
-	}
-}
-
-// The tests start themselves as another process with these roles.
+// The tests start this test binary as another process with one of these roles.
 const (
 	roleEnv  = "ENTRACE_TEST_ROLE"
 	pathEnv  = "ENTRACE_TEST_PATH"
@@ -239,7 +122,7 @@ const (
 	roleMany = "many" // opens and closes a recorder again and again
 )
 
-// TestRole is what such a process runs.
+// TestRole is the test that such a process runs.
 func TestRole(t *testing.T) {
 	path := os.Getenv(pathEnv)
 	switch os.Getenv(roleEnv) {
@@ -272,8 +155,8 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestProcessesCompete lets processes open and close one path, and kills them in
-// whatever they do: what they were told is recorded is in one of the files, once.
+// TestProcessesCompete lets several processes open and close the same path, and kills
+// them at random moments. Each record that was acknowledged is in one of the files, once.
 func TestProcessesCompete(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -294,7 +177,7 @@ func TestProcessesCompete(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				// The later ones live longer, so that some record something on a slow machine.
+				// Later processes live longer, so that some of them record on a slow machine.
 				time.Sleep(time.Duration((1+i)*(40+(w*37+i*53)%90)) * time.Millisecond)
 				_ = cmd.Process.Kill() // it may have ended
 				_ = cmd.Wait()
@@ -315,11 +198,11 @@ func TestProcessesCompete(t *testing.T) {
 	found := make(map[string]int)
 	for _, name := range dirNames(t, dir) {
 		if strings.HasPrefix(name, ".") {
-			continue // of a killed finalizer: its source is beside it or was settled
+			continue // a temporary file of a killed finalizer: its source still exists or was finished
 		}
 		f, err := recorder.Open(filepath.Join(dir, name), nil)
 		if errors.Is(err, format.ErrTruncated) && name == "app.iet" {
-			continue // killed before it recorded anything
+			continue // the process was killed before it recorded anything
 		}
 		must(t, err)
 		defer f.Close()
@@ -359,7 +242,8 @@ func other(t *testing.T, path string) (cmd *exec.Cmd, stdin io.Closer) {
 	return cmd, in
 }
 
-// TestOtherProcess meets a living writer, and then a killed one.
+// TestOtherProcess tries to record to the path of another process, while that process lives and after
+// it was killed.
 func TestOtherProcess(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.et")
@@ -398,7 +282,7 @@ func TestOtherProcess(t *testing.T) {
 	}
 }
 
-// TestOtherProcessEnds lets another process close while this one follows it.
+// TestOtherProcessEnds follows the file of another process while that process closes it.
 func TestOtherProcessEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, in := other(t, path)
@@ -424,7 +308,7 @@ func TestOtherProcessEnds(t *testing.T) {
 	must(t, cmd.Wait())
 }
 
-// TestOtherProcessDies lets another process be killed while this one follows it.
+// TestOtherProcessDies follows the file of another process while that process is killed.
 func TestOtherProcessDies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, _ := other(t, path)
@@ -449,8 +333,8 @@ func TestOtherProcessDies(t *testing.T) {
 	}
 }
 
-// TestOtherProcessDiesBeforeFirstLook: a follower does not wait for a writer that dies before the
-// follower looks at the lock for the first time.
+// TestOtherProcessDiesBeforeFirstLook checks that a follower does not wait for a writer that died before
+// the follower first checked the lock.
 func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.et")
 	cmd, _ := other(t, path)
@@ -469,7 +353,8 @@ func TestOtherProcessDiesBeforeFirstLook(t *testing.T) {
 	}
 }
 
-// TestFollowerThatSkipsEndIsAtTheEnd: behind the entry that marks a clean end nothing is waited for.
+// TestFollowerThatSkipsEndIsAtTheEnd checks that a follower does not wait for entries after the entry of
+// a clean end.
 func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "app.iet")
 	rec, err := recorder.Create(path, nil)
@@ -518,8 +403,8 @@ func TestCreateRace(t *testing.T) {
 	}
 }
 
-// TestAbandonedTwice: an IET whose writer was killed, and after it the process that had begun to
-// finish it, is finished by the next one.
+// TestAbandonedTwice kills the writer of an IET, and then the process that had begun to finish the IET.
+// The next process finishes it.
 func TestAbandonedTwice(t *testing.T) {
 	dir := t.TempDir()
 	torn := filepath.Join(dir, "app.20261122T123836.273Z.iet")

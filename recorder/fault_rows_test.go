@@ -47,7 +47,7 @@ func sane(t *testing.T, st recorder.Stats) {
 	}
 }
 
-// TestCutAtEveryByte recovers an IET in place that ends anywhere.
+// TestCutAtEveryByte recovers an IET in place that is cut at each of its bytes.
 func TestCutAtEveryByte(t *testing.T) {
 	whole := wire.AppendMagic(nil, format.V2, format.IET)
 	ends := []int{}
@@ -98,8 +98,8 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestMovedAway removes or renames the stream under a recorder: Close makes
-// the whole ET all the same.
+// TestMovedAway removes or renames the file of a running recorder. Close still makes the
+// whole ET.
 func TestMovedAway(t *testing.T) {
 	for _, d := range durabilities {
 		for _, fate := range []string{"unlinked", "renamed"} {
@@ -123,8 +123,8 @@ func TestMovedAway(t *testing.T) {
 	}
 }
 
-// TestUnlinked: a recorder whose file lost its name says so, once, and Close
-// does where the file was to stay under it.
+// TestUnlinked removes the name of a recorder's file. The recorder reports this once. Close
+// also reports it if the file was to keep that name.
 func TestUnlinked(t *testing.T) {
 	for _, d := range durabilities {
 		for _, name := range []string{"app.et", "app.iet"} {
@@ -139,9 +139,7 @@ func TestUnlinked(t *testing.T) {
 						synctest.Wait()
 					}
 					record()
-					if err := rec.Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, rec.Err())
 					moved := rec.StreamPath() + ".moved"
 					must(t, os.Rename(rec.StreamPath(), moved))
 					record()
@@ -165,14 +163,14 @@ func TestUnlinked(t *testing.T) {
 	}
 }
 
-// TestTruncatedByAnother cuts the stream under a recorder, or appends to it: what is lost is
-// what was cut, a new file begins, and OnError is told once.
+// TestTruncatedByAnother truncates the file of a running recorder, or appends to it. Only the
+// records that were cut off are lost, a new file begins, and OnError is called once.
 func TestTruncatedByAnother(t *testing.T) {
 	const before, after = 60, 60
 	for _, x := range []struct {
 		name string
 		cut  func(sizes []int64) int64 // -1: append
-		left int                       // of the records before
+		left int                       // how many of the earlier records are left
 	}{
 		{"to nothing", func([]int64) int64 { return 0 }, 0},
 		{"within the magic", func([]int64) int64 { return 5 }, 0},
@@ -233,7 +231,7 @@ func TestTruncatedByAnother(t *testing.T) {
 						if err := rec.Close(t.Context()); (err == nil) != (x.left == before) {
 							t.Errorf("Close: %v, %d records are lost", err, before-x.left)
 						}
-						if len(told) != 1 || !strings.Contains(told[0].Error(), "somebody else changed it") {
+						if len(told) != 1 || !strings.Contains(told[0].Error(), "another program changed the file") {
 							t.Errorf("OnError was told %v", told)
 						}
 						found, entries := make(map[string]int), 0
@@ -315,13 +313,7 @@ func TestMoreThan4GiB(t *testing.T) {
 	}
 }
 
-// TestTwoWriters: see TestLocks for two processes.
-func TestTwoWriters(t *testing.T) {
-	TestOtherProcess(t)
-}
-
 func TestCreateNotRegular(t *testing.T) {
-	TestCreateRefuses(t)
 	for _, name := range []string{"app.iet", "app.et", "app.iet.buffer"} {
 		dir := t.TempDir()
 		must(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
@@ -342,14 +334,14 @@ func TestCreateNotRegular(t *testing.T) {
 			t.Fatalf("%s is a pipe: Create hangs", name)
 		}
 	}
-	// A link in the place of the buffer is not written through.
+	// Create does not write to the target of a symbolic link in the place of the buffer.
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	must(t, os.WriteFile(target, []byte("precious"), 0o600))
 	must(t, os.Symlink(target, filepath.Join(dir, "app.iet.buffer")))
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
 	if err == nil {
-		_ = rec.Close(context.Background()) // whatever it made of that
+		_ = rec.Close(context.Background()) // Create may ignore the link
 	}
 	if got := string(readFile(t, target)); got != "precious" {
 		t.Errorf("what the link led to is %q now", got)
@@ -379,7 +371,7 @@ func TestNoPlaceForTheFile(t *testing.T) {
 		t.Errorf("the folder has %q", names)
 	}
 	if os.Geteuid() == 0 {
-		return // may write everywhere
+		return // root may write everywhere
 	}
 	must(t, os.Chmod(dir, 0o500))
 	if _, err := recorder.Create(filepath.Join(dir, "app.et"), nil); !errors.Is(err, fs.ErrPermission) {
@@ -387,7 +379,7 @@ func TestNoPlaceForTheFile(t *testing.T) {
 	}
 }
 
-// limited runs this test as another process, with a limit.
+// limited runs this test in another process with a limit on the size of files.
 func limited(t *testing.T, limit, path string) (output string, err error) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -398,7 +390,7 @@ func limited(t *testing.T, limit, path string) (output string, err error) {
 	return string(out), err
 }
 
-// TestPermissions: nobody else may read what is recorded.
+// TestPermissions checks that other users cannot read the files.
 func TestPermissions(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -408,7 +400,7 @@ func TestPermissions(t *testing.T) {
 		for _, name := range dirNames(t, dir) {
 			fi, err := os.Lstat(filepath.Join(dir, name))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was finished meanwhile, under another name
+				continue // the file was finished in the meantime, under another name
 			}
 			must(t, err)
 			if fi.Mode().Perm()&0o077 != 0 {
@@ -434,8 +426,8 @@ func TestPermissions(t *testing.T) {
 	private("recovered")
 }
 
-// TestHostileServiceName: a file stays in its folder whatever the service is
-// called, and different names give different files.
+// TestHostileServiceName checks that the file stays in its folder for any name of the
+// service, and that different names give different files.
 func TestHostileServiceName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "in")
 	must(t, os.Mkdir(dir, 0o700))
@@ -467,7 +459,6 @@ func TestHostileServiceName(t *testing.T) {
 }
 
 func TestHugeAttributes(t *testing.T) {
-	t.Run("limits", TestTooLarge)
 	for _, v := range []format.Version{format.V1, format.V2} {
 		rec := tracetest.Create(t, "app.et", &recorder.Options{Version: v, MaxEntrySize: 1 << 20})
 		e := named("large")
@@ -494,15 +485,13 @@ func TestHugeAttributes(t *testing.T) {
 	}
 }
 
-func TestBadTextAndNothing(t *testing.T) { TestHygiene(t) }
-
-// A badValue panics in whatever it is asked.
+// A badValue panics in each of its methods.
 type badValue struct{}
 
 func (badValue) LogValue() slog.Value { panic("on purpose") }
 func (badValue) Error() string        { panic("on purpose") }
 
-// TestPanickingValue: a value that panics costs itself, and no lock stays held.
+// TestPanickingValue checks that a value that panics loses only itself, and that no lock stays held.
 func TestPanickingValue(t *testing.T) {
 	rec := tracetest.Create(t, "app.et", nil)
 	log := slog.New(slogadapter.New(rec, nil))
@@ -536,7 +525,7 @@ func TestErrorIsLogged(t *testing.T) {
 			var told atomic.Int32
 			rec, err := recorder.Create(os.Getenv(pathEnv)+d.String(), &recorder.Options{Durability: d, OnError: func(err error) {
 				if strings.Contains(err.Error(), "journal") {
-					return // its file has the limit, too
+					return // the limit also applies to the file of the journal
 				}
 				told.Add(1)
 				log.Error("recording fails", "error", err)
@@ -548,7 +537,7 @@ func TestErrorIsLogged(t *testing.T) {
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
 			for range 10 {
 				log.Info("x")
-				_ = rec.Flush(context.Background()) // it fails
+				_ = rec.Flush(context.Background()) // returns the error
 			}
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
 			if !eventually(func() bool { return told.Load() == 1 }) {
@@ -559,12 +548,12 @@ func TestErrorIsLogged(t *testing.T) {
 			sane(t, rec.Stats())
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 40, Max: old.Max}))
 			log.Info("z")
-			_ = rec.Flush(context.Background()) // it fails again
+			_ = rec.Flush(context.Background()) // returns the error again
 			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old))
 			if !eventually(func() bool { return told.Load() == 2 }) {
 				t.Errorf("%v: OnError was told %d times in two episodes", d, told.Load())
 			}
-			_ = rec.Close(context.Background()) // it tells of the error
+			_ = rec.Close(context.Background()) // returns the error
 		}
 		return
 	}
@@ -573,9 +562,8 @@ func TestErrorIsLogged(t *testing.T) {
 	}
 }
 
-// TestCloseRaces closes in several ways while others record.
+// TestCloseRaces closes a recorder in several ways while other goroutines record.
 func TestCloseRaces(t *testing.T) {
-	t.Run("append", TestCloseRace)
 	for _, d := range durabilities {
 		t.Run(d.String(), func(t *testing.T) {
 			rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{Durability: d, MaxFileEntries: 500})
@@ -627,11 +615,10 @@ func TestCloseRaces(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deadline", TestDeadContext)
 }
 
-// TestAccountIsExact records from 64 goroutines in every durability, with rotation
-// and bounds for what waits.
+// TestAccountIsExact records from 64 goroutines with every durability, with rotation and
+// limits for waiting spans. The counts must be exact.
 func TestAccountIsExact(t *testing.T) {
 	for _, d := range durabilities {
 		for _, entries := range []uint32{0, 700} {
@@ -689,8 +676,8 @@ func TestAccountIsExact(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtFinalize lets the disk be full at every so many bytes of the
-// ET: the IET stays, and nothing else.
+// TestFullDiskAtFinalize lets the disk become full at various sizes of the ET. Then only the
+// IET stays.
 func TestFullDiskAtFinalize(t *testing.T) {
 	if s := os.Getenv(limitEnv); s != "" {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -730,16 +717,6 @@ func wantWholeET(t *testing.T, name string) {
 	}
 }
 
-func TestFinalizeTargets(t *testing.T) { TestFinalizeRefuses(t) }
-
-// TestFinalizeDamaged brings torn, zero and corrupt tails to an end, and records on
-// the same path then.
-func TestFinalizeDamaged(t *testing.T) {
-	t.Run("in place", TestRecoverInPlace)
-	t.Run("strict", TestFinalizeCorrupt)
-	t.Run("next recorder", TestCreateSettlesDead)
-}
-
 func TestConvertRoundTrip(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		var sizes []int
@@ -776,9 +753,4 @@ func TestConvertRoundTrip(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestFinalizeEmpty(t *testing.T) {
-	t.Run("create", TestCreateDropsEmpty)
-	t.Run("finalize", TestFinalizeEmptyTrace)
 }

@@ -11,10 +11,8 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 func TestFinalizeRefuses(t *testing.T) {
@@ -75,7 +73,7 @@ func TestFinalizeCancelled(t *testing.T) {
 	}
 }
 
-// TestFinalizeEmptyTrace: a file with nothing but a magic is a trace of nothing.
+// TestFinalizeEmptyTrace finalizes a file that has only the magic. It is an empty trace.
 func TestFinalizeEmptyTrace(t *testing.T) {
 	dir := t.TempDir()
 	iet, et := filepath.Join(dir, "a.iet"), filepath.Join(dir, "a.et")
@@ -97,77 +95,5 @@ func TestFinalizeCorrupt(t *testing.T) {
 	damage, ok := errors.AsType[*format.CorruptError](err)
 	if !ok || damage.Entry != 2 || damage.Field != "message" || !strings.Contains(err.Error(), "option") {
 		t.Errorf("Finalize: %v, want the damage in entry 2, message", err)
-	}
-}
-
-func TestRecoverInPlace(t *testing.T) {
-	for _, x := range []struct {
-		name   string
-		tail   []byte
-		given  string
-		files  string
-		reason string
-	}{
-		{"whole stream of an ET", nil, "app.et", "app.et", mapping.CutClean},
-		{"torn stream of an ET", []byte{0, 0, 9}, "app.et", "app.et", mapping.CutTorn},
-		{"zeros behind it", make([]byte, 20), "app.et", "app.et", mapping.CutZeroTail},
-		{"corrupt stream of an ET", []byte{0, 7}, "app.et", "app.et app.iet.broken", mapping.CutCorrupt},
-		{"torn IET", []byte{0, 0, 9}, "app.iet", "app.iet", mapping.CutTorn},
-		{"corrupt IET", []byte{0, 7}, "app.iet", "app.iet app.iet.broken", mapping.CutCorrupt},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			dir := t.TempDir()
-			stream := filepath.Join(dir, "app.iet")
-			whole := deadStream(t, stream, x.tail...)
-			r, err := recorder.Recover(filepath.Join(dir, x.given), "")
-			must(t, err)
-			if r.Reason != x.reason || r.GoodBytes != int64(len(whole)) || r.Size != int64(len(whole)+len(x.tail)) || r.Entries != 2 {
-				t.Errorf("the report is %+v; want %s at %d", r, x.reason, len(whole))
-			}
-			if got := strings.Join(dirNames(t, dir), " "); got != x.files {
-				t.Errorf("the folder has %s, want %s", got, x.files)
-			}
-			saved := filepath.Join(dir, x.given)
-			if r.Output != saved {
-				t.Errorf("the report names %s, want %s", r.Output, saved)
-			}
-			want := "root(whole)"
-			if x.reason == mapping.CutCorrupt {
-				want = "root(whole entrace.recovered)"
-			}
-			if got := tracetest.Outline(t, tracetest.Open(t, saved)); got != want {
-				t.Errorf("it saved %s, want %s", got, want)
-			}
-			before := readFile(t, saved)
-			r, err = recorder.Recover(saved, "")
-			must(t, err)
-			if r.Reason != mapping.CutClean || !bytes.Equal(readFile(t, saved), before) {
-				t.Errorf("recovering again found %s and changed the file: %t", r.Reason, !bytes.Equal(readFile(t, saved), before))
-			}
-		})
-	}
-}
-
-func TestRecoverTo(t *testing.T) {
-	dir := t.TempDir()
-	stream := filepath.Join(dir, "app.iet")
-	whole := deadStream(t, stream, 0, 0, 9)
-	before := readFile(t, stream)
-	for _, out := range []string{"out.iet", "out.et"} {
-		out = filepath.Join(dir, out)
-		_, err := recorder.Recover(filepath.Join(dir, "app.et"), out)
-		must(t, err)
-		if got, want := tracetest.Outline(t, tracetest.Open(t, out)), "root(whole)"; got != want {
-			t.Errorf("%s has %s, want %s", out, got, want)
-		}
-		if _, err := recorder.Recover(stream, out); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("Recover to a file that is there: %v, want ErrExist", err)
-		}
-	}
-	if !bytes.Equal(readFile(t, filepath.Join(dir, "out.iet")), whole) {
-		t.Error("out.iet is not the whole prefix")
-	}
-	if !bytes.Equal(readFile(t, stream), before) {
-		t.Error("the source changed")
 	}
 }

@@ -20,9 +20,7 @@ func TestFollowLiveRecorder(t *testing.T) {
 			t.Run(fmt.Sprintf("v%d/%s", v, base), func(t *testing.T) {
 				name := filepath.Join(t.TempDir(), base)
 				rec, err := Create(name, &Options{Version: v})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				const writers, each = 4, 250
 				var mu sync.Mutex
 				written := make(map[uint32]string)
@@ -69,8 +67,8 @@ func TestFollowLiveRecorder(t *testing.T) {
 	}
 }
 
-// followLive follows a trace that is being recorded to its end. It returns the
-// names of the entries that are not the recorder's own.
+// followLive follows a trace while it is recorded, until its end. It returns the names of
+// the entries, without the recorder's own entries.
 func followLive(t *testing.T, name string) map[uint32]string {
 	fl, err := format.Follow(name, &format.FollowOptions{Poll: time.Millisecond})
 	if err != nil {

@@ -15,11 +15,9 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/wire"
 )
 
-// hang makes the writes of f stand until the function that it returns is called.
+// hang makes the writes of f block until resume is called.
 func hang(t *testing.T, f *faultyStream) (resume func()) {
 	t.Helper()
 	release := make(chan struct{})
@@ -32,7 +30,7 @@ func hang(t *testing.T, f *faultyStream) (resume func()) {
 	return resume
 }
 
-// within runs fn and reports how long it took; more than a limit is an error.
+// within runs fn, and fails the test if fn takes longer than limit.
 func within(t *testing.T, what string, limit time.Duration, fn func()) {
 	t.Helper()
 	start := time.Now()
@@ -48,11 +46,10 @@ func within(t *testing.T, what string, limit time.Duration, fn func()) {
 	}
 }
 
-// TestHungDisk has the disk stand while a file is written: no call waits longer than it
-// says (docs/faults.md).
+// TestHungDisk blocks the writes of a file. No call waits longer than docs/faults.md allows.
 func TestHungDisk(t *testing.T) {
 	const maxBlock = 100 * time.Millisecond
-	const soon = 2 * time.Second // for a busy machine; what stands never returns
+	const soon = 2 * time.Second // long enough for a busy machine; a blocked call never returns
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d, MaxBlock: maxBlock})
 		resume := hang(t, f)
@@ -73,7 +70,7 @@ func TestHungDisk(t *testing.T) {
 				t.Errorf("Flush: %v", err)
 			}
 		})
-		for range 300 { // more than the journal has room for
+		for range 300 { // more records than the journal has room for
 			if errors.Is(r.Log(format.SpanRef{}, large), ErrOverflow) {
 				break
 			}
@@ -99,7 +96,7 @@ func TestHungDisk(t *testing.T) {
 	})
 }
 
-// TestCallsGoOnAfterHang: after the disk has answered again calls succeed.
+// TestCallsGoOnAfterHang checks that calls succeed again when the disk answers again.
 func TestCallsGoOnAfterHang(t *testing.T) {
 	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
 	resume := hang(t, f)
@@ -122,7 +119,7 @@ func TestCallsGoOnAfterHang(t *testing.T) {
 	}
 }
 
-// TestCallbacksMayDoAnything: OnError and the Tee log, flush, close and panic.
+// TestCallbacksMayDoAnything lets OnError and the Tee log, flush, close and panic.
 func TestCallbacksMayDoAnything(t *testing.T) {
 	for what, do := range map[string]func(r *Recorder){
 		"log":   func(r *Recorder) { _ = r.Log(format.SpanRef{}, faultEntry("of a callback")) },
@@ -145,13 +142,13 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 			_ = r.Flush(t.Context())
 			f.fail(nil, nil, nil)
 			within(t, "Close", 8*time.Second, func() { _ = r.Close(context.Background()) })
-			<-r.target.(*writer).ended // a callback that closes returns before
+			<-r.target.(*writer).ended // Close in a callback returns before the writer has ended
 		})
 	}
 }
 
-// TestPanicOfTeeIsTold: OnError is told of the first panic of a Tee alone, and Close does not wait for
-// a Tee that panics in its own.
+// TestPanicOfTeeIsTold checks that OnError is called only for the first panic of a Tee, and that Close does
+// not wait for a Tee whose Close panics.
 func TestPanicOfTeeIsTold(t *testing.T) {
 	told := make(chan error, 100)
 	r, _ := faultRecorder(t, Options{Tee: panickingTee{}, OnError: func(err error) { told <- err }})
@@ -182,7 +179,7 @@ func (*doingTee) Begin(format.Version)        {}
 func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
 func (*doingTee) Close(context.Context) error { return nil }
 
-// TestOnErrorOfClose: an error of Close itself is told to an OnError that closes.
+// TestOnErrorOfClose checks that OnError gets an error of Close itself, even if OnError calls Close.
 func TestOnErrorOfClose(t *testing.T) {
 	var r *Recorder
 	r, f := faultRecorder(t, Options{OnError: func(error) { _ = r.Close(context.Background()) }})
@@ -191,8 +188,8 @@ func TestOnErrorOfClose(t *testing.T) {
 	within(t, "Close", 5*time.Second, func() { _ = r.Close(context.Background()) })
 }
 
-// TestUnfinishedEntryIsLeftOut: an entry that was begun and not ended harms nothing that
-// follows.
+// TestUnfinishedEntryIsLeftOut checks that an entry that was begun and not ended does not affect
+// the entries after it.
 func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		r, _ := faultRecorder(t, Options{Version: v})
@@ -212,7 +209,7 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 			must(t, b.Write())
 		}
 		last := faultEntry("behind")
-		last.Attributes = nil // its time is now
+		last.Attributes = nil // the entry gets the current time
 		must(t, r.Log(format.SpanRef{}, last))
 		must(t, r.Close(t.Context()))
 		st := r.Stats().Entries
@@ -222,8 +219,8 @@ func TestUnfinishedEntryIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestJournalLosesItsName: somebody removes the journal while it is used, and what was
-// acknowledged a moment later survives all the same.
+// TestJournalLosesItsName removes the file of the journal while it is used. Records that are
+// acknowledged a moment later still survive the process.
 func TestJournalLosesItsName(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is open keeps its name")
@@ -257,7 +254,7 @@ func TestJournalLosesItsName(t *testing.T) {
 	must(t, r.Close(t.Context()))
 }
 
-// TestSlotsAreGivenBack: a path costs nothing when its recorder is closed.
+// TestSlotsAreGivenBack checks that a closed recorder leaves no memory in use for its path.
 func TestSlotsAreGivenBack(t *testing.T) {
 	slotsMu.Lock()
 	before := len(slots)
@@ -277,53 +274,8 @@ func TestSlotsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestOtherLayoutIsSetAside: the journal of another release is kept under another name, is
-// named once, and the trace beside it is finished.
-func TestOtherLayoutIsSetAside(t *testing.T) {
-	for _, withIET := range []bool{true, false} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, "app.et")
-		if withIET {
-			b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-			b = format.AppendTraceEntry(b, format.V1, faultEntry("of the dead"))
-			must(t, os.WriteFile(filepath.Join(dir, "app.iet"), b, 0o600))
-		}
-		old := make([]byte, 128<<10)
-		copy(old, "ENTRACEB\x01\x00\x00\x00\x00\x00\x01\x00")
-		must(t, os.WriteFile(filepath.Join(dir, "app.iet.buffer"), old, 0o600))
-		told := make(chan error, 10)
-		for i := range 2 {
-			r, err := Create(path, &Options{OnError: func(err error) { told <- err }})
-			must(t, err)
-			must(t, r.Log(format.SpanRef{}, faultEntry("new")))
-			must(t, r.Close(t.Context()))
-			switch i {
-			case 0:
-				l, ok := errors.AsType[*journal.LayoutError](<-told)
-				if !ok || l.Version != 1 {
-					t.Errorf("OnError was told %v", l)
-				}
-			case 1:
-				if len(told) > 0 {
-					t.Errorf("OnError was told again: %v", <-told)
-				}
-			}
-		}
-		kept, err := filepath.Glob(filepath.Join(dir, "*.buffer.broken"))
-		must(t, err)
-		if len(kept) != 1 {
-			t.Errorf("kept are %q", kept)
-		}
-		all, err := filepath.Glob(filepath.Join(dir, "*.et"))
-		must(t, err)
-		if want := map[bool]int{true: 3, false: 2}[withIET]; len(all) != want {
-			t.Errorf("there are %q, want %d traces", all, want)
-		}
-	}
-}
-
-// TestWaitingCallsAreServed has calls that wait for the file come while it is being written
-// for others: each is served by the next write, and none waits in vain.
+// TestWaitingCallsAreServed makes calls that wait for the file while the file is written for
+// other calls. The next write serves each of them, and none waits until its timeout.
 func TestWaitingCallsAreServed(t *testing.T) {
 	rec, err := Create(filepath.Join(t.TempDir(), "app.iet"), &Options{Durability: DurabilityWriteThrough, MaxBlock: 10 * time.Second})
 	must(t, err)
@@ -338,7 +290,7 @@ func TestWaitingCallsAreServed(t *testing.T) {
 					return
 				}
 				done[i].Store(n + 1)
-				for done[1-i].Load() <= n { // both together: the one comes while the other's is written
+				for done[1-i].Load() <= n { // in step, so that one call comes while the other one is written
 					runtime.Gosched()
 				}
 			}
@@ -348,14 +300,14 @@ func TestWaitingCallsAreServed(t *testing.T) {
 	must(t, rec.Close(context.Background()))
 }
 
-// TestAnchorWaitsLonger has the disk stand for longer than MaxBlock: an entry of the
-// application is refused, the head of a flight recorder's trace is not.
+// TestAnchorWaitsLonger blocks the disk for longer than MaxBlock. An entry of the application is
+// refused. The head of a flight recorder's trace is not.
 func TestAnchorWaitsLonger(t *testing.T) {
 	r, f := faultRecorder(t, Options{MaxBlock: 20 * time.Millisecond})
 	resume := hang(t, f)
 	must(t, r.Log(format.SpanRef{}, faultEntry("staged")))
 	go func() { _ = r.Flush(context.Background()) }()
-	time.Sleep(50 * time.Millisecond) // the writer stands
+	time.Sleep(50 * time.Millisecond) // until the writer is blocked
 	if _, err := r.Append(faultEntry("refused")); !errors.Is(err, ErrOverflow) {
 		t.Errorf("Append: %v", err)
 	}

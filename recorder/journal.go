@@ -28,8 +28,8 @@ func journalOptions(o *Options) journal.Options {
 	}
 }
 
-// newJournal returns the journal that o asks for, or one in memory and why. With replace it
-// is to take the place of another one.
+// newJournal returns the journal that o asks for. If that fails, it returns a journal in memory
+// and the error. With replace the journal will take the place of another one.
 func newJournal(o *Options, name string, replace bool) (*journal.Journal, error) {
 	jo := journalOptions(o)
 	var err error
@@ -47,7 +47,7 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 	return j, err
 }
 
-// openJournal gives w its first journal. The error says why it does not survive the process
+// openJournal gives w, which has no journal, a journal. The error says why it does not survive the process
 // as it should.
 func (w *writer) openJournal() error {
 	j, fallback := newJournal(w.o, w.journalName(), false)
@@ -56,12 +56,44 @@ func (w *writer) openJournal() error {
 	}
 	fallback = errors.Join(fallback, w.intern.Attach(j))
 	w.useJournal(j)
+	w.placer.ReparkLeft()
 	w.checkpoint()
 	w.publishJournal(fallback)
 	return fallback
 }
 
-// useJournal makes w read j and park there. Calls go on with the one that they have until
+// suspend writes everything to the file and removes the journal. Calls then wait until the next write
+// makes another journal.
+func (w *writer) suspend() error {
+	if w.suspended {
+		return nil
+	}
+	j := w.live.Load()
+	err := w.writeRest()
+	switch {
+	case j != w.live.Load():
+		return errors.Join(err, errors.New("the journal was replaced")) // calls have appended to it
+	case err != nil:
+		w.broken.CompareAndSwap(nil, &err) // its shards are closed
+		return err
+	}
+	w.closeJournal(true)
+	w.parking, w.left, w.noted, w.reader = parking{}, parked{}, nil, j.NewReader()
+	w.placer.ForgetEnded()
+	w.suspended = true
+	w.publish(nil)
+	return nil
+}
+
+// resume makes a journal after suspend.
+func (w *writer) resume() {
+	w.suspended = false
+	if err := w.openJournal(); err != nil {
+		w.report(err)
+	}
+}
+
+// useJournal makes w read j and park spans in j. Calls append to the old journal until
 // publishJournal.
 func (w *writer) useJournal(j *journal.Journal) {
 	w.journal, w.noted = j, nil
@@ -91,7 +123,7 @@ func (w *writer) publishJournal(fallback error) {
 
 func (w *writer) journalName() string { return w.name + tracename.Journal }
 
-// replaceJournal makes a new journal because the one that there is has failed, or has lost
+// replaceJournal makes a new journal because the current one has failed, or has lost
 // its name. The new one is complete before it gets the name of the old one and before calls
 // append to it, so that a crash at any moment finds a journal with everything that is not in
 // the file. Until then calls wait.
@@ -131,8 +163,8 @@ func (w *writer) replaceJournal(cause error) {
 	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
 }
 
-// succeed makes the journal that takes the place of old, which holds nothing but spans that
-// wait. When it fails, old is as it was.
+// succeed makes a journal that takes the place of old, which holds only waiting spans. When
+// succeed fails, old is unchanged.
 func (w *writer) succeed(old *journal.Journal) error {
 	j, err := newJournal(w.o, w.journalName(), true)
 	if err != nil {
@@ -156,8 +188,8 @@ func (w *writer) succeed(old *journal.Journal) error {
 	return err
 }
 
-// doWithout makes a journal in memory take the place of old. The spans that wait are safe in
-// the file alone then.
+// doWithout replaces old by a journal in memory. From then on the waiting spans are safe only
+// when they are in the file.
 func (w *writer) doWithout(old *journal.Journal) error {
 	j, err := journal.New(journalOptions(w.o))
 	if err != nil {
@@ -207,7 +239,7 @@ func (p *parked) drop(seg *journal.Segment) {
 	}
 }
 
-// release gives back the segments without copies, which no checkpoint needs any more.
+// release gives back the segments that have no copies and that no checkpoint needs.
 func (p *parked) release() {
 	for seg := range p.done {
 		if p.live[seg] == 0 {
@@ -248,7 +280,7 @@ func (w *writer) parkLeft(e *journal.Entry) *journal.Segment {
 	return w.left.add(e)
 }
 
-// checkpoint notes in the journal how much of it is in the file, and gives back the
+// checkpoint writes to the journal how many of its records are in the file, and releases the
 // segments that are not needed any more.
 func (w *writer) checkpoint() {
 	if b, _ := w.placer.Out(); len(b) > 0 {
@@ -273,8 +305,8 @@ func (w *writer) checkpoint() {
 	w.left.release()
 }
 
-// moveCheckpoint makes the last checkpoint be about the file as it is now, which is shorter:
-// what was written to it since is in the journal still.
+// moveCheckpoint changes the last checkpoint to describe the file as it is now. The file is
+// shorter; the records that were cut from it are still in the journal.
 func (w *writer) moveCheckpoint() {
 	if len(w.noted) == 0 {
 		return
@@ -287,8 +319,8 @@ func (w *writer) moveCheckpoint() {
 	}
 }
 
-// closeJournal removes the journal when everything is in the file, and reports whether
-// that is so.
+// closeJournal removes the journal if everything is in the file, and reports whether
+// everything is.
 func (w *writer) closeJournal(whole bool) bool {
 	j := w.live.Load()
 	w.intern.Detach(j)

@@ -10,8 +10,9 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 )
 
-// New returns the recorder of a ring, which hands its records to t. It takes what comes from the
-// record.Providers in taken, which can change. It is for packages of this module.
+// New returns the recorder of a ring, which hands its records to t. It takes the records of those
+// providers whose bits are set in taken, a record.Providers that can change. New is for packages of
+// this module.
 func New(t target, in *record.Interner, o *Options, taken *atomic.Uint64) *Recorder {
 	r := newRecorder(t, in, o)
 	r.ring, r.on = true, taken
@@ -28,14 +29,14 @@ func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 // module.
 func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r.append(e, true) }
 
-// SetProvider says that the record that b builds, which Log began, is of a provider that is neither
-// spans nor log records. It hangs below its span as those do, else below what AppendAnchor has
-// written. Its entry needs a message if it has a span. A record of ProviderLogs fires no trigger. It
-// is for packages of this module.
+// SetProvider sets the provider of the record that b builds, which Log began. The provider is
+// usually neither spans nor log records. The record is written below its span as log records are,
+// or else below the entry that AppendAnchor has written. Its entry needs a message if it has a span.
+// A record with the provider ProviderLogs fires no trigger. SetProvider is for packages of this module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
 
-// WithFile runs fn on the goroutine that writes the file of r, if it has one. The records that fn
-// places there are of the interner of r. It is for packages of this module.
+// WithFile runs fn on the goroutine that writes the file of r, if r has a file. The records that fn
+// places must be built with the interner of r. WithFile is for packages of this module.
 func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 	t, ok := r.target.(*writer)
 	if !ok {
@@ -50,6 +51,19 @@ func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 		w.publish(err)
 		return err
 	})
+}
+
+// Suspend writes the waiting records to the file and removes the journal. The next call that records
+// waits until there is another journal. Meanwhile the file stays locked and uses only a descriptor.
+// This suits a program with many recorders that uses few of them at a time. Suspend also writes the
+// spans that wait for their parents. After an error r is in use as before. Suspend is for packages of
+// this module.
+func (r *Recorder) Suspend(ctx context.Context) error {
+	w, ok := r.target.(*writer)
+	if !ok {
+		return nil
+	}
+	return w.ask(ctx, (*writer).suspend)
 }
 
 // An importer implements placer.Importer.

@@ -9,26 +9,26 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Durability says what a record survives once the call has returned that
-// handed it to a [Recorder].
+// A Durability says what a record survives. It holds as soon as the call that handed
+// the record to a [Recorder] has returned.
 type Durability uint8
 
 const (
-	// DurabilityProcess is the death of the process, kill -9 included. Records go
-	// to a journal, and from there to the file within a tenth of a second; see
-	// [Options].BufferDir for where it lies. Where there can be no journal it is
-	// DurabilityWriteThrough.
+	// DurabilityProcess means that records survive the death of the process, even kill -9.
+	// Records go to a journal, and from there to the file within a tenth of a second; see
+	// [Options].BufferDir for the place of the journal. If no journal can be made, the
+	// recorder uses DurabilityWriteThrough.
 	DurabilityProcess Durability = iota
-	// DurabilityWriteThrough is the same: a call waits until the file has its record, at
-	// most for MaxBlock. Only spans that wait for their parents are not in the file then,
-	// and are lost with the process.
+	// DurabilityWriteThrough means the same as DurabilityProcess, without a file for the
+	// journal: a call waits until the file has its record, at most for MaxBlock. Spans that
+	// wait for their parents are not in the file yet, and are lost with the process.
 	DurabilityWriteThrough
-	// DurabilityPower adds a loss of power, by one fsync for all calls that wait for
-	// one.
+	// DurabilityPower means that records also survive a loss of power. Calls that wait at
+	// the same time share one fsync.
 	DurabilityPower
-	// DurabilityBuffered is nothing. What the last tenth of a second, or the last
-	// 256 KiB, brought is lost with the process; more, 4 MiB at most, when the disk
-	// does not keep up.
+	// DurabilityBuffered guarantees nothing. The records of the last tenth of a second, or
+	// the last 256 KiB, are lost with the process. When the disk does not keep up, up to
+	// 4 MiB are lost.
 	DurabilityBuffered
 
 	numDurabilities
@@ -44,8 +44,8 @@ func (d Durability) String() string {
 	return fmt.Sprintf("Durability(%d)", uint8(d))
 }
 
-// ParseDurability is the other direction: process, writethrough, power or
-// buffered.
+// ParseDurability returns the Durability with the name s: process, writethrough, power
+// or buffered.
 func ParseDurability(s string) (Durability, error) {
 	for d, name := range durabilityNames {
 		if strings.EqualFold(s, name) {
@@ -68,7 +68,7 @@ type Options struct {
 	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal
 	// is in /dev/shm if the process is not in a container and there is room, else in the
 	// folder of the trace. In a memory-backed folder recording is fastest; the journal is
-	// lost when that is, with the machine or the container.
+	// lost when that memory is lost, with the machine or the container.
 	BufferDir string
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
 	// with "!TRUNCATED". The default, and the most, is [format.DefaultMaxEntrySize],
@@ -102,27 +102,28 @@ type Options struct {
 	KeepFiles int
 	KeepBytes int64
 	// Family, if set, reports whether a file in the folder belongs with this path, such as
-	// one of the same service with another process id. It gets the name without what makes
-	// room for others, the time, and without extension. Files of the family count for
-	// KeepFiles and KeepBytes, and what a writer of one that died has left is finished in
-	// the background.
+	// a file of the same service with another process id. It gets the name without the time
+	// of a renamed file and without the extension. Files of the family count for KeepFiles
+	// and KeepBytes. If the writer of such a file died, the file is finished in the
+	// background.
 	Family func(base string) bool
 
-	// Shared has Create return the Recorder that this process already has of the path, if it has
-	// one, whatever else the options say. The last of as many calls of Close closes it.
+	// Shared makes Create return the Recorder that this process already has for the path, if
+	// there is one. The other options then have no effect. The Recorder counts the calls of
+	// Create; the last of as many calls of Close closes it.
 	Shared bool
 
 	// Tee, if set, gets every entry that is written to the file as well.
 	Tee Tee
 
-	// MaxBlock is how long a call waits when the disk cannot keep up before what
-	// it brought is dropped as [Dropped].Overflow. The default is one second.
+	// MaxBlock is how long a call waits when the disk cannot keep up. After that its
+	// record is dropped and counted as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration
 	// OnError, if set, is called when recording begins to fail: once, until it
 	// works again. No lock is held then. It must not block for long.
 	OnError func(error)
-	// OnNotice, if set, is told of what happens to other files: one that a dead process has
-	// left was finished, or old ones were removed. It is called as OnError is.
+	// OnNotice, if set, is called when other files were changed: a file of a dead process
+	// was finished, or old files were removed. It is called in the same way as OnError.
 	OnNotice func(text string)
 }
 
@@ -133,7 +134,7 @@ const (
 	defaultBlock        = time.Second
 )
 
-// withDefaults returns a copy of o in which nothing is left open.
+// withDefaults returns a copy of o with defaults for the options that are not set.
 func (o Options) withDefaults() Options {
 	if o.Version == 0 {
 		o.Version = format.DefaultVersion
@@ -157,7 +158,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// minMaxEntrySize leaves a span all that tells where it belongs.
+// minMaxEntrySize leaves room for the attributes that say where a span belongs.
 const minMaxEntrySize = 2 << 10
 
 // check returns what is wrong with the options.
@@ -166,7 +167,7 @@ func (o *Options) check() error {
 	case o.Version != 0 && o.Version.Check() != nil:
 		return o.Version.Check()
 	case o.Format.Valid && o.Format.Value > format.IET:
-		return fmt.Errorf("a recorder leaves et or iet, not %v", o.Format.Value)
+		return fmt.Errorf("a recorder writes et or iet, not %v", o.Format.Value)
 	case o.Durability >= numDurabilities:
 		return fmt.Errorf("unknown %v", o.Durability)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:

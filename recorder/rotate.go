@@ -89,7 +89,7 @@ func (b *background) wait(ctx context.Context) error {
 	return b.err
 }
 
-// A rotation is when a writer begins another file.
+// A rotation decides when a writer begins another file.
 type rotation struct {
 	began     time.Time // the file
 	first     uint64    // the id of what came to it first
@@ -116,11 +116,11 @@ func (r *rotation) tooBig(o *Options, p *placer.Placer) bool {
 		o.MaxFileEntries > 0 && next-r.first >= uint64(bound(int64(o.MaxFileEntries), int64(r.first))) || next >= fullAt
 }
 
-// bound returns how much may come behind what a file begins with. It is most of the file, so
-// that files hold what is new however many spans are open.
+// bound returns how much a file may hold after its head. That is most of the file, so that
+// files have room for new entries however many spans are open.
 func bound(most, head int64) int64 { return max(most-head, most-most/headShare) }
 
-// due returns in how long the file is to be looked at because of its age.
+// due returns after how long the age of the file must be checked.
 func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
 	if o.MaxFileAge <= 0 {
 		return math.MaxInt64
@@ -132,7 +132,8 @@ func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
 	return d
 }
 
-// fullAt is when a file that may rotate does so before it is full.
+// fullAt is the number of entries at which a file rotates if it may. It is below the most that
+// a file can hold.
 const fullAt = 1<<32 - 1<<16
 
 const (
@@ -140,13 +141,13 @@ const (
 	minFileEntries = 16
 	rotateAgain    = time.Minute // after it failed
 
-	// headShare is which part of a file the open spans may take with which it begins. Where
-	// files have no bound it is that of a file of headSize bytes.
+	// headShare limits the open spans at the beginning of a file to a quarter of the file.
+	// If files have no bound, the limit is a quarter of headSize bytes.
 	headShare = 4
 	headSize  = 256 << 20
 )
 
-// isDue reports whether a new file is to begin because of the bounds.
+// isDue reports whether a new file must begin because a bound is reached.
 func (r *rotation) isDue(o *Options, p *placer.Placer, now time.Time) bool {
 	return r.on(o) && p.Entries() >= r.first+minFileEntries &&
 		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
@@ -248,7 +249,7 @@ func (w *writer) rotate(now time.Time) error {
 	w.checkpoint()
 	w.finishOld(old, aside)
 	if left > 0 {
-		w.report(fmt.Errorf("rotate %s: %d spans that have not ended stay behind in %s: each is written again when something of it comes", w.name, left, aside))
+		w.report(fmt.Errorf("rotate %s: %d open spans stay in %s; each is written again when its next record comes", w.name, left, aside))
 	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
@@ -295,7 +296,7 @@ func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *raw.Ind
 	return errors.Join(err, osfile.Ignore(f.Close(), os.ErrClosed))
 }
 
-// A nextFile is one that is to take the place of the growing one.
+// A nextFile is a file that will take the place of the growing file.
 type nextFile struct {
 	sink   *fileSink
 	placer *placer.Placer
@@ -308,7 +309,7 @@ type keptEntries struct {
 	staged []placer.Staged
 }
 
-// flush writes what is staged when that is more than a size.
+// flush writes the staged entries if they have more than size bytes.
 func (n *nextFile) flush(size int) error {
 	b, staged := n.placer.Out()
 	if len(b) <= size {
@@ -322,9 +323,9 @@ func (n *nextFile) flush(size int) error {
 	return err
 }
 
-// continueIn writes to the next file what has to be there at its beginning: the root and
-// the spans that are open, with their resources, the youngest of them if they would take too
-// much of it. The others stay behind.
+// continueIn writes the beginning of the next file: the root and the open spans with their
+// resources. If the spans would take too much of the file, it writes only the youngest. The
+// others stay behind.
 func (w *writer) continueIn(n *nextFile) error {
 	n.sink.begin(w.version)
 	n.placer.Resume(0, n.sink.n, 0)
@@ -350,7 +351,7 @@ func (w *writer) continueIn(n *nextFile) error {
 	return n.flush(0)
 }
 
-// isDetail reports whether a span that stays behind can do without the attribute when it is
+// isDetail reports whether the attribute can be left out when a span that stayed behind is
 // written again.
 func isDetail(a format.Attribute) bool {
 	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != mapping.AttrKind

@@ -23,7 +23,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// rotated returns the finished files of a folder, the last one last.
+// rotated returns the finished files of a folder, in the order in which they were made.
 func rotated(t testing.TB, dir string) []string {
 	t.Helper()
 	var ets []string
@@ -54,9 +54,9 @@ func logRecord(n int) *format.TraceEntry {
 	}
 }
 
-// TestRotate records from several goroutines into files of a few kilobytes, in
-// each durability: every record is in one of them, each is whole by itself, and
-// they are not larger than they may be, but for a record.
+// TestRotate records from several goroutines into files of a few kilobytes, with each
+// durability. Every record is in one of the files, each file is complete by itself, and
+// no file exceeds its limit by more than a record.
 func TestRotate(t *testing.T) {
 	const writers, each, maxSize = 4, 2000, 64 << 10
 	for _, d := range []recorder.Durability{recorder.DurabilityProcess, recorder.DurabilityWriteThrough, recorder.DurabilityBuffered} {
@@ -145,8 +145,8 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateContinues looks at what goes on: resources, open spans below each
-// other, and one whose parent has ended.
+// TestRotateContinues checks what continues in the next file: resources, nested open spans,
+// and an open span whose parent has ended.
 func TestRotateContinues(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		dir := t.TempDir()
@@ -197,7 +197,7 @@ func TestRotateContinues(t *testing.T) {
 	}
 }
 
-// TestKeepFiles removes the oldest, and nothing that is not its own.
+// TestKeepFiles checks that the recorder removes its oldest files, and no files of others.
 func TestKeepFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, other := range []string{"app.20200101T000000.000Z.txt", "app.notes.et", "application.20200101T000000.000Z.et"} {
@@ -275,7 +275,7 @@ func TestKeepFilesWhenTheClockWasSet(t *testing.T) {
 	}
 }
 
-// TestRotateByAge begins a new file though nothing more is recorded.
+// TestRotateByAge checks that a new file begins although nothing more is recorded.
 func TestRotateByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -289,7 +289,7 @@ func TestRotateByAge(t *testing.T) {
 		if n := rec.Stats().Files; n != 1 {
 			t.Errorf("%d files were finished, want 1", n)
 		}
-		time.Sleep(3 * time.Hour) // an empty file does not make another one
+		time.Sleep(3 * time.Hour) // an empty file is not rotated
 		synctest.Wait()
 		if n := rec.Stats().Files; n != 1 {
 			t.Errorf("%d files were finished, want 1", n)
@@ -298,7 +298,7 @@ func TestRotateByAge(t *testing.T) {
 	})
 }
 
-// TestNoRoomForNext goes on in the old file when there can be no new one.
+// TestNoRoomForNext checks that the recorder goes on in the old file if it cannot make a new one.
 func TestNoRoomForNext(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Log("root may write to every folder: the rest is looked at alone")
@@ -315,7 +315,7 @@ func TestNoRoomForNext(t *testing.T) {
 	})
 	must(t, err)
 	aside := filepath.Join(dir, "gone")
-	must(t, os.Rename(dir, dir+"x")) // its folder has another name
+	must(t, os.Rename(dir, dir+"x")) // give the folder another name
 	for i := range 100 {
 		must(t, rec.Log(format.SpanRef{}, logRecord(i)))
 	}
@@ -336,8 +336,8 @@ func TestNoRoomForNext(t *testing.T) {
 	}
 }
 
-// TestRotateStranger: when the name of the growing file is another file's, that one
-// stays where it is.
+// TestRotateStranger puts another file at the name of the growing file. A rotation leaves that file
+// where it is.
 func TestRotateStranger(t *testing.T) {
 	for _, name := range []string{"app.et", "app.iet"} {
 		dir := t.TempDir()
@@ -355,7 +355,7 @@ func TestRotateStranger(t *testing.T) {
 		if err := rec.Err(); !errors.Is(err, recorder.ErrUnlinked) {
 			t.Errorf("%s: Err: %v", name, err)
 		}
-		_ = rec.Close(context.Background()) // it tells the same
+		_ = rec.Close(context.Background()) // returns the same error
 		found := false
 		for _, n := range dirNames(t, dir) {
 			b, err := os.ReadFile(filepath.Join(dir, n))
@@ -371,8 +371,8 @@ func TestRotateStranger(t *testing.T) {
 func renameAway(dir string) error { return os.Rename(dir, dir+"-away") }
 func renameBack(dir string) error { return os.Rename(dir+"-away", dir) }
 
-// TestSpansThatNeverEnd leaks spans that are together larger than a file: what rotates is
-// what is new, and the spans that stay behind are exact when they end after all.
+// TestSpansThatNeverEnd leaks spans that are together larger than a file. Only new records go to
+// the next file. A span that stays behind in an old file is still complete if it ends later.
 func TestSpansThatNeverEnd(t *testing.T) {
 	const leaked, maxSize = 60_000, 10 << 20
 	var told atomic.Int64
@@ -380,7 +380,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{
 		MaxFileSize: maxSize, KeepFiles: 100, MaxBlock: time.Minute,
 		OnError: func(err error) {
-			if !strings.Contains(err.Error(), "stay behind") {
+			if !strings.Contains(err.Error(), "open spans stay in") {
 				t.Error(err)
 			}
 			told.Add(1)
@@ -395,7 +395,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 		return r
 	}
 	size := int64(0)
-	const overhead = 160 // of ids, times and a copy of a name
+	const overhead = 160 // bytes for ids, times and a copy of a name
 	for i := range leaked {
 		s := &tracetest.Span{Entry: *named(fmt.Sprint("leaked ", i)), Span: recorder.Span{Ref: ref(i), Resource: res, Time: int64(i + 1), Open: true}}
 		if i%100 > 0 {
@@ -421,7 +421,7 @@ func TestSpansThatNeverEnd(t *testing.T) {
 	if n := told.Load(); n == 0 {
 		t.Error("OnError was not told how many spans stay behind")
 	}
-	// What belongs to one goes where it goes.
+	// Records below a span that stayed behind.
 	must(t, rec.Log(ref(4), named("log of 4")))
 	child := &tracetest.Span{Entry: *named("child of 5"), Span: recorder.Span{Ref: ref(leaked), Parent: ref(5), Resource: res, Time: 7, Wait: true}}
 	child.Ref.TraceID = ref(5).TraceID

@@ -138,7 +138,7 @@ func (s *fileSink) stored() int64 {
 }
 
 // errChanged is why a file is not written to any more.
-var errChanged = errors.New("somebody else changed it")
+var errChanged = errors.New("another program changed the file")
 
 // checkSize returns errChanged if somebody else has cut the file, or appended to it.
 func (s *fileSink) checkSize() error {
@@ -174,9 +174,9 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 	return left, entries, spans, err
 }
 
-// wholePrefix returns how many entries are as they were written in the first so many bytes
-// of the file, and how many bytes these are with the magic. It looks at the last of them
-// alone: what replaced the beginning of the file would have to have the same sizes.
+// wholePrefix returns how many entries in the first within bytes of the file are unchanged, and
+// their size in bytes with the magic. It compares only the last of them: it assumes that
+// other contents would not have entries of the same sizes.
 func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, size int64) {
 	type entry struct {
 		end    int64

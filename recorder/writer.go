@@ -69,6 +69,8 @@ type writer struct {
 	checked  time.Time
 	rotation rotation
 
+	suspended bool // everything is in the file, and there is no journal
+
 	toldTooLarge time.Time // when OnError was last told of that
 }
 
@@ -87,11 +89,11 @@ func (w *writer) run() {
 		}
 		select {
 		case <-w.wake:
-			if w.due.Load() {
-				w.due.Store(false)
+			due := w.due.Swap(false)
+			if due {
 				w.timerAt = time.Time{}
-				w.writeAndReport()
-			} else if w.urgent.Load() {
+			}
+			if due && !w.suspended || w.urgent.Load() {
 				w.writeAndReport()
 			}
 		case q := <-w.requests:
@@ -105,6 +107,9 @@ func (w *writer) writeAndReport() { _ = w.write() } // which notes its error
 
 // setTimer sets the timer for what is to be done next, unless it fires before that.
 func (w *writer) setTimer() {
+	if w.suspended {
+		return
+	}
 	next := time.Duration(math.MaxInt64)
 	if w.armed.Load() || w.staged() {
 		next = writeAfter
@@ -131,6 +136,9 @@ func (w *writer) staged() bool {
 
 // write writes what is in the journal, in the order of time as far as that goes.
 func (w *writer) write() error {
+	if w.suspended {
+		w.resume()
+	}
 	// First, so that who asks for the round after this one, and finds that it was asked for
 	// already, is right.
 	w.armed.Store(false)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -128,56 +127,5 @@ func TestStartSparesWhatItSetsAside(t *testing.T) {
 	must(t, err)
 	if len(names) != 1 {
 		t.Errorf("of the last run there is %q", names)
-	}
-}
-
-// TestRecoverOfWhatCannotBeChanged: a whole file needs no rights, and says so by its name.
-func TestRecoverOfWhatCannotBeChanged(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "app.iet")
-	rec, err := recorder.Create(name, nil)
-	must(t, err)
-	must(t, rec.Close(t.Context()))
-	must(t, os.Chmod(name, 0o400))
-	r, err := recorder.Recover(name, "")
-	must(t, err)
-	if r.Output != name || !r.Ended {
-		t.Errorf("the report is %+v", r)
-	}
-	must(t, recorder.RecoverFolder(t.Context(), dir, func(r *recorder.Report, err error) { t.Errorf("there is something to do: %+v, %v", r, err) }))
-}
-
-// TestRecoverTakesTheNameItIsGiven: a trace without an extension keeps its name, and a stream whose
-// entries another trace has leaves that one.
-func TestRecoverTakesTheNameItIsGiven(t *testing.T) {
-	stream := killed(t, 10, 10)
-	dir := filepath.Dir(stream)
-	for _, ext := range []string{"", tracename.Journal} {
-		must(t, os.Rename(stream+ext, filepath.Join(dir, "foo.iet"+ext)))
-	}
-	for range 2 {
-		r, err := recorder.Recover(filepath.Join(dir, "foo"), "")
-		must(t, err)
-		if r.Output != filepath.Join(dir, "foo") || r.Entries < 20 {
-			t.Errorf("the report is %+v", r)
-		}
-	}
-	stream = killed(t, 10, 0)
-	iet, err := os.ReadFile(stream)
-	must(t, err)
-	final := filepath.Join(filepath.Dir(stream), "app.et")
-	_, err = recorder.Recover(final, "")
-	must(t, err)
-	aside := filepath.Join(filepath.Dir(stream), "app.20260101T000000.000Z")
-	must(t, os.WriteFile(aside+".iet", iet, 0o600))
-	r, err := recorder.Recover(aside+".et", "")
-	must(t, err)
-	if r.Output != final {
-		t.Errorf("the report is %+v", r)
-	}
-	list, err := os.ReadDir(filepath.Dir(stream))
-	must(t, err)
-	if slices.ContainsFunc(list, func(e os.DirEntry) bool { return e.Name() != "app.et" }) {
-		t.Errorf("there is %v", list)
 	}
 }

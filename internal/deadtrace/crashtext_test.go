@@ -93,24 +93,6 @@ func TestReasonWithoutJournal(t *testing.T) {
 	wantReason(t, "after recovery", r.Output)
 }
 
-// TestReasonBehindTheEnd: a panic after Close is brought in, too.
-func TestReasonBehindTheEnd(t *testing.T) {
-	dir := t.TempDir()
-	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), nil)
-	must(t, err)
-	must(t, rec.Close(t.Context()))
-	must(t, os.WriteFile(rec.Path()+".crash", []byte(reason), 0o600))
-	n := 0
-	must(t, recorder.RecoverFolder(context.Background(), dir, func(r *recorder.Report, err error) {
-		must(t, err)
-		n++
-		wantReason(t, "after recovery", r.Output)
-	}))
-	if n != 1 {
-		t.Errorf("%d files were recovered", n)
-	}
-}
-
 // TestEndsCleanly compares a look at the last bytes with a pass over the file.
 func TestEndsCleanly(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
@@ -151,18 +133,6 @@ func TestFolderLeavesRotation(t *testing.T) {
 	}
 	must(t, os.Rename(aside, rec.StreamPath()))
 	must(t, rec.Close(t.Context()))
-}
-
-// TestReasonWithOtherLayout: a journal of another version keeps the text of a panic from nobody.
-func TestReasonWithOtherLayout(t *testing.T) {
-	stream := panicked(t, true)
-	b, err := os.ReadFile(stream + ".buffer")
-	must(t, err)
-	b[8]++ // the version of the layout
-	must(t, os.WriteFile(stream+".buffer", b, 0o600))
-	r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
-	must(t, err)
-	wantReason(t, "after recovery", r.Output)
 }
 
 var must = tracetest.Must

@@ -26,8 +26,8 @@ const (
 
 var kindNames = [...]string{"unspecified", "internal", "server", "client", "producer", "consumer"}
 
-// String returns the name of k as otel.kind has it, "unspecified" for a number
-// that is none.
+// String returns the name of k, as in the attribute otel.kind. It returns
+// "unspecified" for an unknown number.
 func (k SpanKind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -35,13 +35,13 @@ func (k SpanKind) String() string {
 	return kindNames[0]
 }
 
-// ParseSpanKind is the other direction of String.
+// ParseSpanKind returns the kind with the name that [SpanKind.String] returns.
 func ParseSpanKind(name string) (SpanKind, bool) {
 	i := slices.Index(kindNames[:], name)
 	return SpanKind(max(i, 0)), i >= 0
 }
 
-// SpanKindOf returns the kind of OTLP's number, KindUnspecified for one that is none.
+// SpanKindOf returns the kind with OTLP's number n, KindUnspecified for an unknown number.
 func SpanKindOf(n int32) SpanKind {
 	if n < 0 || n > int32(KindConsumer) {
 		return KindUnspecified
@@ -61,7 +61,7 @@ const (
 
 var statusNames = [...]string{"unset", "ok", "error"}
 
-// String returns the name of s in lower case, "unset" for a number that is none.
+// String returns the name of s in lower case, "unset" for an unknown number.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -69,13 +69,7 @@ func (s Status) String() string {
 	return statusNames[0]
 }
 
-// ParseStatus is the other direction of String.
-func ParseStatus(name string) (Status, bool) {
-	i := slices.Index(statusNames[:], name)
-	return Status(max(i, 0)), i >= 0
-}
-
-// StatusOf returns the status of OTLP's number, StatusUnset for one that is none.
+// StatusOf returns the status with OTLP's number n, StatusUnset for an unknown number.
 func StatusOf(n int32) Status {
 	if n < 0 || n > int32(StatusError) {
 		return StatusUnset
@@ -122,15 +116,15 @@ type Span struct {
 	Links  []Link
 	Events []Event
 
-	MadeIDs  bool            // ids are made up, as the source had none
-	Unmarked bool            // it has not ended, and the source did not say so
+	MadeIDs  bool            // the ids are generated, because the source had none
+	Unmarked bool            // the span has not ended, and the source has no mark for that
 	Metadata format.Metadata // of its entry, when it was read or written
 }
 
-// End returns when the span ended, or began if it has not.
+// End returns when the span ended. If it has not ended, it returns when it began.
 func (s *Span) End() int64 { return s.Start + s.Duration }
 
-// A Link is one of a span.
+// A Link is a link of a span to another span.
 type Link struct {
 	TraceID    [16]byte
 	SpanID     [8]byte
@@ -141,7 +135,7 @@ type Link struct {
 	Metadata   format.Metadata // of its entry, when it was read or written
 }
 
-// An Event is one of a span.
+// An Event is an event of a span.
 type Event struct {
 	ID         uint32 // of its entry
 	Name       string
@@ -156,7 +150,7 @@ type Event struct {
 type Log struct {
 	ID           uint32 // of its entry
 	Message      string
-	Body         Any // what the message is, with its kind
+	Body         Any // the message with its kind
 	Time         int64
 	HasTime      bool
 	Observed     int64  // 0: none
@@ -190,17 +184,18 @@ const (
 	AttrBody           = "otel.body"
 	AttrEventName      = "otel.event_name"
 	AttrMadeIDs        = "otel.made_ids"
-	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no mark of that
+	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no mark for that
 )
 
-// parsed are the attributes of an entry, those of the user apart.
+// A parsed holds the attributes of an entry. The attributes of the user and of the scope
+// are separate, under their own names.
 type parsed struct {
 	own   []format.Attribute
 	users []Attribute
 	scope []Attribute
 }
 
-// parse sorts the attributes of e.
+// parse separates the attributes of e.
 func parse(e *format.TraceEntry) parsed {
 	var jsons, anys, durs map[string]bool
 	users := 0
@@ -245,7 +240,7 @@ func parse(e *format.TraceEntry) parsed {
 	return p
 }
 
-// get returns the first attribute of that name. There are few.
+// get returns the first attribute called name. A linear search is enough for few attributes.
 func (p *parsed) get(name string) (v format.Value, ok bool) {
 	for i := range p.own {
 		if p.own[i].Name == name {
@@ -255,7 +250,7 @@ func (p *parsed) get(name string) (v format.Value, ok bool) {
 	return v, false
 }
 
-// Names returns the names in otel.json, otel.anyvalue or entrace.duration.
+// Names returns the names in v, the value of otel.json, otel.anyvalue or entrace.duration.
 func Names(v format.Value) map[string]bool {
 	list, err := parseJSON(v.Text())
 	if err != nil || list.Kind != List {
@@ -300,8 +295,8 @@ func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
 	}
 }
 
-// ReadSpan reads a span, without links and events, from its entry in the view,
-// whose parent is the span up if that is valid.
+// ReadSpan reads a span, without links and events, from its entry in the view. up is
+// its parent span, if that is valid.
 func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	p := parse(e)
 	s := &Span{
@@ -319,7 +314,7 @@ func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
 	if parent, ok := wire.ParseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
 		s.Parent = parent
 	} else {
-		s.Parent = up.SpanID // also of one whose trace id is zero
+		s.Parent = up.SpanID // even if the trace id of up is zero
 	}
 	s.Start, _ = p.time(format.AttrTime)
 	if d, ok := p.get(format.AttrDuration); ok {
@@ -363,10 +358,10 @@ func ReadEvent(e *format.TraceEntry) Event {
 	return ev
 }
 
-// severities are OTLP's numbers of levels.
+// severities holds OTLP's severity_number for each level.
 var severities = [...]uint32{format.LevelTrace: 1, format.LevelDebug: 5, format.LevelInfo: 9, format.LevelWarn: 13, format.LevelError: 17}
 
-// SeverityOf returns the plain severity_number of a level.
+// SeverityOf returns the lowest severity_number of a level.
 func SeverityOf(l format.Level) uint32 {
 	if int(l) < len(severities) {
 		return severities[l]
@@ -405,7 +400,7 @@ func (l *Log) defaultObserved() int64 {
 	return l.Time
 }
 
-// LevelOf returns the level of a severity_number; 0 is Info.
+// LevelOf returns the level for a severity_number. The level for 0 is Info.
 func LevelOf(severity uint32) format.Level {
 	switch {
 	case severity == 0:

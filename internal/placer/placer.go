@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// ErrNotOpen is why the end of a span was dropped that has no entry.
+	// ErrNotOpen says that the end of a span was dropped because the span has no entry.
 	ErrNotOpen = errors.New("no entry of that span")
-	// ErrFull is why an entry was dropped when the trace has as many as 32 bits count.
+	// ErrFull says that an entry was dropped because the trace has 2^32 entries.
 	ErrFull = errors.New("a trace has no more than 2^32 entries")
-	// ErrBadRecord is why a record was dropped that is not as it should be.
+	// ErrBadRecord says that a record was dropped because it is damaged.
 	ErrBadRecord = errors.New("a record of the journal is damaged")
 )
 
-// Options describe a Placer. All bounds are to be set.
+// Options describe a Placer. The caller must set all bounds.
 type Options struct {
 	Columns      bool // version 2 of the format
 	MaxEntrySize int  // in bytes, above which an entry is cut
@@ -47,8 +47,8 @@ type Staged struct {
 	Ref        record.Ref // of a span
 	IsSpan     bool
 	IsResource bool
-	// CountsSpan says that its record counted for a span: not that of a span which began in an earlier
-	// file, but that of a whole span which became the end of an open one.
+	// CountsSpan says that the record of the entry counted for a span. It is false for a span that
+	// began in an earlier file, and true for a whole span that became the end of an open span.
 	CountsSpan bool
 }
 
@@ -57,8 +57,8 @@ type Counts struct{ Entries, Spans uint64 }
 
 // A Placer turns records into entries. It is not safe for concurrent use.
 type Placer struct {
-	// Drop, if set, is told of what cannot be placed, and why: ErrTooLarge, ErrNotOpen,
-	// ErrFull or ErrBadRecord.
+	// Drop, if set, is called with the number of entries and spans that cannot be placed. The
+	// error is ErrTooLarge, ErrNotOpen, ErrFull or ErrBadRecord.
 	Drop func(err error, entries, spans int)
 
 	o         Options
@@ -88,18 +88,18 @@ func New(t *record.Table, o *Options) *Placer {
 	return p
 }
 
-// Resume makes p go on behind entries that a file of size bytes has already.
+// Resume makes p continue a file that has entries already. Size is the size of the file in bytes.
 func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
 	p.next, p.size, p.anchor = entries, size, anchor
 }
 
-// Know tells p of the entry of a span that the file has. Ended says that it may be
+// Know adds the entry of a span that is already in the file. If ended, the span may be
 // forgotten.
 func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
 	p.spans.put(ref, span{id: id, ended: ended})
 }
 
-// KnowResource tells p of the entry of a resource that the file has.
+// KnowResource adds the entry of a resource that is already in the file.
 func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = id }
 
 // Knows reports whether p knows the entry of a span.
@@ -161,14 +161,14 @@ func (p *Placer) Flushed(n int) {
 	}
 }
 
-// maxKeep is how large a buffer is kept for later use.
+// maxKeep is the size of the largest empty buffer that is kept for later use.
 const maxKeep = 1 << 20
 
 // Entries returns the number of entries in the file and staged.
 func (p *Placer) Entries() uint64 { return p.next }
 
-// Extra returns how many entries and spans were placed since the last call that no record
-// counted for: the root, resources, and spans of KindEither.
+// Extra returns how many entries and spans, placed since the last call, no record has
+// counted: the root, resources, and spans of KindEither.
 func (p *Placer) Extra() (entries, spans uint64) {
 	c := p.extra
 	p.extra = Counts{}
@@ -178,7 +178,8 @@ func (p *Placer) Extra() (entries, spans uint64) {
 // Size returns the size of the file, without what is staged.
 func (p *Placer) Size() int64 { return p.size }
 
-// Pending returns how many entries and spans are pending, and since when the first is.
+// Pending returns how many entries and spans are pending, and since when the oldest span is
+// pending.
 func (p *Placer) Pending() (entries, spans int, since time.Time) {
 	if p.pending.oldest != nil {
 		since = p.pending.oldest.since
@@ -189,7 +190,7 @@ func (p *Placer) Pending() (entries, spans int, since time.Time) {
 // Anchor returns the entry that records of other providers go below, 0 if there is none.
 func (p *Placer) Anchor() uint32 { return p.anchor }
 
-// SetAnchor sets it.
+// SetAnchor sets the entry that Anchor returns.
 func (p *Placer) SetAnchor(id uint32) { p.anchor = id }
 
 // Root stages the entry that every trace begins with.
@@ -233,9 +234,9 @@ func (p *Placer) drop(err error, entries, spans int) {
 	}
 }
 
-// Place stages the entries of a record, or makes it pending. What cannot be placed is
-// told to Drop. So is what makes it panic: the goroutine that places records belongs to us, and
-// nobody else could keep it from ending the program.
+// Place stages the entries of a record, or makes it pending. It calls Drop for a record that
+// cannot be placed, and for a record that makes it panic: the application cannot recover from
+// a panic in our goroutine, which would end the program.
 func (p *Placer) Place(e *journal.Entry) {
 	if len(p.left) > 0 {
 		p.continueLeft(e)
@@ -271,7 +272,7 @@ func (p *Placer) place(e *journal.Entry) {
 	}
 }
 
-// resource returns the entry of a resource, which it stages if need be.
+// resource returns the entry of a resource. It stages the entry if the file does not have it.
 func (p *Placer) resource(number uint16) uint32 {
 	if number == 0 {
 		return 0
@@ -385,7 +386,7 @@ func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
 	}
 }
 
-// end stages what is told at the end of a span.
+// end stages the entries of the end of a span.
 func (p *Placer) end(r *record.Record) {
 	s := p.spans.get(&r.Ref)
 	if s == nil {
@@ -401,8 +402,8 @@ func (p *Placer) end(r *record.Record) {
 	p.spans.end(&r.Ref)
 }
 
-// orphan stages what is told at the end of a span that has no entry: below its resource,
-// with the ids of the span.
+// orphan stages the entries of the end of a span that has no entry. They go below the
+// resource, with the ids of the span.
 func (p *Placer) orphan(r *record.Record) {
 	parent := p.resource(r.Resource)
 	c := r.Cursor()
@@ -418,7 +419,8 @@ func (p *Placer) orphan(r *record.Record) {
 	}
 }
 
-// either stages a span as a whole, or its end if the span has an entry: the record has both.
+// either stages the end of a span that has an entry, and otherwise the whole span. The record
+// has both.
 func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	if s := p.spans.get(&r.Ref); s != nil {
 		c := r.Cursor()
@@ -462,7 +464,8 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	p.spans.end(&r.Ref)
 }
 
-// span stages a span and those that need it, or makes it pending, or ends the one that is open.
+// span stages a span and the pending spans that need it, or makes the span pending. If the
+// record is a whole span and that span is open, it stages the end.
 func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
 		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
@@ -548,7 +551,7 @@ func (p *Placer) putPending(s *pendingSpan) bool {
 	return r.Parse(&s.entry) && p.putSpan(&r)
 }
 
-// wait makes a span pending, unless that would not be safe.
+// wait makes a span pending. It reports false if Park has no room for a copy of the record.
 func (p *Placer) wait(r *record.Record, e *journal.Entry) bool {
 	s := &pendingSpan{ref: r.Ref, parent: r.Parent, since: time.Now(), entries: r.Entries, entry: *e}
 	if p.o.Park != nil {
@@ -609,7 +612,7 @@ func (p *Placer) Repark() bool {
 	return true
 }
 
-// An OpenSpan is one that has not ended.
+// An OpenSpan is a span that has not ended.
 type OpenSpan struct {
 	Ref      record.Ref
 	Parent   [8]byte // zero: none
@@ -631,8 +634,17 @@ func (p *Placer) OpenSpans() []OpenSpan {
 	return open
 }
 
-// Next returns a Placer for the file that follows, with the names that p has cached. What
-// is pending, or left in earlier files, stays with p until Adopt.
+// ForgetEnded frees the memory of ended spans and of caches. It must not be called while entries
+// are staged.
+func (p *Placer) ForgetEnded() {
+	p.spans.forgetEnded()
+	p.enc = encoder{names: newNames(p.enc.table), maxSize: p.enc.maxSize}
+	p.enc.Columns = p.o.Columns
+	p.staged, p.ready, p.rec = nil, nil, record.Record{}
+}
+
+// Next returns a Placer for the next file, with the cached names of p. Spans that are pending,
+// or left in earlier files, stay with p until Adopt.
 func (p *Placer) Next() *Placer {
 	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
 	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
@@ -640,13 +652,13 @@ func (p *Placer) Next() *Placer {
 	return n
 }
 
-// Adopt moves what is pending in q, or left in earlier files, to p.
+// Adopt moves to p the spans that are pending in q or left in earlier files.
 func (p *Placer) Adopt(q *Placer) {
 	p.pending, q.pending = q.pending, pendingSpans{}
 	p.adoptLeft(q)
 }
 
-// DropStaged forgets what is staged, which will not be written. Later entries get its
+// DropStaged forgets the staged entries, which will not be written. Later entries get their
 // ids.
 func (p *Placer) DropStaged() {
 	p.unstage(0)

@@ -8,20 +8,20 @@ import (
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
 
-// How many spans a Placer remembers beside the file, so that what belongs to them finds
-// them: those that are open, and those that ended last.
+// The numbers of open spans and of recently ended spans that a Placer remembers, so that it
+// can place records that refer to them.
 const (
 	maxOpenSpans  = 1 << 18
 	maxEndedSpans = 1 << 16
 )
 
-// A spanTable knows the entries of spans.
+// A spanTable maps spans to their entries.
 type spanTable struct {
 	ids   spanmap.Map[span]
 	open  int
-	ended []record.Ref // a ring of those that may be forgotten, the oldest at next
+	ended []record.Ref // a ring buffer of ended spans, which may be forgotten; the oldest is at next
 	next  int
-	lost  bool // one that is open may have been forgotten
+	lost  bool // an open span may have been forgotten
 }
 
 type span struct {
@@ -77,6 +77,18 @@ func (t *spanTable) retire(ref *record.Ref) {
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
+// forgetEnded forgets the spans that may be forgotten.
+func (t *spanTable) forgetEnded() {
+	var left spanTable
+	for key, s := range t.ids.All() {
+		if ref := record.Ref(key); !s.ended {
+			left.put(&ref, s)
+		}
+	}
+	left.lost = t.lost
+	*t = left
+}
+
 // A pendingSpan came before its local parent.
 type pendingSpan struct {
 	ref, parent record.Ref
@@ -84,7 +96,7 @@ type pendingSpan struct {
 	entries     int
 	since       time.Time
 	parked      *journal.Segment
-	among       int // where it is among those that need the same parent
+	among       int // its index in byParent[parent]
 	prev, next  *pendingSpan
 }
 
@@ -139,7 +151,7 @@ func (p *pendingSpans) remove(s *pendingSpan) {
 	p.bytes -= len(s.entry.Data)
 }
 
-// children removes and returns those that need ref.
+// children removes and returns the spans whose parent is ref.
 func (p *pendingSpans) children(ref record.Ref) []*pendingSpan {
 	list := p.byParent[ref]
 	delete(p.byParent, ref)
@@ -149,8 +161,8 @@ func (p *pendingSpans) children(ref record.Ref) []*pendingSpan {
 	return list
 }
 
-// first removes and returns a span whose parent is not pending itself: the topmost of
-// those that the oldest depends on.
+// first removes and returns a span whose parent is not pending: the topmost pending ancestor
+// of the oldest span.
 func (p *pendingSpans) first() *pendingSpan {
 	s := p.oldest
 	if s == nil {

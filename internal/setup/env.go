@@ -15,7 +15,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// The variables. A comment is the row in docs/environment.md: the default and the meaning.
+// The variables. The comment of each variable is its row in docs/environment.md: the default and
+// the meaning.
 const (
 	// `{service}-{pid}.et` | the file, or a folder in which it has its default name (`traces/`);
 	// `{service}`, `{pid}` and `{time}` expand; `none`: no file.
@@ -71,11 +72,11 @@ func Variables() []string {
 
 const defaultPath = "{service}-{pid}.et"
 
-// defaultMaxFileSize is large, as spans are cut in two at the end of a file, and small beside
-// what is kept.
+// defaultMaxFileSize is large because open spans are split at the end of a file, and small compared
+// with retain.DefaultBytes.
 const defaultMaxFileSize = 256 << 20
 
-// environment sets what options left open.
+// environment sets the settings that no option has set.
 func (s *Settings) environment() {
 	if v, ok := env.Lookup(envPath); ok && s.Path == "" {
 		path, err := env.Path(v)
@@ -143,7 +144,7 @@ func (s *Settings) environment() {
 	}
 }
 
-// isFolder reports whether a path is that of a folder, which one is that ends with a slash.
+// isFolder reports whether path is an existing folder or ends with a slash.
 func isFolder(path string) bool {
 	if path == "" || noFile(path) {
 		return false
@@ -152,7 +153,7 @@ func isFolder(path string) bool {
 	return os.IsPathSeparator(path[len(path)-1]) || err == nil && fi.IsDir()
 }
 
-// oddPath tells of a path that does not mean what it seems to.
+// oddPath reports a path with an unknown placeholder or a misleading extension.
 func oddPath(path string) {
 	if path == "" {
 		return
@@ -166,11 +167,11 @@ func oddPath(path string) {
 	}
 }
 
-// needSetup tells of variables that are not for one exporter or processor alone. Mode is
-// that of the caller, empty where there is none.
+// needSetup reports variables that only entrace.Setup supports. The mode is that of the calling
+// exporter or processor, or empty if it has none.
 func needSetup(mode string) {
 	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
-		env.ReportValue(envMode, s, fmt.Errorf("this records %s; entrace.Setup has both", mode))
+		env.ReportValue(envMode, s, fmt.Errorf("this exporter records %s alone; entrace.Setup records both", mode))
 	}
 	for _, name := range []string{envEndpoint, envControl, envControl + "_CONFIG"} {
 		if s, ok := env.Lookup(name); ok && !strings.EqualFold(s, "off") {

@@ -1,0 +1,172 @@
+//go:build unix
+
+package recorder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestSuspendedRecorderGoesOnInItsFile suspends a recorder again and again. While it is suspended, the file
+// has all earlier records and no journal, and stays locked.
+func TestSuspendedRecorderGoesOnInItsFile(t *testing.T) {
+	for _, d := range durabilities {
+		t.Run(d.String(), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "app.et")
+			rec, err := recorder.Create(path, &recorder.Options{Durability: d, OnError: func(err error) { t.Error(err) }})
+			must(t, err)
+			resource := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource}}
+			res, err := rec.Resource(resource)
+			must(t, err)
+			open := span("open", 1, 0)
+			open.Open, open.Resource = true, res
+			must(t, tracetest.WriteSpan(rec, open))
+			for i := range 3 {
+				if i == 2 {
+					again, err := rec.Resource(resource)
+					must(t, err)
+					if *again != *res {
+						t.Errorf("the resource is another one: %v, want %v", again, res)
+					}
+				}
+				below := span(fmt.Sprint("below ", i), byte(10+i), 1)
+				below.Wait = true
+				early := span(fmt.Sprint("early ", i), byte(20+i), 99)
+				early.Wait, early.Resource = true, res // the parent never comes
+				must(t, tracetest.WriteSpan(rec, below))
+				must(t, tracetest.WriteSpan(rec, early))
+				must(t, rec.Suspend(t.Context()))
+				if got := dirNames(t, filepath.Dir(path)); !slices.Equal(got, []string{"app.iet"}) {
+					t.Errorf("suspended %d times, the folder has %q", i+1, got)
+				}
+				if lock, _ := osfile.LockHolder(rec.StreamPath()); lock != osfile.LockHeld {
+					t.Errorf("suspended %d times, its lock is %v", i+1, lock)
+				}
+				if r, err := recorder.Inspect(path); err != nil || r.Entries != 3+2*(i+1) || !r.Live {
+					t.Errorf("suspended %d times: %+v, %v", i+1, r, err)
+				}
+				st := rec.Stats()
+				if n := uint64(3 + 2*(i+1)); st.Entries.Written != n || st.Entries.Offered != n {
+					t.Errorf("suspended %d times, the account is %+v", i+1, st.Entries)
+				}
+				must(t, rec.Suspend(t.Context()))
+			}
+			must(t, tracetest.EndSpan(rec, open.Ref, nil, named(format.NameSpanEnd)))
+			must(t, rec.Suspend(t.Context()))
+			tracetest.Close(t, rec)
+			want := "root(resource(open(below 0 below 1 below 2 span end) early 0 early 1 early 2) entrace.end)"
+			if got := tracetest.Outline(t, tracetest.Open(t, path)); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// TestFollowerOfSuspendedRecorderWaits follows the file of a suspended recorder, long enough for the
+// follower to check whether the writer has died.
+func TestFollowerOfSuspendedRecorderWaits(t *testing.T) {
+	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), nil)
+	must(t, err)
+	must(t, rec.Suspend(t.Context()))
+	f, err := format.Follow(rec.StreamPath(), &format.FollowOptions{Poll: time.Millisecond})
+	must(t, err)
+	defer f.Close()
+	_, _, err = f.Next(t.Context())
+	must(t, err) // the root
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, e, err := f.Next(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, %v", e, err)
+	}
+	must(t, rec.Log(format.SpanRef{}, named("after")))
+	if _, e, err := f.Next(t.Context()); err != nil || e.Metadata.Name != "after" {
+		t.Errorf("got %v, %v", e, err)
+	}
+	tracetest.Close(t, rec)
+}
+
+// TestRecordWhileRecorderIsSuspended lets several goroutines record while another one suspends the
+// recorder again and again.
+func TestRecordWhileRecorderIsSuspended(t *testing.T) {
+	const goroutines, records = 4, 500
+	path := filepath.Join(t.TempDir(), "app.et")
+	rec, err := recorder.Create(path, nil)
+	must(t, err)
+	var recording, suspending sync.WaitGroup
+	over := make(chan struct{})
+	suspending.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				if err := rec.Suspend(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for g := range goroutines {
+		recording.Go(func() {
+			for i := range records {
+				if err := rec.Log(format.SpanRef{}, named(fmt.Sprint(g, " ", i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	recording.Wait()
+	close(over)
+	suspending.Wait()
+	tracetest.Close(t, rec)
+	if n := tracetest.Open(t, path).Len(); n != goroutines*records+2 {
+		t.Errorf("the file has %d entries", n)
+	}
+}
+
+// TestChangedFileOfSuspendedRecorder changes the file of a suspended recorder. Records that come later go
+// into a new file.
+func TestChangedFileOfSuspendedRecorder(t *testing.T) {
+	for name, change := range map[string]func(path string){
+		"cut": func(path string) { must(t, os.Truncate(path, 40)) },
+		"appended": func(path string) {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			must(t, err)
+			_, err = f.WriteString("garbage")
+			must(t, errors.Join(err, f.Close()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			rec, err := recorder.Create(filepath.Join(dir, "app.et"), nil)
+			must(t, err)
+			must(t, rec.Log(format.SpanRef{}, named("before")))
+			must(t, rec.Suspend(t.Context()))
+			change(rec.StreamPath())
+			must(t, rec.Log(format.SpanRef{}, named("after")))
+			if err := rec.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			must(t, rec.Log(format.SpanRef{}, named("later")))
+			_ = rec.Close(t.Context()) // may return an error about lost records
+			if f := tracetest.Open(t, filepath.Join(dir, "app.et")); tracetest.Outline(t, f) != "root(later entrace.end)" {
+				t.Errorf("got %s", tracetest.Outline(t, f))
+			}
+			if files := traces(t, dir); len(files) != 2 {
+				t.Errorf("got files %q", files)
+			}
+		})
+	}
+}
