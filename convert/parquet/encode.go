@@ -25,17 +25,22 @@ const (
 	pageBytes     = 256 << 10
 )
 
-// Encode writes the entries of v to w as a Parquet table, which the documentation
-// of the package describes. It returns the errors of v, w and ctx. It needs memory
-// for a group of rows.
+// Encode writes the entries of v to w as a Parquet table, as the documentation of the package describes
+// it. It returns the errors of v, w and ctx. It needs memory for a group of rows.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
+	return EncodeRows(ctx, w, v, func(view.Row) bool { return true })
+}
+
+// EncodeRows does the same as [Encode] for the rows for which keep returns true. Their ids and parents are
+// the same as in the table of all rows of v.
+func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.Row) bool) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
 		pq.DictionaryMaxBytes(dictBytes), pq.CreatedBy("entrace", "", ""),
 		pq.SkipPageBounds("message"), pq.SkipPageBounds("attribute_rest"),
 		pq.KeyValueMetadata("entrace.table", "1"))
 	e := encoder{
-		v: v, out: out, read: v.NewReader(), one: len(v.Files()) == 1,
+		v: v, out: out, keep: keep, read: v.NewReader(), one: len(v.Files()) == 1,
 		batch: new(batch), full: make(chan *batch), free: make(chan *batch, 1),
 	}
 	e.free <- new(batch)
@@ -54,8 +59,8 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	return out.Close()
 }
 
-// write begins to write what flush hands on. The function that it returns waits for the end
-// of that, and panics if the writer that was given to Encode did.
+// write starts to write the batches that flush sends. The returned function waits until all are written,
+// and panics if the writer given to Encode panicked.
 func (e *encoder) write() (wait func() error) {
 	var err error
 	var failed any
@@ -81,17 +86,17 @@ func (e *encoder) write() (wait func() error) {
 	}
 }
 
-// A batch is rows that are not written yet: the values of each leaf, a leaf of a map for
-// the keys and the next one for the values; and the texts that they point into.
+// A batch holds the rows that are not written yet: the values of each leaf, and the texts that they point
+// into. A map has a leaf for the keys and then one for the values.
 type batch struct {
 	values [numScalars + 2*numMaps][]pq.Value
 	texts  []byte
 	rows   int
-	err    error // of writing it, or one before
+	err    error // of writing it or an earlier batch
 }
 
-// writeBatches gives the batches to the library, and ends a row group that is large enough. After an
-// error it takes the others and drops them.
+// writeBatches passes the batches to the library, and ends each row group that is large enough. After an
+// error it receives the other batches and drops them.
 func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *batch) (err error) {
 	rows, size := 0, 0
 	for b := range full {
@@ -119,14 +124,15 @@ func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *b
 	return err
 }
 
-// An encoder makes columns of entries.
+// An encoder converts entries to columns.
 type encoder struct {
 	v    *view.View
 	out  *pq.GenericWriter[any]
+	keep func(view.Row) bool
 	read *view.Reader
-	one  bool // there is one file, whose entries give their ids to rows
+	one  bool // there is one file: rows have the ids of its entries
 
-	*batch // that is filled
+	*batch // the batch that is being filled
 
 	full, free chan *batch // to and from write
 
@@ -136,8 +142,11 @@ type encoder struct {
 	maps  [numMaps]int // how many attributes of the row each has
 }
 
-// entry adds row r, whose entry is raw as the file has it.
+// entry adds row r. Its entry in the file is raw.
 func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
+	if !e.keep(r) {
+		return nil
+	}
 	entry := raw
 	if e.v.Stored().HasEnd(r) {
 		var err error
@@ -153,8 +162,8 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	return nil
 }
 
-// asStored takes from the view's entry of a span what its place in the view
-// implies, and gives it what its place in the file does not.
+// asStored changes the view's entry of a span to the form in the file: it removes the attributes that its
+// place in the view implies, and adds those that its place in the file does not imply.
 func asStored(entry, raw *format.TraceEntry) {
 	if _, has := raw.Attribute(format.AttrTraceID); !has {
 		for i := range entry.Attributes {
@@ -176,7 +185,7 @@ func asStored(entry, raw *format.TraceEntry) {
 	}
 }
 
-// row adds row r, whose entry was written below stored.
+// row adds row r, whose parent in the file is stored.
 func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	role := e.v.Role(r)
 	parent := e.v.Parent(r)
@@ -197,8 +206,8 @@ func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	e.attributes(r, role, entry)
 }
 
-// id returns the number by which the table knows row r: that of its entry, or of the row if
-// there are several files.
+// id returns the id of row r in the table: the id of its entry, or the row number if there are several
+// files.
 func (e *encoder) id(r view.Row) int64 {
 	if e.one {
 		_, id := e.v.ID(r)
@@ -252,7 +261,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 	}
 }
 
-// implied returns what the place of an entry says.
+// implied returns the attributes that the place of an entry implies.
 func (e *encoder) implied(r view.Row, role view.Role) own {
 	var c own
 	e.hexes = e.hexes[:0]
@@ -279,8 +288,8 @@ func (e *encoder) hex(id []byte) string {
 	return unsafe.String(&e.hexes[from], len(e.hexes)-from)
 }
 
-// take puts an attribute into the column that is made for it and returns the
-// letter of that, or 0 if it does not fit.
+// take stores an attribute in its own column and returns the letter of the column, or 0 if the attribute
+// does not fit.
 func (c *own) take(a *format.Attribute) byte {
 	text := a.Value.Text()
 	isString := a.Value.Kind() == format.KindString
@@ -411,22 +420,22 @@ func (e *encoder) str(s string) pq.Value {
 	return e.bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// bytes returns a value of a copy of b, since entries are valid for a while only.
+// bytes returns a value that holds a copy of b, because entries are valid only for a short time.
 func (e *encoder) bytes(b []byte) pq.Value {
-	// A slice that grows moves, but values that point to the old place stay right.
+	// When the slice grows it moves, but values that point into the old memory stay valid.
 	from := len(e.texts)
 	e.texts = append(e.texts, b...)
 	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
 }
 
-// flush hands the batch on, and takes another one.
+// flush sends the batch to be written, and takes another one.
 func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free
 	return e.err
 }
 
-// names finds attributes whose name came before, which a map cannot hold.
+// names finds attributes whose name occurred before in the entry. A map cannot hold them.
 type names struct {
 	all  []format.Attribute
 	seen map[string]int // the first of each name, when there are many
