@@ -5,20 +5,22 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/entrace-go/entrace/internal/loopback"
 )
 
-// An endpoint is where a sender sends to or a receiver listens.
+// An endpoint is the address that a sender sends to, or at which a receiver listens.
 type endpoint struct {
 	network string // tcp or unix
 	address string // host:port, or a path
 	secure  bool   // TLS
 }
 
-// defaultPort is the port of tcp and tls endpoints that name none.
+// defaultPort is the port of tcp and tls endpoints without a port.
 const defaultPort = "6142"
 
-// parseEndpoint reads tcp://host:port, tls://host:port or unix:///path. The port may be left out;
-// host:port alone is of tcp.
+// parseEndpoint parses tcp://host:port, tls://host:port or unix:///path. The port may be left out.
+// host:port without a scheme means tcp.
 func parseEndpoint(s string) (endpoint, error) {
 	fail := func(text string, args ...any) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("endpoint %q: %w", s, fmt.Errorf(text, args...))
@@ -56,14 +58,11 @@ func parseEndpoint(s string) (endpoint, error) {
 	return fail("want tcp://host:port, tls://host:port or unix:///path")
 }
 
-// private reports whether nobody but this machine's users can come from there,
-// and for a socket in the file system, nobody but its owner.
+// private reports whether only users of this machine can connect to a. For a unix socket
+// it reports whether only the owner of the socket can.
 func private(a net.Addr) bool {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
-	case *net.UnixAddr:
+	if a, ok := a.(*net.UnixAddr); ok {
 		return privateSocket(a.Name)
 	}
-	return false
+	return loopback.Addr(a)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/quantity"
 )
 
-// convertFlags are what the command line says of a conversion.
+// convertFlags are the flags of convert.
 type convertFlags struct {
 	lookFlags
 
@@ -55,10 +55,9 @@ func (a *app) convertCommand() *cobra.Command {
 	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {
-			panic(err) // the flag is not there
+			panic(err) // the flag does not exist
 		}
 	}
-	fileArgs(c, 2)
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if flags.list {
 			return cobra.NoArgs(cmd, args)
@@ -68,7 +67,6 @@ func (a *app) convertCommand() *cobra.Command {
 		}
 		return exactArgs(2)(cmd, args)
 	}
-	c.ValidArgsFunction = nil // files of any name
 	return c
 }
 
@@ -77,7 +75,7 @@ func (a *app) convert(ctx context.Context, in, out string, flags *convertFlags) 
 	return a.encode(ctx, []string{in}, out, flags)
 }
 
-// encode writes the files to out.
+// encode converts the files and writes the result to out.
 func (a *app) encode(ctx context.Context, names []string, out string, flags *convertFlags) error {
 	to, err := targetOf(out, flags.to)
 	if err != nil {
@@ -113,7 +111,7 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	return errors.Join(err, t.Damage())
 }
 
-// open opens files and folders as one view, and says on stderr what is not in them yet.
+// open opens files and folders as one view, and reports on stderr which entries are not in them yet.
 func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
 	if err := checkFrom(o.from); err != nil {
 		return nil, err
@@ -159,20 +157,20 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	for _, text := range t.LeftOut() {
 		fmt.Fprintln(a.err, "entrace:", safe(text))
 	}
-	return t, nil // what is damaged, Trace.Damage says behind what is whole
+	return t, nil // Trace.Damage reports damage after the whole entries were read
 }
 
-// A progress shows how far a long work is, on a terminal alone.
+// A progress shows a progress bar for long work, only on a terminal.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	begun time.Time
 	app   *app
-	rows  bool // it counts rows, not bytes
+	rows  bool // the bar counts rows, not bytes
 }
 
 func (a *app) progress() *progress { return &progress{begun: time.Now(), app: a} }
 
-// showAfter is how long work must take to be worth a bar.
+// showAfter is how long work lasts before the bar is shown.
 const showAfter = time.Second
 
 func (p *progress) update(done, total int64) {

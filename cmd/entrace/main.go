@@ -29,37 +29,41 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// What the command ends with.
+// The exit codes of the command.
 const (
 	exitFine  = 0
 	exitData  = 1
 	exitUsage = 2
-	// exitInterrupted is what shells expect of a program that an interrupt ended.
+	// exitInterrupted is the code that shells expect from a program that an interrupt ended.
 	exitInterrupted = 130
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		// What is large has no pointers in it: to look through memory costs little, so that
-		// it can be done often, and there is less of it.
-		debug.SetGCPercent(10)
-	}
-	// A broken pipe is an error like others, so that temporary files go.
+	collectAt(10) // frequent collections cost little: the large blocks of memory hold no pointers
+	// A broken pipe becomes an ordinary error, so that temporary files are removed.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // the second interrupt ends what does not listen
+	context.AfterFunc(ctx, stop) // a second interrupt kills the process if it ignores ctx
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// An app is the command with what it reads and writes.
+// collectAt sets by how many percent the heap may grow before the next garbage collection. GOGC in the
+// environment has priority.
+func collectAt(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
+
+// An app is the command with its input and outputs.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	color    bool // out is a terminal with colors
+	color    bool // print colors to out
 	started  bool // the command line was understood
-	width    int  // of out in columns; 0: ask
+	width    int  // columns of out; 0: ask the terminal
 
 	exit func(code int) // ends the process
 }
@@ -86,12 +90,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	}
 	switch {
 	case isBrokenPipe(err):
-		return exitFine // whoever reads has had enough
+		return exitFine // the reader has closed the pipe
 	case isInterrupt(ctx, err):
 		fmt.Fprintln(errw, "entrace: interrupted")
 		return exitInterrupted
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") { // of errors that were joined
+	for line := range strings.SplitSeq(err.Error(), "\n") { // joined errors have one line each
 		fmt.Fprintln(errw, "entrace:", safe(line))
 	}
 	if q, ok := errors.AsType[*query.Error](err); ok {
@@ -107,7 +111,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	return exitData
 }
 
-// isBrokenPipe reports whether nobody reads what is written any more.
+// isBrokenPipe reports whether err means that the reader of the output has closed it.
 func isBrokenPipe(err error) bool {
 	if runtime.GOOS == "windows" {
 		const brokenPipe, noData = syscall.Errno(109), syscall.Errno(232)
@@ -116,12 +120,13 @@ func isBrokenPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE)
 }
 
-// isInterrupt reports whether an error is that the command was told to end.
+// isInterrupt reports whether err means that a signal has asked the command to end.
 func isInterrupt(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
 
-// errQuiet ends the command with a problem that it has reported already.
+// errQuiet ends the command with exitData and without a message, because the command has reported the
+// problem already.
 var errQuiet = errors.New("reported")
 
 // A usageError is a mistake in the command line.
@@ -132,7 +137,7 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(text string, args ...any) error { return &usageError{fmt.Errorf(text, args...)} }
 
-// thereAlready is the error for an output that must not be replaced.
+// thereAlready returns the error if the output name exists and must not be replaced.
 func thereAlready(name string) error { return usagef("%s already exists", name) }
 
 func (a *app) root() *cobra.Command {
@@ -181,7 +186,7 @@ func (a *app) root() *cobra.Command {
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{a.grepCommand(), a.luaCommand()} {
-		a.takesNewest(c, 1) // behind the query or script
+		a.takesNewest(c, 1) // the query or script comes before the files
 		root.AddCommand(c)
 	}
 	root.AddCommand(a.tailCommand(), a.convertCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand())
@@ -202,7 +207,7 @@ func version() string {
 	return versionOf(info)
 }
 
-// versionOf returns the version of a build, with the commit unless the version has it already.
+// versionOf returns the version of a build. It adds the commit if the version does not contain it.
 func versionOf(info *debug.BuildInfo) string {
 	text := cmp.Or(info.Main.Version, "(devel)")
 	for _, s := range info.Settings {
@@ -216,24 +221,12 @@ func versionOf(info *debug.BuildInfo) string {
 	return text
 }
 
-// fileArgs makes a command take n arguments and complete the names of traces.
-func fileArgs(c *cobra.Command, n int) *cobra.Command {
-	c.Args = exactArgs(n)
-	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= n {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completeTraces(cmd, args, toComplete)
-	}
-	return c
-}
-
-// completeTraces completes the names of traces.
+// completeTraces completes an argument with the names of trace files.
 func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// exactArgs refuses any other number of arguments than n.
+// exactArgs returns a check that a command has exactly n arguments.
 func exactArgs(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -243,7 +236,7 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// someArgs refuses to do without an argument.
+// someArgs is a check that a command has at least one argument.
 func someArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return wrongArgs(c, args)
@@ -261,11 +254,11 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// stdinName is what is printed as the name of the standard input.
+// stdinName is the printed name of the standard input.
 const stdinName = "standard input"
 
-// content opens the bytes of the trace that name, "-" being the standard input, leads to, and
-// says on stderr what else there is.
+// content opens the bytes of the trace name, "-" for the standard input. It reports on stderr which
+// entries come from a crash buffer and which are missing.
 func (a *app) content(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
@@ -281,7 +274,8 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	}{src.Reader(), src}, nil
 }
 
-// known adds to an error what the file name is, if it is no trace but something that we know.
+// known explains the error [format.ErrNotEntrace]: if name is a file of another kind that this program
+// knows, known returns an error that names the kind. It returns other errors unchanged.
 func known(name string, err error) error {
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -299,8 +293,8 @@ func known(name string, err error) error {
 	return err
 }
 
-// knownRing returns an error that says what to do with the ring or the crash buffer name, nil if it is
-// neither.
+// knownRing returns an error that says what to do with a ring or a crash buffer. It returns nil if the
+// file name is neither.
 func knownRing(name string) error {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
@@ -308,7 +302,7 @@ func knownRing(name string) error {
 	}
 	defer f.Close()
 	head := make([]byte, 4<<10)
-	n, _ := io.ReadFull(f, head) // as much as it has
+	n, _ := io.ReadFull(f, head) // the file may be shorter
 	head = head[:n]
 	journal := name
 	if rest, ok := bytes.CutPrefix(head, []byte("entrace journal\npath ")); ok { // in shared memory
@@ -332,8 +326,9 @@ func knownRing(name string) error {
 	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
 }
 
-// tellJournal says on stderr that what is in the journal of the file name, if anything is, and
-// why more is missing.
+// tellJournal prints notes about the journal of the file name on stderr. If some is true, it prints that
+// entries come from the journal; the text what begins that sentence. If missing is not nil, it prints why
+// entries are missing.
 func (a *app) tellJournal(name, what string, some bool, missing error) {
 	if some {
 		fmt.Fprintf(a.err, "entrace: %s: %s from the crash buffer; 'entrace recover' makes one file of all\n", safe(name), what)
@@ -361,8 +356,8 @@ func count(n int, one, more string) string {
 	return strconv.Itoa(n) + " " + more
 }
 
-// torn passes on the error with which the entries of a file ended. That one
-// stops within an entry is no problem while its writer lives.
+// torn returns err, the error at the end of the entries of a file. It returns nil if the file ends
+// within an entry and its writer is alive, because the writer still completes that entry.
 func torn(name string, err error) error {
 	if errors.Is(err, format.ErrTruncated) && name != "-" && osfile.Locked(format.Find(name)) {
 		return nil
@@ -370,8 +365,8 @@ func torn(name string, err error) error {
 	return err
 }
 
-// seekable returns a file to open for name: itself, or a copy of the standard
-// input that done removes.
+// seekable returns the path of a file to open for name. For "-" it copies the standard input to a
+// temporary file, which done removes.
 func (a *app) seekable(name string) (path string, done func(), err error) {
 	if name != "-" {
 		return name, func() {}, nil

@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/loopback"
 	"github.com/entrace-go/entrace/internal/quantity"
 	"github.com/entrace-go/entrace/internal/receive"
 	"github.com/entrace-go/entrace/query"
 )
 
-// otlpFlags are those of receive that are about OTLP.
+// otlpFlags are the flags of receive about OTLP.
 type otlpFlags struct {
 	on, console bool
 	http, grpc  string
@@ -38,13 +39,13 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
 
-// followGrace is how long the lines of --console may take that are not printed yet at the end.
+// followGrace is how long serveOTLP waits at the end for lines of --console that are not printed yet.
 const followGrace = 5 * time.Second
 
-// errMatched ends a receiver whose query has selected something.
+// errMatched ends the receiver when the query of --until has selected something.
 var errMatched = errors.New("the query of --until has selected something")
 
-// serveOTLP takes OTLP until ctx is done or --until is fulfilled, and finishes the files.
+// serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
 func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, config *tls.Config) error {
 	if f.otlp.http == "" && f.otlp.grpc == "" {
 		return usagef("--otlp needs --otlp-http or --otlp-grpc")
@@ -59,6 +60,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var following sync.WaitGroup
+	collectAt(100) // each request allocates memory, and little of it stays in use
 	files, err := receive.NewFiles(receive.FilesOptions{
 		Dir: f.dir, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
@@ -76,11 +78,9 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 			if entries > 0 {
 				fmt.Fprintf(a.out, "%s\t%d entries\t%d bytes\n", safe(path), entries, size)
 			}
-			if err != nil {
-				fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
-			}
+			a.tellOf(path, err)
 		},
-		OnError: func(path string, err error) { fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error())) },
+		OnError: a.tellOf,
 	})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		}
 		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(scheme+"://"+l.Addr().String()))
 		s := receive.NewServer(files, receive.Options{
-			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, Local: isLocal(l.Addr()),
+			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, Local: loopback.Addr(l.Addr()),
 		})
 		serving.Go(func() {
 			if err := s.Serve(ctx, l); err != nil {
@@ -117,7 +117,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	files.Close(context.WithoutCancel(ctx))
 	late := time.AfterFunc(followGrace, stop) // --keep-bytes may have removed a file before it was opened
 	defer late.Stop()
-	following.Wait() // each ends with its file
+	following.Wait() // each goroutine ends with its file
 	return first
 }
 
@@ -128,42 +128,52 @@ func orUnknown(service string) string {
 	return service
 }
 
-// followReceived prints what comes to a file, or what of it a query selects.
+// followReceived prints the entries that are written to a file. If q is not "", it prints only the rows
+// that q selects.
 func (a *app) followReceived(ctx context.Context, path, q string, out io.Writer) {
 	own := *a
 	own.out = out
 	o := tailOptions{follow: true, lines: -1, lookFlags: lookFlags{time: timeLocal, query: q}}
-	if err := own.tailFile(ctx, path, o); err != nil && ctx.Err() == nil {
-		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
+	if err := own.tailFile(ctx, path, o); ctx.Err() == nil {
+		a.tellOf(path, err)
 	}
 }
 
-// listenOTLP listens at an address. Without a token or certificates of clients it has to be one of
-// this machine alone.
+// listenOTLP listens on an address. Without a token or client certificates the address must be one
+// that only this machine can reach.
 func listenOTLP(address, token string, config *tls.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", address) //nolint:noctx // it does not wait
 	if err != nil {
 		return nil, err
 	}
-	if !isLocal(l.Addr()) && token == "" && (config == nil || config.ClientCAs == nil) {
+	if !loopback.Addr(l.Addr()) && token == "" && (config == nil || config.ClientCAs == nil) {
 		return nil, errors.Join(usagef("other machines can reach %s: set a token (--token-env) or require client certificates (--client-ca)", address), l.Close())
 	}
 	return l, nil
 }
 
-func isLocal(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+// tell prints err on stderr, unless err is nil.
+func (a *app) tell(err error) {
+	if err != nil {
+		fmt.Fprintf(a.err, "entrace: %s\n", safe(err.Error()))
+	}
 }
 
-// locked returns a for several goroutines that print.
+// tellOf prints err with the path of its file on stderr, unless err is nil.
+func (a *app) tellOf(path string, err error) {
+	if err != nil {
+		a.tell(fmt.Errorf("%s: %w", path, err))
+	}
+}
+
+// locked returns a copy of a whose outputs several goroutines may use at once.
 func (a *app) locked() *app {
 	own := *a
 	own.out, own.err = &lockedWriter{w: a.out}, &lockedWriter{w: a.err}
 	return &own
 }
 
-// A lockedWriter is one for several goroutines.
+// A lockedWriter is a writer that several goroutines may use at once.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -175,7 +185,7 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// A writerFunc is called for every write.
+// A writerFunc is a writer that calls a func for every Write and drops the bytes.
 type writerFunc func()
 
 func (f writerFunc) Write(b []byte) (int, error) {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -77,7 +79,7 @@ func (a *app) runCommand() *cobra.Command {
 // A statusError ends the command with a status of its own.
 type statusError struct {
 	code int
-	err  error // nil: there is nothing to say
+	err  error // nil: no message is printed
 }
 
 func (e *statusError) Error() string {
@@ -89,16 +91,16 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-// What run ends with when the command has not run to its end.
+// The exit codes of run if the command has not run to its end.
 const (
 	exitOwnFailure   = 125
 	exitNotStartable = 126
 	exitNotFound     = 127
-	exitSignaled     = 128 // and the number of the signal
+	exitSignaled     = 128 // plus the number of the signal
 )
 
 func (a *app) run(ctx context.Context, args []string, f *runFlags) error {
-	ctx = context.WithoutCancel(ctx) // signals go to the command, which may live on
+	ctx = context.WithoutCancel(ctx) // signals go to the command, which may ignore them
 	a = a.locked()
 	r := &running{app: a, flags: f, args: args}
 	if err := r.start(ctx); err != nil {
@@ -115,7 +117,7 @@ func (a *app) run(ctx context.Context, args []string, f *runFlags) error {
 	return nil
 }
 
-// A running command.
+// A running holds the command that run has started, and the server that records its spans.
 type running struct {
 	*app
 
@@ -132,9 +134,10 @@ type running struct {
 	cmd     *exec.Cmd
 	span    otel.Span
 	ref     format.SpanRef
-	parent  format.SpanRef
 	console *consoleLog // nil: lines are not recorded
 	signals chan os.Signal
+	passing sync.WaitGroup // the goroutine that passes signals on to the command
+	asked   bool           // a signal has asked the command to end
 }
 
 // start opens the file and the port and starts the command.
@@ -154,14 +157,11 @@ func (r *running) start(ctx context.Context) (err error) {
 	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not wait
 		return own(err)
 	}
+	collectAt(100) // each request allocates memory, and little of it stays in use
 	r.files, err = receive.NewFiles(receive.FilesOptions{
 		File:    r.file,
-		OnError: func(path string, err error) { fmt.Fprintf(r.err, "entrace: %s: %s\n", safe(path), safe(err.Error())) },
-		OnDone: func(path string, _ uint64, _ int64, err error) {
-			if err != nil {
-				fmt.Fprintf(r.err, "entrace: %s: %s\n", safe(path), safe(err.Error()))
-			}
-		},
+		OnError: r.tellOf,
+		OnDone:  func(path string, _ uint64, _ int64, err error) { r.tellOf(path, err) },
 	})
 	if err != nil {
 		return own(errors.Join(err, r.listener.Close()))
@@ -188,18 +188,19 @@ func (r *running) start(ctx context.Context) (err error) {
 		r.end(ctx, nil)
 		return &statusError{exitNotStartable, err}
 	}
-	go func() {
+	r.passing.Go(func() {
 		for s := range r.signals {
+			r.asked = r.asked || s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 			if !fromTerminal(s) {
-				_ = r.cmd.Process.Signal(s) // it may have ended just now
+				_ = r.cmd.Process.Signal(s) // the command may have ended just now
 			}
 		}
-	}()
+	})
 	return nil
 }
 
-// consoleDelay is how long lines are read that others print to the output of a command that has
-// ended.
+// consoleDelay is how long run still reads the output of a command after its end, because other
+// processes may print to the same output.
 const consoleDelay = 2 * time.Second
 
 // wait waits for the command.
@@ -207,6 +208,7 @@ func (r *running) wait() (*os.ProcessState, error) {
 	err := r.cmd.Wait()
 	signal.Stop(r.signals)
 	close(r.signals)
+	r.passing.Wait()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited || errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
@@ -216,7 +218,7 @@ func (r *running) wait() (*os.ProcessState, error) {
 	return r.cmd.ProcessState, err
 }
 
-// statusOf is what a shell says of a process.
+// statusOf returns the exit status that a shell reports for a process.
 func statusOf(state *os.ProcessState) int {
 	if n := signalOf(state); n > 0 {
 		return exitSignaled + n
@@ -224,7 +226,7 @@ func statusOf(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// environment returns that of the command.
+// environment returns the environment of the command, made from own, the one of this process.
 func (r *running) environment(own []string) []string {
 	kept := make(map[string]string)
 	var unset []string
@@ -247,10 +249,9 @@ func (r *running) environment(own []string) []string {
 		}
 		fmt.Fprintf(r.err, "entrace: SDKs take %s and ignore other variables: write the endpoint http://%s there, or use --no-config-file\n", name, r.listener.Addr())
 	}
-	stem := strings.TrimSuffix(strings.TrimSuffix(r.file, ".et"), ".iet")
-	self, err := filepath.Abs(stem + selfExt)
+	self, err := filepath.Abs(r.self())
 	if err != nil {
-		self = stem + selfExt
+		self = r.self()
 	}
 	set := map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + r.listener.Addr().String(),
@@ -284,11 +285,11 @@ func (r *running) environment(own []string) []string {
 	return list
 }
 
-// runService is the service of the span of the command.
+// runService is the service name of the span that run records for the command.
 const runService = "entrace run"
 
-// selfExt ends the name of the file of a command that uses this module itself.
-const selfExt = ".self.et"
+// self returns the name of the file that the command writes if it uses this module itself.
+func (r *running) self() string { return tracename.Base(r.file) + ".self.et" }
 
 // begin records that the command starts.
 func (r *running) begin() {
@@ -301,23 +302,20 @@ func (r *running) begin() {
 	if parent.IsValid() {
 		r.ref.TraceID = parent.TraceID
 	} else {
-		_, _ = rand.Read(r.ref.TraceID[:]) // it never fails
+		_, _ = rand.Read(r.ref.TraceID[:]) // Read never fails
 	}
 	_, _ = rand.Read(r.ref.SpanID[:])
-	r.parent = parent
-	host, _ := os.Hostname() // "" is none
+	host, _ := os.Hostname() // "" if unknown
 	resource := otel.Resource{Attributes: []otel.Attribute{
 		textAttribute("service.name", runService), textAttribute("host.name", host), numberAttribute("process.pid", int64(os.Getpid())),
 	}}
 	res, err := rec.Resource(resource.Entry())
-	if err != nil {
-		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
-	}
+	r.tell(err)
 	args := otel.Any{Kind: otel.List}
 	for _, a := range r.args {
 		args.List = append(args.List, otel.Any{Kind: otel.String, Text: a})
 	}
-	dir, _ := os.Getwd() // "" is none
+	dir, _ := os.Getwd() // "" if unknown
 	r.span = otel.Span{
 		Name: filepath.Base(r.args[0]), TraceID: r.ref.TraceID, SpanID: r.ref.SpanID, Flags: flags, Kind: otel.KindInternal,
 		Start: time.Now().UnixNano(), TraceState: os.Getenv("TRACESTATE"),
@@ -329,13 +327,7 @@ func (r *running) begin() {
 	b := rec.Batch()
 	b.Span(&recorder.Span{Ref: r.ref, Parent: parent, Remote: true, Resource: res, Time: r.span.Start, Open: true})
 	r.span.Write(b, otel.Where{Trace: true, Parent: true}, &r.span.Attributes)
-	r.told(b.Write())
-}
-
-func (r *running) told(err error) {
-	if err != nil {
-		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
-	}
+	r.tell(b.Write())
 }
 
 func textAttribute(name, s string) otel.Attribute {
@@ -346,7 +338,8 @@ func numberAttribute(name string, n int64) otel.Attribute {
 	return otel.NewAttribute(name, &otel.Any{Kind: otel.Int, Int: n})
 }
 
-// parseTraceparent reads W3C's header; what it does not understand is no parent.
+// parseTraceparent reads the traceparent header of W3C. For a header that it does not understand it
+// returns no parent.
 func parseTraceparent(s string) (r format.SpanRef, flags uint32) {
 	var version byte
 	var trace, span []byte
@@ -361,7 +354,7 @@ func parseTraceparent(s string) (r format.SpanRef, flags uint32) {
 	return r, flags & 0xff
 }
 
-// end records how the command ended, finishes the file and says what is in it.
+// end records the end of the command, finishes the file and prints a summary.
 func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	if r.console != nil {
 		r.console.close()
@@ -377,16 +370,16 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		if n := signalOf(state); n > 0 {
 			end.Attributes = append(end.Attributes, textAttribute("process.exit.signal", syscall.Signal(n).String()))
 		}
-		if !state.Success() {
+		if !state.Success() && !r.asked { // a server that a signal stops also ends without success
 			end.Status, end.Description = otel.StatusError, state.String()
 		}
 	}
 	b := rec.Batch()
 	b.EndSpan(r.ref, now)
 	end.WriteEnd(b, false, &end.Attributes)
-	r.told(b.Write())
+	r.tell(b.Write())
 	r.stop()
-	r.told(<-r.served)
+	r.tell(<-r.served)
 	r.files.Close(ctx)
 	if state == nil {
 		return
@@ -397,23 +390,19 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 // names returns the files that the run has made.
 func (r *running) names() []string {
 	list := []string{format.Find(r.file)}
-	stem := strings.TrimSuffix(strings.TrimSuffix(r.file, ".et"), ".iet")
-	if self := format.Find(stem + selfExt); self != "" {
-		if _, err := os.Stat(self); err == nil {
-			list = append(list, self)
-		}
+	self := format.Find(r.self())
+	if _, err := os.Stat(self); err == nil {
+		list = append(list, self)
 	}
 	return list
 }
 
-// report says in a few lines on stderr what came, and shows it.
+// report prints a summary of the trace to stderr, compares it and shows it, as the flags say.
 func (r *running) report(ctx context.Context) {
 	own := *r.app
 	own.out = r.err
 	names := r.names()
-	if err := own.topLines(ctx, names); err != nil {
-		fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
-	}
+	r.tell(own.topLines(ctx, names))
 	if n := r.server.Metrics(); n > 0 {
 		fmt.Fprintf(r.err, "entrace: %s with metrics came, which are not kept\n", count(int(n), "request", "requests"))
 	}
@@ -424,24 +413,24 @@ func (r *running) report(ctx context.Context) {
 		o := diffOptions{lookFlags: lookFlags{time: timeLocal}, limit: 30, before: []string{r.flags.against}, after: []string{r.file}}
 		err := d.diff(ctx, &o)
 		lines := strings.SplitAfterN(b.String(), "\n", againstLines+1)
-		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // nobody is there any more
-		if err != nil && !errors.Is(err, errQuiet) {
-			fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+		_, _ = io.WriteString(r.err, strings.Join(lines[:min(len(lines), againstLines)], "")) // stderr may be closed
+		if !errors.Is(err, errQuiet) {
+			r.tell(err)
 		}
 	}
 	if r.flags.view {
 		shown, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		if err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}); err != nil && shown.Err() == nil {
-			fmt.Fprintf(r.err, "entrace: %s\n", safe(err.Error()))
+		if err := own.view(shown, names, &viewOptions{listen: "127.0.0.1:0", lookFlags: lookFlags{time: timeLocal}}); shown.Err() == nil {
+			r.tell(err)
 		}
 	}
 }
 
-// againstLines is how much --against prints.
+// againstLines is the most lines that --against prints.
 const againstLines = 3
 
-// topLines is top in five lines.
+// topLines prints a summary like that of top, in at most five lines.
 func (a *app) topLines(ctx context.Context, names []string) error {
 	o := &topOptions{lookFlags: lookFlags{time: timeLocal}, limit: 2}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
@@ -464,7 +453,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	for _, row := range found.OldestOpen[:min(1, len(found.OldestOpen))] {
 		fmt.Fprintf(a.err, "entrace: never ended: %s\n", safe(l.v.Name(row)))
 	}
-	if t := found.Self; len(t.Lines) > 1 { // the first may be the command as a whole
+	if t := found.Self; len(t.Lines) > 1 { // the first line may be the span of the command
 		service, name, n, self := slices.Index(t.Columns, "service"), slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
 		for _, x := range t.Lines {
 			if x[service].String() != runService {

@@ -18,7 +18,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -75,8 +74,6 @@ type tag struct {
 	Type  string          `json:"type"`
 	Value json.RawMessage `json:"value"`
 }
-
-var errID = errors.New("an id that is too long, or not of hex digits")
 
 // Decode reads the JSON of Jaeger from r and writes its traces to w, parents before children. It
 // does not close w. A document is in memory as a whole, and may have 256 MiB. Where the input is
@@ -154,7 +151,7 @@ func (from *span) span() (*otel.Span, error) {
 		}
 	}
 	if !ok {
-		return nil, errID
+		return nil, foreign.ErrID
 	}
 	foreign.Marks(s)
 	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {

@@ -11,26 +11,20 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/jaeger"
 	"github.com/entrace-go/entrace/convert/otlp"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
-func encode(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }
+var toOTLP = converttest.Format{
+	Decode: jaeger.Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
 
 func TestSamples(t *testing.T) {
-	converttest.Format{Decode: jaeger.Decode}.Samples(t, encode, "buildx.json")
+	toOTLP.Samples(t, "buildx.json")
 }
 
 func FuzzDecode(f *testing.F) {
-	converttest.Format{Decode: jaeger.Decode}.FuzzDecode(f, "buildx.json")
-}
-
-// lines returns what in becomes in OTLP, and the error.
-func lines(t *testing.T, in string) (string, error) {
-	t.Helper()
-	f := converttest.Format{Encode: encode, Decode: jaeger.Decode}
-	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
-	return string(f.Bytes(t, converttest.Read(t, iet))), err
+	toOTLP.FuzzDecode(f, "buildx.json")
 }
 
 func TestDecode(t *testing.T) {
@@ -60,7 +54,7 @@ func TestDecode(t *testing.T) {
 			head := `{"resourceSpans":[{"resource":{"attributes":[{"key":"host.name","value":{"stringValue":"h"}},{"key":"service.name","value":{"stringValue":"cart"}}]},"scopeSpans":[{"scope":{},"spans":[`
 			of := strings.Replace(test.span, `{`, `{"processID":"p1",`, 1)
 			for _, in := range []string{`{"data":[{"traceID":"1","spans":[` + of + `],` + process + `}],"errors":null}`, `{"spans":[` + of + `],` + process + `}`} {
-				if got, err := lines(t, in); err != nil || got != head+test.want+"]}]}]}\n" {
+				if got, err := toOTLP.Text(t, in); err != nil || got != head+test.want+"]}]}]}\n" {
 					t.Errorf("%s becomes\n%s, %v; want\n%s", in, got, err, head+test.want)
 				}
 			}
@@ -70,7 +64,7 @@ func TestDecode(t *testing.T) {
 
 // TestBadSpanIsLeftOut: a span with a wrong id costs no other one, and the error names it.
 func TestBadSpanIsLeftOut(t *testing.T) {
-	got, err := lines(t, ` {"data":[{"spans":[{"traceID":"1","spanID":"1","operationName":"one"},{"traceID":"x","spanID":"2"},{"traceID":"1","spanID":"3","operationName":"three"}]}]}`)
+	got, err := toOTLP.Text(t, ` {"data":[{"spans":[{"traceID":"1","spanID":"1","operationName":"one"},{"traceID":"x","spanID":"2"},{"traceID":"1","spanID":"3","operationName":"three"}]}]}`)
 	damage, ok := errors.AsType[*input.Error](err)
 	if !ok || damage.Unit != "document 1" || damage.Field != "data[0].spans[1]" {
 		t.Errorf("the error is %v", err)

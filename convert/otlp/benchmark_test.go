@@ -17,15 +17,9 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				w, err := format.NewWriter(io.Discard, 0, format.IET, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := otlp.Decode(b.Context(), bytes.NewReader(in), w, nil); err != nil {
-					b.Fatal(err)
-				}
-				if err := w.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
+				must(b, otlp.Decode(b.Context(), bytes.NewReader(in), w, nil))
+				must(b, w.Close())
 			}
 		})
 	}
@@ -38,9 +32,7 @@ func BenchmarkEncode(b *testing.B) {
 			b.SetBytes(int64(len(encode(b, v, o))))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := otlp.Encode(b.Context(), io.Discard, v, o); err != nil {
-					b.Fatal(err)
-				}
+				must(b, otlp.Encode(b.Context(), io.Discard, v, o))
 			}
 		})
 	}

@@ -34,9 +34,7 @@ func TestScopesBudget(t *testing.T) {
 	b.WriteString(`]}]}]}` + "\n")
 	var c counter
 	w, err := format.NewWriter(&c, format.V2, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := otlp.Decode(t.Context(), strings.NewReader(b.String()), w, nil); !errors.Is(err, format.ErrTooLarge) {
 		t.Errorf("Decode: %v", err)
 	}

@@ -19,10 +19,9 @@ import (
 // Signals says which of the signals [Encode] writes.
 type Signals uint8
 
-// The signals.
+// The signals. Zero stands for both.
 const (
-	AllSignals Signals = iota
-	Traces
+	Traces Signals = iota + 1
 	Logs
 )
 
@@ -31,27 +30,26 @@ type EncodeOptions struct {
 	// Protobuf chooses messages of protobuf, each behind its size in four bytes,
 	// big endian. The default is JSON, a message a line.
 	Protobuf bool
-	// Signals are what is written. The default is all: messages of spans and
-	// messages of log records in one file. Not every reader tells them apart,
-	// least of all in protobuf.
+	// Signals says which signals are written. The default is all: messages of spans and messages of log
+	// records in one file. Some readers cannot read such a mixed file, especially in protobuf.
 	Signals Signals
-	// Rows are those of which the spans and log records are written, in that order. The
-	// default is all, in the order of their entries.
+	// Rows are the rows whose spans and log records are written, in that order. The default is all rows,
+	// in the order of their entries.
 	Rows iter.Seq[view.Row]
 }
 
 const (
 	// maxBatch is how many spans or log records one message has at most.
 	maxBatch = 512
-	// maxBatchSize is the size in bytes from which on it takes no more of them.
+	// maxBatchSize is the size in bytes at which a message gets no more records.
 	maxBatchSize = 2 << 20
 	// maxWorkers is how many goroutines encode messages at most.
 	maxWorkers = 8
 )
 
-// Encode writes the spans and log records of v to w, up to 512 of them a message, in which they are grouped by resource and
-// scope. A nil o means defaults. Several goroutines make the messages, of which three for
-// each are in memory at most; w is called by that of the caller.
+// Encode writes the spans and log records of v to w. A message has up to 512 of them, grouped by resource
+// and scope. A nil o means defaults. Several goroutines encode the messages, with at most three messages
+// in memory for each goroutine. The goroutine of the caller calls w, once for each message.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -116,25 +114,25 @@ func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) er
 	return nil
 }
 
-// A job is the rows of a message, or of several if they are large.
+// A job holds the rows of a message, or of several messages if the rows are large.
 type job struct {
 	signal   codec.Signal
 	rows     []view.Row
 	messages chan []byte
-	err      error // when messages is closed
+	err      error // set when messages is closed
 }
 
 func newJob(s codec.Signal) *job { return &job{signal: s, messages: make(chan []byte, 1)} }
 
-// A queue writes the messages of jobs in the order in which these were put.
+// A queue writes the messages of jobs in the order in which the jobs were put.
 type queue struct {
 	w     io.Writer
 	jobs  []*job
-	ahead chan *job   // to those who do them
-	used  chan []byte // buffers of messages that are written
+	ahead chan *job   // to the encoders
+	used  chan []byte // buffers of written messages, for reuse
 }
 
-// put puts a job, and writes the oldest if there are many.
+// put adds a job, and writes the oldest job if there are many.
 func (q *queue) put(j *job) error {
 	for len(q.jobs) == cap(q.ahead) {
 		if err := q.write(); err != nil {
@@ -164,7 +162,7 @@ func (q *queue) write() error {
 	return j.err
 }
 
-// An encoder does jobs.
+// An encoder encodes the messages of jobs.
 type encoder struct {
 	ctx        context.Context //nolint:containedctx // of the one call that it lives for
 	v          *view.View
@@ -195,15 +193,15 @@ func (e *encoder) job(j *job) (err error) {
 	return e.flush(j)
 }
 
-// A batch is the records of one message.
+// A batch holds the records of one message.
 type batch struct {
 	groups []codec.Group
-	rows   []view.Row                   // of the groups' resources
+	rows   []view.Row                   // a row of each group's resource
 	scopes map[string]*codec.ScopeGroup // by resource and scope
 	size   int                          // in bytes
 	key    []byte
-	last   *codec.ScopeGroup // that of key
-	free   [][]byte          // buffers to use again
+	last   *codec.ScopeGroup // the group for key
+	free   [][]byte          // buffers for reuse
 }
 
 func (e *encoder) span(r view.Row) error {
@@ -289,7 +287,7 @@ func (e *encoder) log(r view.Row) error {
 	return nil
 }
 
-// flush sends the message of the batch, if there is something in it.
+// flush sends the message of the batch, unless the batch is empty.
 func (e *encoder) flush(j *job) error {
 	if e.batch.size == 0 {
 		return nil
@@ -314,7 +312,7 @@ func (e *encoder) flush(j *job) error {
 	}
 }
 
-// group returns where the record of row r, of that scope, is to be appended.
+// group returns the group to which the record of row r, with scope s, must be appended.
 func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	to := &e.batch
 	resource := e.v.Resource(r)
@@ -375,7 +373,7 @@ func (b *batch) reset() {
 	b.size, b.last = 0, nil
 }
 
-// appendScopeKey appends bytes that tell one resource and scope from another.
+// appendScopeKey appends bytes that identify a resource and scope.
 func appendScopeKey(b []byte, resource uint32, s *otel.Scope) []byte {
 	text := func(t string) {
 		n := len(t)
@@ -398,7 +396,7 @@ func appendScopeKey(b []byte, resource uint32, s *otel.Scope) []byte {
 		v := a.Any()
 		mark := len(b)
 		b = otel.AppendAnyValue(append(b, 0), &v)
-		b[mark] = byte(len(b) - mark) // short: a number
+		b[mark] = byte(len(b) - mark) // the length fits in a byte, because the value is a number
 	}
 	return b
 }

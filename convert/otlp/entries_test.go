@@ -59,14 +59,10 @@ func TestNaNBits(t *testing.T) {
 func TestEntries(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.iet")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, 0, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := func(name, value string) format.Attribute {
 		return format.Attribute{Name: name, Value: format.StringValue(value)}
 	}
@@ -95,18 +91,12 @@ func TestEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"scope"},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa",` +
 		`"flags":257,"name":"live","kind":1,"startTimeUnixNano":"1","endTimeUnixNano":"10","attributes":[{"key":"large","value":{"stringValue":"9223372036854775808"}}],"status":{"code":2}}]}]}]}
 {"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{"name":"shop"},"logRecords":[{"timeUnixNano":"2","observedTimeUnixNano":"2","severityNumber":13,"severityText":"WARN","body":{"stringValue":"hello"},` +
@@ -128,9 +118,7 @@ func TestResourceAttributesKeepOrder(t *testing.T) {
 		`"scopeSpans":[{"scope":{},"spans":[{"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556678","name":"two"}]}]}]}`
 	for version, want := range map[format.Version][]string{format.V1: {"service.name", "zzz", "aaa"}, format.V2: {"aaa", "service.name", "zzz"}} {
 		v, err := decodeTo(t, strings.NewReader(in), version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var out struct {
 			ResourceSpans []struct {
 				Resource struct {
@@ -139,9 +127,7 @@ func TestResourceAttributesKeepOrder(t *testing.T) {
 				ScopeSpans []struct{ Spans []struct{ Name string } }
 			}
 		}
-		if err := json.Unmarshal(encode(t, v, nil), &out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(encode(t, v, nil), &out))
 		if len(out.ResourceSpans) != 1 || len(out.ResourceSpans[0].ScopeSpans[0].Spans) != 2 {
 			t.Fatalf("version %d: %+v, want both spans below one resource", version, out)
 		}
@@ -171,9 +157,7 @@ func TestLogDefaults(t *testing.T) {
 	} {
 		for _, version := range []format.Version{format.V1, format.V2} {
 			v, err := decodeTo(t, strings.NewReader(head+log+tail), version)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			compare(t, canonical(t, encode(t, v, nil)), canonical(t, []byte(head+log+tail)))
 		}
 	}
@@ -186,9 +170,7 @@ func TestSlogRecords(t *testing.T) {
 		for _, flags := range []trace.TraceFlags{0, trace.FlagsSampled} {
 			path := filepath.Join(t.TempDir(), "app.et")
 			rec, err := recorder.Create(path, &recorder.Options{Version: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: ref.TraceID, SpanID: ref.SpanID, TraceFlags: flags}))
 			h := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100)})
 			words := slogadapter.New(rec, &slogadapter.Options{Level: slog.Level(-100), ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -206,18 +188,12 @@ func TestSlogRecords(t *testing.T) {
 			}
 			slog.New(words).Info("m")
 			want = append(want, fmt.Sprintln(9, "ERROR", "00"))
-			if err := rec.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rec.Close(t.Context()))
 			f, err := format.Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = f.Close() })
 			v, err := view.New(t.Context(), []*format.File{f}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for line := range bytes.Lines(encode(t, v, nil)) {
 				var out struct {
@@ -233,9 +209,7 @@ func TestSlogRecords(t *testing.T) {
 						}
 					}
 				}
-				if err := json.Unmarshal(line, &out); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal(line, &out))
 				for _, l := range out.ResourceLogs[0].ScopeLogs[0].LogRecords {
 					got = append(got, fmt.Sprintln(l.SeverityNumber, l.SeverityText, l.Flags))
 					if l.TimeUnixNano == "" || l.ObservedTimeUnixNano != l.TimeUnixNano {
@@ -255,18 +229,14 @@ func TestSlogRecords(t *testing.T) {
 func TestSafeOnTerminal(t *testing.T) {
 	const acts = "\u001b[31m \u009b \u007f \u202e \u2028"
 	text, err := json.Marshal(acts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	in := strings.ReplaceAll(`{"resourceSpans":[{"resource":{"attributes":[{"key":X,"value":{"stringValue":X}}]},"schemaUrl":X,"scopeSpans":[{"scope":{"name":X,"version":X},"schemaUrl":X,"spans":[`+
 		`{"traceId":"00112233445566778899aabbccddeeff","spanId":"0011223344556677","name":X,"traceState":X,"status":{"message":X},"events":[{"name":X}],`+
 		`"attributes":[{"key":X,"value":{"kvlistValue":{"values":[{"key":X,"value":{"arrayValue":{"values":[{"stringValue":X},{"bytesValue":"AA=="}]}}}]}}}]}]}]}]}
 {"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{},"logRecords":[{"timeUnixNano":"1","severityText":X,"eventName":X,"body":{"arrayValue":{"values":[{"stringValue":X}]}}}]}]}]}
 `, "X", string(text))
 	v, err := decode(t, strings.NewReader(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := encode(t, v, nil)
 	if strings.ContainsAny(string(out), acts[:1]+"\u009b\u007f\u202e\u2028") {
 		t.Errorf("it writes %q", out)

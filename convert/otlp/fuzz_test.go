@@ -83,37 +83,25 @@ func fuzzDecode(t testing.TB, dir string, b []byte) (trace []byte, whole bool) {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := format.NewWriter(&out, 0, format.IET, &format.WriterOptions{TempDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = otlp.Decode(t.Context(), bytes.NewReader(b), w, nil)
 	if damage, ok := errors.AsType[*input.Error](err); err != nil && (!ok || damage.Offset < 0 || damage.Offset > int64(len(b)) || !strings.HasPrefix(damage.Unit, "message ")) {
 		t.Fatalf("the error is %v", err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return out.Bytes(), err == nil
 }
 
 func fuzzEncode(t testing.TB, trace []byte, o *otlp.EncodeOptions) []byte {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "x.iet")
-	if err := os.WriteFile(name, trace, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, trace, 0o600))
 	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
-	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, otlp.Encode(t.Context(), &b, v, o))
 	return b.Bytes()
 }

@@ -22,38 +22,26 @@ import (
 // had none. A span that has not ended says so.
 func TestThereAndBack(t *testing.T) {
 	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.iet"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := slog.New(slogadapter.New(rec, nil))
 	log.Info("said", "took", 24*time.Millisecond, "n", 5, "list", []int{1, 2}, "nothing", nil, slog.Group("g", "wait", -time.Second))
 	s := &tracetest.Span{Span: recorder.Span{Ref: format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{2}}}}
 	s.Entry.Metadata = format.Metadata{Name: "open", Level: format.LevelInfo}
 	s.Entry.Attributes = []format.Attribute{{Name: format.AttrSpanID, Value: format.StringValue("0200000000000000")}, {Name: format.AttrTime, Value: format.U64Value(5)}}
-	if err := tracetest.WriteSpan(rec, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := rec.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tracetest.WriteSpan(rec, s))
+	must(t, rec.Close(t.Context()))
 	f, err := format.Open(rec.Path(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := func(v *view.View) (all []string) {
 		for id := range v.Rows() {
 			if r := v.Role(id); r != view.RoleLog && r != view.RoleSpan && r != view.RoleResource {
 				continue
 			}
 			e, err := v.Entry(id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e.Parent = 0
 			all = append(all, string(entryjson.Append(nil, 0, e)))
 		}

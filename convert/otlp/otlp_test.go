@@ -17,15 +17,17 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
+
+var must = tracetest.Must
 
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -38,45 +40,31 @@ func decode(t testing.TB, r io.Reader) (*view.View, error) {
 func decodeTo(t testing.TB, r io.Reader, version format.Version) (*view.View, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "x.et"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	w, err := format.NewWriter(out, version, format.ET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	derr := otlp.Decode(t.Context(), r, w, nil)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	f, err := format.Open(out.Name(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v, derr
 }
 
 func mustDecode(t testing.TB, r io.Reader) *view.View {
 	t.Helper()
 	v, err := decode(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
 func encode(t testing.TB, v *view.View, o *otlp.EncodeOptions) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, otlp.Encode(t.Context(), &b, v, o))
 	return b.Bytes()
 }
 
@@ -95,9 +83,7 @@ func canonical(t testing.TB, lines []byte) (all []string) {
 				for _, scope := range objects(holder[names[1]]) {
 					for _, item := range objects(scope[names[2]]) {
 						b, err := json.Marshal([]any{names[2], holder["resource"], holder["schemaUrl"], scope["scope"], scope["schemaUrl"], item})
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						all = append(all, string(b))
 					}
 				}
@@ -167,9 +153,7 @@ func TestCollectorFiles(t *testing.T) {
 		for name, in := range map[string][]byte{"json": lines, "framed": frames, "bare": frames[4:]} {
 			t.Run(signal+"/"+name, func(t *testing.T) {
 				v, err := decodeTo(t, bytes.NewReader(in), format.V2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				compare(t, canonical(t, encode(t, v, nil)), want)
 				v = mustDecode(t, bytes.NewReader(in))
 				compare(t, canonical(t, encode(t, v, nil)), want)
@@ -321,21 +305,21 @@ func TestDamage(t *testing.T) {
 		at       string // what is at the offset
 		err      error
 	}{
-		{"id", bad(`"parentSpanId":"12"`), `"12"`, otlp.ErrID},
-		{"hex", bad(`"parentSpanId":"aaaaaaaaaaaaaaag"`), `"aaaaaaaaaaaaaaag"`, otlp.ErrID},
-		{"number", bad(`"startTimeUnixNano":"18446744073709551616"`), `"18446744073709551616"`, otlp.ErrNumber},
-		{"negative", bad(`"startTimeUnixNano":-1`), `-1`, otlp.ErrNumber},
-		{"enum", bad(`"kind":"SPAN_KIND_X"`), `"SPAN_KIND_X"`, otlp.ErrEnum},
-		{"base64", bad(`"attributes":[{"value":{"bytesValue":"&"}}]`), `"&"`, otlp.ErrBase64},
-		{"kind of value", bad(`"name":5`), `5`, otlp.ErrSyntax},
-		{"control character", bad("\"name\":\"a\nb\""), "\nb", otlp.ErrSyntax},
-		{"escape", bad(`"name":"\x"`), `x"`, otlp.ErrSyntax},
-		{"brace", bad(`"attributes":[{}}`), `}`, otlp.ErrSyntax},
-		{"no colon", bad(`"name" "x"`), `"x"`, otlp.ErrSyntax},
-		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", otlp.ErrDeep},
+		{"id", bad(`"parentSpanId":"12"`), `"12"`, codec.ErrID},
+		{"hex", bad(`"parentSpanId":"aaaaaaaaaaaaaaag"`), `"aaaaaaaaaaaaaaag"`, codec.ErrID},
+		{"number", bad(`"startTimeUnixNano":"18446744073709551616"`), `"18446744073709551616"`, codec.ErrNumber},
+		{"negative", bad(`"startTimeUnixNano":-1`), `-1`, codec.ErrNumber},
+		{"enum", bad(`"kind":"SPAN_KIND_X"`), `"SPAN_KIND_X"`, codec.ErrEnum},
+		{"base64", bad(`"attributes":[{"value":{"bytesValue":"&"}}]`), `"&"`, codec.ErrBase64},
+		{"kind of value", bad(`"name":5`), `5`, codec.ErrSyntax},
+		{"control character", bad("\"name\":\"a\nb\""), "\nb", codec.ErrSyntax},
+		{"escape", bad(`"name":"\x"`), `x"`, codec.ErrSyntax},
+		{"brace", bad(`"attributes":[{}}`), `}`, codec.ErrSyntax},
+		{"no colon", bad(`"name" "x"`), `"x"`, codec.ErrSyntax},
+		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", codec.ErrDeep},
 		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<20) + "{}]"), "{}]", format.ErrTooLarge},
 		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
-		{"no OTLP", "\n[]\n", "", otlp.ErrSyntax},
+		{"no OTLP", "\n[]\n", "", codec.ErrSyntax},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -379,12 +363,12 @@ func TestDamageKeepsOtherMessages(t *testing.T) {
 		unit string
 		want string
 	}{
-		{"JSON that stops", []byte(first + strings.TrimSuffix(twoGroups, "}]}]}]}\n") + "\n" + last), otlp.ErrSyntax, "message 2", "ABD"},
-		{"pretty JSON", []byte("{\n  \"resourceSpans\": [\n    5\n  ]\n}\n" + first + last), otlp.ErrSyntax, "message 1", "AD"},
-		{"a wrong id", []byte(first + strings.Replace(twoGroups, spanB, "b", 1) + last), otlp.ErrID, "message 2", "ACD"},
-		{"a wrong resource", []byte(first + strings.Replace(twoGroups, `{"stringValue":"h"}`, `{"intValue":"h"}`, 1) + last), otlp.ErrNumber, "message 2", "ACD"},
-		{"a frame", slices.Concat(frame(first), inFrame(wrong), frame(last)), otlp.ErrField, "message 2", "ABD"},
-		{"a frame that stops", slices.Concat(frame(first), inFrame(middle[:len(middle)-9]), frame(last)), otlp.ErrField, "message 2", "ABD"},
+		{"JSON that stops", []byte(first + strings.TrimSuffix(twoGroups, "}]}]}]}\n") + "\n" + last), codec.ErrSyntax, "message 2", "ABD"},
+		{"pretty JSON", []byte("{\n  \"resourceSpans\": [\n    5\n  ]\n}\n" + first + last), codec.ErrSyntax, "message 1", "AD"},
+		{"a wrong id", []byte(first + strings.Replace(twoGroups, spanB, "b", 1) + last), codec.ErrID, "message 2", "ACD"},
+		{"a wrong resource", []byte(first + strings.Replace(twoGroups, `{"stringValue":"h"}`, `{"intValue":"h"}`, 1) + last), codec.ErrNumber, "message 2", "ACD"},
+		{"a frame", slices.Concat(frame(first), inFrame(wrong), frame(last)), codec.ErrField, "message 2", "ABD"},
+		{"a frame that stops", slices.Concat(frame(first), inFrame(middle[:len(middle)-9]), frame(last)), codec.ErrField, "message 2", "ABD"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -397,9 +381,7 @@ func TestDamageKeepsOtherMessages(t *testing.T) {
 			for r := range v.Rows() {
 				if v.Role(r) == view.RoleSpan {
 					e, err := v.Entry(r)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					got.WriteString(e.Metadata.Name)
 				}
 			}
@@ -420,9 +402,7 @@ func TestCut(t *testing.T) {
 			for n := range len(in) + 1 {
 				var b bytes.Buffer
 				w, err := format.NewWriter(&b, 0, format.IET, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				err = otlp.Decode(t.Context(), bytes.NewReader(in[:n]), w, nil)
 				if err != nil && !errors.Is(err, format.ErrTruncated) {
 					t.Fatalf("cut at %d of %d: %v", n, len(in), err)
@@ -430,9 +410,7 @@ func TestCut(t *testing.T) {
 				if err == nil {
 					whole++
 				}
-				if err := w.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Close())
 				count := 0
 				for r, err := format.NewReader(&b, nil); err == nil; count++ {
 					_, err = r.Next()
@@ -448,10 +426,14 @@ func TestCut(t *testing.T) {
 			}
 		})
 	}
-	bare := frames[4 : 4+int(frames[3])]
-	for n := range len(bare) {
-		if _, err := decode(t, bytes.NewReader(bare[:n])); n > 0 && !errors.Is(err, format.ErrTruncated) && n > 1 {
+	one := encode(t, mustDecode(t, strings.NewReader(spans(span("A", spanA, ""), span("B", spanB, "")))), &otlp.EncodeOptions{Protobuf: true})[4:]
+	for n := range len(one) {
+		v, err := decode(t, bytes.NewReader(one[:n]))
+		if n > 1 && !errors.Is(err, format.ErrTruncated) {
 			t.Errorf("bare message cut at %d: %v", n, err)
+		}
+		if got, want := n > 1 && strings.Contains(tree(v), "    A\n"), bytes.Contains(one[:n], bytes.Repeat([]byte{0xbb}, 8)); want && !got {
+			t.Errorf("bare message cut at %d, in its second span: the first is gone", n)
 		}
 	}
 }
@@ -460,9 +442,7 @@ func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w, err := format.NewWriter(io.Discard, 0, format.IET, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := otlp.Decode(ctx, strings.NewReader(spans()), w, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Decode: %v", err)
 	}
@@ -499,9 +479,7 @@ func TestEncodeRows(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := otlp.Encode(t.Context(), &out, v, &otlp.EncodeOptions{Rows: slices.Values([]view.Row{rows[1], rows[0]})}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, otlp.Encode(t.Context(), &out, v, &otlp.EncodeOptions{Rows: slices.Values([]view.Row{rows[1], rows[0]})}))
 	got := out.String()
 	if c, a := strings.Index(got, `"name":"c"`), strings.Index(got, `"name":"a"`); c < 0 || a < c || strings.Contains(got, `"name":"b"`) {
 		t.Errorf("it writes %s", got)

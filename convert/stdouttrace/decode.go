@@ -102,10 +102,7 @@ type value struct {
 // maxDepth is how deep values may nest: deeper ones are not read again.
 const maxDepth = 64
 
-var (
-	errID   = errors.New("an id that is too long, or not of hex digits")
-	errDeep = errors.New("values nest too deep")
-)
+var errDeep = errors.New("values nest too deep")
 
 // Decode reads what the exporters print from r and writes it to w, parents before children. It
 // does not close w. Where the input is damaged the error is an *Error of package convert; the
@@ -145,7 +142,7 @@ func (r *record) span() (s *otel.Span, err error) {
 		s.Status = otel.StatusError
 	}
 	if !foreign.ID(s.TraceID[:], r.SpanContext.TraceID) || !foreign.ID(s.SpanID[:], r.SpanContext.SpanID) || !foreign.ID(s.Parent[:], r.Parent.SpanID) {
-		return nil, errID
+		return nil, foreign.ErrID
 	}
 	s.Scope, err = from.scope()
 	attrs, aerr := r.Attributes.attributes()
@@ -163,7 +160,7 @@ func (r *record) span() (s *otel.Span, err error) {
 		from := &r.Links[i]
 		l := otel.Link{TraceState: from.SpanContext.TraceState, Flags: 0x100 | flags(from.SpanContext.TraceFlags), Dropped: from.DroppedAttributeCount}
 		if !foreign.ID(l.TraceID[:], from.SpanContext.TraceID) || !foreign.ID(l.SpanID[:], from.SpanContext.SpanID) {
-			return nil, errID
+			return nil, foreign.ErrID
 		}
 		attrs, aerr := from.Attributes.attributes()
 		err = cmp.Or(err, aerr)
@@ -179,7 +176,7 @@ func (r *record) log() (l *otel.Log, err error) {
 		SeverityText: r.SeverityText, EventName: r.EventName, Flags: flags(r.TraceFlags), Dropped: r.DroppedAttributes,
 	}
 	if !foreign.ID(l.TraceID[:], r.TraceID) || !foreign.ID(l.SpanID[:], r.SpanID) {
-		return nil, errID
+		return nil, foreign.ErrID
 	}
 	var berr, serr error
 	l.Attributes, err = r.Attributes.attributes()

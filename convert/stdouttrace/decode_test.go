@@ -9,26 +9,20 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/stdouttrace"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
-func encode(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }
+var toOTLP = converttest.Format{
+	Decode: stdouttrace.Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
 
 func TestSamples(t *testing.T) {
-	converttest.Format{Decode: stdouttrace.Decode}.Samples(t, encode, "pretty.json", "lines.json", "logs.json")
+	toOTLP.Samples(t, "pretty.json", "lines.json", "logs.json")
 }
 
 func FuzzDecode(f *testing.F) {
-	converttest.Format{Decode: stdouttrace.Decode}.FuzzDecode(f, "pretty.json", "lines.json", "logs.json")
-}
-
-// lines returns what in becomes in OTLP, and the error.
-func lines(t *testing.T, in string) (string, error) {
-	t.Helper()
-	f := converttest.Format{Encode: encode, Decode: stdouttrace.Decode}
-	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
-	return string(f.Bytes(t, converttest.Read(t, iet))), err
+	toOTLP.FuzzDecode(f, "pretty.json", "lines.json", "logs.json")
 }
 
 // TestDecode reads what older versions print, in an array and with other text around it.
@@ -38,7 +32,7 @@ func TestDecode(t *testing.T) {
 		"InstrumentationLibrary":{"Name":"lib","Version":"1"},"Attributes":[{"Key":"f","Value":{"Type":"FLOAT64","Value":1}}]}]`
 	const want = `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"lib","version":"1"},"spans":[{"traceId":"00000000000000000000000000000001",` +
 		`"spanId":"0000000000000001","flags":256,"name":"n","kind":1,"startTimeUnixNano":"1577836800000000000","attributes":[{"key":"f","value":{"doubleValue":1.0}}],"status":{}}]}]}]}` + "\n"
-	if got, err := lines(t, in); err != nil || got != want {
+	if got, err := toOTLP.Text(t, in); err != nil || got != want {
 		t.Errorf("it becomes\n%s, %v; want\n%s", got, err, want)
 	}
 }
@@ -48,7 +42,7 @@ func TestDeepValueIsLeftOut(t *testing.T) {
 	record := func(depth int) string {
 		return `{"Name":"n","Attributes":[{"Key":"a","Value":` + strings.Repeat(`{"Type":"SLICE","Value":[`, depth) + strings.Repeat("]}", depth) + `}]}`
 	}
-	got, err := lines(t, record(65)+record(2000)+record(64))
+	got, err := toOTLP.Text(t, record(65)+record(2000)+record(64))
 	if err == nil || !strings.Contains(err.Error(), "record 2 ") || strings.Count(got, `"name":"n"`) != 2 {
 		t.Errorf("%v, and there is %s", err, got)
 	}

@@ -15,7 +15,6 @@ package zipkin
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -52,8 +51,6 @@ type endpoint struct {
 	Port        int64  `json:"port"`
 }
 
-var errID = errors.New("an id that is too long, or not of hex digits")
-
 // Decode reads spans of Zipkin from r and writes them to w, parents before children. It does not
 // close w. Where the input is damaged the error is an *Error of package convert; the spans before
 // it are written.
@@ -64,7 +61,7 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 func (from *span) record() (*foreign.Record, error) {
 	s := &otel.Span{Name: from.Name, Kind: otel.KindInternal, Start: from.Timestamp.Nano(), Flags: 0x101}
 	if !foreign.ID(s.TraceID[:], from.TraceID) || !foreign.ID(s.SpanID[:], from.ID) || !foreign.ID(s.Parent[:], from.ParentID) {
-		return nil, errID
+		return nil, foreign.ErrID
 	}
 	if from.Duration != nil {
 		s.Duration, s.Ended = from.Duration.Nano(), true
@@ -83,10 +80,11 @@ func (from *span) record() (*foreign.Record, error) {
 		}
 	}
 	s.Attributes = from.RemoteEndpoint.attributes(s.Attributes, "peer.service", "network.peer.address", "network.peer.port")
-	for name, set := range map[string]bool{"zipkin.shared": from.Shared, "zipkin.debug": from.Debug} {
-		if set {
-			s.Attributes = append(s.Attributes, otel.Attribute{Name: name, Value: format.BoolValue(true)})
-		}
+	if from.Shared {
+		s.Attributes = append(s.Attributes, otel.Attribute{Name: "zipkin.shared", Value: format.BoolValue(true)})
+	}
+	if from.Debug {
+		s.Attributes = append(s.Attributes, otel.Attribute{Name: "zipkin.debug", Value: format.BoolValue(true)})
 	}
 	for _, a := range from.Annotations {
 		s.Events = append(s.Events, otel.Event{Name: a.Value, Time: a.Timestamp.Nano(), HasTime: true})

@@ -11,26 +11,20 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/zipkin"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
 
-func encode(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) }
+var toOTLP = converttest.Format{
+	Decode: zipkin.Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
 
 func TestSamples(t *testing.T) {
-	converttest.Format{Decode: zipkin.Decode}.Samples(t, encode, "otel.json")
+	toOTLP.Samples(t, "otel.json")
 }
 
 func FuzzDecode(f *testing.F) {
-	converttest.Format{Decode: zipkin.Decode}.FuzzDecode(f, "otel.json")
-}
-
-// lines returns what in becomes in OTLP, and the error.
-func lines(t *testing.T, in string) (string, error) {
-	t.Helper()
-	f := converttest.Format{Encode: encode, Decode: zipkin.Decode}
-	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
-	return string(f.Bytes(t, converttest.Read(t, iet))), err
+	toOTLP.FuzzDecode(f, "otel.json")
 }
 
 func TestDecode(t *testing.T) {
@@ -43,7 +37,7 @@ func TestDecode(t *testing.T) {
 		`{"key":"network.peer.port","value":{"intValue":"9"}},{"key":"peer.service","value":{"stringValue":"web"}},{"key":"zipkin.shared","value":{"boolValue":true}}],"status":{"code":2}},` +
 		`{"traceId":"00000000000000000000000000000001","spanId":"0000000000000003","parentSpanId":"0000000000000002","flags":257,"name":"child","kind":1,` +
 		`"endTimeUnixNano":"1000","status":{},"events":[{"timeUnixNano":"7000","name":"cs"}]}]}]}]}` + "\n"
-	if got, err := lines(t, in); err != nil || got != want {
+	if got, err := toOTLP.Text(t, in); err != nil || got != want {
 		t.Errorf("it becomes\n%s, %v; want\n%s", got, err, want)
 	}
 }
@@ -62,7 +56,7 @@ func TestDamageIsLocated(t *testing.T) {
 		{"[" + one, "one", int64(len("[" + one))},
 		{one + `{"traceId`, "one", int64(len(one))},
 	} {
-		got, err := lines(t, test.in)
+		got, err := toOTLP.Text(t, test.in)
 		damage, ok := errors.AsType[*input.Error](err)
 		if !ok || damage.Offset != test.offset || damage.Unit != "span 2" {
 			t.Errorf("%s: the error is %v, want one of span 2 at offset %d", test.in, err, test.offset)

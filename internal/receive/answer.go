@@ -11,39 +11,40 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrace-go/entrace/internal/intake"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
-// An answer answers a request in the way that it came.
+// An answer answers a request in the protocol of the request.
 type answer interface {
-	done(s Signal, r Result)
-	// fail answers with a status of HTTP, or what that is elsewhere.
+	done(s codec.Signal, r intake.Result)
+	// fail answers with an HTTP status, or with the status of the other protocol that corresponds to it.
 	fail(code int, text string)
 }
 
-// retryAfter is how many seconds a sender is to wait that comes again.
+// retryAfter is how many seconds a sender has to wait before it tries again.
 const retryAfter = 2
 
-// refusedJSON is the field of a partial success that counts.
+// refusedJSON holds, for each signal, the field of a partial success that counts the refused records.
 var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
 
-// refusal says what was refused of a request.
-func refusal(r *Result) string {
+// reason returns why the first record was refused, in UTF-8.
+func reason(r *intake.Result) string {
 	if r.Why == nil {
 		return ""
 	}
-	return r.Why.Error()
+	return strings.ToValidUTF8(r.Why.Error(), "\uFFFD")
 }
 
-// response returns an ExportTraceServiceResponse, or one of the other signals, which differ in
-// nothing but names.
-func response(s Signal, e codec.Encoding, r *Result) []byte {
+// response returns an ExportTraceServiceResponse, or the response of another signal, which differs only in
+// names.
+func response(s codec.Signal, e codec.Encoding, r *intake.Result) []byte {
 	if e == codec.JSON {
 		if r.Refused == 0 {
 			return []byte("{}")
 		}
 		b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]string{ // it never fails
-			refusedJSON[s]: strconv.Itoa(r.Refused), "errorMessage": strings.ToValidUTF8(refusal(r), "\uFFFD"),
+			refusedJSON[s]: strconv.Itoa(r.Refused), "errorMessage": reason(r),
 		}})
 		return b
 	}
@@ -54,7 +55,7 @@ func response(s Signal, e codec.Encoding, r *Result) []byte {
 	partial = protowire.AppendTag(partial, 1, protowire.VarintType)
 	partial = protowire.AppendVarint(partial, uint64(r.Refused))
 	partial = protowire.AppendTag(partial, 2, protowire.BytesType)
-	partial = protowire.AppendString(partial, strings.ToValidUTF8(refusal(r), "\uFFFD"))
+	partial = protowire.AppendString(partial, reason(r))
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
 }
 
@@ -71,10 +72,12 @@ func (a *httpAnswer) write(code int, b []byte) {
 	a.w.Header().Set("Content-Type", kind)
 	a.w.Header().Set("X-Content-Type-Options", "nosniff")
 	a.w.WriteHeader(code)
-	_, _ = a.w.Write(b) //nolint:gosec // G705: no page; an error means that nobody is there any more
+	_, _ = a.w.Write(b) //nolint:gosec // no page; an error means that the client is gone
 }
 
-func (a *httpAnswer) done(s Signal, r Result) { a.write(http.StatusOK, response(s, a.encoding, &r)) }
+func (a *httpAnswer) done(s codec.Signal, r intake.Result) {
+	a.write(http.StatusOK, response(s, a.encoding, &r))
+}
 
 // fail answers with a google.rpc.Status.
 func (a *httpAnswer) fail(code int, text string) {
@@ -82,7 +85,7 @@ func (a *httpAnswer) fail(code int, text string) {
 		a.w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	if code == http.StatusRequestTimeout || code == http.StatusRequestEntityTooLarge {
-		a.w.Header().Set("Connection", "close") // the rest of the body is not worth reading
+		a.w.Header().Set("Connection", "close") // do not read the rest of the body
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if a.encoding == codec.JSON {
@@ -110,7 +113,7 @@ func status(code int, text string, detail []byte) []byte {
 	return b
 }
 
-// statusOf returns what gRPC calls a status of HTTP.
+// statusOf returns the gRPC status that corresponds to an HTTP status.
 func statusOf(code int) int {
 	switch code {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
@@ -131,17 +134,17 @@ func statusOf(code int) int {
 
 type grpcAnswer struct{ w http.ResponseWriter }
 
-func (a *grpcAnswer) done(s Signal, r Result) {
+func (a *grpcAnswer) done(s codec.Signal, r intake.Result) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/grpc")
 	h.Set("Trailer", "Grpc-Status, Grpc-Message")
 	b := response(s, codec.Protobuf, &r)
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, 5+len(b)), uint32(len(b)))
-	_, _ = a.w.Write(append(frame, b...)) // nobody is there any more
+	_, _ = a.w.Write(append(frame, b...)) // an error means that the client is gone
 	h.Set("Grpc-Status", "0")
 }
 
-// fail answers with headers alone. One who may come again learns when.
+// fail answers with headers only. They say when the sender may try again, if it may.
 func (a *grpcAnswer) fail(code int, text string) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/grpc")

@@ -34,7 +34,7 @@ func TestSpansTakeNoAllocations(t *testing.T) {
 	defer f.Close(context.Background())
 	request := ofMany()
 	got := hosttest.Allocations(20, func() {
-		if _, err := f.Take(t.Context(), receive.Traces, codec.Protobuf, request); err != nil {
+		if _, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, request); err != nil {
 			t.Error(err)
 		}
 	})
@@ -54,7 +54,7 @@ func BenchmarkTake(b *testing.B) {
 	b.SetBytes(int64(len(request)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := f.Take(b.Context(), receive.Traces, codec.Protobuf, request); err != nil {
+		if _, err := f.Take(b.Context(), codec.Spans, codec.Protobuf, request); err != nil {
 			b.Fatal(err)
 		}
 	}

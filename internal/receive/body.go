@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A bodyError is why a body cannot be read, with the status of HTTP that says so.
+// A bodyError says why a body cannot be read, and holds the HTTP status for the answer.
 type bodyError struct {
 	code int
 	text string
@@ -28,9 +28,20 @@ type body struct {
 	reserved int64
 }
 
-func (b *body) release() { b.server.memory.Add(-b.reserved) }
+// bodies keeps buffers for further requests, each a *[]byte of at most maxKept bytes.
+var bodies sync.Pool
 
-// reserve counts the capacity of the data, which is about to be n.
+const maxKept = 1 << 20
+
+func (b *body) release() {
+	b.server.memory.Add(-b.reserved)
+	if cap(b.data) > 0 && cap(b.data) <= maxKept {
+		data := b.data[:0]
+		bodies.Put(&data)
+	}
+}
+
+// reserve counts the capacity of the data, which will be n bytes.
 func (b *body) reserve(n int64) error {
 	more := n - b.reserved
 	if b.server.memory.Add(more) > b.server.o.MaxMemory {
@@ -43,24 +54,20 @@ func (b *body) reserve(n int64) error {
 
 const (
 	firstBuffer = 64 << 10
-	// maxRatio is how many times as large as it came a body may become, beyond freeRatio bytes.
+	// maxRatio is how many times its compressed size a body may have, beyond freeRatio bytes.
 	maxRatio  = 256
 	freeRatio = 1 << 20
 )
 
-// read reads from r up to the largest request. The length that a sender claims is only believed as
-// it comes.
+// read reads from r, at most MaxRequest bytes. It does not allocate for the length that a sender claims
+// before the bytes arrive.
 func (b *body) read(r io.Reader, came *counter) error {
 	limit := b.server.o.MaxRequest
 	for {
 		if len(b.data) == cap(b.data) {
-			n := min(max(firstBuffer, 2*int64(cap(b.data))), limit+1)
-			if err := b.reserve(n); err != nil {
+			if err := b.grow(limit + 1); err != nil {
 				return err
 			}
-			grown := make([]byte, len(b.data), n)
-			copy(grown, b.data)
-			b.data = grown
 		}
 		n, err := r.Read(b.data[len(b.data):cap(b.data)])
 		b.data = b.data[:len(b.data)+n]
@@ -77,6 +84,24 @@ func (b *body) read(r io.Reader, came *counter) error {
 			return failedRead(err)
 		}
 	}
+}
+
+// grow makes room for more data, up to most bytes in all.
+func (b *body) grow(most int64) error {
+	if b.data == nil {
+		if kept, ok := bodies.Get().(*[]byte); ok && int64(cap(*kept)) <= most {
+			b.data = *kept
+			return b.reserve(int64(cap(b.data)))
+		}
+	}
+	n := min(max(firstBuffer, 2*int64(cap(b.data))), most)
+	if err := b.reserve(n); err != nil {
+		return err
+	}
+	grown := make([]byte, len(b.data), n)
+	copy(grown, b.data)
+	b.data = grown
+	return nil
 }
 
 func failedRead(err error) error {
@@ -126,7 +151,7 @@ func (b *body) readCall(r io.Reader, encoding string) error {
 	return err
 }
 
-// A counter counts what is read.
+// A counter is a reader that counts the bytes read.
 type counter struct {
 	r io.Reader
 	n int64
@@ -153,7 +178,7 @@ func (b *body) unzip(r io.Reader) error {
 	if err := b.read(z, came); err != nil {
 		return err
 	}
-	// What is behind the end is nothing; it has to be read for the next request to come.
+	// Nothing follows the end of gzip. Reading that end lets HTTP/1.1 use the connection again.
 	_, err := io.Copy(io.Discard, io.LimitReader(came, 1<<10))
 	if err != nil {
 		return failedRead(err)

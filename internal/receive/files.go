@@ -3,9 +3,9 @@ package receive
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/inbox"
+	"github.com/entrace-go/entrace/internal/intake"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/retain"
@@ -27,71 +28,86 @@ import (
 type FilesOptions struct {
 	// Dir is the folder. It must exist.
 	Dir string
-	// File, if set, is the one file for all services. The other options but OnError then have no
+	// File, if set, is the one file for all services. The other options except OnError then have no
 	// effect.
 	File string
-	// Idle is how long a service sends nothing before its file is finished. The default is five
+	// Idle is how long a service must send nothing before its file is finished. The default is five
 	// minutes.
 	Idle time.Duration
-	// MaxOpen is how many files are open at a time; the one that was idle longest is finished
-	// first. The default is 64.
+	// MaxOpen is how many files can be written to at a time. Beyond that, the file that was idle longest
+	// is suspended: it is continued when its service sends again. The default is 64.
 	MaxOpen int
-	// MaxBytes and MaxFiles bound the traces in the folder, KeepBytes the finished ones, of which
-	// the oldest are removed. Zero is no bound.
+	// MaxBytes and MaxFiles bound all traces in the folder. KeepBytes bounds the finished traces; the
+	// oldest of them are removed. Zero means no bound.
 	MaxBytes, KeepBytes int64
 	MaxFiles            int
-	// OnBegun is told when there is a file for a service, OnDone when it is finished or could not be
-	// made, OnError what went wrong meanwhile. They may be called at the same time.
+	// OnBegun is called when a file for a service begins, OnDone when the file is finished or could not be
+	// made, and OnError for errors in between. They may be called concurrently.
 	OnBegun func(path, service string)
 	OnDone  func(path string, entries uint64, bytes int64, err error)
 	OnError func(path string, err error)
 }
 
-// Files is a Sink that records each service, as its resource names it, to a file of its own, or all
-// of them to one.
+// Files is a Sink that records each service to a file of its own, or all services to one file. The
+// resource names the service.
 type Files struct {
 	o     FilesOptions
 	names inbox.Names
 	quota inbox.Quota
 	ended retain.Log
 
+	pruning sync.Mutex
+
 	mu      sync.Mutex // never held while a file is used
-	open    map[string]*file
+	files   map[string]*file
 	closed  bool
 	closing sync.WaitGroup
 	stop    chan struct{}
 
-	requests sync.Pool     // of *request
-	turns    chan struct{} // of those that take at a time
+	requests  sync.Pool     // of *request
+	turns     chan struct{} // limits the requests that are recorded at a time
+	finishing chan struct{} // limits the files that are being finished at a time
 }
 
-// maxTurns bounds the memory of what is taken at a time, and the files that are in use.
-const maxTurns = 16
+const (
+	// maxTurns bounds the number of requests that are recorded at a time, and so their memory and the
+	// files in use.
+	maxTurns = 16
+	// maxFinishing bounds the temporary files.
+	maxFinishing = 16
+	// maxSuspended is how many files may be suspended. Each has a descriptor. Together with the files that
+	// are written to they use most of the 1,024 descriptors that a process often has.
+	maxSuspended = 448
+	// suspendWait is how long a request waits for the disk while a file is suspended to make room.
+	suspendWait = time.Second
+)
 
-// A file is that of a service.
+// A file is the trace file of a service.
 type file struct {
-	key   string
-	ready chan struct{} // closed when rec or err is set
-	rec   *recorder.Recorder
-	err   error
-	path  string
+	key  string
+	rec  *recorder.Recorder
+	err  error
+	path string
 
 	mappers sync.Pool
 
 	// Guarded by Files.mu.
-	users int
-	last  time.Time
-	bytes int64 // that the quota knows
+	suspended bool
+	ready     chan struct{} // closed when the file is in the state that suspended says, or err is set
+	users     int
+	last      time.Time
+	bytes     int64 // the size of the file that the quota counts
 }
 
 // NewFiles returns Files that record until Close.
 func NewFiles(o FilesOptions) (*Files, error) {
 	o.Idle, o.MaxOpen = cmp.Or(o.Idle, 5*time.Minute), cmp.Or(o.MaxOpen, 64)
-	f := &Files{o: o, open: make(map[string]*file), stop: make(chan struct{}), turns: make(chan struct{}, min(maxTurns, o.MaxOpen))}
+	f := &Files{o: o, files: make(map[string]*file), stop: make(chan struct{})}
+	f.turns, f.finishing = make(chan struct{}, min(maxTurns, o.MaxOpen)), make(chan struct{}, maxFinishing)
 	f.quota.Dir = o.Dir
 	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
 	if o.File != "" {
-		x, err := f.use("", "", time.Now()) // it exists also when nothing comes
+		x, err := f.use("", "", time.Now()) // the file exists even if nothing is received
 		if err != nil {
 			return nil, err
 		}
@@ -105,11 +121,11 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	return f, nil
 }
 
-// Recorder returns the recorder of the one file.
+// Recorder returns the recorder of the single file.
 func (f *Files) Recorder() *recorder.Recorder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.open[""].rec
+	return f.files[""].rec
 }
 
 // watch finishes files that are idle.
@@ -121,7 +137,7 @@ func (f *Files) watch() {
 		case now := <-t.C:
 			f.mu.Lock()
 			var idle []*file
-			for _, x := range f.open {
+			for _, x := range f.files {
 				if x.users == 0 && now.Sub(x.last) >= f.o.Idle {
 					idle = append(idle, x)
 				}
@@ -134,15 +150,18 @@ func (f *Files) watch() {
 	}
 }
 
-// remove finishes files in the background. The caller holds the lock.
+// remove finishes files in the background, unless Close finishes them. The caller holds the lock.
 func (f *Files) remove(list ...*file) {
+	if f.closed {
+		return
+	}
 	for _, x := range list {
-		delete(f.open, x.key)
+		delete(f.files, x.key)
 		f.closing.Go(func() { f.finish(context.Background(), x) })
 	}
 }
 
-// Close finishes all files, or leaves their IETs when ctx ends. Take returns ErrFull from then on.
+// Close finishes all files, or leaves their IETs when ctx ends. After Close, Take returns intake.ErrFull.
 func (f *Files) Close(ctx context.Context) {
 	f.mu.Lock()
 	if f.closed {
@@ -151,11 +170,17 @@ func (f *Files) Close(ctx context.Context) {
 	}
 	f.closed = true
 	close(f.stop)
-	for _, x := range f.open {
-		f.closing.Go(func() { f.finish(ctx, x) })
-	}
 	f.mu.Unlock()
-	f.closing.Wait()
+	for _, suspended := range []bool{false, true} { // first the files with a journal beside them
+		f.mu.Lock()
+		for _, x := range f.files {
+			if x.suspended == suspended {
+				f.closing.Go(func() { f.finish(ctx, x) })
+			}
+		}
+		f.mu.Unlock()
+		f.closing.Wait()
+	}
 }
 
 func (f *Files) finish(ctx context.Context, x *file) {
@@ -163,14 +188,19 @@ func (f *Files) finish(ctx context.Context, x *file) {
 	if x.rec == nil {
 		return
 	}
+	select {
+	case f.finishing <- struct{}{}:
+		defer func() { <-f.finishing }()
+	case <-ctx.Done():
+	}
 	err := x.rec.Close(ctx)
 	path := x.rec.Path()
-	if _, serr := os.Lstat(path); errors.Is(serr, fs.ErrNotExist) {
+	if _, serr := os.Lstat(path); serr != nil { //nolint:gosec // the recorder has made it
 		path = x.rec.StreamPath()
 	}
 	st := x.rec.Stats()
-	if fi, serr := os.Lstat(path); serr == nil && f.o.File == "" {
-		f.quota.Adjust(0, fi.Size()-x.bytes) // nobody uses x any more
+	if fi, serr := os.Lstat(path); serr == nil && f.o.File == "" { //nolint:gosec // as above
+		f.quota.Adjust(0, fi.Size()-x.bytes) // x is not in use any more
 	}
 	f.ended.Add(path)
 	if f.o.OnDone != nil {
@@ -184,9 +214,11 @@ func (f *Files) prune() {
 	if f.o.KeepBytes == 0 || f.o.File != "" {
 		return
 	}
+	f.pruning.Lock() // two calls that see the same files would remove twice as many
+	defer f.pruning.Unlock()
 	list, err := os.ReadDir(f.o.Dir)
 	if err != nil {
-		return // another time
+		return // pruned at a later call
 	}
 	var files []retain.File
 	for _, e := range list {
@@ -205,63 +237,120 @@ func (f *Files) prune() {
 	})
 }
 
-// use returns the file of a service, which is made if need be, for one who leaves it.
+// use returns the file of a service, and creates or resumes it if necessary. The caller must call leave.
 func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
-		return nil, ErrFull
+		return nil, intake.ErrFull
 	}
-	x := f.open[key]
-	if x == nil {
-		if len(f.open) >= f.o.MaxOpen && !f.makeRoom() {
-			f.mu.Unlock()
-			return nil, ErrFull // all are in use at this moment
-		}
-		x = &file{key: key, ready: make(chan struct{})}
-		f.open[key] = x
+	x := f.files[key]
+	if x != nil && !x.suspended {
 		x.users++
+		x.last = now
+		ready := x.ready
 		f.mu.Unlock()
-		x.err = f.create(x, service)
-		close(x.ready)
-		if x.err != nil {
-			f.mu.Lock()
-			delete(f.open, key)
-			f.mu.Unlock()
-			return nil, x.err
-		}
-		return x, nil
+		<-ready
+		return x, x.err
 	}
+	suspend, ok := f.makeRoom()
+	if !ok {
+		f.mu.Unlock()
+		return nil, intake.ErrFull // all files are in use now
+	}
+	var before chan struct{}
+	if x == nil {
+		if n, idle := f.leastRecent(true); n > maxSuspended && idle != nil {
+			f.remove(idle)
+		}
+		x = &file{key: key}
+		f.files[key] = x
+	} else {
+		before = x.ready
+	}
+	x.suspended, x.ready = false, make(chan struct{})
 	x.users++
 	x.last = now
 	f.mu.Unlock()
-	<-x.ready
-	if x.err != nil {
-		return nil, x.err
+	defer close(x.ready)
+	suspend()
+	if before != nil {
+		<-before // the file may be about to be suspended
+		return x, nil
 	}
-	return x, nil
+	if x.err = f.create(x, service); x.err != nil {
+		f.mu.Lock()
+		delete(f.files, key)
+		f.mu.Unlock()
+	}
+	return x, x.err
 }
 
-// makeRoom finishes the file that was idle longest. The caller holds the lock.
-func (f *Files) makeRoom() bool {
-	var oldest *file
-	for _, x := range f.open {
-		if x.users == 0 && (oldest == nil || x.last.Before(oldest.last)) {
-			oldest = x
+// makeRoom makes room for one more open file. The caller must call suspend before it opens the file.
+// makeRoom reports false if all files are in use. The caller holds the lock.
+func (f *Files) makeRoom() (suspend func(), ok bool) {
+	n, x := f.leastRecent(false)
+	if n < f.o.MaxOpen {
+		return func() {}, true
+	}
+	if x == nil {
+		return nil, false
+	}
+	ready := make(chan struct{})
+	x.suspended, x.ready = true, ready
+	return func() {
+		defer close(ready)
+		ctx, cancel := context.WithTimeout(context.Background(), suspendWait)
+		defer cancel()
+		if x.rec.Suspend(ctx) == nil {
+			f.count(x)
+			return
+		}
+		f.mu.Lock()
+		if x.suspended && f.files[x.key] == x {
+			f.remove(x) // it finishes the file as far as possible, and reports errors
+		}
+		f.mu.Unlock()
+	}, true
+}
+
+// finishOne finishes the suspended file that was idle longest, if it may be finished to make room.
+func (f *Files) finishOne() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, idle := f.leastRecent(true); idle != nil && f.o.KeepBytes > 0 {
+		f.remove(idle)
+	}
+}
+
+// leastRecent returns how many files are suspended, or are not suspended, and which of them was idle
+// longest, nil if all are in use. The caller holds the lock.
+func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
+	for _, x := range f.files {
+		if x.suspended != suspended {
+			continue
+		}
+		n++
+		if x.users == 0 && (idle == nil || x.last.Before(idle.last)) {
+			idle = x
 		}
 	}
-	if oldest != nil {
-		f.remove(oldest)
-	}
-	return oldest != nil
+	return n, idle
 }
 
-// leave gives a file back.
+// leave ends the use of a file by its caller.
 func (f *Files) leave(x *file) {
-	now, bytes := time.Now(), x.rec.Stats().Bytes
+	f.count(x)
 	f.mu.Lock()
 	x.users--
-	x.last = now
+	x.last = time.Now()
+	f.mu.Unlock()
+}
+
+// count updates the size of a file in the quota.
+func (f *Files) count(x *file) {
+	bytes := x.rec.Stats().Bytes
+	f.mu.Lock()
 	more := bytes - x.bytes
 	x.bytes = bytes
 	f.mu.Unlock()
@@ -277,7 +366,7 @@ func (f *Files) create(x *file, service string) error {
 	name := f.o.File
 	if name == "" {
 		if !f.quota.ReserveFile() {
-			return fmt.Errorf("%w: %w", ErrFull, f.quota.Exceeded())
+			return fmt.Errorf("%w: %w", intake.ErrFull, f.quota.Exceeded())
 		}
 		name = filepath.Join(f.o.Dir, f.names.Next(service)+tracename.ET)
 	}
@@ -290,7 +379,7 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.OnDone != nil {
 			f.o.OnDone(name, 0, 0, err)
 		}
-		return fmt.Errorf("%w: %w", ErrFull, err) // the sender is not to blame, and may come again
+		return fmt.Errorf("%w: %w", intake.ErrFull, err) // not the sender's fault: it may try again
 	}
 	x.rec = rec
 	if f.o.OnBegun != nil {
@@ -299,19 +388,20 @@ func (f *Files) create(x *file, service string) error {
 	return nil
 }
 
-// Take implements Sink. Each resource's records go to its file before the next one's: a request may
-// name more services than there may be open files.
-func (f *Files) Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) (done Result, err error) {
+// Take implements Sink. The records of each resource are written to their file before those of the next
+// resource, because a request may name more services than files may be open.
+func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done intake.Result, err error) {
 	select {
 	case f.turns <- struct{}{}:
 		defer func() { <-f.turns }()
 	case <-ctx.Done():
-		return Result{}, ErrFull // the sender has gone
+		return intake.Result{}, intake.ErrFull // the sender has disconnected
 	}
 	if f.o.File == "" && f.quota.Full() {
 		f.prune()
 		if f.quota.Full() {
-			return Result{}, fmt.Errorf("%w: %w", ErrFull, f.quota.Exceeded())
+			f.finishOne()
+			return intake.Result{}, fmt.Errorf("%w: %w", intake.ErrFull, f.quota.Exceeded())
 		}
 	}
 	t, ok := f.requests.Get().(*request)
@@ -322,17 +412,21 @@ func (f *Files) Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) 
 		t.reset()
 		f.requests.Put(t)
 	}()
-	t.left = max(minRecords, len(b)/bytesOfRecord)
 	r := codec.NewReader(b, e)
-	r.Assume(codec.Signal(s)) // a request has no metrics here
+	r.Assume(s)
+	r.Limit(max(minItems, len(b)/bytesOfItem))
 	_, damage := r.Walk(0, int64(len(b)), false, t)
-	t.close()
-	if t.left < 0 {
-		return Result{}, ErrTooMany
+	if damage != nil && e == codec.Protobuf {
+		t.reset()
+		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is cut, the lengths around the intact records are wrong
 	}
+	if errors.Is(damage, codec.ErrMany) {
+		return intake.Result{}, &DamageError{damage}
+	}
+	t.close()
 	var full error
 	scope, record := 0, 0
-	scopes := scopesFloor + scopesFactor*int64(len(b))
+	scopes := intake.MaxScopes(len(b))
 	for i := range t.holders {
 		h := &t.holders[i]
 		from, first := scope, record
@@ -340,19 +434,19 @@ func (f *Files) Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) 
 			record = t.scopes[scope-1].end
 		}
 		if record == first && h.refused == 0 {
-			continue // such a resource is no reason for a file
+			continue // do not create a file for such a resource
 		}
 		one, err := f.takeHolder(r, t, i, from, first, &scopes)
 		if err != nil {
-			one = Result{Refused: record - first, Why: err}
-			if errors.Is(err, ErrFull) {
+			one = intake.Result{Refused: record - first, Why: err}
+			if errors.Is(err, intake.ErrFull) {
 				full = err
 			} else {
 				damage = cmp.Or(damage, err)
 			}
 		}
 		if h.refused > 0 {
-			one.refuse(h.refused, errNoID)
+			one.Refuse(h.refused, intake.ErrNoID)
 		}
 		done.Taken += one.Taken
 		done.Refused += one.Refused
@@ -360,54 +454,47 @@ func (f *Files) Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) 
 	}
 	switch {
 	case full != nil && done.Taken == 0:
-		return Result{}, full
+		return intake.Result{}, full
 	case damage != nil:
 		return done, &DamageError{damage}
 	}
 	return done, nil
 }
 
-// takeHolder records what a request has of its i-th resource: from a scope and a record on.
-func (f *Files) takeHolder(r *codec.Reader, t *request, i, scope, record int, scopes *int64) (Result, error) {
+// takeHolder records the records of the i-th resource of a request, starting at the given scope and
+// record.
+func (f *Files) takeHolder(r *codec.Reader, t *request, i, scope, record int, scopes *int64) (intake.Result, error) {
 	h := &t.holders[i]
 	var resource otel.Resource
 	if h.head.Value.From >= 0 || h.head.URL.From >= 0 {
 		if err := r.Resource(&h.head, &resource); err != nil {
-			return Result{}, err
+			return intake.Result{}, err
 		}
 	}
 	if scope == h.end || record == t.scopes[h.end-1].end {
-		return Result{}, nil // only what is refused
+		return intake.Result{}, nil // all records of the resource are refused
 	}
 	key, service := f.serviceOf(&resource)
 	x, err := f.use(key, service, time.Now())
 	if err != nil {
-		return Result{}, err
+		return intake.Result{}, err
 	}
 	defer f.leave(x)
 	m, ok := x.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{batch: x.rec.Batch()}
+		m = &mapper{Writer: intake.NewWriter(x.rec)}
 	}
 	defer x.mappers.Put(m)
-	m.done, m.scopes = Result{}, *scopes
-	m.resource, err = x.rec.Resource(resource.Entry())
-	if err != nil {
-		m.done.Why = err // below the root
-	}
+	m.Begin(scopes)
+	m.Resource(&resource)
 	for ; scope < h.end; scope++ {
 		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
 		record = t.scopes[scope].end
 	}
-	later := m.write()
-	*scopes = m.scopes
-	if later && m.done.Taken == 0 {
-		return Result{}, fmt.Errorf("%w: %w", ErrFull, m.done.Why)
-	}
-	return m.done, nil
+	return m.End()
 }
 
-// serviceOf returns what tells a service's file from others, and the service's name.
+// serviceOf returns the key that identifies a service's file, and the name of the service.
 func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
 	if f.o.File != "" {
 		return "", ""
@@ -427,9 +514,10 @@ func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
 	for _, p := range parts {
 		b = strconv.AppendQuote(b, p)
 	}
-	return string(b), parts[0]
+	sum := sha256.Sum256(b) // a resource may be large
+	return string(sum[:]), parts[0]
 }
 
-// identity names the attributes of a resource that say which service it is. The instance alone
-// counts where it is known.
+// identity lists the attributes of a resource that identify the service. If the instance is known, it
+// alone identifies the service.
 var identity = [...]string{"service.name", "service.instance.id", "process.pid", "host.name"}

@@ -8,18 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/intake"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/receive"
 )
 
-// record takes requests of protobuf into the files of a folder, and returns what was done and
-// failed with each, and the entries of all files in the end.
-func record(t *testing.T, o receive.FilesOptions, signal receive.Signal, requests ...[]byte) (done []receive.Result, errs []error, files map[string][]format.TraceEntry) {
+// record hands requests in protobuf to Files, and returns the result and the error of each, and
+// the entries of all files in the end.
+func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests ...[]byte) (done []intake.Result, errs []error, files map[string][]format.TraceEntry) {
 	t.Helper()
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
@@ -72,27 +74,30 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 	late := uint64(1) << 63 // after 2262, where 64 bits with a sign end
 	for _, tt := range []struct {
 		name    string
-		signal  receive.Signal
+		signal  codec.Signal
 		request []byte
 		taken   int
 		refused int
 		damaged bool
 	}{
-		{"a span without ids", receive.Traces, request("s", span(1, 0, "good"), message(5, "bad"), span(2, 1, "good")), 2, 1, false},
-		{"a span with an id of zero", receive.Traces, request("s", message(1, id(16, 0), 2, id(8, 1)), span(1, 0, "good")), 1, 1, false},
-		{"a span with a short id", receive.Traces, request("s", message(1, id(15, 1), 2, id(8, 1)), span(1, 0, "good")), 1, 1, false},
-		{"only spans without ids", receive.Traces, request("s", message(5, "bad")), 0, 1, false},
-		{"a span that is its own parent", receive.Traces, request("s", span(1, 1, "good")), 1, 0, false},
-		{"a circle of parents", receive.Traces, request("s", span(1, 2, "good"), span(2, 3, "good"), span(3, 1, "good")), 3, 0, false},
-		{"a span twice", receive.Traces, request("s", span(1, 0, "good"), span(1, 0, "good")), 2, 0, false},
-		{"no times", receive.Traces, request("s", message(1, id(16, 1), 2, id(8, 1), 5, "good")), 1, 0, false},
-		{"an end before the start", receive.Traces, request("s", span(1, 0, "good", 8, uint64(5))), 1, 0, false},
-		{"times after 2262", receive.Traces, request("s", span(1, 0, "good", 7, late, 8, late+5)), 1, 0, false},
-		{"a name that is not UTF-8", receive.Traces, request("s", span(1, 0, "good\xff", 9, text("k\xff", "\xfe"))), 1, 0, false},
-		{"a damaged span", receive.Traces, request("s", span(1, 0, "good"), []byte{255}, span(2, 0, "lost")), 1, 0, true},
-		{"a log record without anything", receive.Logs, request("s", logRecord("good"), nil), 2, 0, false},
-		{"only log records without anything", receive.Logs, request("s", nil, nil), 2, 0, false},
-		{"a log record with half an id", receive.Logs, request("s", logRecord("good", 9, id(16, 1))), 1, 0, false},
+		{"a span without ids", codec.Spans, request("s", span(1, 0, "good"), message(5, "bad"), span(2, 1, "good")), 2, 1, false},
+		{"a span with an id of zero", codec.Spans, request("s", message(1, id(16, 0), 2, id(8, 1)), span(1, 0, "good")), 1, 1, false},
+		{"a span with a short id", codec.Spans, request("s", message(1, id(15, 1), 2, id(8, 1)), span(1, 0, "good")), 1, 1, false},
+		{"only spans without ids", codec.Spans, request("s", message(5, "bad")), 0, 1, false},
+		{"a span that is its own parent", codec.Spans, request("s", span(1, 1, "good")), 1, 0, false},
+		{"a circle of parents", codec.Spans, request("s", span(1, 2, "good"), span(2, 3, "good"), span(3, 1, "good")), 3, 0, false},
+		{"a span twice", codec.Spans, request("s", span(1, 0, "good"), span(1, 0, "good")), 2, 0, false},
+		{"no times", codec.Spans, request("s", message(1, id(16, 1), 2, id(8, 1), 5, "good")), 1, 0, false},
+		{"an end before the start", codec.Spans, request("s", span(1, 0, "good", 8, uint64(5))), 1, 0, false},
+		{"times after 2262", codec.Spans, request("s", span(1, 0, "good", 7, late, 8, late+5)), 1, 0, false},
+		{"a name that is not UTF-8", codec.Spans, request("s", span(1, 0, "good\xff", 9, text("k\xff", "\xfe"))), 1, 0, false},
+		{"a damaged span", codec.Spans, request("s", span(1, 0, "good"), []byte{255}, span(2, 0, "lost")), 1, 0, true},
+		{"a request that is cut", codec.Spans, cut(request("s", span(1, 0, "good"), span(2, 0, "lost"))), 1, 0, true},
+		{"a request of two resources that is cut", codec.Spans, cut(append(request("s", span(1, 0, "good")), request("t", span(2, 0, "good"), span(3, 0, "lost"))...)), 2, 0, true},
+		{"a request of log records that is cut", codec.Logs, cut(request("s", logRecord("good"), logRecord("lost", 2, 9))), 1, 0, true},
+		{"a log record without anything", codec.Logs, request("s", logRecord("good"), nil), 2, 0, false},
+		{"only log records without anything", codec.Logs, request("s", nil, nil), 2, 0, false},
+		{"a log record with half an id", codec.Logs, request("s", logRecord("good", 9, id(16, 1))), 1, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			done, errs, files := record(t, receive.FilesOptions{}, tt.signal, tt.request)
@@ -111,9 +116,12 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 	}
 }
 
+// cut returns a request without its last byte.
+func cut(b []byte) []byte { return b[:len(b)-1] }
+
 func TestNothingMakesNoFile(t *testing.T) {
 	empty := message(1, message(1, resource("s"), 2, message(1, message(1, "scope"))))
-	_, errs, files := record(t, receive.FilesOptions{}, receive.Traces, nil, empty, request("s"), request("s", message(5, "bad")))
+	_, errs, files := record(t, receive.FilesOptions{}, codec.Spans, nil, empty, request("s"), request("s", message(5, "bad")))
 	for i, err := range errs {
 		if err != nil {
 			t.Errorf("request %d: %v", i, err)
@@ -129,7 +137,7 @@ func TestRequestMayNameMoreServicesThanThereMayBeOpenFiles(t *testing.T) {
 	for i := range 20 {
 		b = append(b, request(fmt.Sprint("s", i), span(i+1, 0, "a"))...)
 	}
-	done, errs, files := record(t, receive.FilesOptions{MaxOpen: 4}, receive.Traces, b)
+	done, errs, files := record(t, receive.FilesOptions{MaxOpen: 4}, codec.Spans, b)
 	if errs[0] != nil || done[0].Taken != 20 || len(files) != 20 {
 		t.Errorf("got %+v, %v, %d files", done[0], errs[0], len(files))
 	}
@@ -147,17 +155,17 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 	huge := message(1, strings.Repeat("x", 15<<20))
 	for _, tt := range []struct {
 		name    string
-		signal  receive.Signal
+		signal  codec.Signal
 		request []byte
 		refused error
 	}{
-		{"empty resources", receive.Traces, bytes.Repeat([]byte{10, 0}, size/2), nil},
-		{"empty scopes", receive.Traces, message(1, bytes.Repeat([]byte{18, 0}, size/2)), nil},
-		{"empty spans", receive.Traces, message(1, message(2, bytes.Repeat([]byte{18, 0}, size/2))), nil},
-		{"empty log records", receive.Logs, message(1, message(2, bytes.Repeat([]byte{18, 0}, size/2))), receive.ErrTooMany},
-		{"a large resource", receive.Logs, message(1, message(1, message(1, message(1, "k", 2, huge)), 2, message(2, logRecord("a")))), nil},
-		{"a large scope of many records", receive.Logs, message(1, message(2, append(message(1, huge), bytes.Repeat(message(2, logRecord("a")), 1000)...))), nil},
-		{"deep values", receive.Logs, request("s", message(5, deep)), nil},
+		{"empty resources", codec.Spans, bytes.Repeat([]byte{10, 0}, size/2), codec.ErrMany},
+		{"empty scopes", codec.Spans, message(1, bytes.Repeat([]byte{18, 0}, size/2)), codec.ErrMany},
+		{"empty spans", codec.Spans, message(1, message(2, bytes.Repeat([]byte{18, 0}, size/2))), codec.ErrMany},
+		{"empty log records", codec.Logs, message(1, message(2, bytes.Repeat([]byte{18, 0}, size/2))), codec.ErrMany},
+		{"a large resource", codec.Logs, message(1, message(1, message(1, message(1, "k", 2, huge)), 2, message(2, logRecord("a")))), nil},
+		{"a large scope of many records", codec.Logs, message(1, message(2, append(message(1, huge), bytes.Repeat(message(2, logRecord("a")), 1000)...))), nil},
+		{"deep values", codec.Logs, request("s", message(5, deep)), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
@@ -169,7 +177,7 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err = f.Take(t.Context(), tt.signal, codec.Protobuf, tt.request)
 			runtime.ReadMemStats(&after)
-			if err != tt.refused { //nolint:errorlint // it is never wrapped
+			if !errors.Is(err, tt.refused) {
 				t.Errorf("got %v, want %v", err, tt.refused)
 			}
 			if got := after.TotalAlloc - before.TotalAlloc; got > 400<<20 {
@@ -179,10 +187,11 @@ func TestBombsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
+// TestIdleFilesAreFinished has two services, the first of which is suspended for the other.
 func TestIdleFilesAreFinished(t *testing.T) {
-	finished := make(chan string, 1)
+	finished := make(chan string, 2)
 	dir := t.TempDir()
-	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, Idle: 50 * time.Millisecond, OnDone: func(path string, _ uint64, _ int64, err error) {
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, Idle: 50 * time.Millisecond, MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -192,12 +201,120 @@ func TestIdleFilesAreFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close(context.Background())
-	if _, err := f.Take(t.Context(), receive.Traces, codec.Protobuf, request("shop", span(1, 0, "a"))); err != nil {
+	for range 2 {
+		b := append(request("shop", span(1, 0, "a")), request("till", span(1, 0, "a"))...)
+		if _, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b); err != nil {
+			t.Fatal(err)
+		}
+		paths := []string{filepath.Base(<-finished), filepath.Base(<-finished)}
+		slices.Sort(paths)
+		for i, service := range []string{"shop-", "till-"} {
+			if !strings.HasPrefix(paths[i], service) || filepath.Ext(paths[i]) != ".et" {
+				t.Errorf("got %q", paths)
+			}
+		}
+	}
+}
+
+// TestServicesInTurnGoOnInTheirFiles has 200 services send in turn, three times: each has one file, and
+// no more than 64 have a journal beside it.
+func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {
+	const services, rounds = 200, 3
+	dir := t.TempDir()
+	most, begun := 0, 0
+	count := func() {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(list))
+	}
+	o := receive.FilesOptions{Dir: dir, OnBegun: func(string, string) { begun++ }, OnError: func(_ string, err error) { t.Error(err) }}
+	o.OnDone = func(path string, entries uint64, _ int64, err error) {
+		if entries != rounds+3 || err != nil { // the root, the resource and the end
+			t.Errorf("%s: %d entries, %v", path, entries, err)
+		}
+	}
+	f, err := receive.NewFiles(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if path := <-finished; !strings.HasPrefix(filepath.Base(path), "shop-") || filepath.Ext(path) != ".et" {
-		t.Errorf("got %s", path)
+	for round := range rounds {
+		for i := range services {
+			// A parent that is in the file already, or never comes.
+			done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, request(fmt.Sprint("s", i), span(1+round, round, fmt.Sprint("span ", i, " ", round))))
+			if err != nil || done.Taken != 1 {
+				t.Fatalf("round %d, service %d: got %+v, %v", round, i, done, err)
+			}
+			count()
+		}
 	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		f.Close(context.Background())
+	}()
+	for over := false; !over; {
+		select {
+		case <-closed:
+			over = true
+		default:
+			count()
+		}
+	}
+	if most > services+64 || begun != services {
+		t.Errorf("there were %d files in the folder, %d traces were begun", most, begun)
+	}
+	files := readAll(t, dir)
+	found := make(map[string]int)
+	for path, entries := range files {
+		for _, name := range names(entries) {
+			found[name]++
+		}
+		if last := &entries[len(entries)-1]; !last.IsEnd() {
+			t.Errorf("%s ends with %q", path, last.Metadata.Name)
+		}
+	}
+	for i := range services {
+		for round := range rounds {
+			if name := fmt.Sprint("span ", i, " ", round); found[name] != 1 {
+				t.Errorf("%s is there %d times", name, found[name])
+			}
+		}
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != services || len(files) != services {
+		t.Errorf("%d files are left, %d of them ETs: %v", len(list), len(files), err)
+	}
+}
+
+// TestSuspendedFilesHaveABound has more services send than there may be files that grow: those that
+// were idle longest are finished.
+func TestSuspendedFilesHaveABound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some 450 files")
+	}
+	const most = 1 + 448
+	finished := make(chan struct{}, most+10)
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), MaxOpen: 1, OnDone: func(path string, _ uint64, _ int64, err error) {
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		finished <- struct{}{}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	for i := range most + 2 {
+		if _, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, request(fmt.Sprint("s", i), span(1, 0, "a"))); err != nil {
+			t.Fatal(err)
+		}
+		if i == most-1 && len(finished) > 0 {
+			t.Errorf("%d files are finished too early", len(finished))
+		}
+	}
+	<-finished
+	<-finished
 }
 
 func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
@@ -209,11 +326,11 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 		{"bytes", receive.FilesOptions{MaxBytes: 10}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			done, errs, files := record(t, tt.o, receive.Traces, request("a", span(1, 0, "a")), request("b", span(1, 0, "b")))
+			done, errs, files := record(t, tt.o, codec.Spans, request("a", span(1, 0, "a")), request("b", span(1, 0, "b")))
 			if errs[0] != nil || done[0].Taken != 1 {
 				t.Errorf("first: got %+v, %v", done[0], errs[0])
 			}
-			if !errors.Is(errs[1], receive.ErrFull) || done[1] != (receive.Result{}) {
+			if !errors.Is(errs[1], intake.ErrFull) || done[1] != (intake.Result{}) {
 				t.Errorf("second: got %+v, %v", done[1], errs[1])
 			}
 			if len(files) != 1 {
@@ -240,9 +357,33 @@ func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, serr := os.Stat(dir)
-		done, err := f.Take(t.Context(), receive.Traces, codec.Protobuf, b)
-		if gone := serr != nil; errors.Is(err, receive.ErrFull) != gone || (done.Taken == 1) == gone {
+		done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b)
+		if gone := serr != nil; errors.Is(err, intake.ErrFull) != gone || (done.Taken == 1) == gone {
 			t.Errorf("the folder is there: %t; got %+v, %v", !gone, done, err)
+		}
+	}
+}
+
+// TestSuspendedFilesMakeRoom fills a folder with files that are suspended. They are finished, and the
+// oldest are removed, when a sender comes again that found no room.
+func TestSuspendedFilesMakeRoom(t *testing.T) {
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), MaxOpen: 1, MaxBytes: 32 << 10, KeepBytes: 8 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	end := time.Now().Add(time.Minute)
+	for i := range 20 {
+		b := request(fmt.Sprint("s", i), span(1, 0, strings.Repeat("a", 4<<10)))
+		for {
+			_, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, intake.ErrFull) || time.Now().After(end) {
+				t.Fatalf("service %d: %v", i, err)
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
@@ -252,7 +393,7 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 	for i := range 6 {
 		requests = append(requests, request(fmt.Sprint("s", i), span(1, 0, strings.Repeat("a", 4<<10))))
 	}
-	_, errs, files := record(t, receive.FilesOptions{MaxOpen: 1, KeepBytes: 16 << 10}, receive.Traces, requests...)
+	_, errs, files := record(t, receive.FilesOptions{MaxOpen: 1, KeepBytes: 16 << 10}, codec.Spans, requests...)
 	for i, err := range errs {
 		if err != nil {
 			t.Errorf("request %d: %v", i, err)

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,35 +18,21 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/entrace-go/entrace/internal/intake"
+	"github.com/entrace-go/entrace/internal/loopback"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
-// A Signal is the kind of a request's records.
-type Signal uint8
+// metrics is the signal of metrics requests, which are not given to a Sink.
+const metrics = codec.Logs + 1
 
-// The signals of OTLP.
-const (
-	Traces Signal = iota
-	Logs
-	Metrics
-)
-
-// A Result says how many records of a request a Sink took.
-type Result struct {
-	Taken   int
-	Refused int
-	Why     error // of the first that was refused
-}
-
-// A Sink takes requests. Take is called by many goroutines at once, and keeps nothing of b. Its
-// error is a *DamageError if b is damaged: what was whole before counts as taken. It is
-// [ErrFull] if nothing was taken and the sender may try again, and [ErrTooMany] if it should not.
+// A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if
+// b is damaged. The records before the damage are then recorded, but none if the cause is [codec.ErrMany]:
+// b has more records than its size justifies. The error is [intake.ErrFull] if nothing was recorded and
+// the sender may try again.
 type Sink interface {
-	Take(ctx context.Context, s Signal, e codec.Encoding, b []byte) (Result, error)
+	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (intake.Result, error)
 }
-
-// ErrFull says that there is no room now.
-var ErrFull = errors.New("there is no room for more")
 
 // A DamageError is the error of a request that is not OTLP.
 type DamageError struct{ Err error }
@@ -65,18 +50,18 @@ type Options struct {
 	// MaxMemory bounds the bytes of all requests that are being read or recorded. The default
 	// is 256 MiB.
 	MaxMemory int64
-	// Timeout is how long the body of a request may take to come. The default is 30 seconds.
+	// Timeout is how long the body of a request may take to arrive. The default is 30 seconds.
 	Timeout time.Duration
-	// Token, if set, is what a request has to show as "Authorization: Bearer TOKEN".
+	// Token, if set, is required of each request, as "Authorization: Bearer TOKEN".
 	Token string
 	// TLS, if set, encrypts every connection.
 	TLS *tls.Config
-	// Local says that only programs of this machine are to send: the Host of a request has to
-	// be one of this machine, so that no web page reaches the server by a name of its own.
+	// Local accepts only programs on this machine: the Host of a request must name this machine, so that
+	// no web page reaches the server by a host name of its own.
 	Local bool
 }
 
-// A Server is a handler for OTLP.
+// A Server is an http.Handler for OTLP.
 type Server struct {
 	o      Options
 	sink   Sink
@@ -85,7 +70,7 @@ type Server struct {
 	metrics atomic.Int64 // requests with metrics
 }
 
-// NewServer returns a Server that hands requests to sink.
+// NewServer returns a Server that passes requests to sink.
 func NewServer(sink Sink, o Options) *Server {
 	o.MaxRequest = cmp.Or(o.MaxRequest, 16<<20)
 	o.MaxMemory = max(cmp.Or(o.MaxMemory, 256<<20), 2*o.MaxRequest)
@@ -93,10 +78,10 @@ func NewServer(sink Sink, o Options) *Server {
 	return &Server{o: o, sink: sink}
 }
 
-// Metrics returns how many requests with metrics came.
+// Metrics returns how many requests with metrics were received.
 func (s *Server) Metrics() int64 { return s.metrics.Load() }
 
-// limits of a server as a whole.
+// Limits of a server as a whole.
 const (
 	maxConnections = 1024
 	headerTimeout  = 10 * time.Second
@@ -106,8 +91,8 @@ const (
 	closeGrace     = 5 * time.Second
 )
 
-// Serve answers requests that come to a listener until ctx is done. Requests that have come by
-// then are answered. It closes l.
+// Serve answers requests that arrive at l until ctx is done. It still answers requests that arrived before
+// then. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -123,18 +108,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer cancel()
 		if h.Shutdown(late) != nil {
-			_ = h.Close() // somebody is slow
+			_ = h.Close() // a client is slow
 		}
 	})
 	defer func() {
 		if !stop() {
-			<-ended // h.Serve does not wait for the requests
+			<-ended // h.Serve does not wait for open requests
 		}
 	}()
-	l = netutil.LimitListener(l, maxConnections) // others wait until one of those ends
+	l = netutil.LimitListener(l, maxConnections) // further connections wait until one of these ends
 	var err error
 	if s.o.TLS != nil {
-		h.TLSConfig = s.o.TLS.Clone() // HTTP/2 is added to it
+		h.TLSConfig = s.o.TLS.Clone() // a clone, because HTTP/2 is added to it
 		err = h.ServeTLS(l, "", "")
 	} else {
 		err = h.Serve(l)
@@ -168,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		a.fail(http.StatusMethodNotAllowed, "OTLP is sent by POST")
-	case s.o.Local && !localHost(r.Host) || r.Header.Get("Origin") != "":
+	case s.o.Local && !loopback.Host(r.Host) || r.Header.Get("Origin") != "":
 		a.fail(http.StatusForbidden, "requests of web pages are not taken")
 	case !s.mayEnter(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -182,14 +167,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}
 
-// signalOf returns the signal that a path stands for.
-func signalOf(path string, grpc bool) (Signal, bool) {
+// signalOf returns the signal that belongs to a request path.
+func signalOf(path string, grpc bool) (codec.Signal, bool) {
 	paths := &httpPaths
 	if grpc {
 		paths = &grpcPaths
 	}
 	i := slices.Index(paths[:], path)
-	return Signal(max(i, 0)), i >= 0
+	return codec.Signal(max(i, 0)), i >= 0
 }
 
 var (
@@ -201,8 +186,8 @@ var (
 	}
 )
 
-func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal Signal, e codec.Encoding, grpc bool) {
-	// An error means that the connection knows no deadlines, as in a test.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal codec.Signal, e codec.Encoding, grpc bool) {
+	// An error means that the connection does not support deadlines, as in a test.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
 	b := body{server: s}
 	defer b.release()
@@ -220,18 +205,18 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal S
 		a.fail(code, err.Error())
 		return
 	}
-	if signal == Metrics {
+	if signal == metrics {
 		s.metrics.Add(1)
-		a.done(signal, Result{})
+		a.done(signal, intake.Result{})
 		return
 	}
 	done, err := s.sink.Take(r.Context(), signal, e, b.data)
 	switch {
 	case err == nil:
 		a.done(signal, done)
-	case errors.Is(err, ErrTooMany):
+	case errors.Is(err, codec.ErrMany):
 		a.fail(http.StatusRequestEntityTooLarge, err.Error())
-	case errors.Is(err, ErrFull):
+	case errors.Is(err, intake.ErrFull):
 		a.fail(http.StatusServiceUnavailable, err.Error())
 	default:
 		if _, damaged := errors.AsType[*DamageError](err); damaged {
@@ -248,17 +233,4 @@ func (s *Server) mayEnter(r *http.Request) bool {
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1
-}
-
-// localHost reports whether a Host header names this machine by an address or as localhost.
-func localHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }

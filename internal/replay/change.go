@@ -9,40 +9,43 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 )
 
-// What a replay does with a field.
+// A use says what a replay does with a field.
 type use int
 
 const (
-	enter   use = iota // it is a message
-	record             // it is the message of a span or log record
+	enter   use = iota // read its fields: it is a message
+	record             // read its fields: it is the message of a span or log record
 	time64             // a time
 	ends               // a time when a span begins or ends, or a log record is written
 	traceID            // an id
 	spanID
 )
 
-// A field is one that a replay changes, or that has some within. All of these are of a fixed size.
+// A field is a field that a replay changes, or a message that contains such fields. All changed fields
+// have a fixed size.
 type field struct {
 	use use
 	of  message
 }
 
-// A message is the fields of one that matter, by their numbers in OTLP.
+// A message holds the fields of a message that a replay reads, by their numbers in OTLP.
 type message map[protowire.Number]field
 
-// requests are the messages of the signals.
+// requests are the request messages of the signals.
 var requests = [...]message{
-	traces: request(message{
+	codec.Spans: request(message{
 		1: {use: traceID}, 2: {use: spanID}, 4: {use: spanID}, 7: {use: ends}, 8: {use: ends},
 		11: {enter, message{1: {use: time64}}},                    // events
 		13: {enter, message{1: {use: traceID}, 2: {use: spanID}}}, // links
 	}),
-	logs: request(message{1: {use: ends}, 11: {use: time64}, 9: {use: traceID}, 10: {use: spanID}}),
+	codec.Logs: request(message{1: {use: ends}, 11: {use: time64}, 9: {use: traceID}, 10: {use: spanID}}),
 }
 
-// request returns a request of records, which are grouped by resource and scope.
+// request returns a request with records of the message type of, which are grouped by resource and scope.
 func request(of message) message {
 	return message{1: {enter, message{2: {enter, message{2: {record, of}}}}}}
 }
@@ -50,13 +53,13 @@ func request(of message) message {
 // A change replaces times and ids in a message, and counts its records.
 type change struct {
 	shift time.Duration
-	ids   *ids // nil: they stay
+	ids   *ids // nil: the ids do not change
 
 	records     int64
 	first, last int64 // times; 0: none
 }
 
-// message changes b, which stays as long as it is.
+// message changes b in place. The length of b does not change.
 func (c *change) message(b []byte, m message) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -108,14 +111,14 @@ func (c *change) time(b []byte, u use) {
 	c.last = max(c.last, at)
 }
 
-// shifted returns a time as it is sent. Zero says that there is none, and what would be before 1970,
-// which OTLP cannot say, becomes its first nanosecond.
+// shifted returns the time to send for t. Zero means no time and stays zero. A time before 1970, which
+// OTLP cannot express, becomes 1 ns after the start of 1970.
 func shifted(t uint64, by time.Duration) uint64 {
 	switch {
 	case t == 0:
 		return 0
 	case by < 0:
-		if back := uint64(-(by + 1)) + 1; back < t { // also of the least Duration
+		if back := uint64(-(by + 1)) + 1; back < t { // right for the least Duration too
 			return t - back
 		}
 		return 1
@@ -124,17 +127,17 @@ func shifted(t uint64, by time.Duration) uint64 {
 	}
 }
 
-// ids makes new ids of old ones. The same key makes the same ids.
+// ids maps old ids to new ones. The same key gives the same ids.
 type ids struct {
 	hash hash.Hash
 	sum  []byte
 
-	lastTrace, newTrace [16]byte // most spans are of the trace of the one before
+	lastTrace, newTrace [16]byte // most spans have the same trace as the span before
 }
 
 func newIDs(key []byte) *ids { return &ids{hash: hmac.New(sha256.New, key)} }
 
-// change makes an id the new one. No id stays none, and nil ids keep all.
+// change replaces an id by the new one. An empty or zero id does not change, and nil ids change nothing.
 func (i *ids) change(u use, id []byte) {
 	switch {
 	case i == nil || len(id) == 0 || allZero(id):

@@ -1,5 +1,5 @@
-// Package replay sends the spans and log records of a trace to an endpoint that takes OTLP over
-// HTTP, as the program that was recorded would have, also later, or with other ids.
+// Package replay sends the spans and log records of a trace to an endpoint that accepts OTLP over HTTP, as
+// the recorded program would have sent them. It can send them with later times or with other ids.
 package replay
 
 import (
@@ -11,48 +11,50 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/view"
 )
 
 const (
 	// maxBatch is how many spans or log records a request has at most.
 	maxBatch = 512
-	// maxRequest is how many bytes, before compression. One span that is larger goes alone.
+	// maxRequest is the maximum size of a request in bytes, before compression. A larger span is sent
+	// alone.
 	maxRequest = 4 << 20
-	// maxGathered is how many bytes of messages are made before they are sent.
+	// maxGathered is how many bytes of messages are prepared before they are sent.
 	maxGathered = 16 << 20
-	// pace is how far apart records are that one request takes along with --speed.
+	// pace is the period of replay time whose records go into one request, when Options.Speed is set.
 	pace = 200 * time.Millisecond
 )
 
-// Options say what is sent, and how.
+// Options say what is sent and how.
 type Options struct {
 	Target *Target
 	Shift  time.Duration // is added to all times
-	Key    []byte        // new ids are a hash of the old ones with this key; nil: the ids stay
-	Speed  float64       // 1: as fast as it was recorded; 0: as fast as it goes
+	Key    []byte        // new ids are a hash of the old ones with this key; nil: the ids do not change
+	Speed  float64       // 1: at the recorded speed; 0: as fast as possible
 	DryRun bool          // sends nothing
 
 	Progress func(done, total int64) // counts spans and log records; may be nil
 }
 
-// A Result says what became of what was sent.
+// A Result counts what was sent and refused.
 type Result struct {
-	Spans, Logs               int64 // that were taken, or would have been sent
+	Spans, Logs               int64 // accepted by the endpoint, or, in a dry run, ready to send
 	RefusedSpans, RefusedLogs int64
-	Requests, Bytes           int64    // without those that were sent again, and before compression
-	First, Last               int64    // the times of the first and the last record as they were sent; 0: none
-	Messages                  []string // the first ones of the endpoint, each once
+	Requests, Bytes           int64    // without retries, and before compression
+	First, Last               int64    // the times of the first and the last record, as sent; 0: none
+	Messages                  []string // the first messages of the endpoint, without repetitions
 }
 
 // Refused returns how many spans and log records were refused.
 func (r *Result) Refused() int64 { return r.RefusedSpans + r.RefusedLogs }
 
 // add counts a request.
-func (r *Result) add(s signal, c *change, refused int64, size int) {
+func (r *Result) add(s codec.Signal, c *change, refused int64, size int) {
 	r.Requests++
 	r.Bytes += int64(size)
-	if s == logs {
+	if s == codec.Logs {
 		r.Logs += c.records - refused
 		r.RefusedLogs += refused
 	} else {
@@ -74,8 +76,8 @@ func (r *Result) message(text string) {
 	}
 }
 
-// LastEnd returns when the last span ends, or the last log record is written, in nanoseconds since
-// 1970, and whether there is one.
+// LastEnd returns when the last span ends or the last log record is written, in nanoseconds since 1970. ok
+// is false if there is no such time.
 func LastEnd(v *view.View) (last int64, ok bool) {
 	for r := range v.Rows() {
 		if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog {
@@ -88,7 +90,7 @@ func LastEnd(v *view.View) (last int64, ok bool) {
 	return last, ok
 }
 
-// sentAt returns when the program that was recorded sent a row: a span when it ended.
+// sentAt returns when the recorded program sent the row: for a span, when it ended.
 func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	at, ok = v.Start(r)
 	if took, ended := v.Duration(r); ended {
@@ -97,8 +99,9 @@ func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	return at, ok
 }
 
-// Run sends the spans and log records of v. What is refused is counted and no error. After an error
-// the result says what was sent until then. An endpoint that cannot be reached is ErrUnreachable.
+// Run sends the spans and log records of v. Refused records are counted; they are not an error. After an
+// error the result counts what was sent before it. If the endpoint cannot be reached, the error is
+// ErrUnreachable.
 func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	r := &replay{v: v, o: o, result: new(Result)}
 	if o.Key != nil {
@@ -108,7 +111,7 @@ func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	return r.result, err
 }
 
-// An item is a row that is sent at some time.
+// An item is a row and the time when it is sent.
 type item struct {
 	at  int64
 	row view.Row
@@ -117,7 +120,7 @@ type item struct {
 type replay struct {
 	v      *view.View
 	o      *Options
-	ids    *ids // nil: they stay
+	ids    *ids // nil: the ids do not change
 	result *Result
 
 	items       []item
@@ -137,9 +140,9 @@ func (r *replay) run(ctx context.Context) error {
 			}
 		}
 		row := r.items[i].row
-		list, s := &r.spans, traces
+		list, s := &r.spans, codec.Spans
 		if r.v.Role(row) == view.RoleLog {
-			list, s = &r.logs, logs
+			list, s = &r.logs, codec.Logs
 		}
 		if *list = append(*list, row); len(*list) == maxBatch {
 			if err := r.send(ctx, list, s); err != nil {
@@ -150,7 +153,7 @@ func (r *replay) run(ctx context.Context) error {
 	return r.sendAt(ctx, begun.Add(r.due(len(r.items)-1)))
 }
 
-// due returns when item i is sent, after the first one.
+// due returns how long after the first item item i is sent.
 func (r *replay) due(i int) time.Duration {
 	if r.o.Speed == 0 || i < 0 {
 		return 0
@@ -158,13 +161,15 @@ func (r *replay) due(i int) time.Duration {
 	return time.Duration(float64(r.items[i].at-r.items[0].at) / r.o.Speed)
 }
 
-// slot numbers the spaces of time whose records go in one request.
+// slot returns the number of the period that contains the time at. The records of one period go into one
+// request.
 func (r *replay) slot(at int64) int64 {
 	return int64(float64(at-r.items[0].at) / (r.o.Speed * float64(pace)))
 }
 
-// plan sets the items: in the order of their entries, or, to be sent as they were recorded, of their
-// times. A row without a time goes with the one before it, or else with the first that has one.
+// plan sets the items. They are in the order of their entries, or, if they are sent at the recorded speed,
+// in the order of their times. A row without a time goes with the row before it. If no row before it has a
+// time, it goes with the first row that has one.
 func (r *replay) plan() {
 	last, timed := int64(0), false
 	for row := range r.v.Rows() {
@@ -188,20 +193,20 @@ func (r *replay) plan() {
 	}
 }
 
-// sendAt sends what is gathered, not before a time.
+// sendAt sends the gathered rows, but not before the time at.
 func (r *replay) sendAt(ctx context.Context, at time.Time) error {
 	if !r.o.DryRun {
 		if err := sleep(ctx, time.Until(at)); err != nil {
 			return err
 		}
 	}
-	if err := r.send(ctx, &r.spans, traces); err != nil {
+	if err := r.send(ctx, &r.spans, codec.Spans); err != nil {
 		return err
 	}
-	return r.send(ctx, &r.logs, logs)
+	return r.send(ctx, &r.logs, codec.Logs)
 }
 
-// sleep waits, and returns the error of ctx if that is done before.
+// sleep waits for d. If ctx is done first, it returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -217,7 +222,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // send sends the gathered rows of a signal.
-func (r *replay) send(ctx context.Context, rows *[]view.Row, s signal) error {
+func (r *replay) send(ctx context.Context, rows *[]view.Row, s codec.Signal) error {
 	if len(*rows) == 0 {
 		return nil
 	}
@@ -230,13 +235,13 @@ func (r *replay) send(ctx context.Context, rows *[]view.Row, s signal) error {
 	return err
 }
 
-// errTooMuch is why rows are not sent together.
+// errTooMuch says that the rows are too large for one request.
 var errTooMuch = errors.New("too much for one request")
 
-// sendRows sends rows in as many requests as it takes.
-func (r *replay) sendRows(ctx context.Context, rows []view.Row, s signal) error {
+// sendRows sends rows, in several requests if necessary.
+func (r *replay) sendRows(ctx context.Context, rows []view.Row, s codec.Signal) error {
 	signals := otlp.Traces
-	if s == logs {
+	if s == codec.Logs {
 		signals = otlp.Logs
 	}
 	cut := &cutter{alone: len(rows) == 1}
@@ -254,12 +259,12 @@ func (r *replay) sendRows(ctx context.Context, rows []view.Row, s signal) error 
 	return err
 }
 
-// A cutter is a writer of messages that each have their size before them.
+// A cutter is a writer that splits a stream of messages. Each message has its size before it.
 type cutter struct {
-	alone    bool // they are of one row, whatever its size
+	alone    bool // the messages are of one row, whose size is not limited
 	messages [][]byte
 	size     int
-	b        []byte // of a message that is not whole yet
+	b        []byte // the bytes of an incomplete message
 }
 
 // Write implements io.Writer.
@@ -283,8 +288,8 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// post sends a message, and counts what becomes of it.
-func (r *replay) post(ctx context.Context, s signal, message []byte) error {
+// post sends a message, and counts how many of its records are accepted and refused.
+func (r *replay) post(ctx context.Context, s codec.Signal, message []byte) error {
 	c := change{shift: r.o.Shift, ids: r.ids}
 	c.message(message, requests[s])
 	refused := int64(0)

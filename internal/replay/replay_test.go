@@ -17,13 +17,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-	"go.opentelemetry.io/collector/pdata/plog"
-	"go.opentelemetry.io/collector/pdata/ptrace"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/replay"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/view"
@@ -36,87 +35,92 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// sized returns a message behind its size.
-func sized(t testing.TB, message []byte, err error) []byte {
+// viewOf returns the view of spans and log records of a service.
+func viewOf(t testing.TB, spans []otel.Span, logs []otel.Log) *view.View {
 	t.Helper()
-	must(t, err)
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
-}
-
-// viewOf returns the view of spans and log records.
-func viewOf(t testing.TB, td ptrace.Traces, ld plog.Logs) *view.View {
-	t.Helper()
+	name := otel.Any{Kind: otel.String, Text: "shop"}
+	of := &otel.Resource{Attributes: otel.Attributes{otel.NewAttribute("service.name", &name)}}
 	var in []byte
-	if td.SpanCount() > 0 {
-		b, err := new(ptrace.ProtoMarshaler).MarshalTraces(td)
-		in = append(in, sized(t, b, err)...)
+	for s, records := range [...][]byte{codec.Spans: encodeSpans(spans), codec.Logs: encodeLogs(logs)} {
+		if records != nil {
+			group := codec.Group{Resource: of, Scopes: []*codec.ScopeGroup{{Records: records}}}
+			message := codec.Protobuf.AppendMessage(nil, codec.Signal(s), []codec.Group{group})
+			in = append(binary.BigEndian.AppendUint32(in, uint32(len(message))), message...)
+		}
 	}
-	if ld.LogRecordCount() > 0 {
-		b, err := new(plog.ProtoMarshaler).MarshalLogs(ld)
-		in = append(in, sized(t, b, err)...)
-	}
-	name := filepath.Join(t.TempDir(), "in.iet")
-	f, err := os.Create(name)
+	path := filepath.Join(t.TempDir(), "in.iet")
+	f, err := os.Create(path)
 	must(t, err)
 	w, err := format.NewWriter(f, format.V1, format.IET, nil)
 	must(t, err)
 	must(t, otlp.Decode(t.Context(), bytes.NewReader(in), w, nil))
 	must(t, errors.Join(w.Close(), f.Close()))
-	v, err := view.New(t.Context(), []*format.File{tracetest.Open(t, name)}, nil)
+	v, err := view.New(t.Context(), []*format.File{tracetest.Open(t, path)}, nil)
 	must(t, err)
 	return v
 }
 
-// spansOf returns a resource with so many spans of a trace, a second apart, each of which takes half
-// a second, with a link to the one before, an event and an attribute of some bytes.
-func spansOf(n, bytes int) ptrace.Traces {
-	td := ptrace.NewTraces()
-	rs := td.ResourceSpans().AppendEmpty()
-	rs.Resource().Attributes().PutStr("service.name", "shop")
-	ss := rs.ScopeSpans().AppendEmpty()
-	for i := range n {
-		s := ss.Spans().AppendEmpty()
-		s.SetName(fmt.Sprint("span ", i))
-		s.SetTraceID(traceID)
-		s.SetSpanID(spanID(i + 1))
-		s.SetParentSpanID(spanID(i))
-		s.SetStartTimestamp(begin + pcommon.Timestamp(i)*1e9)
-		s.SetEndTimestamp(s.StartTimestamp() + 5e8)
-		s.Attributes().PutStr("a", strings.Repeat("x", bytes))
-		ev := s.Events().AppendEmpty()
-		ev.SetName("event")
-		ev.SetTimestamp(s.StartTimestamp() + 1)
-		l := s.Links().AppendEmpty()
-		l.SetTraceID(traceID)
-		l.SetSpanID(spanID(i))
+func encodeSpans(spans []otel.Span) (records []byte) {
+	e := codec.Protobuf
+	for i := range spans {
+		s, from := &spans[i], len(records)
+		records = e.AppendSpan(records, s)
+		for j := range s.Links {
+			records = e.AppendLink(records, &s.Links[j], j == 0)
+		}
+		records = e.EndList(records)
+		for j := range s.Events {
+			records = e.AppendEvent(records, &s.Events[j], j == 0)
+		}
+		records = e.EndSpan(e.EndList(records), from)
 	}
-	return td
+	return records
+}
+
+func encodeLogs(logs []otel.Log) (records []byte) {
+	for i := range logs {
+		records = codec.Protobuf.AppendLog(records, &logs[i])
+	}
+	return records
+}
+
+// attributesOf returns an attribute of some bytes.
+func attributesOf(bytes int) otel.Attributes {
+	return otel.Attributes{{Name: "a", Value: format.StringValue(strings.Repeat("x", bytes))}}
+}
+
+// spansOf returns so many spans of a trace, a second apart, each of which takes half a second, with a
+// link to the one before, an event and an attribute of some bytes.
+func spansOf(n, bytes int) (spans []otel.Span) {
+	for i := range n {
+		start := begin + int64(i)*1e9
+		spans = append(spans, otel.Span{
+			Name: fmt.Sprint("span ", i), TraceID: traceID, SpanID: spanID(i + 1), Parent: spanID(i), Start: start, Duration: 5e8, Ended: true,
+			Attributes: attributesOf(bytes), Events: []otel.Event{{Name: "event", Time: start + 1, HasTime: true}},
+			Links: []otel.Link{{TraceID: traceID, SpanID: spanID(i)}},
+		})
+	}
+	return spans
 }
 
 // logsOf returns so many log records of the spans of spansOf.
-func logsOf(n, bytes int) plog.Logs {
-	ld := plog.NewLogs()
-	rl := ld.ResourceLogs().AppendEmpty()
-	rl.Resource().Attributes().PutStr("service.name", "shop")
-	sl := rl.ScopeLogs().AppendEmpty()
+func logsOf(n, bytes int) (logs []otel.Log) {
 	for i := range n {
-		l := sl.LogRecords().AppendEmpty()
-		l.SetTraceID(traceID)
-		l.SetSpanID(spanID(i + 1))
-		l.SetTimestamp(begin + pcommon.Timestamp(i)*1e9)
-		l.SetObservedTimestamp(l.Timestamp() + 5)
-		l.Body().SetStr("hello")
-		l.Attributes().PutStr("a", strings.Repeat("x", bytes))
+		at := begin + int64(i)*1e9
+		logs = append(logs, otel.Log{
+			TraceID: traceID, SpanID: spanID(i + 1), Time: at, HasTime: true, Observed: at + 5,
+			Body: otel.Any{Kind: otel.String, Text: "hello"}, Attributes: attributesOf(bytes),
+		})
 	}
-	return ld
+	return logs
 }
 
-const begin = pcommon.Timestamp(1_700_000_000_000_000_000)
+const begin int64 = 1_700_000_000_000_000_000
 
-var traceID = pcommon.TraceID{1, 2, 3}
+var traceID = [16]byte{1, 2, 3}
 
 // spanID returns none for 0.
-func spanID(i int) (id pcommon.SpanID) {
+func spanID(i int) (id [8]byte) {
 	binary.BigEndian.PutUint64(id[:], uint64(i))
 	return id
 }
@@ -128,8 +132,8 @@ type endpoint struct {
 	mu    sync.Mutex
 	n     int
 	sizes []int // of the messages
-	spans []ptrace.Span
-	logs  []plog.LogRecord
+	spans []otel.Span
+	logs  []otel.Log
 	at    []time.Duration // when requests came
 	begun time.Time
 }
@@ -161,38 +165,40 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	e.sizes = append(e.sizes, len(b))
+	in := records{r: codec.NewReader(b, codec.Protobuf), e: e}
 	switch {
 	case r.Header.Get("Content-Type") != "application/x-protobuf":
 		return answer(http.StatusUnsupportedMediaType, nil), nil
 	case r.URL.Path == "/v1/traces":
-		td, err := new(ptrace.ProtoUnmarshaler).UnmarshalTraces(b)
-		if err != nil {
-			return nil, err
-		}
-		for _, rs := range td.ResourceSpans().All() {
-			for _, ss := range rs.ScopeSpans().All() {
-				for _, s := range ss.Spans().All() {
-					e.spans = append(e.spans, s)
-				}
-			}
-		}
+		in.r.Assume(codec.Spans)
 	case r.URL.Path == "/v1/logs":
-		ld, err := new(plog.ProtoUnmarshaler).UnmarshalLogs(b)
-		if err != nil {
-			return nil, err
-		}
-		for _, rl := range ld.ResourceLogs().All() {
-			for _, sl := range rl.ScopeLogs().All() {
-				for _, l := range sl.LogRecords().All() {
-					e.logs = append(e.logs, l)
-				}
-			}
-		}
+		in.r.Assume(codec.Logs)
 	default:
 		return answer(http.StatusNotFound, nil), nil
 	}
-	return answer(http.StatusOK, nil), nil
+	_, err = in.r.Walk(0, int64(len(b)), false, &in)
+	return answer(http.StatusOK, nil), errors.Join(err, in.err)
 }
+
+// A records is the visitor of a request.
+type records struct {
+	r   *codec.Reader
+	e   *endpoint
+	err error
+}
+
+func (r *records) Span(off int64, _ *[16]byte, _, _ *[8]byte) {
+	r.e.spans = append(r.e.spans, otel.Span{})
+	r.err = errors.Join(r.err, r.r.Span(off, &r.e.spans[len(r.e.spans)-1]))
+}
+
+func (r *records) Log(off int64, _ *[16]byte, _ *[8]byte) {
+	r.e.logs = append(r.e.logs, otel.Log{})
+	r.err = errors.Join(r.err, r.r.Log(off, &r.e.logs[len(r.e.logs)-1]))
+}
+
+func (*records) EndScope(codec.Head)    {}
+func (*records) EndResource(codec.Head) {}
 
 // answer returns an answer with a body of protobuf, and headers as NAME, VALUE.
 func answer(code int, body []byte, header ...string) *http.Response {
@@ -230,17 +236,17 @@ func TestReplaySendsAll(t *testing.T) {
 	if r.Spans != spans || r.Logs != logs || r.Refused() != 0 || r.Requests != 5 || e.n != 5 || done != spans+logs {
 		t.Errorf("the result is %+v, and %d requests came", r, e.n)
 	}
-	seen := make(map[pcommon.SpanID]bool)
+	seen := make(map[[8]byte]bool)
 	for i, s := range e.spans {
-		seen[s.SpanID()] = true
-		if s.TraceID() != traceID || s.Events().Len() != 1 || s.Links().Len() != 1 || s.EndTimestamp()-s.StartTimestamp() != 5e8 {
-			t.Fatalf("span %d is %s %+v", i, s.Name(), s)
+		seen[s.SpanID] = true
+		if s.TraceID != traceID || len(s.Events) != 1 || len(s.Links) != 1 || s.Duration != 5e8 {
+			t.Fatalf("span %d is %s %+v", i, s.Name, s)
 		}
 	}
 	if len(e.spans) != spans || len(seen) != spans || len(e.logs) != logs {
 		t.Errorf("%d spans arrived, %d of them once, and %d log records", len(e.spans), len(seen), len(e.logs))
 	}
-	if r.First != int64(begin) || r.Last != int64(begin)+(spans-1)*1e9+5e8 {
+	if r.First != begin || r.Last != begin+(spans-1)*1e9+5e8 {
 		t.Errorf("it is from %d to %d", r.First, r.Last)
 	}
 }
@@ -274,45 +280,40 @@ func TestRequestsStayBelowTheirBound(t *testing.T) {
 // TestShift changes all times by the same, but none that says that there is none, and none beyond what
 // OTLP can say.
 func TestShift(t *testing.T) {
-	td := spansOf(3, 0)
-	open := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().AppendEmpty()
-	open.SetName("open")
-	open.SetTraceID(traceID)
-	open.SetSpanID(spanID(9))
-	open.SetStartTimestamp(begin)
-	v := viewOf(t, td, logsOf(2, 0))
+	spans := append(spansOf(3, 0), otel.Span{Name: "open", TraceID: traceID, SpanID: spanID(9), Start: begin})
+	v := viewOf(t, spans, logsOf(2, 0))
 	last, ok := replay.LastEnd(v)
-	if want := int64(begin) + 2_500_000_000; !ok || last != want {
+	if want := begin + 2_500_000_000; !ok || last != want {
 		t.Errorf("the last end is %d, want %d", last, want)
 	}
 	for _, by := range []time.Duration{time.Hour, -time.Hour, 1<<63 - 1, -1 << 63} {
 		var e endpoint
 		_, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e), Shift: by})
 		must(t, err)
-		moved := func(at pcommon.Timestamp) pcommon.Timestamp {
+		moved := func(at int64) int64 {
 			if by == -1<<63 {
 				return 1
 			}
-			return at + pcommon.Timestamp(by)
+			return at + int64(by)
 		}
 		for _, s := range e.spans {
-			if s.Name() == "open" {
-				if s.StartTimestamp() != moved(begin) || s.EndTimestamp() != 0 {
-					t.Errorf("%v: the open span is from %d to %d", by, s.StartTimestamp(), s.EndTimestamp())
+			if s.Name == "open" {
+				if s.Start != moved(begin) || s.Ended {
+					t.Errorf("%v: the open span is from %d to %d", by, s.Start, s.End())
 				}
 				continue
 			}
 			var i int
-			_, err := fmt.Sscanf(s.Name(), "span %d", &i)
+			_, err := fmt.Sscanf(s.Name, "span %d", &i)
 			must(t, err)
-			start := begin + pcommon.Timestamp(i)*1e9
-			if s.StartTimestamp() != moved(start) || s.EndTimestamp() != moved(start+5e8) || s.Events().At(0).Timestamp() != moved(start+1) {
-				t.Errorf("%v: %s is from %d to %d", by, s.Name(), s.StartTimestamp(), s.EndTimestamp())
+			start := begin + int64(i)*1e9
+			if s.Start != moved(start) || s.End() != moved(start+5e8) || s.Events[0].Time != moved(start+1) {
+				t.Errorf("%v: %s is from %d to %d", by, s.Name, s.Start, s.End())
 			}
 		}
 		for i, l := range e.logs {
-			if at := begin + pcommon.Timestamp(i)*1e9; l.Timestamp() != moved(at) || l.ObservedTimestamp() != moved(at+5) {
-				t.Errorf("%v: log record %d is of %d", by, i, l.Timestamp())
+			if at := begin + int64(i)*1e9; l.Time != moved(at) || l.Observed != moved(at+5) {
+				t.Errorf("%v: log record %d is of %d", by, i, l.Time)
 			}
 		}
 	}
@@ -324,26 +325,26 @@ func TestNewIDsAgree(t *testing.T) {
 	all := make(map[string]bool)
 	for _, key := range []string{"a", "b"} {
 		var e endpoint
-		for _, v := range []*view.View{viewOf(t, spansOf(3, 0), plog.NewLogs()), viewOf(t, ptrace.NewTraces(), logsOf(3, 0))} {
+		for _, v := range []*view.View{viewOf(t, spansOf(3, 0), nil), viewOf(t, nil, logsOf(3, 0))} {
 			_, err := replay.Run(t.Context(), v, &replay.Options{Target: target(t, &e), Key: []byte(key)})
 			must(t, err)
 		}
 		for i, s := range e.spans {
-			up := pcommon.SpanID{}
+			up := [8]byte{}
 			if i > 0 {
-				up = e.spans[i-1].SpanID()
+				up = e.spans[i-1].SpanID
 			}
-			if s.TraceID() == traceID || s.SpanID() == spanID(i+1) || s.SpanID().IsEmpty() || s.ParentSpanID() != up {
-				t.Errorf("span %d is %v %v below %v", i, s.TraceID(), s.SpanID(), s.ParentSpanID())
+			if s.TraceID == traceID || s.SpanID == spanID(i+1) || s.SpanID == [8]byte{} || s.Parent != up {
+				t.Errorf("span %d is %x %x below %x", i, s.TraceID, s.SpanID, s.Parent)
 			}
-			if l := s.Links().At(0); l.TraceID() != s.TraceID() || l.SpanID() != up {
-				t.Errorf("span %d links to %v %v", i, l.TraceID(), l.SpanID())
+			if l := s.Links[0]; l.TraceID != s.TraceID || l.SpanID != up {
+				t.Errorf("span %d links to %x %x", i, l.TraceID, l.SpanID)
 			}
-			if l := e.logs[i]; l.TraceID() != s.TraceID() || l.SpanID() != s.SpanID() {
-				t.Errorf("log record %d is of %v %v", i, l.TraceID(), l.SpanID())
+			if l := e.logs[i]; l.TraceID != s.TraceID || l.SpanID != s.SpanID {
+				t.Errorf("log record %d is of %x %x", i, l.TraceID, l.SpanID)
 			}
-			all[s.SpanID().String()] = true
-			all[s.TraceID().String()] = true
+			all[string(s.SpanID[:])] = true
+			all[string(s.TraceID[:])] = true
 		}
 	}
 	if len(all) != 2*(3+1) {
@@ -382,13 +383,11 @@ func TestSpeed(t *testing.T) {
 
 // TestSpeedOfRecordsWithoutTimes: they do not make the others wait since 1970.
 func TestSpeedOfRecordsWithoutTimes(t *testing.T) {
-	ld := logsOf(4, 0)
-	records := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
+	logs := logsOf(4, 0)
 	for _, i := range []int{0, 1, 3} {
-		records.At(i).SetTimestamp(0)
-		records.At(i).SetObservedTimestamp(0)
+		logs[i].HasTime, logs[i].Time, logs[i].Observed = false, 0, 0
 	}
-	v := viewOf(t, ptrace.NewTraces(), ld)
+	v := viewOf(t, nil, logs)
 	synctest.Test(t, func(t *testing.T) {
 		var e endpoint
 		begun := time.Now()
@@ -453,7 +452,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			v := viewOf(t, spansOf(3, 0), plog.NewLogs())
+			v := viewOf(t, spansOf(3, 0), nil)
 			synctest.Test(t, func(t *testing.T) {
 				e := endpoint{answer: func(n int, _ *http.Request) (*http.Response, error) {
 					if n >= len(test.answers) {
@@ -484,7 +483,7 @@ func TestAnswers(t *testing.T) {
 
 // TestEndpointThatStaysAway: after a minute without an answer the replay ends, and says what was sent.
 func TestEndpointThatStaysAway(t *testing.T) {
-	v := viewOf(t, spansOf(1000, 0), plog.NewLogs())
+	v := viewOf(t, spansOf(1000, 0), nil)
 	synctest.Test(t, func(t *testing.T) {
 		e := endpoint{answer: func(n int, _ *http.Request) (*http.Response, error) {
 			if n == 0 {

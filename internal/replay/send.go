@@ -15,13 +15,14 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/text"
 )
 
 const (
 	firstWait = time.Second      // before the second try
-	longest   = 30 * time.Second // that is waited, where the endpoint does not ask for more
-	patience  = time.Minute      // after which a request is not tried again
+	longest   = 30 * time.Second // the longest wait between tries, unless the endpoint asks for more
+	patience  = time.Minute      // a request is not tried again after this time
 
 	maxAnswer  = 64 << 10 // bytes of an answer that are read
 	maxMessage = 500      // of a message in it that are shown
@@ -30,22 +31,22 @@ const (
 // ErrUnreachable is the error of an endpoint that does not answer.
 var ErrUnreachable = errors.New("the endpoint cannot be reached")
 
-// An answer says what became of a request.
+// An answer is the endpoint's answer to a request.
 type answer struct {
-	refused  bool  // all of it
-	rejected int64 // of it
+	refused  bool  // the whole request was refused
+	rejected int64 // how many records of the request were refused
 	message  string
 }
 
-// A sender sends requests, one by one.
+// A sender sends requests, one after another.
 type sender struct {
 	body     bytes.Buffer
 	zip      *gzip.Writer
-	answered bool // something was, so that the endpoint is there
+	answered bool // the endpoint has answered a request before, so it can be reached
 }
 
-// post sends a message until it is taken or refused for good.
-func (s *sender) post(ctx context.Context, t *Target, sig signal, message []byte) (answer, error) {
+// post sends a message until it is accepted or finally refused.
+func (s *sender) post(ctx context.Context, t *Target, sig codec.Signal, message []byte) (answer, error) {
 	d := &t.signals[sig]
 	body, err := s.compress(d, message)
 	if err != nil {
@@ -98,8 +99,8 @@ func (s *sender) compress(d *destination, message []byte) ([]byte, error) {
 	return s.body.Bytes(), err
 }
 
-// try sends a request once. Again says that the endpoint may take it later, after the time that it
-// asked for, 0 for none. The error is that of the network.
+// try sends a request once. Again says that the endpoint may accept the request later, after the time that
+// it asked for, 0 if it named no time. The error is a network error.
 func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer, again bool, asked time.Duration, err error) {
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
@@ -148,7 +149,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	return a, false, 0, nil
 }
 
-// retryAfter returns how long an endpoint asks to wait, in seconds or up to a date.
+// retryAfter returns how long an endpoint asks to wait. The header has seconds or a date.
 func retryAfter(s string) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -159,7 +160,7 @@ func retryAfter(s string) time.Duration {
 	return 0
 }
 
-// fieldOf returns the last field of that number of a message of protobuf: its bytes, or its number.
+// fieldOf returns the last field with that number in a protobuf message: its bytes, or its integer value.
 func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
 	for len(b) > 0 {
 		num, kind, size := protowire.ConsumeTag(b)

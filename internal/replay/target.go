@@ -12,15 +12,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/quantity"
-)
-
-// A signal is the kind of a request: traces or logs.
-type signal int
-
-const (
-	traces signal = iota
-	logs
 )
 
 // The names of the signals in variables, and their paths behind an endpoint for both.
@@ -29,15 +22,15 @@ var (
 	signalPaths = [...]string{"/v1/traces", "/v1/logs"}
 )
 
-// defaultEndpoint is OpenTelemetry's.
+// defaultEndpoint is the default of OpenTelemetry.
 const defaultEndpoint = "http://localhost:4318"
 
-// A Target is where OTLP goes, and how.
+// A Target says where OTLP is sent, and how.
 type Target struct {
 	signals [2]destination
 }
 
-// A destination is where the requests of a signal go.
+// A destination says where the requests of a signal are sent.
 type destination struct {
 	url     string
 	shown   string // url without a password
@@ -47,24 +40,26 @@ type destination struct {
 	client  *http.Client
 }
 
-// NewTarget returns the target at endpoint, or, where that is empty, the one of
-// OpenTelemetry's variables, which also say what else there is to say. Headers, as in
-// NAME=VALUE, are added to theirs.
+// NewTarget returns the target at endpoint. If endpoint is empty, it uses the endpoint in OpenTelemetry's
+// variables. The other settings come from these variables in both cases. Headers, as NAME=VALUE, are added
+// to those of the variables.
 func NewTarget(endpoint string, headers []string) (*Target, error) {
 	t := new(Target)
 	for s := range t.signals {
-		if err := t.signals[s].set(signal(s), endpoint, headers); err != nil {
+		if err := t.signals[s].set(codec.Signal(s), endpoint, headers); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// String returns where spans and log records go, without a password.
-func (t *Target) String() string { return t.signals[traces].shown + " and " + t.signals[logs].shown }
+// String returns the URLs for spans and log records, without a password.
+func (t *Target) String() string {
+	return t.signals[codec.Spans].shown + " and " + t.signals[codec.Logs].shown
+}
 
-// variable returns the variable of a signal, or that of all signals.
-func variable(s signal, name string) (variable, value string) {
+// variable returns the name and value of the variable of a signal, or of the variable for all signals.
+func variable(s codec.Signal, name string) (variable, value string) {
 	const prefix = "OTEL_EXPORTER_OTLP_"
 	for _, variable := range []string{prefix + signalNames[s] + "_" + name, prefix + name} {
 		if value, ok := env.Lookup(variable); ok {
@@ -74,7 +69,7 @@ func variable(s signal, name string) (variable, value string) {
 	return prefix + name, ""
 }
 
-func (d *destination) set(s signal, endpoint string, headers []string) (err error) {
+func (d *destination) set(s codec.Signal, endpoint string, headers []string) (err error) {
 	u, err := urlOf(s, endpoint)
 	if err != nil {
 		return err
@@ -89,7 +84,7 @@ func (d *destination) set(s signal, endpoint string, headers []string) (err erro
 		key, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil || !d.header(key, value) {
-			return fmt.Errorf("%s must be a list such as NAME=VALUE,NAME=VALUE", name) // without what is secret
+			return fmt.Errorf("%s must be a list such as NAME=VALUE,NAME=VALUE", name) // the value may be secret
 		}
 	}
 	for _, pair := range headers {
@@ -114,7 +109,7 @@ func (d *destination) set(s signal, endpoint string, headers []string) (err erro
 	return err
 }
 
-// header sets a header, and reports whether it can be one.
+// header sets a header, and reports whether name and value are valid.
 func (d *destination) header(name, value string) bool {
 	name = strings.TrimSpace(name)
 	if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n\x00") {
@@ -124,8 +119,8 @@ func (d *destination) header(name, value string) bool {
 	return true
 }
 
-// urlOf returns where the requests of a signal go.
-func urlOf(s signal, endpoint string) (*url.URL, error) {
+// urlOf returns the URL for the requests of a signal.
+func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	from, whole := "--endpoint", false
 	if endpoint == "" {
 		if from, endpoint = variable(s, "ENDPOINT"); endpoint == "" {
@@ -143,17 +138,17 @@ func urlOf(s signal, endpoint string) (*url.URL, error) {
 	if whole {
 		return u, nil
 	}
-	for _, path := range signalPaths { // of one that was copied from elsewhere
+	for _, path := range signalPaths { // the endpoint may have been copied with such a path
 		u.Path = strings.TrimSuffix(u.Path, path)
 	}
 	return u.JoinPath(signalPaths[s]), nil
 }
 
-// client returns one with the certificates that the variables name.
-func client(s signal) (*http.Client, error) {
+// client returns an HTTP client with the certificates that the variables name.
+func client(s codec.Signal) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // headers are for the endpoint alone
+		return http.ErrUseLastResponse // do not send the headers to another host
 	}}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if name, file := variable(s, "CERTIFICATE"); file != "" {

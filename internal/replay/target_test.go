@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/collector/pdata/plog"
-
 	"github.com/entrace-go/entrace/internal/replay"
 )
 
@@ -82,7 +80,7 @@ func TestRequestIsOfTheEnvironment(t *testing.T) {
 	defer s.Close()
 	certificate := filepath.Join(t.TempDir(), "ca.pem")
 	must(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
-	v := viewOf(t, spansOf(1, 0), plog.NewLogs())
+	v := viewOf(t, spansOf(1, 0), nil)
 	t.Setenv(prefix+"HEADERS", "Api-Key=of%20all, other = 1")
 	t.Setenv(prefix+"LOGS_HEADERS", "Api-Key=of logs")
 	for _, test := range []struct{ compression, want string }{{"", "gzip"}, {"none", ""}} {

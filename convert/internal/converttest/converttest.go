@@ -46,7 +46,7 @@ func (f Format) Run(t *testing.T) {
 	t.Run("cancel", f.cancel)
 	if f.Decode != nil {
 		t.Run("temporary file", f.temporary)
-		t.Run("hostile", f.hostile)
+		t.Run("hostile", func(t *testing.T) { f.hostile(t, f.Bytes(t, View(t, Random(10, 1)...))) })
 	}
 }
 
@@ -103,7 +103,7 @@ func Update(t *testing.T, name string, content []byte) {
 
 // reference takes the files of the Rust reference, of all versions, and those of ENTRACE_SAMPLES.
 func (f Format) reference(t *testing.T) {
-	names := References(t)
+	names := references(t)
 	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
 		more, err := filepath.Glob(filepath.Join(dir, "*.iet"))
 		Must(t, err)
@@ -127,8 +127,8 @@ func (f Format) reference(t *testing.T) {
 	}
 }
 
-// References returns the names of the files of the Rust reference.
-func References(t testing.TB) []string {
+// references returns the names of the files of the Rust reference.
+func references(t testing.TB) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "format", "testdata", "v*.*et*"))
 	Must(t, err)
@@ -141,11 +141,9 @@ func References(t testing.TB) []string {
 // A brokenWriter fails after left bytes.
 type brokenWriter struct{ left int }
 
-var errBroken = errors.New("broken")
-
 func (w *brokenWriter) Write(b []byte) (int, error) {
 	if w.left -= len(b); w.left < 0 {
-		return 0, errBroken
+		return 0, io.ErrShortWrite
 	}
 	return len(b), nil
 }
@@ -154,7 +152,7 @@ func (f Format) brokenWriter(t *testing.T) {
 	v := View(t, Random(5000, 1)...)
 	size := len(f.Bytes(t, v))
 	for _, left := range []int{0, size / 2, size - 1} {
-		if err := f.Encode(t.Context(), &brokenWriter{left}, v); !errors.Is(err, errBroken) {
+		if err := f.Encode(t.Context(), &brokenWriter{left}, v); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("after %d bytes of %d: %v, want the writer's error", left, size, err)
 		}
 	}
@@ -197,14 +195,9 @@ func (f Format) temporary(t *testing.T) {
 	}
 }
 
-// hostile decodes what is cut off and what has a bit that is wrong: that ends with an error that
-// says where, or with entries.
-func (f Format) hostile(t *testing.T) {
-	f.Hostile(t, f.Bytes(t, View(t, Random(10, 1)...)))
-}
-
-// Hostile decodes a sample that is cut off, and one that has a bit that is wrong.
-func (f Format) Hostile(t *testing.T, sample []byte) {
+// hostile decodes a sample that is cut off, and one that has a bit that is wrong: that ends with an
+// error that says where, or with entries.
+func (f Format) hostile(t *testing.T, sample []byte) {
 	for at := 0; at < len(sample); at += 7 {
 		if at%70 == 0 {
 			f.try(t, sample[:at])
@@ -244,16 +237,22 @@ func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	fz.Fuzz(func(t *testing.T, in []byte) { f.try(t, in) })
 }
 
-// Samples decodes files in testdata, which other programs wrote, and compares what they become in
-// OTLP with a golden file: NAME.otlp.jsonl of NAME.json. Each must be the same when it is read
+// Text returns what Encode writes of a decoded text, and the error of Decode.
+func (f Format) Text(t *testing.T, in string) (string, error) {
+	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
+	return string(f.Bytes(t, Read(t, iet))), err
+}
+
+// Samples decodes files in testdata, which other programs wrote, and compares what Encode, of OTLP,
+// makes of them with a golden file: NAME.otlp.jsonl of NAME.json. Each must be the same when it is read
 // byte by byte, and cut in the middle it must be an error.
-func (f Format) Samples(t *testing.T, encode func(ctx context.Context, w io.Writer, v *view.View) error, names ...string) {
+func (f Format) Samples(t *testing.T, names ...string) {
 	for _, name := range names {
 		sample, err := os.ReadFile(filepath.Join("testdata", name))
 		Must(t, err)
 		iet, err := f.Back(t.Context(), t, iotest.OneByteReader(bytes.NewReader(sample)), format.V2)
 		Must(t, err)
-		Golden(t, strings.TrimSuffix(name, ".json")+".otlp.jsonl", Format{Encode: encode}.Bytes(t, Read(t, iet)))
+		Golden(t, strings.TrimSuffix(name, ".json")+".otlp.jsonl", f.Bytes(t, Read(t, iet)))
 		if _, err := f.Back(t.Context(), t, bytes.NewReader(sample[:len(sample)/2]), format.V2); !errors.Is(err, format.ErrTruncated) {
 			t.Errorf("half of %s: %v, want %v", name, err, format.ErrTruncated)
 		}
@@ -265,7 +264,7 @@ func (f Format) Samples(t *testing.T, encode func(ctx context.Context, w io.Writ
 		if _, err := f.Back(ctx, t, bytes.NewReader(sample), format.V2); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want the error of the context", name, err)
 		}
-		f.Hostile(t, sample)
+		f.hostile(t, sample)
 	}
 }
 
@@ -273,7 +272,7 @@ func (f Format) Samples(t *testing.T, encode func(ctx context.Context, w io.Writ
 func (f Format) Fuzz(fz *testing.F) {
 	names, err := filepath.Glob(filepath.Join("..", "chrome", "testdata", "*.iet"))
 	Must(fz, err)
-	for _, name := range append(names, References(fz)...) {
+	for _, name := range append(names, references(fz)...) {
 		b, err := os.ReadFile(name)
 		Must(fz, err)
 		fz.Add(b)

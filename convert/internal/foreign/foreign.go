@@ -219,6 +219,9 @@ func Any(raw json.RawMessage) otel.Any {
 	return a.Any()
 }
 
+// ErrID is the error of an id that [ID] cannot read.
+var ErrID = errors.New("an id that is too long, or not of hex digits")
+
 // ID reads an id of hex digits, which may be shorter than id: zeros are before it then. It
 // reports whether it is one.
 func ID(id []byte, digits string) bool {

@@ -12,7 +12,10 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 )
+
+var must = tracetest.Must
 
 // content returns n bytes of which no two parts of a page are the same.
 func content(n int) string {
@@ -27,13 +30,9 @@ func content(n int) string {
 func file(t *testing.T, text string) *os.File {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "in")
-	if err := os.WriteFile(name, []byte("skipped"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("skipped"+text), 0o600))
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	if _, err := f.Seek(7, io.SeekStart); err != nil {
 		t.Fatal(err)
@@ -51,9 +50,7 @@ func TestReaders(t *testing.T) {
 	for _, size := range []int{0, 1, 900 << 10, 2 << 20, 9 << 20} {
 		text := content(size)
 		pr, pw, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer pr.Close()
 		go func() {
 			defer pw.Close()
@@ -99,16 +96,12 @@ func TestReaders(t *testing.T) {
 func TestShrunkFile(t *testing.T) {
 	f := file(t, content(2<<20))
 	in, err := input.Open(t.Context(), f, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	if runtime.GOOS == "windows" {
 		t.Skip("a file that is mapped cannot be cut")
 	}
-	if err := os.Truncate(f.Name(), 100); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(f.Name(), 100))
 	sum := byte(0)
 	err = in.View(func(b []byte) error {
 		for _, c := range b {
@@ -136,9 +129,7 @@ func TestEndOfContext(t *testing.T) {
 func TestNoTempDir(t *testing.T) {
 	text := content(9 << 20)
 	in, err := input.Open(t.Context(), struct{ io.Reader }{strings.NewReader(text)}, filepath.Join(t.TempDir(), "missing"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	if !errors.Is(in.Err(), os.ErrNotExist) || in.Size() < 7<<20 {
 		t.Errorf("%d bytes and the error %v, want 8 MiB and that there is no folder", in.Size(), in.Err())

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"math"
+	"unicode/utf8"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,16 +12,16 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A fieldReader is an input of protobuf: the fields of one message, which are in b[i:end].
+// A fieldReader is an input in protobuf. It reads the fields of one message, which are in b[i:end].
 type fieldReader struct {
 	b   []byte
 	i   int
 	end int
-	// cut says that the input stops within the message: what ends at end early is
-	// not wrong, but there is no more of it.
+	// cut says that the input stops within the message: a value that ends early at end is not an error,
+	// but no field follows.
 	cut bool
 	err error
-	at  int // where the error is
+	at  int // the offset of the error
 
 	number protowire.Number
 	kind   protowire.Type
@@ -66,6 +67,11 @@ func (f *fieldReader) next() bool {
 		}
 		return false
 	}
+	if b := f.b[f.i]; b >= 1<<3 && b < 0x80 { // a tag of one byte, as most are
+		f.number, f.kind = protowire.Number(b>>3), protowire.Type(b&7)
+		f.i++
+		return true
+	}
 	num, kind, n := protowire.ConsumeTag(f.b[f.i:f.end])
 	if n < 0 {
 		f.bad(n)
@@ -76,7 +82,7 @@ func (f *fieldReader) next() bool {
 	return true
 }
 
-// bad notes what protowire has found, at i.
+// bad records the error n of protowire, at i.
 func (f *fieldReader) bad(n int) {
 	if f.cut && protowire.ParseError(n) == protowire.ParseError(shortInput) { //nolint:errorlint // it is never wrapped
 		f.err, f.at = format.ErrTruncated, f.end
@@ -85,7 +91,7 @@ func (f *fieldReader) bad(n int) {
 	f.err, f.at = ErrField, f.i
 }
 
-// shortInput is what protowire returns for an input that ends too early.
+// shortInput is the error that protowire returns for an input that ends too early.
 var shortInput = func() int {
 	_, n := protowire.ConsumeVarint(nil)
 	return n
@@ -100,6 +106,10 @@ func (f *fieldReader) skip() {
 		f.err, f.at = ErrField, f.i // OTLP has no groups
 		return
 	}
+	if f.kind == protowire.BytesType && f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) {
+		f.i += 1 + int(f.b[f.i]) // most often
+		return
+	}
 	n := protowire.ConsumeFieldValue(f.number, f.kind, f.b[f.i:f.end])
 	if n < 0 {
 		f.bad(n)
@@ -108,8 +118,7 @@ func (f *fieldReader) skip() {
 	f.i += n
 }
 
-// is reports whether the field is of a kind. Else it is none that is known, and
-// skipped.
+// is reports whether the field is of a kind. If it is not, the field is unknown and skipped.
 func (f *fieldReader) is(kind protowire.Type) bool {
 	if f.err == nil && f.kind == kind {
 		return true
@@ -122,6 +131,11 @@ func (f *fieldReader) enter(whole bool) frame {
 	up := frame{f.end, f.cut}
 	if !f.is(protowire.BytesType) {
 		f.end, f.cut = f.i, false
+		return up
+	}
+	if f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) { // most often
+		f.i++
+		f.end, f.cut = f.i+int(f.b[f.i-1]), false
 		return up
 	}
 	n, size := protowire.ConsumeVarint(f.b[f.i:f.end])
@@ -147,7 +161,7 @@ func (f *fieldReader) enter(whole bool) frame {
 
 func (f *fieldReader) leave(up frame) { f.end, f.cut = up.end, up.cut }
 
-// first reports whether the field is of messages. It is one of them.
+// first reports whether the field is a message, which is the first item of the list.
 func (f *fieldReader) first() bool { return f.is(protowire.BytesType) }
 
 func (f *fieldReader) more() bool { return false }
@@ -163,9 +177,60 @@ func (f *fieldReader) place() Place {
 	return Place{int64(from), int64(f.i)}
 }
 
-func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) { return a, false }
+// The tags of a KeyValue's fields and of its value's.
+const (
+	tagKey    = 1<<3 | byte(protowire.BytesType)
+	tagValue  = 2<<3 | byte(protowire.BytesType)
+	tagString = 1<<3 | byte(protowire.BytesType)
+	tagBool   = 2<<3 | byte(protowire.VarintType)
+	tagInt    = 3<<3 | byte(protowire.VarintType)
+)
 
-// text returns the bytes of the field, which need not be UTF-8.
+// quickAttribute reads a text, a bool or an integer below 128 bytes together with its name.
+func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
+	b := f.b[f.i:f.end]
+	if f.err != nil || len(b) == 0 || int(b[0]) >= min(0x80, len(b)) {
+		return a, false
+	}
+	b = b[1 : 1+int(b[0])]
+	if len(b) < 2 || 2+int(b[1])+2 > len(b) {
+		return a, false
+	}
+	name, value := b[:2+int(b[1])], b[2+int(b[1]):]
+	if name[0] == tagValue { // some programs write the fields from the last to the first
+		name, value = value, name
+	}
+	if name[0] != tagKey || int(name[1]) != len(name)-2 || value[0] != tagValue || int(value[1]) != len(value)-2 || len(value) < 4 {
+		return a, false
+	}
+	name = name[2:]
+	switch value = value[2:]; {
+	case value[0] == tagString && int(value[1]) == len(value)-2:
+		text := value[2:]
+		if !utf8.Valid(text) {
+			return a, false
+		}
+		a.Value = format.StringValue(unsafe.String(unsafe.SliceData(text), len(text)))
+	case value[0] == tagBool && len(value) == 2 && value[1] <= 1:
+		a.Value = format.BoolValue(value[1] == 1)
+	case value[0] == tagInt:
+		n, size := protowire.ConsumeVarint(value[1:])
+		if size != len(value)-1 {
+			return a, false
+		}
+		a.Value = format.I64Value(int64(n))
+	default:
+		return a, false
+	}
+	if !utf8.Valid(name) {
+		return a, false
+	}
+	a.Name = unsafe.String(unsafe.SliceData(name), len(name))
+	f.i += 1 + len(b)
+	return a, true
+}
+
+// text returns the bytes of the field. They need not be UTF-8.
 func (f *fieldReader) text() string {
 	up := f.enter(true)
 	s := f.b[f.i:f.end]
@@ -176,7 +241,7 @@ func (f *fieldReader) text() string {
 
 func (f *fieldReader) bytes() string { return f.text() }
 
-// id reads an id; no bytes are none.
+// id reads an id. An empty field means no id.
 func (f *fieldReader) id(id []byte) {
 	at := f.i
 	s := f.text()
@@ -238,7 +303,7 @@ func (f *fieldReader) bool() bool { return f.varint() != 0 }
 
 func (f *fieldReader) int() int64 { return int64(f.varint()) }
 
-// looseID reads an id, none if it is a wrong one.
+// looseID reads an id. A wrong id is read as no id.
 func (f *fieldReader) looseID(id []byte) {
 	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped
 		f.err = nil

@@ -3,14 +3,14 @@ package codec
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// What is wrong at the place that an [Error] names, besides [format.ErrTruncated] and
-// [format.ErrTooLarge].
+// The causes in an [Error], besides [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	ErrSyntax = errors.New("unexpected character")
 	ErrID     = errors.New("an id of the wrong length, or not of hex digits")
@@ -19,6 +19,7 @@ var (
 	ErrBase64 = errors.New("not base64")
 	ErrField  = errors.New("malformed protobuf field")
 	ErrDeep   = errors.New("values nest too deep")
+	ErrMany   = errors.New("too many resources, scopes and records")
 )
 
 // An Error says where an input is damaged.
@@ -34,46 +35,45 @@ func (e *Error) Error() string { return fmt.Sprintf("at offset %d: %v", e.Offset
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	// maxDepth is how deep values may nest: deeper ones are not read again.
+	// maxDepth is how deep values may nest, because readers of a trace reject deeper ones.
 	maxDepth = 64
-	// maxValues is how many attributes, events, links and values a record may
-	// have. They take far more memory than an input needs to name them.
+	// maxValues is how many attributes, events, links and values a record may have. Each takes far more
+	// memory than its bytes in the input.
 	maxValues = 1 << 20
-	// maxRecord is how many bytes of input a record may take, well below what
-	// readers of the output accept as an entry.
+	// maxRecord is how many bytes of input a record may take. It is well below the size of an entry that
+	// readers of the output accept.
 	maxRecord = 32 << 20
 )
 
-// An input reads the fields of messages in one encoding. Its error sticks: after it there
-// are no more fields and items, and values are zero. Strings are valid as long as the
-// input's bytes are, and until seek; they need not be UTF-8.
+// An input reads the fields of messages in one encoding. Its error sticks: after an error there are no
+// more fields and items, and values are zero. Strings are valid as long as the bytes of the input, and
+// until seek. They need not be UTF-8.
 type input interface {
-	// seek begins to read a record at an offset, and forgets the error.
+	// seek begins to read a record at an offset, and clears the error.
 	seek(off int64)
-	// offset returns where the value at hand is.
+	// offset returns the offset of the present value.
 	offset() int64
 	failure() *Error
 	fail(err error)
 
-	// enter begins a message, which must be whole unless what is whole of a cut
-	// one is of use. field returns the place of its next field that is known, most
-	// often next or shortly behind it, below 0 at the end. leave ends the message.
+	// enter begins a message. Whole says that the message must be whole; if it is false, the intact part
+	// of a cut message is accepted. field returns the index of the next known field, most often next or
+	// shortly after it, and below 0 at the end. leave ends the message.
 	enter(whole bool) frame
 	field(n names, next int) int
 	leave(f frame)
 
-	// first begins a field that repeats, and more goes on: they report whether there is
-	// an item.
+	// first begins a repeated field, and more continues it. They report whether there is an item.
 	first() bool
 	more() bool
 
-	// place passes over a value and returns where it is, nowhere if it is not whole.
+	// place skips a value and returns its place, which is absent if the value is not whole.
 	place() Place
 
 	text() string
 	bytes() string
 	id(id []byte)
-	// looseID reads an id, none if it is a wrong one.
+	// looseID reads an id. A wrong id is read as no id.
 	looseID(id []byte)
 	count() uint32
 	fixed32() uint32
@@ -82,8 +82,7 @@ type input interface {
 	bool() bool
 	int() int64
 	float() float64
-	// quickAttribute reads a KeyValue that is written as most are. It is no more than a
-	// faster way.
+	// quickAttribute reads a KeyValue in its most common form. It is only a faster way to read it.
 	quickAttribute() (a otel.Attribute, ok bool)
 }
 
@@ -93,26 +92,28 @@ type frame struct {
 	cut bool
 }
 
-// A Reader reads OTLP of one encoding. It is for one goroutine at a time.
+// A Reader reads OTLP in one encoding. Only one goroutine at a time may use it.
 type Reader struct {
 	b      []byte
 	e      Encoding
 	in     input
 	budget int    // how many values the record may still have
-	signal Signal // of protobuf's latest message
+	signal Signal // of the latest protobuf message
+	most   int    // see Limit
+	left   int    // the part of most that is left, in Walk
 	ids    ids
 }
 
-// ids are those of the record at hand.
+// ids are the ids of the present record.
 type ids struct {
 	trace        [16]byte
 	span, parent [8]byte
 }
 
-// NewReader returns a Reader of b, which must not change. What it reads may alias b, and its
-// own memory until it reads again, unless it says otherwise.
+// NewReader returns a Reader of b, which must not change. The values that it returns may alias b, and
+// memory of the Reader that the next read overwrites, unless a method says otherwise.
 func NewReader(b []byte, e Encoding) *Reader {
-	r := &Reader{b: b, e: e}
+	r := &Reader{b: b, e: e, most: math.MaxInt}
 	if e == JSON {
 		r.in = &cursor{b: b}
 	} else {
@@ -121,8 +122,13 @@ func NewReader(b []byte, e Encoding) *Reader {
 	return r
 }
 
-// Assume says what a message of protobuf is that does not tell, as one of empty records.
+// Assume sets the signal for protobuf messages that do not show theirs, such as messages with empty
+// records.
 func (r *Reader) Assume(s Signal) { r.signal = s }
+
+// Limit bounds how many resources, scopes and records Walk reports. If there is one more, the error is
+// [ErrMany].
+func (r *Reader) Limit(most int) { r.most = most }
 
 // seek begins to read a record.
 func (r *Reader) seek(off int64) {
@@ -130,7 +136,7 @@ func (r *Reader) seek(off int64) {
 	r.budget = maxValues
 }
 
-// done ends to read the record at an offset.
+// done ends reading the record at an offset, and returns its error.
 func (r *Reader) done(off int64) error {
 	if r.in.offset()-off > maxRecord {
 		r.in.seek(off)
@@ -142,7 +148,7 @@ func (r *Reader) done(off int64) error {
 	return nil
 }
 
-// count takes one from the budget of a record.
+// count counts a value against the budget of a record.
 func (r *Reader) count() {
 	if r.budget--; r.budget < 0 {
 		r.in.fail(format.ErrTooLarge)
@@ -166,14 +172,14 @@ func (r *Reader) Log(off int64, l *otel.Log) error {
 	r.seek(off)
 	logMessage.read(r, l)
 	if l.Body.Kind == otel.String {
-		l.Body.Text = otel.Clean(l.Body.Text) // it is the message
+		l.Body.Text = otel.Clean(l.Body.Text) // the body is the message
 	}
 	l.Attributes.Unify()
 	l.TakeMarks()
 	return r.done(off)
 }
 
-// Scope reads a scope, which aliases nothing.
+// Scope reads a scope. The result aliases nothing.
 func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 	*s = otel.Scope{}
 	if err = readHead(r, h, scopeMessage, s, &s.SchemaURL); err != nil {
@@ -184,7 +190,7 @@ func (r *Reader) Scope(h *Head, s *otel.Scope) (err error) {
 	return nil
 }
 
-// Resource reads a resource, which aliases nothing.
+// Resource reads a resource. The result aliases nothing.
 func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
 	*to = otel.Resource{}
 	if err = readHead(r, h, resourceMessage, to, &to.SchemaURL); err != nil {
@@ -211,7 +217,7 @@ func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) erro
 	return r.done(h.Value.From)
 }
 
-// keep makes attributes outlive what they were read from.
+// keep copies attributes, so that they stay valid longer than their input.
 func keep(attrs otel.Attributes) otel.Attributes {
 	for i := range attrs {
 		a := &attrs[i]

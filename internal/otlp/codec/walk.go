@@ -2,10 +2,10 @@ package codec
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Place is where a value is in an input. One that is not there is from below 0.
+// A Place is the position of a value in an input. From is negative if the value is absent.
 type Place struct{ From, To int64 }
 
-// A Head is where a resource or a scope is, and where the schema URL beside it.
+// A Head is the place of a resource or a scope, and the place of its schema URL.
 type Head struct{ Value, URL Place }
 
 // Bytes returns the bytes of both in b.
@@ -23,8 +23,8 @@ func (p Place) bytes(b []byte) []byte {
 
 var nowhere = Place{-1, -1}
 
-// A Visitor is told what a message has: first the records of a scope, then which scope they
-// are of, and after the scopes of a resource, which resource they are of.
+// A Visitor receives the structure of a message. It gets the records of a scope, and then the scope. After
+// all scopes of a resource it gets the resource.
 type Visitor interface {
 	Span(off int64, trace *[16]byte, span, parent *[8]byte)
 	Log(off int64, trace *[16]byte, span *[8]byte)
@@ -32,15 +32,16 @@ type Visitor interface {
 	EndResource(h Head)
 }
 
-// Walk tells v what the message in [from, to) has, a TracesData or LogsData, and returns
-// where it ends. Only in JSON may that be before to. If the input stops within the message,
-// or is damaged, v is told all that is whole before, and the error is an [*Error]. That a
-// record has a wrong value is found when it is read.
+// Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns where
+// the message ends. Only in JSON may the end be before to. If the input stops within the message or is
+// damaged, v receives everything whole before that place, and the error is an [*Error]. Walk does not
+// detect wrong values in a record; reading the record does.
 func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error) {
 	r.seek(from)
+	r.left = r.most
 	if p, ok := r.in.(*fieldReader); ok {
 		p.end, p.cut = int(to), cut
-		if signal, known := sniff(*p); known {
+		if signal, known := sniff(*p, r.most); known {
 			r.signal = signal
 		}
 	}
@@ -52,7 +53,7 @@ func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error
 }
 
 func (r *Reader) walkData(v Visitor) {
-	if r.e == JSON { // else the message has no length before it
+	if r.e == JSON { // a protobuf message here has no length before it
 		r.in.enter(false)
 	}
 	for i := r.in.field(dataNames, 0); i >= 0; i = r.in.field(dataNames, i) {
@@ -68,28 +69,19 @@ func (r *Reader) walkData(v Visitor) {
 }
 
 func (r *Reader) walkHolder(s *signal, signal Signal, v Visitor) {
-	h := Head{nowhere, nowhere}
-	f := r.in.enter(false)
-	for i := r.in.field(s.holder, 0); i >= 0; i = r.in.field(s.holder, i+1) {
-		switch i {
-		case fieldHead:
-			h.Value = r.in.place()
-		case fieldURL:
-			h.URL = r.in.place()
-		case fieldItems:
-			for more := r.in.first(); more; more = r.in.more() {
-				r.walkScope(s, signal, v)
-			}
-		}
-	}
-	r.in.leave(f)
-	v.EndResource(h)
+	v.EndResource(r.walkGroup(s.holder, func() { r.walkScope(s, signal, v) }))
 }
 
 func (r *Reader) walkScope(s *signal, signal Signal, v Visitor) {
+	v.EndScope(r.walkGroup(s.scope, func() { r.walkRecord(s, signal, v) }))
+}
+
+// walkGroup walks a message that has a resource or a scope and, in any order, its items.
+func (r *Reader) walkGroup(n names, item func()) Head {
 	h := Head{nowhere, nowhere}
+	r.countItem()
 	f := r.in.enter(false)
-	for i := r.in.field(s.scope, 0); i >= 0; i = r.in.field(s.scope, i+1) {
+	for i := r.in.field(n, 0); i >= 0; i = r.in.field(n, i+1) {
 		switch i {
 		case fieldHead:
 			h.Value = r.in.place()
@@ -97,17 +89,18 @@ func (r *Reader) walkScope(s *signal, signal Signal, v Visitor) {
 			h.URL = r.in.place()
 		case fieldItems:
 			for more := r.in.first(); more; more = r.in.more() {
-				r.walkRecord(s, signal, v)
+				item()
 			}
 		}
 	}
 	r.in.leave(f)
-	v.EndScope(h)
+	return h
 }
 
 func (r *Reader) walkRecord(s *signal, signal Signal, v Visitor) {
 	off := r.in.offset()
 	r.ids = ids{}
+	r.countItem()
 	f := r.in.enter(true)
 	for i := r.in.field(s.ids, 0); i >= 0; i = r.in.field(s.ids, i+1) {
 		switch i {
@@ -129,14 +122,22 @@ func (r *Reader) walkRecord(s *signal, signal Signal, v Visitor) {
 	}
 }
 
-// sniff tells the signal of a message of protobuf from the fields of its first record that
-// says it: in spans and log records, fields of one number are of different kinds.
-func sniff(f fieldReader) (_ Signal, known bool) {
-	for f.item(1) {
+// countItem counts an item against the bound of Limit.
+func (r *Reader) countItem() {
+	if r.left--; r.left < 0 {
+		r.in.fail(ErrMany)
+	}
+}
+
+// sniff detects the signal of a protobuf message from the fields of its records. It reads until a record
+// shows the signal, but no more than most messages: in spans and log records, fields with the same number
+// have different kinds.
+func sniff(f fieldReader, most int) (_ Signal, known bool) {
+	for f.item(1, &most) {
 		holder := f.enter(false)
-		for f.item(2) {
+		for f.item(2, &most) {
 			scope := f.enter(false)
-			for f.item(2) {
+			for f.item(2, &most) {
 				record := f.enter(false)
 				for f.next() {
 					if signal, known := tells(f.number, f.kind); known {
@@ -153,18 +154,20 @@ func sniff(f fieldReader) (_ Signal, known bool) {
 	return Spans, false
 }
 
-// item goes to the next field that is a message of a number.
-func (f *fieldReader) item(number protowire.Number) bool {
+// item goes to the next field that is a message with that number. It counts the message in left, and
+// returns false if left is used up.
+func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	for f.next() {
 		if f.number == number && f.kind == protowire.BytesType {
-			return true
+			*left--
+			return *left >= 0
 		}
 		f.skip()
 	}
 	return false
 }
 
-// tells reports what a field of a record says about the record.
+// tells returns the signal of a record that has a field of that number and kind, if that shows the signal.
 func tells(number protowire.Number, kind protowire.Type) (_ Signal, known bool) {
 	span, log := spanMessage.has(number, kind), logMessage.has(number, kind)
 	if log {
