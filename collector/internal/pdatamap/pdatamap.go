@@ -1,4 +1,7 @@
-package otlp
+// Package pdatamap converts the types of the OpenTelemetry Collector's pdata to those of package
+// internal/otel. Its tests compare it with package internal/otlp/codec, which reads the same data from
+// bytes.
+package pdatamap
 
 import (
 	"errors"
@@ -10,21 +13,21 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// maxDepth is how deep values may nest: deeper ones are not read again.
+// maxDepth is how deep values may nest, because readers of a trace reject deeper ones.
 const maxDepth = 64
 
-// ErrTooDeep is the error of a value that nests deeper than readers of a trace follow.
+// ErrTooDeep says that a value nests deeper than readers of a trace accept.
 var ErrTooDeep = errors.New("values nest too deep")
 
-// ReadResource reads a resource, whose schema URL is beside it in OTLP.
-func ReadResource(from pcommon.Resource, schemaURL string, to *otel.Resource) (err error) {
+// Resource converts a resource. In OTLP its schema URL is not part of it.
+func Resource(from pcommon.Resource, schemaURL string, to *otel.Resource) (err error) {
 	*to = otel.Resource{Attributes: to.Attributes, SchemaURL: otel.Clean(schemaURL), Dropped: from.DroppedAttributesCount()}
 	to.Attributes, err = readAttributes(from.Attributes(), to.Attributes)
 	return err
 }
 
-// ReadScope reads an instrumentation scope, whose schema URL is beside it in OTLP.
-func ReadScope(from pcommon.InstrumentationScope, schemaURL string, to *otel.Scope) (err error) {
+// Scope converts an instrumentation scope. In OTLP its schema URL is not part of it.
+func Scope(from pcommon.InstrumentationScope, schemaURL string, to *otel.Scope) (err error) {
 	*to = otel.Scope{
 		Name: otel.Clean(from.Name()), Version: otel.Clean(from.Version()), SchemaURL: otel.Clean(schemaURL),
 		Attributes: to.Attributes, Dropped: from.DroppedAttributesCount(),
@@ -33,8 +36,8 @@ func ReadScope(from pcommon.InstrumentationScope, schemaURL string, to *otel.Sco
 	return err
 }
 
-// ReadSpan reads a span with its links and events, without its scope.
-func ReadSpan(from ptrace.Span, to *otel.Span) (err error) {
+// Span converts a span with its links and events, without its scope.
+func Span(from ptrace.Span, to *otel.Span) (err error) {
 	*to = otel.Span{
 		Name: otel.Clean(from.Name()), TraceID: from.TraceID(), SpanID: from.SpanID(), Parent: from.ParentSpanID(),
 		TraceState: otel.Clean(from.TraceState().AsRaw()), Flags: from.Flags(), Kind: otel.SpanKindOf(int32(from.Kind())),
@@ -72,8 +75,8 @@ func ReadSpan(from ptrace.Span, to *otel.Span) (err error) {
 	return nil
 }
 
-// ReadLog reads a log record without its scope.
-func ReadLog(from plog.LogRecord, to *otel.Log) (err error) {
+// Log converts a log record without its scope.
+func Log(from plog.LogRecord, to *otel.Log) (err error) {
 	*to = otel.Log{
 		Time: int64(from.Timestamp()), HasTime: from.Timestamp() != 0, Observed: int64(from.ObservedTimestamp()),
 		Severity: uint32(from.SeverityNumber()), SeverityText: otel.Clean(from.SeverityText()), EventName: otel.Clean(from.EventName()),
@@ -84,7 +87,7 @@ func ReadLog(from plog.LogRecord, to *otel.Log) (err error) {
 		return err
 	}
 	if to.Body.Kind == otel.String {
-		to.Body.Text = otel.Clean(to.Body.Text) // it is the message
+		to.Body.Text = otel.Clean(to.Body.Text) // the body is the message
 	}
 	if to.Attributes, err = readAttributes(from.Attributes(), to.Attributes); err != nil {
 		return err
@@ -93,7 +96,7 @@ func ReadLog(from plog.LogRecord, to *otel.Log) (err error) {
 	return nil
 }
 
-// grow appends an item, whose memory is what an earlier record left there.
+// grow appends an item to list. The item may still have the memory of an earlier record, for reuse.
 func grow[T any](list []T) ([]T, *T) {
 	if len(list) < cap(list) {
 		list = list[:len(list)+1]
@@ -103,7 +106,7 @@ func grow[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// readAttributes reads attributes into the memory of to.
+// readAttributes converts attributes. It reuses the memory of to.
 func readAttributes(from pcommon.Map, to otel.Attributes) (otel.Attributes, error) {
 	to = to[:0]
 	for name, value := range from.All() {

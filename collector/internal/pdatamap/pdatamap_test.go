@@ -1,4 +1,4 @@
-package otlp_test
+package pdatamap_test
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/entrace-go/entrace/collector/internal/pdatamap"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otlp"
 )
 
 // An attribute of an OTLP JSON text, with a key that comes twice.
@@ -23,7 +23,7 @@ func readSpan(t *testing.T, text string, to *otel.Span) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return otlp.ReadSpan(td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0), to)
+	return pdatamap.Span(td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0), to)
 }
 
 func readLog(t *testing.T, text string, to *otel.Log) error {
@@ -32,7 +32,7 @@ func readLog(t *testing.T, text string, to *otel.Log) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return otlp.ReadLog(ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0), to)
+	return pdatamap.Log(ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0), to)
 }
 
 func TestReadSpan(t *testing.T) {
@@ -112,15 +112,15 @@ func TestReadRefusesDeepValues(t *testing.T) {
 		}
 		return v
 	}
-	for n, want := range map[int]error{64: nil, 65: otlp.ErrTooDeep} {
+	for n, want := range map[int]error{64: nil, 65: pdatamap.ErrTooDeep} {
 		record := plog.NewLogRecord()
 		deep(n).CopyTo(record.Body())
-		if err := otlp.ReadLog(record, new(otel.Log)); !errors.Is(err, want) {
+		if err := pdatamap.Log(record, new(otel.Log)); !errors.Is(err, want) {
 			t.Errorf("a body of depth %d: %v", n, err)
 		}
 		span := ptrace.NewSpan()
 		deep(n).CopyTo(span.Links().AppendEmpty().Attributes().PutEmpty("a"))
-		if err := otlp.ReadSpan(span, new(otel.Span)); !errors.Is(err, want) {
+		if err := pdatamap.Span(span, new(otel.Span)); !errors.Is(err, want) {
 			t.Errorf("a link of depth %d: %v", n, err)
 		}
 	}
@@ -131,7 +131,7 @@ func TestReadResourceAndScope(t *testing.T) {
 	res.Attributes().PutStr("service.name", "cart")
 	res.SetDroppedAttributesCount(1)
 	var r otel.Resource
-	if err := otlp.ReadResource(res, "url", &r); err != nil || r.Service() != "cart" || r.SchemaURL != "url" || r.Dropped != 1 {
+	if err := pdatamap.Resource(res, "url", &r); err != nil || r.Service() != "cart" || r.SchemaURL != "url" || r.Dropped != 1 {
 		t.Errorf("resource %+v, %v", r, err)
 	}
 	scope := pcommon.NewInstrumentationScope()
@@ -140,7 +140,7 @@ func TestReadResourceAndScope(t *testing.T) {
 	scope.Attributes().PutStr("a", "\xff")
 	var s otel.Scope
 	want := otel.Scope{Name: "lib\ufffd", Version: "1", SchemaURL: "url", Attributes: otel.Attributes{{Name: "a", Value: format.BytesValue([]byte{0xff})}}}
-	if err := otlp.ReadScope(scope, "url", &s); err != nil || !reflect.DeepEqual(s, want) {
+	if err := pdatamap.Scope(scope, "url", &s); err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("scope %+v, %v", s, err)
 	}
 }

@@ -1,4 +1,4 @@
-package otlp_test
+package pdatamap_test
 
 import (
 	"reflect"
@@ -7,12 +7,15 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/entrace-go/entrace/collector/internal/pdatamap"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otlp"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
+	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
-// A seen is what a message has.
+var must = tracetest.Must
+
+// A seen records the calls of a Visitor: the places of records and heads, and the last ids.
 type seen struct {
 	spans, logs     []int64
 	scopes, holders []codec.Head
@@ -103,12 +106,10 @@ func TestCodecAgreesWithPdata(t *testing.T) {
 		rs, rl := td.ResourceSpans().At(1), ld.ResourceLogs().At(1)
 		ss := rs.ScopeSpans().At(0)
 		for _, err := range []error{
-			otlp.ReadSpan(ss.Spans().At(1), &gotSpan), otlp.ReadLog(rl.ScopeLogs().At(0).LogRecords().At(1), &gotLog),
-			otlp.ReadScope(ss.Scope(), ss.SchemaUrl(), &gotScope), otlp.ReadResource(rs.Resource(), rs.SchemaUrl(), &gotResource),
+			pdatamap.Span(ss.Spans().At(1), &gotSpan), pdatamap.Log(rl.ScopeLogs().At(0).LogRecords().At(1), &gotLog),
+			pdatamap.Scope(ss.Scope(), ss.SchemaUrl(), &gotScope), pdatamap.Resource(rs.Resource(), rs.SchemaUrl(), &gotResource),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		span.Attributes.Unify()
 		same("the span of pdata", gotSpan, span)
@@ -127,9 +128,7 @@ func TestCodecAgreesWithPdata(t *testing.T) {
 		for _, err := range []error{
 			r.Span(s.spans[3], &readSpan), r.Scope(&s.scopes[1], &readScope), r.Resource(&s.holders[1], &readResource),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		same("the span", readSpan, span)
 		same("the scope", readScope, scope)
@@ -138,9 +137,7 @@ func TestCodecAgreesWithPdata(t *testing.T) {
 		if _, err := r.Walk(0, int64(len(logs)), false, &l); err != nil || len(l.logs) != 4 {
 			t.Fatalf("encoding %d: %+v, %v", e, l, err)
 		}
-		if err := r.Log(l.logs[3], &readLog); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Log(l.logs[3], &readLog))
 		same("the log record", readLog, log)
 	}
 }

@@ -1,0 +1,64 @@
+package collector_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/collector/entraceexporter"
+	"github.com/entrace-go/entrace/collector/entracefilereceiver"
+)
+
+// TestReadmesNameEveryOption compares the tables of options with the configurations.
+func TestReadmesNameEveryOption(t *testing.T) {
+	for folder, cfg := range map[string]any{"entraceexporter": entraceexporter.Config{}, "entracefilereceiver": entracefilereceiver.Config{}} {
+		b, err := os.ReadFile(filepath.Join(folder, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(b), -1) {
+			got = append(got, row[1])
+		}
+		for field := range reflect.TypeOf(cfg).Fields() {
+			want = append(want, field.Tag.Get("mapstructure"))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the README of %s has the options %q, want %q", folder, got, want)
+		}
+	}
+}
+
+// unstable are the modules of the Collector without a stable version that its stable ones import.
+var unstable = regexp.MustCompile(`^go\.opentelemetry\.io/collector/internal/`)
+
+// TestComponentsImportStableModules: a module of version 0 breaks what it likes with each release of the
+// Collector, and those who build one choose that.
+func TestComponentsImportStableModules(t *testing.T) {
+	var told strings.Builder
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./...")
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, told.String())
+	}
+	n := 0
+	for line := range strings.Lines(string(out)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if !strings.HasPrefix(path, "go.opentelemetry.io/collector/") || unstable.MatchString(path) {
+			continue
+		}
+		n++
+		if !strings.HasPrefix(version, "v1.") {
+			t.Errorf("the components link %s %s", path, version)
+		}
+	}
+	if n == 0 {
+		t.Error("the components link nothing of the Collector")
+	}
+}

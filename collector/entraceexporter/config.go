@@ -1,0 +1,82 @@
+package entraceexporter
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// A Config is the configuration of the exporter.
+type Config struct {
+	// Path is the file, such as /var/lib/otelcol/trace.et. Its folder is created if it does not exist. The
+	// file grows as trace.iet and becomes trace.et when the Collector ends. A file whose name ends with
+	// .iet keeps that name.
+	Path string `mapstructure:"path"`
+	// Durability says which records survive a failure after the exporter has accepted them: "process",
+	// which is the default, "writethrough", "power" or "buffered". See package recorder.
+	Durability string `mapstructure:"durability"`
+	// BufferDir is the folder of the crash buffer. The default is /dev/shm, or, in a container, the folder
+	// of Path.
+	BufferDir string `mapstructure:"buffer_dir"`
+	// MaxFileSize and MaxFileAge say when a new file begins: when the growing file reaches one of them. 0
+	// means no bound. The defaults are 256 MiB and 0.
+	MaxFileSize Size          `mapstructure:"max_file_size"`
+	MaxFileAge  time.Duration `mapstructure:"max_file_age"`
+	// KeepFiles and KeepBytes bound the finished files. When a new file begins, the oldest finished files
+	// are removed. 0 means no bound. The defaults are 50 and 2 GiB.
+	KeepFiles int  `mapstructure:"keep_files"`
+	KeepBytes Size `mapstructure:"keep_bytes"`
+}
+
+// Validate returns an error that names the wrong field and says what to write instead.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	if ext := filepath.Ext(c.Path); c.Path == "" {
+		wrong("path", "it is missing: write the file, such as /var/lib/otelcol/trace.et")
+	} else if ext != ".et" && ext != ".iet" {
+		wrong("path", "%q: write a name that ends with .et or .iet", c.Path)
+	}
+	if _, err := c.durability(); err != nil {
+		wrong("durability", "%q: write process, writethrough, power or buffered", c.Durability)
+	}
+	for name, n := range map[string]int64{
+		"max_file_size": int64(c.MaxFileSize), "keep_bytes": int64(c.KeepBytes), "max_file_age": int64(c.MaxFileAge), "keep_files": int64(c.KeepFiles),
+	} {
+		if n < 0 {
+			wrong(name, "it is negative: write 0 for no bound")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) durability() (recorder.Durability, error) {
+	if c.Durability == "" {
+		return recorder.DurabilityProcess, nil
+	}
+	return recorder.ParseDurability(c.Durability)
+}
+
+// A Size is a number of bytes. In a configuration it is a number, or a text with a unit such as
+// 256MiB.
+type Size int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := quantity.ParseBytes(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no size: write a number with a unit, such as 256MiB: %w", text, err)
+	}
+	*s = Size(n)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }

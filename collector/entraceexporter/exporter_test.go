@@ -1,0 +1,339 @@
+package entraceexporter_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exportertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/entrace-go/entrace/collector/entraceexporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/intake"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// envDies, if set, makes the test a Collector that takes spans and log records to the file of that name
+// and waits to be killed.
+const envDies = "ENTRACE_TEST_DIES"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(envDies); path != "" {
+		t := new(testing.T)
+		p := create(t, map[string]any{"path": path}).start(t)
+		must(t, errors.Join(p.traces.ConsumeTraces(context.Background(), spansOf(1000)), p.logs.ConsumeLogs(context.Background(), logsOf(1000))))
+		fmt.Println("taken")
+		select {}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// configOf returns a configuration with what a user wrote.
+func configOf(t testing.TB, written map[string]any) (*entraceexporter.Config, error) {
+	t.Helper()
+	cfg := entraceexporter.NewFactory().CreateDefaultConfig().(*entraceexporter.Config)
+	if err := confmap.NewFromStringMap(written).Unmarshal(cfg); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.Validate()
+}
+
+// A pair is the exporters of both signals.
+type pair struct {
+	traces exporter.Traces
+	logs   exporter.Logs
+	logged *observer.ObservedLogs
+}
+
+// create returns the exporters of a configuration, which are shut down when the test ends.
+func create(t testing.TB, written map[string]any) pair {
+	t.Helper()
+	cfg, err := configOf(t, written)
+	must(t, err)
+	f := entraceexporter.NewFactory()
+	set := exportertest.NewNopSettings(f.Type())
+	core, logged := observer.New(zap.InfoLevel)
+	set.Logger = zap.New(core)
+	traces, err := f.CreateTraces(t.Context(), set, cfg)
+	must(t, err)
+	logs, err := f.CreateLogs(t.Context(), set, cfg)
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, errors.Join(traces.Shutdown(context.Background()), logs.Shutdown(context.Background())))
+	})
+	return pair{traces, logs, logged}
+}
+
+func (p pair) start(t testing.TB) pair {
+	t.Helper()
+	for _, c := range []component.Component{p.traces, p.logs} {
+		must(t, c.Start(t.Context(), componenttest.NewNopHost()))
+	}
+	return p
+}
+
+func traceID(n byte) pcommon.TraceID { return pcommon.TraceID{15: n} }
+
+func spanID(n int) pcommon.SpanID { return pcommon.SpanID{6: byte(n >> 8), 7: byte(n)} }
+
+// spansOf returns a chain of so many spans, the last one first.
+func spansOf(n int) ptrace.Traces {
+	td := ptrace.NewTraces()
+	rs := td.ResourceSpans().AppendEmpty()
+	rs.Resource().Attributes().PutStr("service.name", "shop")
+	spans := rs.ScopeSpans().AppendEmpty().Spans()
+	for i := n; i > 0; i-- {
+		s := spans.AppendEmpty()
+		s.SetName(fmt.Sprint("span ", i))
+		s.SetTraceID(traceID(1))
+		s.SetSpanID(spanID(i))
+		s.SetParentSpanID(spanID(i - 1))
+		s.SetStartTimestamp(pcommon.Timestamp(1_700_000_000_000_000_000 + i))
+		s.SetEndTimestamp(s.StartTimestamp() + 5)
+		s.Events().AppendEmpty().SetName("event")
+	}
+	td.MarkReadOnly()
+	return td
+}
+
+// logsOf returns so many log records of the first span of spansOf.
+func logsOf(n int) plog.Logs {
+	ld := plog.NewLogs()
+	rl := ld.ResourceLogs().AppendEmpty()
+	rl.Resource().Attributes().PutStr("service.name", "shop")
+	records := rl.ScopeLogs().AppendEmpty().LogRecords()
+	for i := range n {
+		l := records.AppendEmpty()
+		l.Body().SetStr(fmt.Sprint("log ", i))
+		l.SetTraceID(traceID(1))
+		l.SetSpanID(spanID(1))
+		l.SetTimestamp(1_700_000_000_000_000_003)
+	}
+	ld.MarkReadOnly()
+	return ld
+}
+
+// viewOf opens files as one view.
+func viewOf(t testing.TB, names ...string) *view.View {
+	t.Helper()
+	var files []*format.File
+	for _, name := range names {
+		f, err := recorder.Open(name, nil)
+		must(t, err)
+		t.Cleanup(func() { must(t, f.Close()) })
+		files = append(files, f)
+	}
+	v, err := view.New(t.Context(), files, nil)
+	must(t, err)
+	return v
+}
+
+// count returns how many rows have a role.
+func count(v *view.View, role view.Role) (n int) {
+	for r := range v.Rows() {
+		if v.Role(r) == role {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSignalsShareAFile: spans and log records go to one file, which is finished when both exporters
+// are shut down, and not before.
+func TestSignalsShareAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "trace.et")
+	p := create(t, map[string]any{"path": path}).start(t)
+	must(t, p.traces.ConsumeTraces(t.Context(), spansOf(3)))
+	must(t, p.traces.Shutdown(t.Context()))
+	must(t, p.logs.ConsumeLogs(t.Context(), logsOf(2)))
+	must(t, p.logs.Shutdown(t.Context()))
+	v := viewOf(t, path)
+	if got := [...]int{count(v, view.RoleResource), count(v, view.RoleSpan), count(v, view.RoleEvent), count(v, view.RoleLog)}; got != [...]int{1, 3, 3, 2} {
+		t.Errorf("the file has %d resources, spans, events and log records, want 1, 3, 3, 2", got)
+	}
+	for r := range v.Rows() {
+		up := v.Name(v.Parent(r))
+		switch v.Role(r) {
+		case view.RoleLog:
+			if up != "span 1" {
+				t.Errorf("a log record is below %q", up)
+			}
+		case view.RoleSpan:
+			if want := map[string]string{"span 1": "resource", "span 2": "span 1", "span 3": "span 2"}[v.Name(r)]; up != want {
+				t.Errorf("%s is below %q, want %q", v.Name(r), up, want)
+			}
+		}
+	}
+}
+
+// TestWhatWasTakenSurvivesAKill: all of it is in the file, or in the crash buffer.
+func TestWhatWasTakenSurvivesAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.et")
+	exe, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), envDies+"="+path)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if said := bufio.NewScanner(out); !said.Scan() || said.Text() != "taken" {
+		t.Fatalf("it says %q", said.Text())
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	v := viewOf(t, path)
+	if spans, logs := count(v, view.RoleSpan), count(v, view.RoleLog); spans != 1000 || logs != 1000 {
+		t.Errorf("there are %d spans and %d log records, want 1000 each", spans, logs)
+	}
+}
+
+// TestLifecycle: a Collector that fails shuts down what it has not started, and may do it twice.
+func TestLifecycle(t *testing.T) {
+	p := create(t, map[string]any{"path": filepath.Join(t.TempDir(), "trace.et")})
+	for _, c := range []component.Component{p.traces, p.logs} {
+		must(t, c.Shutdown(t.Context()))
+	}
+	p.start(t)
+	for range 2 {
+		for _, c := range []component.Component{p.traces, p.logs} {
+			must(t, c.Shutdown(t.Context()))
+		}
+	}
+	if err := p.traces.ConsumeTraces(t.Context(), spansOf(1)); !errors.Is(err, recorder.ErrClosed) {
+		t.Errorf("spans after the shutdown: %v", err)
+	}
+	if p.traces.Capabilities().MutatesData || p.logs.Capabilities().MutatesData {
+		t.Error("it says that it changes the data")
+	}
+}
+
+// TestDefaultConfigHasTagsOfFields is the Collector's own check of a configuration.
+func TestDefaultConfigHasTagsOfFields(t *testing.T) {
+	must(t, componenttest.CheckConfigStruct(entraceexporter.NewFactory().CreateDefaultConfig()))
+}
+
+func TestConfig(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		written map[string]any
+		says    string // "": it is valid
+	}{
+		{"smallest", map[string]any{"path": "a.et"}, ""},
+		{"full", map[string]any{
+			"path": "a.iet", "durability": "power", "buffer_dir": "/b", "max_file_size": "64MiB", "max_file_age": "1h", "keep_files": 3, "keep_bytes": 1 << 30,
+		}, ""},
+		{"no path", nil, "path: it is missing: write the file"},
+		{"a folder", map[string]any{"path": "traces/"}, `path: "traces/": write a name that ends with .et or .iet`},
+		{"durability", map[string]any{"path": "a.et", "durability": "none"}, "durability: \"none\": write process, writethrough, power or buffered"},
+		{"size", map[string]any{"path": "a.et", "max_file_size": "big"}, `"big" is no size: write a number with a unit`},
+		{"negative", map[string]any{"path": "a.et", "keep_files": -1}, "keep_files: it is negative: write 0 for no bound"},
+		{"unknown field", map[string]any{"path": "a.et", "rotate": true}, "rotate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg, err := configOf(t, test.written)
+			if test.says == "" {
+				must(t, err)
+			} else if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("the error is %v, want %q", err, test.says)
+			}
+			if test.name == "full" && cfg.MaxFileSize != 64<<20 {
+				t.Errorf("max_file_size is %d", cfg.MaxFileSize)
+			}
+		})
+	}
+}
+
+// TestNothingTakenIsAnError: the sender may come again with what the recorder does not take at all.
+func TestNothingTakenIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.et")
+	p := create(t, map[string]any{"path": path}).start(t)
+	rec, err := recorder.Create(path, &recorder.Options{Shared: true})
+	must(t, err)
+	for range 3 { // those of the exporters as well
+		must(t, rec.Close(t.Context()))
+	}
+	if err := p.traces.ConsumeTraces(t.Context(), spansOf(2)); !errors.Is(err, intake.ErrFull) {
+		t.Errorf("the error of the spans is %v", err)
+	}
+	if err := p.logs.ConsumeLogs(t.Context(), logsOf(2)); !errors.Is(err, intake.ErrFull) {
+		t.Errorf("the error of the log records is %v", err)
+	}
+	if n := p.logged.FilterMessage("some records are lost").Len(); n != 0 {
+		t.Errorf("it says %d times that records are lost, which the sender still has", n)
+	}
+}
+
+// TestBadRecordsAreLeftOut: what can never be recorded is logged with its number, and the rest is
+// recorded, since an error would bring all of it again.
+func TestBadRecordsAreLeftOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.et")
+	p := create(t, map[string]any{"path": path}).start(t)
+	td := ptrace.NewTraces()
+	spansOf(3).CopyTo(td)
+	spans := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
+	spans.At(0).SetSpanID(pcommon.SpanID{})
+	deep := spans.At(1).Attributes().PutEmpty("deep")
+	for range 100 {
+		deep = deep.SetEmptySlice().AppendEmpty()
+	}
+	must(t, p.traces.ConsumeTraces(t.Context(), td))
+	must(t, errors.Join(p.traces.Shutdown(t.Context()), p.logs.Shutdown(t.Context())))
+	if n := count(viewOf(t, path), view.RoleSpan); n != 1 {
+		t.Errorf("the file has %d spans, want 1", n)
+	}
+	lost := p.logged.FilterMessage("some records are lost").All()
+	if len(lost) != 1 || lost[0].ContextMap()["lost"] != int64(2) {
+		t.Errorf("it logs %+v", lost)
+	}
+}
+
+// TestPanicIsAnError: data that is none does not end the Collector.
+func TestPanicIsAnError(t *testing.T) {
+	p := create(t, map[string]any{"path": filepath.Join(t.TempDir(), "trace.et")}).start(t)
+	if err := p.traces.ConsumeTraces(t.Context(), ptrace.Traces{}); err == nil {
+		t.Error("spans that are none are no error")
+	}
+	if err := p.logs.ConsumeLogs(t.Context(), plog.Logs{}); err == nil {
+		t.Error("log records that are none are no error")
+	}
+	must(t, p.traces.ConsumeTraces(t.Context(), spansOf(1)))
+}
+
+// TestFilesAreRotatedAndRemoved: the bounds of the configuration are the recorder's.
+func TestFilesAreRotatedAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	p := create(t, map[string]any{"path": filepath.Join(dir, "trace.et"), "max_file_size": "16KiB", "keep_files": 2}).start(t)
+	for range 50 {
+		must(t, p.logs.ConsumeLogs(t.Context(), logsOf(100)))
+	}
+	must(t, errors.Join(p.traces.Shutdown(t.Context()), p.logs.Shutdown(t.Context())))
+	names, err := filepath.Glob(filepath.Join(dir, "trace*.et"))
+	must(t, err)
+	if len(names) < 2 || len(names) > 3 {
+		t.Errorf("there are %q, want 2 that are kept and the last one", names)
+	}
+}

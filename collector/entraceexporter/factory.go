@@ -1,0 +1,29 @@
+package entraceexporter
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/exporter"
+
+	"github.com/entrace-go/entrace/collector/entraceexporter/internal/metadata"
+	"github.com/entrace-go/entrace/internal/retain"
+)
+
+// defaultMaxFileSize is the same as for a program that records itself.
+const defaultMaxFileSize = 256 << 20
+
+// NewFactory returns the factory of the exporter.
+func NewFactory() exporter.Factory {
+	return exporter.NewFactory(metadata.Type,
+		func() component.Config {
+			return &Config{MaxFileSize: defaultMaxFileSize, KeepFiles: retain.DefaultFiles, KeepBytes: retain.DefaultBytes}
+		},
+		exporter.WithTraces(func(_ context.Context, set exporter.Settings, cfg component.Config) (exporter.Traces, error) {
+			return newFiles(cfg.(*Config), set.Logger), nil
+		}, metadata.TracesStability),
+		exporter.WithLogs(func(_ context.Context, set exporter.Settings, cfg component.Config) (exporter.Logs, error) {
+			return newFiles(cfg.(*Config), set.Logger), nil
+		}, metadata.LogsStability),
+	)
+}

@@ -1,0 +1,41 @@
+package entracefilereceiver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Config is the configuration of the receiver.
+type Config struct {
+	// Paths are files and folders. Each trace in a folder is read, but not those in its subfolders. Files
+	// that do not exist yet are read when they appear.
+	Paths []string `mapstructure:"paths"`
+	// StartAt says which records of the files that exist at the start are sent: "beginning" means all, and
+	// "end", the default, means those recorded later. Files that appear later are sent as a whole.
+	StartAt string `mapstructure:"start_at"`
+	// PollInterval is the time between two scans of the files and folders. The default is half a second.
+	PollInterval time.Duration `mapstructure:"poll_interval"`
+}
+
+// The values of StartAt.
+const (
+	atBeginning = "beginning"
+	atEnd       = "end"
+)
+
+// Validate returns an error that names the wrong field and says what to write instead.
+func (c *Config) Validate() error {
+	var errs []error
+	if len(c.Paths) == 0 || slices.Contains(c.Paths, "") {
+		errs = append(errs, errors.New("paths: a path is missing: write files or folders, such as [/var/lib/app/traces]"))
+	}
+	if c.StartAt != atBeginning && c.StartAt != atEnd {
+		errs = append(errs, fmt.Errorf("start_at: %q: write beginning or end", c.StartAt))
+	}
+	if c.PollInterval <= 0 {
+		errs = append(errs, fmt.Errorf("poll_interval: %v: write a time above zero, such as 500ms", c.PollInterval))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,372 @@
+package entracefilereceiver
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A file is a trace file that the receiver reads or has read.
+type file struct {
+	path string
+	info os.FileInfo
+	gone int // how many times in a row it was missing and had not grown
+	cut  int // how many times it had fewer entries than were read
+
+	file *format.File // nil: no more entries are expected
+	view *view.View
+
+	seen  view.Row   // all rows before it are sent, except those in open
+	open  []view.Row // spans that had not ended when they were read
+	quiet int        // how many times in a row it had not grown
+	ended bool       // nothing more will be written
+	sent  int        // how many records were sent
+
+	// The next three identify the content in another file: how many entries were read, how many bytes they
+	// take, and a hash of the last one.
+	entries int
+	size    int64
+	last    [sha256.Size]byte
+}
+
+// Limits for a file that has not grown in that many scans: a writer that has released its file counts as
+// dead, and a removed file counts as finished.
+const (
+	quietBeforeDead = 2
+	quietBeforeGone = 10
+)
+
+// errRenamed says that a file lost its name while it was opened. A new file may have the name now.
+var errRenamed = errors.New("another file has the name by now")
+
+// openFile opens the file that info describes, to read it from its beginning.
+func openFile(path string, info os.FileInfo) (*file, error) {
+	f, err := recorder.Open(path, &format.OpenOptions{Lenient: true})
+	if err != nil {
+		return nil, err
+	}
+	x := &file{path: path, info: info, file: f}
+	if now, serr := osfile.Stat(path); serr != nil || f.Name() != path || !os.SameFile(now, info) {
+		err = errRenamed
+	} else {
+		x.view, err = view.New(context.Background(), []*format.File{f}, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	x.note()
+	return x, nil
+}
+
+// close frees the resources for reading. The data that identifies the content stays.
+func (x *file) close() {
+	if x.view == nil {
+		return
+	}
+	if now, err := osfile.Stat(x.path); err == nil && os.SameFile(now, x.info) {
+		x.info = now
+	}
+	_ = x.file.Close() // nothing was written to it
+	x.file, x.view = nil, nil
+}
+
+// note records how much was read. It ignores the entry that recovery adds after the entries of a journal,
+// because each recovery writes another one.
+func (x *file) note() {
+	n := x.view.Entries(0)
+	if n > 0 && x.lastEntry(n).IsRecovered() {
+		n--
+	}
+	if n > x.entries {
+		x.entries, x.size, x.last = n, sizeOf(x.file, n), hashOf(x.file, n)
+	}
+}
+
+// lastEntry returns the last of n entries, an empty entry if it cannot be read.
+func (x *file) lastEntry(n int) *format.TraceEntry {
+	e, err := x.file.Entry(uint32(n - 1))
+	if err != nil {
+		return new(format.TraceEntry)
+	}
+	return e
+}
+
+// sizeOf returns how many bytes the first n entries of a file take, without the gaps between them.
+func sizeOf(f *format.File, n int) int64 {
+	raw := f.Raw()
+	return raw.Offset(uint32(n)) - raw.Offset(0) - int64(n)*int64(raw.Gap())
+}
+
+// hashOf returns a hash of the last of the first n entries.
+func hashOf(f *format.File, n int) [sha256.Size]byte {
+	b, _ := f.Raw().Append(nil, uint32(n-1)) // an entry that cannot be read is not counted in n
+	return sha256.Sum256(b)
+}
+
+// continues reports whether x begins with the entries that were read from was. In that case x is a later
+// form of was: the writer ended, or somebody recovered the file.
+func (x *file) continues(was *file) bool {
+	return was.entries > 0 && was.entries <= x.entries && sizeOf(x.file, was.entries) == was.size && hashOf(x.file, was.entries) == was.last
+}
+
+// take copies the read position of was, which x continues, and closes was.
+func (x *file) take(was *file) {
+	x.seen, x.open, x.sent = was.seen, was.open, was.sent
+	was.close()
+}
+
+// reopen opens the file again, to read the entries in the journal of its dead writer. It reports whether
+// the file still has its name.
+func (x *file) reopen() bool {
+	now, err := openFile(x.path, x.info)
+	if err != nil {
+		return false
+	}
+	if !now.continues(x) {
+		now.close()
+		return false
+	}
+	now.take(x)
+	*x = *now
+	return true
+}
+
+// skip marks the present entries as sent. An open span is still sent when it ends, unless its writer is
+// already dead.
+func (x *file) skip() {
+	lock, _ := osfile.LockHolder(x.path)
+	for r := range x.view.Rows() {
+		if f := x.view.Flags(r); f.Role() == view.RoleSpan && f.Open() && lock != osfile.LockFree {
+			x.open = append(x.open, r)
+		}
+	}
+	x.seen = view.Row(x.view.Len())
+}
+
+// next returns the rows of a role that have become complete. A span is complete when it has ended, or when
+// nothing more will be written. If another file follows, the writer writes an open span again to that
+// file.
+func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err error) {
+	v, err := x.view.Extend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if x.quiet++; v != x.view {
+		x.view, x.quiet, x.gone = v, 0, 0
+		x.note()
+	}
+	rotated := x.end()
+	v = x.view
+	still := x.open[:0]
+	add := func(r view.Row) {
+		f := v.Flags(r)
+		switch {
+		case f.Role() != role:
+		case f.Role() != view.RoleSpan || !f.Open():
+			rows = append(rows, r)
+		case !x.ended:
+			still = append(still, r)
+		case !rotated:
+			rows = append(rows, r)
+		}
+	}
+	for _, r := range x.open {
+		add(r)
+	}
+	for ; int(x.seen) < v.Len(); x.seen++ {
+		add(x.seen)
+	}
+	x.open = still
+	return rows, nil
+}
+
+// end detects whether the file has ended, and whether another file follows it.
+func (x *file) end() (rotated bool) {
+	if x.quiet >= quietBeforeDead && x.gone == 0 && x.file.Format() != format.ET {
+		if lock, _ := osfile.LockHolder(x.path); lock == osfile.LockFree {
+			x.ended = x.reopen()
+		}
+	}
+	x.ended = x.ended || x.gone >= quietBeforeGone || x.file.Format() == format.ET
+	if n := x.view.Entries(0); n > 0 {
+		e := x.lastEntry(n)
+		x.ended = x.ended || e.IsEnd()
+		return e.IsRotated()
+	}
+	return false
+}
+
+// errGone says that a file was removed while a process may have been writing it.
+var errGone = errors.New("the file was removed, and does not grow any more")
+
+// damage returns why some entries of the file were not read, nil if all were.
+func (x *file) damage() error {
+	_, missing := x.file.Journal()
+	if errors.Is(missing, format.ErrLocked) {
+		missing = nil // a process was writing the file when it was opened
+	}
+	damage := x.view.Damage(0)
+	if n := x.view.Entries(0); x.gone > 0 && damage == nil && x.file.Format() != format.ET && (n == 0 || !x.lastEntry(n).IsEnd()) {
+		damage = errGone
+	}
+	return errors.Join(damage, missing)
+}
+
+// scan finds files that are new, were renamed, or were replaced, and sends their new records. With skip it
+// does not send the records that exist already.
+func (r *reader) scan(ctx context.Context, skip bool) {
+	paths := r.find()
+	maps.DeleteFunc(r.told, func(path, _ string) bool { return !slices.Contains(paths, path) })
+	there := make(map[*file]bool)
+	fresh := make(map[string]os.FileInfo)
+	for _, path := range paths {
+		info, err := osfile.Stat(path)
+		if err != nil {
+			continue // it has been renamed meanwhile
+		}
+		if x := r.known(info); x != nil {
+			x.path, x.gone = path, 0
+			there[x] = true
+			continue
+		}
+		fresh[path] = info
+	}
+	for _, path := range slices.Sorted(maps.Keys(fresh)) {
+		if ctx.Err() != nil {
+			return
+		}
+		if skip && strings.HasSuffix(path, tracename.ET) {
+			x := &file{path: path, info: fresh[path], ended: true}
+			r.files, there[x] = append(r.files, x), true
+			continue
+		}
+		var x *file
+		err := guard.Run(func() (err error) {
+			x, err = openFile(path, fresh[path])
+			return err
+		})
+		if errors.Is(err, errRenamed) {
+			continue // the next scan finds its new name
+		}
+		if err != nil {
+			r.tell(path, err)
+			continue
+		}
+		if y := r.shorter(x); y != nil {
+			there[y] = true
+			x.close()
+			continue
+		}
+		there[x] = true
+		was := -1
+		for i, y := range r.files {
+			if !there[y] && x.continues(y) && (was < 0 || y.entries > r.files[was].entries) {
+				was = i
+			}
+		}
+		if was >= 0 {
+			x.take(r.files[was])
+			r.files[was] = x
+		} else {
+			r.files = append(r.files, x)
+		}
+		if skip {
+			x.skip()
+			continue
+		}
+		r.read(ctx, x)
+	}
+	r.files = slices.DeleteFunc(r.files, func(x *file) bool {
+		if there[x] {
+			return false
+		}
+		x.gone++
+		return x.view == nil && x.gone > maxForgotten
+	})
+}
+
+// maxForgotten is for how many scans a removed file is remembered, so that its ET is recognized later.
+// Writing the ET may take long if it is large.
+const maxForgotten = 10_000
+
+// known returns the file that info describes, nil if it is new. A file that was read to its end and has
+// changed since then also counts as new.
+func (r *reader) known(info os.FileInfo) *file {
+	for _, x := range r.files {
+		if os.SameFile(x.info, info) && (x.view != nil || x.info.Size() == info.Size() && x.info.ModTime().Equal(info.ModTime())) {
+			return x
+		}
+	}
+	return nil
+}
+
+// shorter returns the earlier state of x, if that was read to its end and had more entries than x;
+// otherwise nil. Recovery cuts a file before it adds the entries of the journal. After a while x counts as
+// a new file, to which the file system has given the number of the old one.
+func (r *reader) shorter(x *file) *file {
+	for _, was := range r.files {
+		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.entries < was.entries && was.cut < maxCut {
+			was.cut++
+			return was
+		}
+	}
+	return nil
+}
+
+// maxCut is for how many scans a file may have fewer entries than were read from it.
+const maxCut = 100
+
+// tell logs that a file cannot be opened, but only the second time. A file that is being created has no
+// beginning for a moment.
+func (r *reader) tell(path string, err error) {
+	was, again := r.told[path]
+	text := err.Error()
+	switch {
+	case !again:
+		r.told[path] = ""
+	case was != text:
+		r.told[path] = text
+		r.log.Warn("a file is not read", zap.String("file", path), zap.Error(err))
+	}
+}
+
+// find returns the names of the traces at the paths. An x.et hides its x.iet, which will soon be removed.
+// Links in folders are not followed.
+func (r *reader) find() (names []string) {
+	for _, path := range r.cfg.Paths {
+		list, err := os.ReadDir(path)
+		if err != nil { // it is a file, or it does not exist
+			if name := format.Find(path); osfile.Exists(name) {
+				names = append(names, name)
+			}
+			continue
+		}
+		for _, e := range list {
+			name := e.Name()
+			base := tracename.Base(name)
+			if !e.Type().IsRegular() || base == name || strings.HasPrefix(name, ".") {
+				continue
+			}
+			if strings.HasSuffix(name, tracename.IET) && osfile.Exists(filepath.Join(path, base+tracename.ET)) {
+				continue
+			}
+			names = append(names, filepath.Join(path, name))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,193 @@
+package entracefilereceiver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/receiver"
+	"go.uber.org/zap"
+
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/view"
+)
+
+var (
+	_ receiver.Traces = (*reader)(nil)
+	_ receiver.Logs   = (*reader)(nil)
+)
+
+// A signal describes the kind of record that a reader sends.
+type signal struct {
+	kind otlp.Signals
+	role view.Role
+	// consume passes an OTLP message to the next component, and returns how many records it has.
+	consume func(ctx context.Context, message []byte) (records int, err error)
+}
+
+// A reader is the receiver of one signal. Each reader reads the files itself, so that a slow next
+// component of one signal does not delay the other signal.
+type reader struct {
+	cfg    *Config
+	log    *zap.Logger
+	signal signal
+	files  []*file
+	told   map[string]string // by path: the error of a file that cannot be opened
+
+	mu   sync.Mutex
+	stop context.CancelFunc // nil before Start and after Shutdown
+	done chan struct{}      // closed when run has returned
+}
+
+func newReader(cfg *Config, log *zap.Logger, s signal) *reader {
+	return &reader{cfg: cfg, log: log, signal: s, told: make(map[string]string)}
+}
+
+// Start begins to read. It is not an error if no file exists yet.
+func (r *reader) Start(context.Context, component.Host) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		return nil
+	}
+	ctx, stop := context.WithCancel(context.Background()) // the ctx of Start ends with it
+	r.stop, r.done = stop, make(chan struct{})
+	if len(r.find()) == 0 {
+		r.log.Info("there is no trace yet", zap.Strings("paths", r.cfg.Paths))
+	}
+	if r.cfg.StartAt == atEnd {
+		r.scan(ctx, true)
+	}
+	go r.run(ctx, r.done)
+	return nil
+}
+
+// Shutdown stops reading. Records that the next component has not accepted are not sent.
+func (r *reader) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	stop, done := r.stop, r.done
+	r.stop = nil
+	r.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run reads until ctx is done.
+func (r *reader) run(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	defer func() {
+		for _, x := range r.files {
+			x.close()
+		}
+		r.files = nil
+	}()
+	t := time.NewTicker(r.cfg.PollInterval)
+	defer t.Stop()
+	for {
+		for _, x := range r.files {
+			r.read(ctx, x)
+		}
+		r.scan(ctx, false)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// read sends the records that a file has now. If reading the file panics, the file is not read again.
+func (r *reader) read(ctx context.Context, x *file) {
+	if x.view == nil {
+		return
+	}
+	err := guard.Run(func() error {
+		rows, err := x.next(ctx, r.signal.role)
+		if err == nil && len(rows) > 0 {
+			err = r.send(ctx, x, rows)
+			x.sent += len(rows)
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		r.log.Error("some of a file is not sent", zap.String("file", x.path), zap.Error(err))
+		x.ended = true
+	}
+	if !x.ended || ctx.Err() != nil {
+		return
+	}
+	if damage := x.damage(); damage != nil {
+		r.log.Warn("a file is damaged, and what is whole of it is sent", zap.String("file", x.path), zap.Error(damage))
+	}
+	r.log.Info("a file is read to its end", zap.String("file", x.path), zap.Stringer("what", r.signal.role), zap.Int("records", x.sent))
+	x.close()
+}
+
+// send sends rows of a file.
+func (r *reader) send(ctx context.Context, x *file, rows []view.Row) error {
+	return otlp.Encode(ctx, messages(func(message []byte) error { return r.deliver(ctx, message) }), x.view,
+		&otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})
+}
+
+// A messages function is an io.Writer for Encode. Each call gets one message after its size.
+type messages func(message []byte) error
+
+const sizeOfSize = 4
+
+func (f messages) Write(p []byte) (int, error) { return len(p), f(p[sizeOfSize:]) }
+
+// The time between tries doubles from firstTry to lastTry.
+const (
+	firstTry = 100 * time.Millisecond
+	lastTry  = 10 * time.Second
+)
+
+// deliver passes a message to the next component, and repeats that until the component accepts it. While
+// it waits, nothing more is read. A message that the component permanently refuses is logged.
+func (r *reader) deliver(ctx context.Context, message []byte) error {
+	for pause := firstTry; ; pause = min(2*pause, lastTry) {
+		n, err := r.signal.consume(ctx, message)
+		if err == nil {
+			return nil
+		}
+		if isPermanent(err) {
+			r.log.Error("records are refused for good, and lost", zap.Int("records", n), zap.Error(err))
+			return nil
+		}
+		if pause == firstTry {
+			r.log.Warn("records are refused, and will be sent again", zap.Int("records", n), zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// isPermanent does the same as the Collector's consumererror.IsPermanent. That function is in a module
+// without a stable version, and its type is not exported.
+func isPermanent(err error) bool {
+	if fmt.Sprintf("%T", err) == "consumererror.permanent" {
+		return true
+	}
+	switch err := err.(type) { //nolint:errorlint // this is the walk of errors.As, for a type without a name
+	case interface{ Unwrap() error }:
+		return isPermanent(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(err.Unwrap(), isPermanent)
+	}
+	return false
+}
