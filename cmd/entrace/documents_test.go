@@ -20,34 +20,35 @@ import (
 	service "github.com/entrace-go/entrace"
 )
 
-// shop is the service of the documents.
+// shop is the service that the documents use as an example.
 func shop() {
 	p, err := service.Setup(context.Background())
 	check(err)
 	_, span := otel.Tracer("shop").Start(context.Background(), "checkout")
 	span.End()
-	_ = p.Shutdown(context.Background()) // nobody may be there that receives the trace
+	_ = p.Shutdown(context.Background()) // fails if no receiver runs
 }
 
-// elsewhere are the commands of the documents that another test runs.
+// elsewhere maps commands of the documents to the tests that run them.
 var elsewhere = map[string]string{
 	"go build ./examples/flightrecorder && ./flightrecorder -listen localhost:8080 -dir traces &": "TestFlightRecorder of examples",
 	"entrace replay app.et --endpoint http://localhost:4318":                                      "TestScript/replay",
 	"entrace replay traces/ -q '{ status = error }' --shift now --new-ids":                        "TestScript/replay",
+	"entrace replay traces -q '{ status = error }' --descendants --shift now --new-ids":           "TestFleetScripts",
 	"curl -s 'localhost:8080/hang?user=ada' &":                                                    "TestFlightRecorder of examples",
 	"sleep 4; entrace tree traces/*-hang.et | grep -A 1 '/hang not ended'":                        "TestFlightRecorder of examples",
 	"curl -s -X POST localhost:8080/debug/entrace/snapshot":                                       "TestFlightRecorder of examples",
 	"curl -s -X POST 'localhost:8080/debug/entrace/start?config=deep&for=20s'":                    "TestFlightRecorder of examples",
 }
 
-// A documented command is one of a document, with the output that is shown there.
+// A documented is a command in a document, with the output that the document shows.
 type documented struct {
 	command string
 	output  []string
 }
 
-// documentedIn returns the commands of a document: in its blocks of code the lines with a $ before
-// them, or if there are none, those that begin with a command.
+// documentedIn returns the commands in the code blocks of a document: the lines that begin with a $. In
+// a block without such lines, it returns the lines that begin with a command.
 func documentedIn(text string) (all []documented) {
 	block, fence, shows := false, "", false
 	for line := range strings.Lines(text) {
@@ -79,9 +80,9 @@ func documentedIn(text string) (all []documented) {
 	return all
 }
 
-// TestDocumentedCommands runs each command of the documents, and compares what it prints with what
-// is shown there: durations, ports and the widths of columns may differ, a line may be cut with …,
-// and a … alone stands for lines that are left out.
+// TestDocumentedCommands runs each command of the documents, and compares its output with the output
+// in the document. Durations, ports and the widths of columns may differ. In a document, … at the end
+// of a line stands for the rest of the line, and a line with only … stands for missing lines.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || testing.Short() {
@@ -126,7 +127,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// parses checks that a command in a sentence exists, and has the flags that it is given.
+// parses checks that a command in a sentence exists and has the flags that the sentence gives it.
 func parses(t *testing.T, name string, args []string) {
 	t.Helper()
 	c, rest, err := new(app).root().Find(args)
@@ -173,11 +174,11 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 	must(t, os.Symlink(exe, filepath.Join(dir, "shop")))
 }
 
-// run runs a command in a folder until it ends, or has said that it waits.
+// run runs a command in a folder until it ends, or until it prints that it waits.
 func (c *documented) run(t *testing.T, dir string) {
 	t.Helper()
 	command := c.command
-	if command == "make demo" { // which TestQuickstart of examples and CI run
+	if command == "make demo" { // TestQuickstart of examples and CI run it
 		command = "entrace tree trace.et"
 	}
 	waits := strings.HasPrefix(command, "entrace view") || strings.HasPrefix(command, "entrace receive") || strings.Contains(command, "tail -f")
@@ -204,7 +205,7 @@ func (c *documented) run(t *testing.T, dir string) {
 	if exit, ok := errors.AsType[*exec.ExitError](cmd.Wait()); ok {
 		code = exit.ExitCode()
 	}
-	// A command that looks for something ends with 1 if there is none, or if a limit is exceeded.
+	// These commands end with 1 if they find nothing, or if a limit is exceeded.
 	mayFail := regexp.MustCompile(`^entrace (grep|check|diff) `).MatchString(command)
 	if code != 0 && (code != exitInterrupted || !waits) && (code != 1 || !mayFail) || strings.Contains(string(b), "--help'") {
 		t.Errorf("%s: exit %d\n%s", c.command, code, b)
@@ -214,10 +215,10 @@ func (c *documented) run(t *testing.T, dir string) {
 	}
 }
 
-// volatile is what differs from run to run: times, durations, ports, processes and blanks.
+// volatile matches the text that differs between runs: times, durations, ports, processes and blanks.
 var volatile = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d+|\b[\d.]+(ns|µs|ms|s)\b|:\d{4,5}\b|pid=\d+|\s+`)
 
-// shows reports whether lines are what a document shows.
+// shows reports whether the lines got match want, the lines in a document.
 func shows(got, want []string) bool {
 	plain := func(s string) string {
 		return strings.TrimSpace(volatile.ReplaceAllStringFunc(s, func(s string) string {

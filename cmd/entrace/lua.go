@@ -52,7 +52,7 @@ func (a *app) luaCommand() *cobra.Command {
 
 func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
 	if o.compat != "" && o.compat != "upstream" {
-		return usagef("--compat is %q, it can be upstream", o.compat)
+		return usagef("--compat is %q, expected upstream", o.compat)
 	}
 	if o.threads < 1 || o.threads > 256 {
 		return usagef("--threads is %d, it must be 1 to 256", o.threads)
@@ -83,7 +83,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	if isTerminal(a.out) {
 		out = terminalWriter{w}
 	}
-	// What a script calls, a pattern say, can take for ever and does not listen.
+	// A call in a script, such as matching a pattern, can last forever and ignores ctx.
 	over := make(chan struct{})
 	defer close(over)
 	defer context.AfterFunc(ctx, func() {
@@ -124,7 +124,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	return errors.Join(err, w.Flush(), damage)
 }
 
-// graceTime is how long a script may take to end that is told to.
+// graceTime is how long a script may go on after ctx is done. Then the process exits.
 const graceTime = time.Second
 
 func readScript(in io.Reader, name string) (string, error) {
@@ -137,11 +137,11 @@ func readScript(in io.Reader, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, lua.MaxScript+1)) // Run complains of what is more
+	b, err := io.ReadAll(io.LimitReader(f, lua.MaxScript+1)) // Run returns an error for a longer script
 	return string(b), err
 }
 
-// An entryFile is a file that is closed with whatever it was opened by.
+// An entryFile is a file together with the value that opened it. Close closes that value.
 type entryFile struct {
 	*format.File
 
@@ -150,8 +150,8 @@ type entryFile struct {
 
 func (f *entryFile) Close() error { return f.with.Close() }
 
-// openEntries opens a file of any format for a script. The first error is what is wrong with the
-// file, of which the whole entries are there; the second one is why it could not be opened.
+// openEntries opens a file of any format for a script. The first error is damage in the file: the
+// script still gets the entries that are whole. The second error says why the file cannot be opened.
 func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*entryFile, error, error) {
 	if own, err := inPlace(name, o.from); err != nil {
 		return nil, nil, err
@@ -171,7 +171,7 @@ func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*ent
 	return &entryFile{f, f}, torn(name, f.Damage()), nil
 }
 
-// A terminalWriter writes text so that it does nothing to a terminal but appear.
+// A terminalWriter escapes characters that would act on a terminal.
 type terminalWriter struct{ w io.Writer }
 
 func (t terminalWriter) Write(b []byte) (int, error) {

@@ -84,7 +84,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	}
 	switch {
 	case t != nil && o.every > 0:
-		return usagef("the query makes a table of its own, which --every does not")
+		return usagef("--every cannot be used with a query that makes a table of its own")
 	case o.every > 0:
 		if t, err = query.Series(ctx, l.v, l.result.Rows, o.every); err != nil {
 			return asUsage(err)
@@ -116,7 +116,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// cell returns a value as a table shows it, a time in the zone of a style.
+// cell returns the text of a value in a table. A time is in the zone of style.
 func cell(v query.Value, style timeStyle) string {
 	switch x := v.Any().(type) {
 	case nil:
@@ -134,7 +134,8 @@ func cell(v query.Value, style timeStyle) string {
 	return safe(v.String())
 }
 
-// table prints a table in columns, numbers on the right. It keeps no more than a line of texts.
+// table prints a table in columns. Columns of numbers are aligned to the right. It keeps the texts of
+// only one line in memory.
 func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	right := make([]bool, len(t.Columns))
 	for _, line := range t.Lines {
@@ -156,7 +157,7 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 		for _, line := range t.Lines {
 			for i, v := range line {
 				texts[i] = cell(v, style)
-				if text, ok := v.Any().(string); ok && right[i] { // beside numbers, and may read as one
+				if text, ok := v.Any().(string); ok && right[i] { // a string in a column of numbers: quote it if it looks like a number
 					if _, err := strconv.ParseFloat(text, 64); err == nil {
 						texts[i] = strconv.Quote(texts[i])
 					}
@@ -169,8 +170,8 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	}, right)
 }
 
-// printColumns prints lines of texts that are safe in columns, some of them on the right. It goes
-// over the lines twice.
+// printColumns prints lines of texts in columns. right says which columns are aligned to the right.
+// The texts must be safe for a terminal. printColumns iterates over the lines twice.
 func printColumns(w io.Writer, lines iter.Seq[[]string], right []bool) error {
 	width := make([]int, len(right))
 	for line := range lines {
@@ -209,7 +210,7 @@ func writeSpaces(b *bytes.Buffer, n int) {
 	}
 }
 
-// maxBar is how long a bar is at most.
+// maxBar is the greatest length of a bar.
 const maxBar = 50
 
 // bars prints a histogram as bars.
@@ -238,7 +239,7 @@ func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 	return nil
 }
 
-// tableJSON prints a line as an object.
+// tableJSON prints a table as one JSON object a line.
 func tableJSON(w io.Writer, t *query.Table) error {
 	var b []byte
 	for _, line := range t.Lines {
@@ -278,7 +279,7 @@ func tableJSON(w io.Writer, t *query.Table) error {
 	return nil
 }
 
-// tableCSV prints a table as CSV. A terminal gets no text that could act on it.
+// tableCSV prints a table as CSV. With onTerminal it escapes characters that would act on a terminal.
 func tableCSV(w io.Writer, t *query.Table, onTerminal bool) error {
 	out := csv.NewWriter(w)
 	err := out.Write(t.Columns)

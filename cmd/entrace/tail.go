@@ -90,17 +90,17 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		switch {
 		case newest != "" && (newest != seen || !os.SameFile(now, was)):
 			seen, was = newest, now
-			if !o.follow || strings.HasSuffix(newest, ".iet") { // what has ended is not followed
+			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
 				fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
 				err := a.tailFile(ctx, newest, o)
-				if died, ok := errors.AsType[diedError](err); ok { // the next program may come
+				if died, ok := errors.AsType[diedError](err); ok { // wait for the next program
 					fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
 					err = nil
 				}
 				if err != nil || !o.follow {
 					return err
 				}
-				o.lines = -1 // of what begins later
+				o.lines = -1 // print all lines of files that begin later
 				if seen = format.Find(newest); seen != newest {
 					was, _ = osfile.Stat(seen)
 				}
@@ -111,16 +111,6 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		if !wait(ctx) {
 			return nil
 		}
-	}
-}
-
-// wait waits a little and reports whether to go on.
-func wait(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(50 * time.Millisecond):
-		return true
 	}
 }
 
@@ -142,8 +132,6 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		return err
 	case o.follow && !own:
 		return usagef("tail -f follows ENTRACE's own formats alone")
-	case o.follow && o.asRows():
-		return a.tailRows(ctx, name, o)
 	}
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()
@@ -158,7 +146,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		}
 		return torn(name, errors.Join(err, l.damage()))
 	}
-	// It is open before anything is printed, which can take a while.
+	// Open the file first: printing can take a while, and the file may get another name in that time.
 	grows, err := openGrowing(ctx, name)
 	if err != nil {
 		return known(name, err)
@@ -166,20 +154,20 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	defer grows.close()
 	was, _ := osfile.LockHolder(format.Find(name))
 	err = l.open(ctx, own)
-	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path()) { // it is only just made, or another one already
+	if errors.Is(err, format.ErrTruncated) || err == nil && !grows.is(l.path()) { // the file has no first entry yet, or another file has the name now
 		l.close()
 		return a.follow(ctx, grows, l)
 	}
 	if err == nil {
 		err = l.begin(ctx)
 	}
-	if err != nil || l.last == nil && l.f.Format() == format.ET { // which does not grow
+	if err != nil || l.last == nil && l.f.Format() == format.ET { // an ET does not grow
 		return errors.Join(err, torn(name, l.damage()))
 	}
-	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // its program is about to die
+	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // the program of the file is about to die
 		was, _ = osfile.LockHolder(l.path())
 	}
-	if was == osfile.LockFree || l.hasJournal() { // nothing comes if its program is dead
+	if was == osfile.LockFree || l.hasJournal() { // if the program is dead, no more entries come
 		if _, died := a.died(ctx, l.path()); died != nil || l.hasJournal() {
 			return died
 		}
@@ -191,16 +179,17 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	return a.follow(ctx, grows, l)
 }
 
-// asRows reports whether rows are printed that a view has to find, and not entries as they come.
+// asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
 func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json && !o.raw }
 
-// A diedError says how the program died that wrote a file.
+// A diedError is the error that the program which wrote a file has died. The text says how.
 type diedError string
 
 func (e diedError) Error() string { return string(e) }
 
-// died returns a [diedError] with the state of a file, which spans were open, and what finishes the file.
-// The word is the state of the file; the error is nil if no program died.
+// died returns a [diedError] if the program that wrote a file has died. The error names the state of the
+// file, the spans that were open, and the command that finishes the file. The word is the state of the
+// file, "" if a program still writes it.
 func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
@@ -212,7 +201,7 @@ func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	}
 	defer t.Close()
 	s := t.State(t.View(), 0)
-	if s.Word == deadtrace.Ended || s.Word == deadtrace.Damaged && !s.Recorded { // another writer has no lock
+	if s.Word == deadtrace.Ended || s.Word == deadtrace.Damaged && !s.Recorded { // a file of another writer has no lock
 		return s.Word, nil
 	}
 	v := t.View()
@@ -239,80 +228,22 @@ func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	return s.Word, diedError(text)
 }
 
-// maxOpen is how many names of open spans died returns.
+// maxOpen is the most names of open spans in a diedError.
 const maxOpen = 10
 
-// A growing file is followed under whatever name it gets.
-type growing struct {
-	*format.Follower
-
-	path    string
-	was     os.FileInfo
-	rotated bool // the last entry says that another file follows
-}
-
-// openGrowing opens a file, or the one that is left of its trace. It waits for the first bytes of
-// one that is being made.
-func openGrowing(ctx context.Context, name string) (*growing, error) {
-	for began := time.Now(); ; {
-		path := format.Find(name)
-		was, err := osfile.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		fl, err := format.Follow(path, nil)
-		if errors.Is(err, format.ErrTruncated) {
-			lock, _ := osfile.LockHolder(path)
-			if alive := lock != osfile.LockFree || time.Since(began) < emptyFor; alive && wait(ctx) {
-				continue
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		g := &growing{Follower: fl, path: path, was: was}
-		if g.is(path) {
-			return g, nil
-		}
-		g.close() // another one got the name in between
-	}
-}
-
-// emptyFor is how long a file without its first bytes and without a lock can be one that is
-// being made.
-const emptyFor = time.Second
-
-// is reports whether the file has the name path now.
-func (g *growing) is(path string) bool {
-	now, err := os.Stat(path)
-	return err == nil && os.SameFile(g.was, now)
-}
-
-func (g *growing) close() { _ = g.Close() } // nothing was written to it
-
-// follow shows the entries of a growing file, and then those of the files that follow it.
+// follow shows the new entries of a growing file, and then of the files that follow it.
 func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
-	return a.followFiles(ctx, g, func(g *growing) (bool, error) {
-		rotated, err := g.show(ctx, l)
-		if rotated {
-			l.close()
-		}
-		return rotated, err
-	})
-}
-
-// followFiles calls show for a growing file, and then for those that follow it.
-func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing) (rotated bool, err error)) error {
 	first := g
 	for {
-		rotated, err := show(g)
+		rotated, err := g.show(ctx, l)
 		if err != nil || !rotated {
 			return err
 		}
+		l.close()
 		// The next file is about to get the name.
 		for g.is(g.path) {
 			if lock, _ := osfile.LockHolder(g.path); lock == osfile.LockFree && g.is(g.path) {
-				return nil // its program died before that, or the file got its last name long ago
+				return nil // the program died before the rotation, or the file has its last name
 			}
 			if !wait(ctx) {
 				return nil
@@ -320,7 +251,7 @@ func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing)
 		}
 		var next *growing
 		for {
-			// When the program has ended meanwhile there is the ET.
+			// If the program has ended in the meantime, this opens the ET.
 			if next, err = openGrowing(ctx, g.path); !errors.Is(err, fs.ErrNotExist) {
 				break
 			}
@@ -331,7 +262,7 @@ func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing)
 		if err != nil {
 			return err
 		}
-		if g != first { // which is its opener's
+		if g != first { // the caller closes the first one
 			g.close()
 		}
 		g = next
@@ -339,7 +270,7 @@ func (a *app) followFiles(ctx context.Context, g *growing, show func(g *growing)
 	}
 }
 
-// show shows the entries that come. It returns true when another file follows.
+// show shows new entries until the file ends. It returns true if another file follows.
 func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) {
 	for {
 		id, e, err := g.Next(ctx)
@@ -355,34 +286,43 @@ func (g *growing) show(ctx context.Context, l *lines) (rotated bool, err error) 
 			return false, err
 		}
 		g.rotated = e.IsRotated()
-		if err := l.show(int64(id), e); err != nil {
+		if l.o.asRows() {
+			err = l.grow(ctx, g, id)
+		} else {
+			err = l.show(int64(id), e)
+		}
+		if errors.Is(err, errMoved) {
+			return true, nil
+		}
+		if err != nil && ctx.Err() == nil {
 			return false, err
 		}
 	}
 }
 
-// lines prints entries as they come, and before that the last lines of what is there.
+// lines prints the last lines of the entries that a file has, and then new entries as they arrive.
 type lines struct {
 	*app
 
 	o       tailOptions
 	name    string
-	last    []*format.TraceEntry // the last ones of a large file
-	end     int64                // where they end in the file
-	rows    *rowTail             // all of the file, if that was needed
-	f       *format.File         // the file, where a span's beginning may be found
-	follows bool                 // the lines of before are printed
-	spans   map[string]spanStart // by span id: began later, not ended yet
+	last    []*format.TraceEntry // the last entries of a large file
+	end     int64                // the offset in the file at which last ends
+	rows    *rowTail             // the whole file, if it had to be read
+	f       *format.File         // the file; used to look up the beginning of a span
+	follows bool                 // the last lines are printed, new entries follow
+	spans   map[string]spanStart // by span id: spans that began since and have not ended
 	first   time.Time
 	line    []byte
 }
 
-// open opens the last entries of a large file, which is one of ENTRACE's own formats, or all of any other.
+// open reads the last entries of a large file in one of ENTRACE's own formats, and the whole of any
+// other file.
 func (l *lines) open(ctx context.Context, own bool) (err error) {
 	if own {
 		l.name = format.Find(l.name)
 	}
-	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, which readLast does not know
+	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, and readLast does not know them
 		if l.last, l.end, err = readLast(l.name); err == nil && l.last != nil {
 			return nil
 		}
@@ -390,7 +330,7 @@ func (l *lines) open(ctx context.Context, own bool) (err error) {
 	return l.openAll(ctx)
 }
 
-// openAll opens the file.
+// openAll reads the whole file.
 func (l *lines) openAll(ctx context.Context) (err error) {
 	l.last = nil
 	l.o.follows = l.o.follow
@@ -400,7 +340,7 @@ func (l *lines) openAll(ctx context.Context) (err error) {
 	return err
 }
 
-// path returns the name of the file that is open.
+// path returns the name of the open file.
 func (l *lines) path() string {
 	if l.last != nil {
 		return l.name
@@ -408,7 +348,7 @@ func (l *lines) path() string {
 	return l.f.Name()
 }
 
-// hasJournal reports whether some of the file was in the journal of a program that is dead.
+// hasJournal reports whether some entries came from the journal of a dead program.
 func (l *lines) hasJournal() bool {
 	if l.f == nil {
 		return false
@@ -417,12 +357,12 @@ func (l *lines) hasJournal() bool {
 	return n > 0
 }
 
-// skipIn lets a follower of the file continue after what l has read.
+// skipIn makes g, the follower of the file, continue after the entries that l has read.
 func (l *lines) skipIn(g *growing) (err error) {
 	size, id, last := int64(0), int64(0), new(format.TraceEntry)
 	if l.last != nil {
-		// The id is not known. The offset is above it, because every entry has more than one byte: with
-		// the offset in its place no parent that is right is refused.
+		// The id of the last entry is not known. The offset takes its place: every entry has more than
+		// one byte, so the offset is greater than the id, and no valid parent is rejected.
 		size, id, last = l.end, min(l.end, math.MaxUint32/2), l.last[len(l.last)-1]
 	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
 		last, err = l.f.Entry(uint32(id - 1))
@@ -441,7 +381,7 @@ func (l *lines) damage() error {
 	return l.rows.Damage()
 }
 
-// close forgets the file, for the one that follows it.
+// close closes the file. Then l can be used for the file that follows.
 func (l *lines) close() {
 	switch {
 	case l.rows != nil:
@@ -453,18 +393,39 @@ func (l *lines) close() {
 	l.follows = true
 }
 
-// A spanStart keeps the beginning of a span until its end comes and both are printed.
+// errMoved is the error if the name of the followed file belongs to another file now.
+var errMoved = errors.New("the file has another name")
+
+// grow prints the rows that are new after entry id of a growing file.
+func (l *lines) grow(ctx context.Context, g *growing, id uint32) error {
+	if l.rows == nil {
+		l.name = g.path
+		if err := l.openAll(ctx); err != nil {
+			return err
+		}
+		if !g.is(l.path()) {
+			return errMoved
+		}
+		return l.rows.show(ctx)
+	}
+	if int(id) < l.f.Len() {
+		return nil
+	}
+	return l.rows.grow(ctx)
+}
+
+// A spanStart holds the beginning of a span until its end arrives and the span is printed.
 type spanStart struct {
 	name       string
 	start      time.Time
 	attributes []format.Attribute
 }
 
-// maxStarts bounds lines.spans, since some never end: the end of one that is not kept has no
-// name.
+// maxStarts bounds lines.spans, since some spans never end. If the beginning of a span was not kept, the
+// line at its end has no name.
 const maxStarts = 100_000
 
-// begin prints the last lines of what is there.
+// begin prints the last lines of the entries that the file has.
 func (l *lines) begin(ctx context.Context) error {
 	if l.last != nil {
 		from, enough := l.from()
@@ -490,8 +451,8 @@ func (l *lines) begin(ctx context.Context) error {
 	return l.f.Walk(uint32(from), func(id uint32, e *format.TraceEntry) error { return l.show(int64(id), e) })
 }
 
-// from returns the first of the last entries that makes a line, and whether that makes as many lines as
-// are to be printed, with the beginnings of the spans that end in them.
+// from returns the index in l.last of the first entry to print. It also keeps the beginnings of the spans
+// that end in these lines. enough is false if l.last has too few lines, or lacks such a beginning.
 func (l *lines) from() (from int, enough bool) {
 	starts := make(map[string]bool)
 	from = len(l.last)
@@ -514,7 +475,7 @@ func (l *lines) from() (from int, enough bool) {
 	return from, left == 0 && len(starts) == 0
 }
 
-// shown reports whether there is a line for an entry.
+// shown reports whether tail prints a line for an entry.
 func (l *lines) shown(e *format.TraceEntry) bool {
 	if e.Message.Valid && e.Metadata.Name != format.NameResource && e.Metadata.Name != format.NameSpanEnd {
 		return true
@@ -550,7 +511,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		s := spanStart{name: e.Metadata.Name, start: t}
 		if e.Metadata.Name == format.NameSpanEnd {
 			s = l.start(e)
-			if e.Message.Valid { // it was renamed
+			if e.Message.Valid { // the span was renamed
 				s.name = e.Message.Value
 			}
 			attributes = merged(s.attributes, attributes)
@@ -585,7 +546,7 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		b.WriteString(l.paint(colorDim, l.o.time.format(t, l.first)))
 	}
 	interest.Sort(attributes)
-	var stacks []string // texts of several lines
+	var stacks []string // attributes with several lines of text
 	for i := range attributes {
 		at := &attributes[i]
 		if text := strings.TrimRight(at.Value.Text(), "\n"); at.Value.Kind() == format.KindString && strings.Contains(text, "\n") {
@@ -636,7 +597,7 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 		delete(l.spans, id.Text())
 		return s
 	}
-	if l.f == nil && l.last != nil { // it is far back
+	if l.f == nil && l.last != nil { // the beginning is before l.last
 		if f, err := recorder.Open(l.name, &format.OpenOptions{Lenient: true}); err == nil {
 			l.f = f
 		}
@@ -651,8 +612,8 @@ func (l *lines) start(end *format.TraceEntry) spanStart {
 	return spanStart{name: "a span"}
 }
 
-// merged returns the attributes of a span at its beginning, with what is new or different at
-// its end.
+// merged returns the attributes of a span: those at its beginning, with the ones that are new or
+// different at its end.
 func merged(begin, end []format.Attribute) []format.Attribute {
 	all := slices.Clone(begin)
 	for _, a := range end {

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// say records so many log records with the numbers from first on, and flushes each.
+// say records n log records, numbered from first on, and flushes after each.
 func say(t *testing.T, rec *recorder.Recorder, first, n int) {
 	t.Helper()
 	for i := first; i < first+n; i++ {
@@ -28,7 +28,7 @@ func say(t *testing.T, rec *recorder.Recorder, first, n int) {
 	}
 }
 
-// TestTailFollowRaw prints every entry once while they come, and ends with the writer.
+// TestTailFollowRaw checks that tail prints every entry once while it is recorded, and ends with the writer.
 func TestTailFollowRaw(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -52,7 +52,8 @@ func TestTailFollowRaw(t *testing.T) {
 	}
 }
 
-// TestTailWaitsForFile says that there is no file yet, and prints what comes when there is one.
+// TestTailWaitsForFile checks that tail says that it waits for the file, and prints the entries of the file
+// when it exists.
 func TestTailWaitsForFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -63,8 +64,8 @@ func TestTailWaitsForFile(t *testing.T) {
 	tail.exit(exitFine)
 }
 
-// TestTailWaitsForFirstBytes: a file that has no bytes yet belongs to a program that is about to
-// write them.
+// TestTailWaitsForFirstBytes checks that tail waits for the first bytes of an empty file, because a program
+// can be about to write them.
 func TestTailWaitsForFirstBytes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +85,7 @@ func TestTailWaitsForFirstBytes(t *testing.T) {
 			args = append(args, "-q", q)
 		}
 		tail := start(t, args...)
-		time.Sleep(100 * time.Millisecond) // for it to look at the empty file; without, the test shows less
+		time.Sleep(100 * time.Millisecond) // so that tail sees the empty file; otherwise the test proves less
 		_, err = f.Write(whole)
 		must(t, err)
 		tail.await(&tail.out, "\n")
@@ -93,8 +94,54 @@ func TestTailWaitsForFirstBytes(t *testing.T) {
 	must(t, f.Close())
 }
 
-// TestTailFollowsRotation follows a recording, and what a query selects of it, from file to file, each
-// row once.
+// TestTailFollowsWriterWithoutLock checks that tail -f waits for the next entry if the writer holds no lock.
+func TestTailFollowsWriterWithoutLock(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.iet")
+	f, err := os.Create(name)
+	must(t, err)
+	defer f.Close()
+	w, err := format.NewWriter(f, format.V2, format.IET, nil)
+	must(t, err)
+	write := func(e *format.TraceEntry) {
+		_, err := w.Write(e)
+		must(t, errors.Join(err, w.Flush()))
+	}
+	write(named("root"))
+	write(logged("before"))
+	for _, q := range []string{"", "{}"} {
+		tail := start(t, "tail", "-f", "-n", "1", "-q", q, name)
+		tail.await(&tail.out, "before")
+		write(logged("with -q '" + q + "'"))
+		tail.await(&tail.out, "with -q '"+q+"'")
+		tail.stop()
+		tail.exit(exitFine)
+		write(logged("before"))
+	}
+}
+
+// TestTailRowsOfFileThatEndsWhileItIsOpened checks that tail reads the rows from the ET if the program ends
+// while tail opens the file.
+func TestTailRowsOfFileThatEndsWhileItIsOpened(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("sample", name)
+	g, err := openGrowing(t.Context(), name)
+	must(t, err)
+	defer g.close()
+	must(t, rec.Close(t.Context()))
+	var out, errs strings.Builder
+	a := &app{out: &out, err: &errs}
+	l := &lines{app: a, name: name, o: tailOptions{follow: true, lines: -1, lookFlags: lookFlags{query: "{}", time: timeLocal}}}
+	defer func() { l.close() }()
+	must(t, a.follow(t.Context(), g, l))
+	if got := strings.Count(out.String(), "cart loaded"); got != 1 {
+		t.Errorf("got the log record %d times, want it once:\n%s%s", got, &out, &errs)
+	}
+}
+
+// TestTailFollowsRotation follows a recording, and also the rows that a query selects, from file to file.
+// Each row is printed once.
 func TestTailFollowsRotation(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -104,7 +151,7 @@ func TestTailFollowsRotation(t *testing.T) {
 	errs := start(t, "tail", "-f", "-n", "2", "-q", "level = error", name)
 	all.await(&all.out, "ERROR 4.")
 	errs.await(&errs.out, "ERROR 4.")
-	for i := 5; i < 40; i++ { // each of the files is seen before it goes
+	for i := 5; i < 40; i++ { // tail sees each file before it is removed
 		say(t, rec, i, 1)
 		all.await(&all.out, fmt.Sprintf("ERROR %d.", i))
 		errs.await(&errs.out, fmt.Sprintf("ERROR %d.", i))
@@ -131,7 +178,7 @@ func TestTailFollowsRotation(t *testing.T) {
 	}
 }
 
-// onFirst calls fn before the first write.
+// An onFirst is a writer that calls fn before the first write.
 type onFirst struct {
 	strings.Builder
 
@@ -144,7 +191,7 @@ func (w *onFirst) Write(b []byte) (int, error) {
 	return w.Builder.Write(b)
 }
 
-// TestTailSlow: a slow terminal misses nothing of a file that rotates while it prints.
+// TestTailSlow checks that tail on a slow terminal prints all of a file that rotates in the meantime.
 func TestTailSlow(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.et")
@@ -165,15 +212,15 @@ func TestTailSlow(t *testing.T) {
 			lost++
 		}
 	}
-	// Of files that came and went while it printed it sees none.
+	// It does not see files that were created and removed while it printed.
 	last := fine(t, nil, "tail", "-n", "-1", name)
 	if !strings.HasSuffix(out.String(), last) || strings.Count(out.String(), "ERROR ") < 9 || lost > 0 && code != exitFine {
 		t.Errorf("exit %d, %d are lost:\n%s%s", code, lost, out.String(), errs)
 	}
 }
 
-// TestTailFollowEndsWhenProgramDies: tail -f says the state of the file when its program dies while
-// tail looks.
+// TestTailFollowEndsWhenProgramDies checks that tail -f prints the state of the file and ends when the
+// program dies.
 func TestTailFollowEndsWhenProgramDies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -197,8 +244,8 @@ func TestTailFollowEndsWhenProgramDies(t *testing.T) {
 	}
 }
 
-// TestTailFollowGoesOnWithNextProgram follows a folder in which the file of a program that died is the
-// newest, until the next programs come: one with a file of the same name, and another one.
+// TestTailFollowGoesOnWithNextProgram follows a folder in which the newest file belongs to a dead program.
+// tail goes on with the files of the next programs: one with the same name, and one with another name.
 func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,7 +260,7 @@ func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	}
 	for _, name := range []string{"app.et", "next.et"} {
 		rec := traceOf("empty", filepath.Join(dir, name))
-		for !strings.Contains(tail.out.String(), "of "+name) { // a finished file may be newer for a while
+		for !strings.Contains(tail.out.String(), "of "+name) { // a finished file may be the newest for a while
 			must(t, rec.Log(format.SpanRef{}, logged("of "+name)))
 			must(t, rec.Flush(t.Context()))
 			time.Sleep(time.Millisecond)
@@ -224,8 +271,8 @@ func TestTailFollowGoesOnWithNextProgram(t *testing.T) {
 	tail.exit(exitFine)
 }
 
-// TestTailFollowOfLargeFile: tail -f goes on behind the last entries of a file that it has not read
-// from the beginning, although it does not know their ids.
+// TestTailFollowOfLargeFile checks that tail -f continues after the last entries of a large file. It has not
+// read the file from the beginning, and does not know the ids of these entries.
 func TestTailFollowOfLargeFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "app.iet")
@@ -247,7 +294,8 @@ func TestTailFollowOfLargeFile(t *testing.T) {
 	}
 }
 
-// TestTailOrderWithinATick: of what is over at one time a span comes after all that is below it.
+// TestTailOrderWithinATick checks that among rows that end at the same time, a span comes after the rows
+// below it.
 func TestTailOrderWithinATick(t *testing.T) {
 	t.Parallel()
 	list := []happened{{1, 5, true}, {2, 5, false}, {3, 5, true}, {4, 5, false}, {5, 4, false}}

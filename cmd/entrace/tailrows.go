@@ -4,42 +4,21 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
-// tailRows follows what a query selects, or rows in JSON.
-func (a *app) tailRows(ctx context.Context, name string, o tailOptions) error {
-	grows, err := openGrowing(ctx, name)
-	if err != nil {
-		return known(name, err)
-	}
-	defer grows.close()
-	o.follows = true
-	return a.followFiles(ctx, grows, func(g *growing) (bool, error) {
-		t, err := a.openTail(ctx, g.path, &o)
-		if err != nil {
-			return false, err
-		}
-		defer t.Close()
-		o.lines = -1 // of those that follow
-		return t.follow(ctx)
-	})
-}
-
-// A rowTail prints rows in the order in which they happened: a span when it ends.
+// A rowTail prints rows in the order of time. A span is printed when it ends.
 type rowTail struct {
 	*look
 
 	app   *app
 	o     *tailOptions
-	left  int // lines to begin with; -1: all
+	left  int // how many of the rows that exist at the start are printed; -1: all
 	out   *bufio.Writer
 	shown view.Set[view.Row]
 	lines lines
@@ -58,15 +37,15 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 	return t, nil
 }
 
-// A happened row is one that is over.
+// A happened is a row that is complete: for a span, one that has ended. at is the time of its end.
 type happened struct {
 	row  view.Row
 	at   int64
 	span bool
 }
 
-// compare orders rows by when they were over. Of what a coarse clock does not tell apart, a span ends
-// after all that is below it.
+// compare orders rows by the time of their end. Rows can have the same time if the clock is coarse: then
+// a span comes after the rows below it.
 func (a happened) compare(b happened) int {
 	switch {
 	case a.at != b.at:
@@ -81,7 +60,7 @@ func (a happened) compare(b happened) int {
 	return cmp.Compare(a.row, b.row)
 }
 
-// show prints the rows that have happened and were not printed.
+// show prints the complete rows that were not printed yet.
 func (t *rowTail) show(ctx context.Context) error {
 	var list []happened
 	for r := range t.result.Rows.All() {
@@ -104,11 +83,11 @@ func (t *rowTail) show(ctx context.Context) error {
 		for ; from > 0 && t.left > 0; from-- {
 			if e, err := p.read.Entry(list[from-1].row); err != nil {
 				return err
-			} else if t.o.json || t.lines.shown(e) { // has a line
+			} else if t.o.json || t.lines.shown(e) { // the row has a line
 				t.left--
 			}
 		}
-		list, t.left = list[from:], -1
+		list, t.left, t.o.lines = list[from:], -1, -1 // from now on all rows are new, also those of the files that follow
 	}
 	for i, h := range list {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
@@ -130,66 +109,22 @@ func (t *rowTail) show(ctx context.Context) error {
 	return t.out.Flush()
 }
 
-// follow prints what comes. It returns true when another file follows.
-func (t *rowTail) follow(ctx context.Context) (rotated bool, err error) {
-	file := t.v.Files()[0]
+// grow prints the rows that are new in the file.
+func (t *rowTail) grow(ctx context.Context) error {
 	q, err := query.Parse(t.o.query)
 	if err != nil {
-		return false, err
+		return err
 	}
-	alive, ended := false, false
-	for {
-		// The state comes before the entries: what the file had when it ended is shown.
-		state := t.State(t.v, 0)
-		v, err := t.v.Extend(ctx)
-		if ctx.Err() != nil {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		grown := v != t.v
-		if grown {
-			if t.v = v; len(t.shown) < len(v.NewSet()) {
-				t.shown = append(t.shown, v.NewSet()[len(t.shown):]...)
-			}
-			between, err := t.o.between(v)
-			if err != nil {
-				return false, err
-			}
-			if t.result, err = q.Run(ctx, v, between); err != nil {
-				return false, err
-			}
-		}
-		if err := t.show(ctx); err != nil {
-			return false, err
-		}
-		running := state.Word == deadtrace.Running
-		if state.Word == deadtrace.Ended || file.Format() == format.ET {
-			// A file that is rotated out has lost its name a moment before its end says so.
-			if state.Rotated || !alive || ended {
-				return state.Rotated, t.Damage()
-			}
-			if ended = true; !wait(ctx) {
-				return false, nil
-			}
-			continue
-		}
-		dead := !running && (alive || state.Word == deadtrace.Killed || state.Word == deadtrace.Damaged && state.Recorded)
-		if alive = alive || running; grown {
-			continue
-		}
-		if dead {
-			word, died := t.app.died(ctx, file.Name())
-			if died != nil {
-				return false, died
-			}
-			if alive && word == "" {
-				return false, fmt.Errorf("%s: its writer is gone: %w", file.Name(), format.ErrTruncated)
-			}
-		}
-		if !wait(ctx) {
-			return false, nil
-		}
+	if t.v, err = t.v.Extend(ctx); err != nil {
+		return err
 	}
+	t.shown = append(t.shown, t.v.NewSet()[len(t.shown):]...)
+	between, err := t.o.between(t.v)
+	if err != nil {
+		return err
+	}
+	if t.result, err = q.Run(ctx, t.v, between); err != nil {
+		return err
+	}
+	return t.show(ctx)
 }

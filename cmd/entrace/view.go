@@ -25,6 +25,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/loopback"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -75,7 +76,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		}
 	}
 	for _, name := range names {
-		// Before the address is there, which nobody needs of a trace that is not.
+		// Check before listening: a missing trace needs no address.
 		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
 			return err
 		}
@@ -85,7 +86,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return err
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
-	if addr == nil || !addr.IP.IsLoopback() {
+	if !loopback.Addr(l.Addr()) {
 		fmt.Fprintf(a.err, "entrace: others can reach %s; only the token keeps them from the trace, and it is sent without encryption\n", l.Addr())
 	}
 	token := rand.Text()
@@ -94,8 +95,8 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if addr != nil && addr.IP.IsUnspecified() {
 		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))
 	}
-	// The address is there at once. A request waits until the trace is open, or until it is known that
-	// there is none yet.
+	// The server listens at once. A request waits until the trace is open, or until view knows that the
+	// trace does not exist yet.
 	var h atomic.Pointer[viewer.Handler]
 	ready := make(chan struct{})
 	server := viewServer(func(w http.ResponseWriter, r *http.Request) {
@@ -190,23 +191,22 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 }
 
-// viewServer returns a server that waits for nobody without end: not for the head of a request, and
-// not for the next one of a connection.
+// viewServer returns a server with time limits for the head of a request and for idle connections.
 func viewServer(handler http.HandlerFunc) *http.Server {
 	return &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, Handler: handler}
 }
 
-// A shownTrace is the trace that the page shows. With --follow it is another one once the names
-// stand for other files.
+// A shownTrace is the trace that the page shows. With --follow, another trace takes its place when the
+// names lead to other files.
 type shownTrace struct {
 	open func(ctx context.Context) (*convert.Trace, error)
 
 	mu  sync.Mutex
-	all []*convert.Trace // the last one is shown; a page that is paused still shows one before
+	all []*convert.Trace // the last one is shown; a paused page still shows an earlier one
 }
 
-// openShown opens the trace, and with --follow it waits for one, of which it tells by a call of waits.
-// The result is nil if there is an error, or if waiting has ended.
+// openShown opens the trace. With --follow it waits until the trace exists, and calls waits once before
+// that. The result is nil if there is an error, or if ctx is done.
 func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
 	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
 	for told := false; ; told = true {
@@ -234,7 +234,8 @@ func (s *shownTrace) now() *convert.Trace {
 	return s.all[len(s.all)-1]
 }
 
-// reopen returns the view of the files for which the names stand by now, nil if it is shown.
+// reopen opens the files to which the names lead now and returns their view. The view is nil if these
+// files are shown already.
 func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if !s.now().Outdated() {
 		return nil, nil //nolint:nilnil // there is no other one
@@ -275,7 +276,7 @@ func (s *shownTrace) close() {
 	}
 }
 
-// arguments returns what opens the same files in the same way.
+// arguments returns the command-line arguments that open the same files in the same way.
 func (o *viewOptions) arguments(names []string) []string {
 	args := slices.Clone(names)
 	for _, flag := range []struct {
@@ -291,7 +292,7 @@ func (o *viewOptions) arguments(names []string) []string {
 	return args
 }
 
-// hostsOf returns the names by which a server that listens on an address may be called.
+// hostsOf returns the Host headers that are valid for a server that listens on an address.
 func hostsOf(addr *net.TCPAddr, host string) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	port := ""
@@ -315,15 +316,16 @@ func hostsOf(addr *net.TCPAddr, host string) []string {
 	hosts := []string{host}
 	for _, name := range names {
 		hosts = append(hosts, net.JoinHostPort(name, port))
-		if port == "80" { // which clients leave out
+		if port == "80" { // clients leave this port out
 			hosts = append(hosts, strings.TrimSuffix(net.JoinHostPort(name, port), ":80"))
 		}
 	}
 	return hosts
 }
 
-// openBrowser opens a page. The token is not among the arguments of a process, which others can
-// read, but in a file that goes on to the address, and which remove removes.
+// openBrowser opens address in a browser. Other users can read the arguments of a process, so the address
+// with its token is not an argument: the browser opens a temporary file that redirects to the address.
+// remove removes that file.
 func openBrowser(ctx context.Context, address string) (remove func(), err error) {
 	remove = func() {}
 	var name string
@@ -344,7 +346,7 @@ func openBrowser(ctx context.Context, address string) (remove func(), err error)
 	}
 	dir := ""
 	if _, err := os.Stat("/snap/bin"); err == nil && runtime.GOOS == "linux" {
-		// A browser out of a snap has a /tmp of its own, and sees no hidden folder.
+		// A browser from a snap has its own /tmp, and cannot read hidden folders.
 		dir, _ = os.UserHomeDir()
 	}
 	f, err := os.CreateTemp(dir, "entrace-*.html")

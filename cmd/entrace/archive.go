@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/internal/archive"
+)
+
+func (a *app) archiveCommand() *cobra.Command {
+	var to string
+	var dry bool
+	c := &cobra.Command{
+		Use:   "archive DIR --to TARGET",
+		Short: "Make Parquet of all finished traces of a folder, by service and day",
+		Long: "archive writes each finished trace of DIR, an ET, to TARGET as Parquet: an object for each\n" +
+			"service and day (UTC), service=NAME/day=2026-11-24/ID-N.parquet, as DuckDB and ClickHouse\n" +
+			"read partitions. ID is the SHA-256 of the file. When all objects of a file are there,\n" +
+			"_manifest/ID.json says so, and the file is not archived again. Whatever kills archive, run\n" +
+			"it again: nothing is there twice and nothing is lost. Several may work on one TARGET.\n\n" +
+			"Traces that are not finished are left, as are the folders in DIR. A damaged one is reported,\n" +
+			"and the others are archived.\n\n" +
+			"S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other\n" +
+			"programs: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or\n" +
+			"the role of the machine or container.",
+		Example: "  entrace archive traces --to archive\n" +
+			"  entrace archive traces --to s3://my-bucket/traces",
+		Args: exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return usagef("--to must say where the archive is")
+			}
+			target, err := archive.Open(to)
+			if err != nil {
+				return &usageError{err}
+			}
+			return a.archive(cmd.Context(), args[0], target, to, dry)
+		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
+	}
+	c.Flags().StringVar(&to, "to", "", "where the archive is: a folder, or `s3://BUCKET/PREFIX`")
+	c.Flags().BoolVar(&dry, "dry-run", false, "write nothing, and say what would be written")
+	return c
+}
+
+// archive archives the finished traces of dir to target. The text to names the target in messages.
+func (a *app) archive(ctx context.Context, dir string, target archive.Target, to string, dry bool) error {
+	var traces, objects, before int
+	var errs error
+	err := archive.Run(ctx, dir, target, archive.Options{DryRun: dry, Report: func(r *archive.Result, err error) {
+		switch {
+		case err != nil:
+			errs = errors.Join(errs, err)
+			return
+		case r.Left != "":
+			fmt.Fprintf(a.err, "entrace: %s is left: %s\n", safe(r.File), r.Left)
+			return
+		case r.Before:
+			before++
+			return
+		}
+		traces++
+		objects += len(r.Manifest.Objects)
+		for _, o := range r.Manifest.Objects {
+			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", safe(r.File), safe(o.Key), count(o.Rows, "row", "rows"))
+			errs = errors.Join(errs, werr)
+		}
+	}})
+	verb := "archived"
+	if dry {
+		verb = "would archive"
+	}
+	_, werr := fmt.Fprintf(a.out, "%s %s as %s to %s", verb, count(traces, "trace", "traces"), count(objects, "object", "objects"), safe(to))
+	if before > 0 {
+		_, e := fmt.Fprintf(a.out, "; %d archived before", before)
+		werr = errors.Join(werr, e)
+	}
+	_, e := fmt.Fprintln(a.out)
+	return errors.Join(err, errs, werr, e)
+}

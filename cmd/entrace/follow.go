@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/osfile"
+)
+
+// A growing file stays open for reading while its writer may rename it.
+type growing struct {
+	*format.Follower
+
+	path    string
+	was     os.FileInfo
+	rotated bool // the last entry says that another file follows
+}
+
+// openGrowing opens the file that [format.Find] finds for name. If a writer is only creating that
+// file, openGrowing waits for its first bytes.
+func openGrowing(ctx context.Context, name string) (*growing, error) {
+	for began := time.Now(); ; {
+		path := format.Find(name)
+		was, err := osfile.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		fl, err := format.Follow(path, nil)
+		if errors.Is(err, format.ErrTruncated) {
+			lock, _ := osfile.LockHolder(path)
+			if alive := lock != osfile.LockFree || time.Since(began) < emptyFor; alive && wait(ctx) {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		g := &growing{Follower: fl, path: path, was: was}
+		if g.is(path) {
+			return g, nil
+		}
+		g.close() // another file got the name in between
+	}
+}
+
+// emptyFor is how long openGrowing waits for the first bytes of a file that has no lock yet.
+const emptyFor = time.Second
+
+// is reports whether path is still the name of the file.
+func (g *growing) is(path string) bool {
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(g.was, now)
+}
+
+func (g *growing) close() { _ = g.Close() } // nothing was written to it
+
+// wait waits a little. It returns false if ctx is done.
+func wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(50 * time.Millisecond):
+		return true
+	}
+}

@@ -1,0 +1,124 @@
+package archive
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// maxParts bounds how many objects a source is divided into. A source with more parts is treated as an
+// attack, or as a trace with wrong times.
+const maxParts = 1000
+
+// A partition holds the rows of a service on a day.
+type partition struct {
+	service string
+	day     string // as 2026-11-24, "" if no row of the source has a time
+	rows    int
+}
+
+// A division maps each row of a view to its part.
+type division struct {
+	parts []partition
+	of    []uint16 // the index of the part, by row
+}
+
+// divide divides the rows of v.
+func divide(v *view.View) (*division, error) {
+	type place struct {
+		service string
+		day     int64
+	}
+	first, hasTime := place{}, false
+	for r := range v.Rows() {
+		if t, ok := v.Start(r); ok && !hasTime {
+			first.day, hasTime = dayOf(t), true
+		}
+		if first.service == "" {
+			first.service = v.Service(r)
+		}
+		if hasTime && first.service != "" {
+			break
+		}
+	}
+	d := &division{of: make([]uint16, v.Len())}
+	number := make(map[place]int)
+	for r := range v.Rows() {
+		at := place{v.Service(r), first.day}
+		if at.service == "" {
+			at.service = first.service
+		}
+		if t, ok := v.Start(r); ok {
+			at.day = dayOf(t)
+		} else if t, ok := v.Start(v.Parent(r)); ok {
+			at.day = dayOf(t)
+		}
+		i, known := number[at]
+		if !known {
+			if i = len(d.parts); i == maxParts {
+				return nil, fmt.Errorf("it has more than %d services and days", maxParts)
+			}
+			number[at] = i
+			p := partition{service: at.service}
+			if hasTime {
+				p.day = time.Unix(at.day*secondsADay, 0).UTC().Format(time.DateOnly)
+			}
+			d.parts = append(d.parts, p)
+		}
+		d.of[r] = uint16(i)
+		d.parts[i].rows++
+	}
+	return d, nil
+}
+
+const secondsADay = 24 * 60 * 60
+
+// dayOf returns the day of a time in nanoseconds. Days are counted from 1970.
+func dayOf(unixNano int64) int64 {
+	const day = secondsADay * int64(time.Second)
+	n := unixNano / day
+	if unixNano%day < 0 {
+		n--
+	}
+	return n
+}
+
+// key returns the key of part n of the source id.
+func (p *partition) key(id string, n int) string {
+	return fmt.Sprintf("service=%s/day=%s/%s-%d.parquet", hiveValue(p.service), hiveValue(p.day), id, n)
+}
+
+// hiveNull is the name that query engines read as NULL.
+const hiveNull = "__HIVE_DEFAULT_PARTITION__"
+
+// maxValue bounds the value of a partition, because names in file systems may have 255 bytes, and S3 keys
+// 1024.
+const maxValue = 200
+
+// hiveValue returns s as the value of a partition. Several texts may have the same value, because long
+// ones are cut and some file systems ignore case.
+func hiveValue(s string) string {
+	switch s {
+	case "":
+		return hiveNull
+	case hiveNull:
+		return "%5F" + s[1:]
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			c == '-' || c == '_' || c == '~' || c == '.' && i < len(s)-1 // Windows drops a dot at the end
+		if b.Len() > maxValue-len("%2F") {
+			break
+		}
+		if plain {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
