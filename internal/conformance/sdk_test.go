@@ -20,18 +20,19 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// What is installed of OpenTelemetry's SDKs.
+// The versions of OpenTelemetry's SDKs that are installed.
 const (
-	distroPyPI  = "opentelemetry-distro==0.66b2"
-	otlpPyPI    = "opentelemetry-exporter-otlp==1.45.2"
-	sdkNodeNPM  = "@opentelemetry/sdk-node@0.301.0"
-	apiNPM      = "@opentelemetry/api@1.10.0"
-	sdkProgram  = "testdata/sdk/send"
-	pythonLog   = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED=true"
-	sdkLogCount = 50
+	distroPyPI   = "opentelemetry-distro==0.66b2"
+	otlpPyPI     = "opentelemetry-exporter-otlp==1.45.2"
+	sdkNodeNPM   = "@opentelemetry/sdk-node@0.301.0"
+	apiNPM       = "@opentelemetry/api@1.10.0"
+	sdkJavaMaven = "1.68.0" // the version of io.opentelemetry
+	sdkProgram   = "testdata/sdk/send"
+	pythonLog    = "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED=true"
+	sdkLogCount  = 50
 )
 
-// agent installs OpenTelemetry's zero-code agent for Python and returns it.
+// agent installs OpenTelemetry's zero-code agent for Python and returns the folder of its programs.
 var agent = sync.OnceValues(func() (string, error) {
 	made := "has-" + otlpPyPI
 	dir, err := tablesInstall(made,
@@ -50,7 +51,7 @@ var sdkModules = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "otel-node"), err
 })
 
-// A sentSpan is a span as its SDK has it.
+// A sentSpan is a span as the SDK that sent it describes it.
 type sentSpan struct {
 	Trace, Span, Parent, Name string
 	Kind                      int
@@ -61,38 +62,150 @@ type sentSpan struct {
 	Links                     int
 }
 
-// TestSDKsSendToRun: what OpenTelemetry's SDKs for Python and Node say of their spans is in the
-// file of entrace run, over HTTP and gRPC, and log records are below their spans.
+// javaJars installs OpenTelemetry's SDK for Java and returns the folder of its archives.
+var javaJars = sync.OnceValues(func() (string, error) {
+	pom, err := filepath.Abs(filepath.Join("testdata", "sdk", "java", "pom.xml"))
+	if err != nil {
+		return "", err
+	}
+	made := "has-java-" + sdkJavaMaven
+	dir, err := tablesInstall(made,
+		[]string{"mkdir", "-p", "otel-java"},
+		[]string{"cp", pom, "otel-java"},
+		[]string{"mvn", "--quiet", "--file", "otel-java/pom.xml", "-Dotel.version=" + sdkJavaMaven, "dependency:copy-dependencies", "-DoutputDirectory=."},
+		[]string{"touch", made})
+	return filepath.Join(dir, "otel-java"), err
+})
+
+// goSender builds the program that sends with OpenTelemetry's SDK for Go.
+var goSender = sync.OnceValues(func() (string, error) { return built("collector", "./send") })
+
+// command builds the command entrace and returns its path.
+var command = sync.OnceValues(func() (string, error) { return built(filepath.Join("..", ".."), "./cmd/entrace") })
+
+// built builds a program of the module in the folder dir, and returns the path of the program.
+func built(dir, of string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(cache, "entrace-conformance", filepath.Base(of))
+	cmd := exec.Command("go", "build", "-o", name, of)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return name, nil
+}
+
+// senders has a func for each language. The func returns a command that sends spans and log records, and
+// writes a copy of them to the file kept.
+var senders = map[string]func(kept string) ([]string, error){
+	"python": func(kept string) ([]string, error) {
+		bin, err := agent()
+		return []string{filepath.Join(bin, "opentelemetry-instrument"), filepath.Join(bin, "python"), sdkProgram + ".py", kept}, err
+	},
+	"node": func(kept string) ([]string, error) {
+		modules, err := sdkModules()
+		return []string{"node", sdkProgram + ".mjs", kept, modules}, err
+	},
+	"java": func(kept string) ([]string, error) {
+		jars, err := javaJars()
+		return []string{"java", "-cp", filepath.Join(jars, "*"), filepath.Join("testdata", "sdk", "java", "Send.java"), kept}, err
+	},
+	"go": func(kept string) ([]string, error) {
+		sender, err := goSender()
+		return []string{sender, kept}, err
+	},
+}
+
+var protocols = []string{"http/protobuf", "grpc"}
+
+// sdkEnv returns the environment of a sender.
+func sdkEnv(more ...string) []string {
+	return append(append(os.Environ(), pythonLog, "OTEL_PYTHON_LOG_LEVEL=info"), more...)
+}
+
+// TestSDKsSendToRun lets OpenTelemetry's SDKs send to entrace run, over HTTP and gRPC. The file has their
+// spans as the SDKs describe them, and log records are below their spans.
 func TestSDKsSendToRun(t *testing.T) {
-	for language, program := range map[string]func(t *testing.T, kept string) []string{
-		"python": func(t *testing.T, kept string) []string {
-			bin, err := agent()
-			must(t, err)
-			return []string{filepath.Join(bin, "opentelemetry-instrument"), filepath.Join(bin, "python"), sdkProgram + ".py", kept}
-		},
-		"node": func(t *testing.T, kept string) []string {
-			modules, err := sdkModules()
-			must(t, err)
-			return []string{"node", sdkProgram + ".mjs", kept, modules}
-		},
-	} {
-		for _, protocol := range []string{"http/protobuf", "grpc"} {
+	exe, err := command()
+	must(t, err)
+	for language, sender := range senders {
+		for _, protocol := range protocols {
 			t.Run(language+" "+protocol, func(t *testing.T) {
 				dir := t.TempDir()
 				kept, file := filepath.Join(dir, "kept"), filepath.Join(dir, "sent.et")
-				args := []string{"run", "../../cmd/entrace", "run", "--protocol", protocol, "-o", file, "--"}
-				cmd := exec.CommandContext(t.Context(), "go", append(args, program(t, kept)...)...)
-				cmd.Env = append(os.Environ(), pythonLog, "OTEL_SERVICE_NAME=sender", "OTEL_PYTHON_LOG_LEVEL=info")
+				args, err := sender(kept)
+				must(t, err)
+				cmd := exec.CommandContext(t.Context(), exe, append([]string{"run", "--protocol", protocol, "-o", file, "--"}, args...)...)
+				cmd.Env = sdkEnv("OTEL_SERVICE_NAME=sender")
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
-				compareSent(t, file, read(t, kept))
+				compareSent(t, file, "", read(t, kept), 1) // 1 for the span of the command
 			})
 		}
 	}
 }
 
-func compareSent(t *testing.T, file string, kept []byte) {
+// TestSDKsSendToReceive lets all SDKs send to one entrace receive --otlp, over HTTP and gRPC. It writes a
+// file for each SDK.
+func TestSDKsSendToReceive(t *testing.T) {
+	exe, err := command()
+	must(t, err)
+	dir := t.TempDir()
+	into := filepath.Join(dir, "into")
+	receiver := startProcess(t, exe, "receive", "--otlp", "--otlp-http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0", "--listen", "", "--dir", into)
+	endpoints := make(map[string]string) // keyed by protocol
+	for range protocols {
+		_, at, _ := strings.Cut(receiver.wait(t, "listening for OTLP at "), " at ")
+		protocol, address, _ := strings.Cut(at, "://")
+		if protocol == "http" {
+			protocol = "http/protobuf"
+		}
+		endpoints[protocol] = "http://" + address
+	}
+	kept := sendAll(t, dir, endpoints)
+	receiver.stop(t)
+	for service, kept := range kept {
+		t.Run(service, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join(into, service+"*.et"))
+			must(t, err)
+			if len(files) != 1 {
+				t.Fatalf("the service has the files %v, want one", files)
+			}
+			compareSent(t, files[0], service, kept, 0)
+		})
+	}
+}
+
+// sendAll lets all SDKs send to endpoints, which are keyed by protocol. It returns the copies of their
+// spans, keyed by the name of the service.
+func sendAll(t *testing.T, dir string, endpoints map[string]string) map[string][]byte {
+	t.Helper()
+	kept := make(map[string][]byte)
+	for language, sender := range senders {
+		for _, protocol := range protocols {
+			service := language + "-" + strings.ReplaceAll(protocol, "/", "-")
+			name := filepath.Join(dir, service)
+			args, err := sender(name)
+			must(t, err)
+			cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+			cmd.Env = sdkEnv("OTEL_SERVICE_NAME="+service, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoints[protocol], "OTEL_EXPORTER_OTLP_PROTOCOL="+protocol,
+				"OTEL_TRACES_EXPORTER=otlp", "OTEL_LOGS_EXPORTER=otlp", "OTEL_METRICS_EXPORTER=none")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			kept[service] = read(t, name)
+		}
+	}
+	return kept
+}
+
+// compareSent compares the spans of a service in a file with kept, the sender's own copy. If service is
+// "", it compares all spans. others is how many spans of the file are not in kept.
+func compareSent(t *testing.T, file, service string, kept []byte, others int) {
 	t.Helper()
 	f, err := format.Open(file, nil)
 	must(t, err)
@@ -102,6 +215,9 @@ func compareSent(t *testing.T, file string, kept []byte) {
 	spans := make(map[string]view.Row)
 	logs := 0
 	for r := range v.Rows() {
+		if service != "" && v.Service(r) != service {
+			continue
+		}
 		switch v.Role(r) {
 		case view.RoleSpan:
 			ref := v.Ref(r)
@@ -131,7 +247,7 @@ func compareSent(t *testing.T, file string, kept []byte) {
 			t.Errorf("it has %+v\nwas sent %+v", got, want)
 		}
 	}
-	if n != 2*sdkLogCount || len(spans) != n+1 { // and that of the command
+	if n != 2*sdkLogCount || len(spans) != n+others {
 		t.Errorf("the SDK kept %d spans, the file has %d", n, len(spans))
 	}
 }
@@ -166,10 +282,10 @@ func spanAsSent(t *testing.T, v *view.View, r view.Row) sentSpan {
 	return got
 }
 
-// jsonOf returns a value as JSON has it.
+// jsonOf returns a value as JSON.
 func jsonOf(a *otel.Any) string {
 	if a.Kind == otel.String {
-		b, _ := json.Marshal(a.Text) // it never fails
+		b, _ := json.Marshal(a.Text) // marshaling a string never fails
 		return string(b)
 	}
 	return a.Display()

@@ -4,6 +4,7 @@ package collector
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// plainLines returns what a service leaves: lines of 512 spans with a few attributes.
+// plainLines returns OTLP JSON as a service writes it: lines with 512 spans of a few attributes each.
 func plainLines(b testing.TB) []byte {
 	var out bytes.Buffer
 	n := uint64(0)
@@ -80,37 +81,63 @@ func plainLines(b testing.TB) []byte {
 	return out.Bytes()
 }
 
+// protobufs converts the lines to protobuf messages. all has the messages with their lengths in front;
+// one has each message by itself.
+func protobufs(b testing.TB, lines []byte) (all []byte, one [][]byte) {
+	for line := range bytes.Lines(lines) {
+		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+		must(b, err)
+		m, err := (&ptrace.ProtoMarshaler{}).MarshalTraces(td)
+		must(b, err)
+		all = append(binary.BigEndian.AppendUint32(all, uint32(len(m))), m...)
+		one = append(one, m)
+	}
+	return all, one
+}
+
 func BenchmarkDecode(b *testing.B) {
 	lines := plainLines(b)
-	b.Run("entrace", func(b *testing.B) {
-		b.SetBytes(int64(len(lines)))
-		b.ReportAllocs()
-		for b.Loop() {
-			w := newWriter(b, io.Discard)
-			if err := otlp.Decode(b.Context(), bytes.NewReader(lines), w, nil); err != nil {
-				b.Fatal(err)
+	prefixed, protos := protobufs(b, lines)
+	ours := func(in []byte) func(b *testing.B) {
+		return func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				w := newWriter(b, io.Discard)
+				must(b, otlp.Decode(b.Context(), bytes.NewReader(in), w, nil))
+				closeWriter(b, w)
 			}
-			closeWriter(b, w)
 		}
-	})
-	b.Run("pdata-unmarshal-only", func(b *testing.B) {
+	}
+	b.Run("json/entrace", ours(lines))
+	b.Run("json/pdata-unmarshal-only", func(b *testing.B) {
 		b.SetBytes(int64(len(lines)))
 		b.ReportAllocs()
 		for b.Loop() {
 			for line := range bytes.Lines(lines) {
-				if _, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line); err != nil {
-					b.Fatal(err)
-				}
+				_, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+				must(b, err)
 			}
 		}
 	})
-	b.Run("pdata", func(b *testing.B) {
+	b.Run("json/pdata", func(b *testing.B) {
 		b.SetBytes(int64(len(lines)))
 		b.ReportAllocs()
 		for b.Loop() {
 			w := newWriter(b, io.Discard)
 			peerDecode(b, lines, w)
 			closeWriter(b, w)
+		}
+	})
+	b.Run("protobuf/entrace", ours(prefixed))
+	b.Run("protobuf/pdata-unmarshal-only", func(b *testing.B) {
+		b.SetBytes(int64(len(prefixed)))
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, m := range protos {
+				_, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(m)
+				must(b, err)
+			}
 		}
 	})
 }
@@ -129,8 +156,8 @@ func closeWriter(b *testing.B, w *format.Writer) {
 	}
 }
 
-// peerDecode writes the same entries with pdata in place of the decoder: whatever
-// it takes to put parents first is left out.
+// peerDecode writes the same entries with pdata instead of our decoder. It does not
+// reorder spans to put parents first.
 func peerDecode(b testing.TB, lines []byte, w *format.Writer) {
 	write := func(e *format.TraceEntry, parent uint32) uint32 {
 		e.Parent = parent
@@ -214,23 +241,25 @@ func BenchmarkEncode(b *testing.B) {
 			b.SetBytes(int64(out.Len()))
 		})
 	}
-	b.Run("pdata-marshal-only/json", func(b *testing.B) {
-		var all []ptrace.Traces
-		for line := range bytes.Lines(lines) {
-			td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
-			if err != nil {
-				b.Fatal(err)
-			}
-			all = append(all, td)
-		}
-		b.SetBytes(int64(len(lines)))
-		b.ReportAllocs()
-		for b.Loop() {
-			for _, td := range all {
-				if _, err := (&ptrace.JSONMarshaler{}).MarshalTraces(td); err != nil {
-					b.Fatal(err)
+	var all []ptrace.Traces
+	for line := range bytes.Lines(lines) {
+		td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(line)
+		must(b, err)
+		all = append(all, td)
+	}
+	for name, m := range map[string]ptrace.Marshaler{"json": &ptrace.JSONMarshaler{}, "protobuf": &ptrace.ProtoMarshaler{}} {
+		b.Run("pdata-marshal-only/"+name, func(b *testing.B) {
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n = 0
+				for _, td := range all {
+					out, err := m.MarshalTraces(td)
+					must(b, err)
+					n += len(out)
 				}
 			}
-		}
-	})
+			b.SetBytes(int64(n))
+		})
+	}
 }

@@ -23,14 +23,14 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-// A received is what the Collector's receiver has taken.
+// A received holds the traces and log records that the Collector's receiver took.
 type received struct {
 	endpoint string
 
 	mu     sync.Mutex
 	traces []ptrace.Traces
 	logs   []plog.Logs
-	sizes  []int // spans or log records of the requests
+	sizes  []int // the number of spans or log records in each request
 }
 
 // receive starts the Collector's receiver of OTLP over HTTP.
@@ -41,7 +41,7 @@ func receive(t *testing.T) *received {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	if err := l.Close(); err != nil { // the receiver takes an address, and does not say which one it has
+	if err := l.Close(); err != nil { // the receiver needs a fixed address: it does not report its own
 		t.Fatal(err)
 	}
 	r := &received{endpoint: "http://" + address}
@@ -86,24 +86,24 @@ func receive(t *testing.T) *received {
 		if err := c.Start(t.Context(), componenttest.NewNopHost()); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = c.Shutdown(context.Background()) }) // the test has its answers
+		t.Cleanup(func() { _ = c.Shutdown(context.Background()) }) // the test is over
 	}
 	return r
 }
 
-// command builds the command.
-func command(t *testing.T) string {
+// command builds the command entrace and returns its path.
+func command(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "entrace")
 	build := exec.Command("go", "build", "-o", name, "./cmd/entrace")
-	build.Dir = filepath.Join("..", "..", "..") // the module that has what it links
+	build.Dir = filepath.Join("..", "..", "..") // the module of the command
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return name
 }
 
-// manyTraces returns so many small spans.
+// manyTraces returns n small spans.
 func manyTraces(n int) ptrace.Traces {
 	td := ptrace.NewTraces()
 	spans := td.ResourceSpans().AppendEmpty().ScopeSpans().AppendEmpty().Spans()
@@ -118,8 +118,8 @@ func manyTraces(n int) ptrace.Traces {
 	return td
 }
 
-// TestReplayToCollector: the Collector's receiver gets what was recorded, compressed or not, in batches,
-// and with other ids all that belongs together stays so.
+// TestReplayToCollector replays files to the Collector's receiver. The receiver gets all records, with and
+// without compression, in batches. With --new-ids, children, links and logs still lead to their spans.
 func TestReplayToCollector(t *testing.T) {
 	exe := command(t)
 	replay := func(args ...string) {
@@ -150,7 +150,7 @@ func TestReplayToCollector(t *testing.T) {
 	}
 	plain, changed := receive(t), receive(t)
 	replay(append(files, "--endpoint", plain.endpoint)...)
-	for _, f := range files { // one by one, by the same key
+	for _, f := range files { // one file at a time, with the same key
 		replay(f, "--endpoint", changed.endpoint, "--new-ids=k", "--shift", "+1h")
 	}
 	if got, want := knots(changed), knots(plain); got != want || want.children == 0 || want.links == 0 || want.logs == 0 {
@@ -163,7 +163,7 @@ func TestReplayToCollector(t *testing.T) {
 	}
 }
 
-// knots counts what belongs to a span that is there.
+// knots counts the children, links and log records whose span was received.
 func knots(r *received) (n struct{ children, links, logs int }) {
 	type ref struct {
 		trace pcommon.TraceID
