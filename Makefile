@@ -1,18 +1,20 @@
 # Nothing here needs more than Go, but for conformance and golden, which need
-# Cargo, Python and npm, web, web-test and shots, which need npm, and lint and bench, which install their tools into bin
+# Cargo, Python, npm and Maven, web, web-test and shots, which need npm, and lint and bench, which install their tools into bin
 # through Go.
 
 GO       ?= go
-MODULES  := . exporter/autoexport examples internal/bench internal/webbuild
+MODULES  := . collector exporter/autoexport examples internal/bench internal/webbuild
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
 # The tests that soak runs, each of which has to be there.
 SOAK     := TestKillUnderLoad TestKillChain TestWaitingSpans TestKillAtEverySyscall TestKillDuringRecovery \
-  TestKillWhileJournalIsReplaced TestKillWithSpansLeftBehind TestKillWhileFileIsMended TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
+  TestKillWhileJournalIsReplaced TestKillWhileSuspended TestKillWhileJournalIsSuspended TestKillWithSpansLeftBehind TestKillWhileFileIsMended TestKillDuringRecoveryOfRotation TestKillDuringRecoveryOfCorrupt TestKillDuringFinalize TestPowerCut \
   TestPowerCutDuringFinalize TestFullDisk TestMoreThan4GiB TestCreateOnFullDisk \
   TestFrozenDisk
-SOAKRING := TestCallsReturnWhileTheDiskStands TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie
+SOAKRING := TestCallsReturnWhileTheDiskStands TestKillAndRecover TestKillWhileTracing TestRingOnFullDisk TestHammer TestTornRing TestWaysToDie TestSnapshotIsPartOfStream TestFolderLimits
+SOAKVIEW := TestDeepAndWide TestHeap TestExtendSeveral TestViewAsModel
+SOAKCUT  := TestCutAtEveryByteReader TestCutAtEveryByteInspect
 space    := $(subst ,, )
 pattern   = ^($(subst $(space),|,$(strip $(1))))$$
 BENCHTIME ?= 200ms
@@ -39,15 +41,18 @@ test: ## test every module
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done
 
 race: ## test under the race detector
-	@set -e; for m in . exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -timeout 30m ./...); done
+	@set -e; for m in . collector exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -timeout 30m ./...); done
 
 soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
 	@set -e; check() { n=$$($(GO) test -list "$$2" "$$1" | grep -c ^Test); \
 	  [ "$$n" = "$$3" ] || { echo "soak: $$1 has $$n of its $$3 tests" >&2; exit 1; }; }; \
-	  check ./recorder '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING))
+	  check ./recorder '$(call pattern,$(SOAK))' $(words $(SOAK)); check ./control '$(call pattern,$(SOAKRING))' $(words $(SOAKRING)); \
+	  check ./view '$(call pattern,$(SOAKVIEW))' $(words $(SOAKVIEW)); check ./format '$(call pattern,$(SOAKCUT))' $(words $(SOAKCUT))
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAK))' ./recorder
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKRING))' ./control
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKVIEW))' ./view
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKCUT))' ./format
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible)$$' ./cmd/entrace
 
 kills: ## kill recording programs for five minutes, which soak does for longer
@@ -79,7 +84,8 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	$(BIN)/benchstat $(BIN)/bench.txt
 	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
 	$(GO) test -tags conformance -run '^$$' -bench QueryDuckDB -benchtime 20x ./internal/conformance
-	cd internal/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x .
+	cd internal/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x . \
+	  && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench ReceiveBesideCollector -benchtime 1x -timeout 20m .
 
 lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
 	@set -e; for m in $(MODULES); do echo "== $$m"; \
@@ -94,7 +100,7 @@ vet: ## vet what a service links and the command for other systems, the rest for
 ports: ## test on other processors under qemu and on Windows under wine, which needs root and Debian or Ubuntu
 	internal/ports/run
 
-conformance: ## test against the other side, which needs Cargo, Python with venv, and npm
+conformance: ## test against the other side, which needs Cargo, Python with venv, npm and Maven
 	$(GO) vet -tags conformance ./internal/conformance
 	$(GO) test -count 1 -timeout 25m -tags conformance ./internal/conformance
 	cd internal/conformance/collector && export GOWORK=off && $(GO) vet -tags conformance . && $(GO) test -count 1 -tags conformance .

@@ -1,20 +1,20 @@
-// Command sizes keeps the packages of the module from growing unseen. It measures each of them
-// without its tests, compares that with sizes.txt beside this file, and fails if a number is larger
-// there than it may be. `make sizes` runs it, `make sizes UPDATE=-update` writes the file anew.
+// Command sizes keeps the packages of the module from growing unnoticed. It measures each package
+// without its tests, and compares the numbers with sizes.txt in the same folder. It fails if a number is
+// larger than the one in sizes.txt. `make sizes` runs it, `make sizes UPDATE=-update` rewrites the file.
 //
-// The columns, for each of which less is better:
+// The columns (a smaller number is always better):
 //
 //   - code: lines with code, without blank lines and comments
-//   - names: exported names, with the methods of exported types, promoted ones too
+//   - names: exported names, with the methods of exported types and their promoted methods
 //   - fields: exported fields of exported structs
 //   - file: lines of code of the largest file
 //   - struct: fields of the largest struct
-//   - upward: pairs of files of which the lower one names something in the higher one, with the
-//     files in an order that has few such pairs
+//   - upward: pairs of files in which a lower file uses a name from a higher file, if the files of
+//     the package are sorted so that few such pairs exist
 //   - wording: sentences of comments and errors in a pattern that needs a second reading
 //
-// A row whose number is raised needs a reason behind a #, another one than it had before: the
-// history of sizes.txt is looked through for that.
+// A row in which a number is raised needs a new reason after a #. The command checks this in the git
+// history of sizes.txt.
 package main
 
 import (
@@ -35,29 +35,31 @@ import (
 
 const file = "internal/sizes/sizes.txt"
 
-// columns are the names of what is measured.
+// columns are the names of the columns of sizes.txt.
 var columns = [...]string{"code", "names", "fields", "file", "struct", "upward", "wording"}
 
-// A row has the numbers of a package, or a sum.
+// A row has the numbers of one package, or of a sum of packages.
 type row struct {
 	numbers [len(columns)]int
-	reason  string // why a number was raised last
+	reason  string // why a number was last raised
 }
 
-// The sums: of the core, which a service that records links, and of everything.
+// The names of the rows with sums: of the core, which is all that a recording service links, and of all
+// packages.
 const (
 	sumCore = "core"
 	sumAll  = "all"
 )
 
-// inCore reports whether a package is a part of the core. A new package below internal is.
+// inCore reports whether a package is a part of the core. A package below internal is a part of the
+// core unless it is listed here as an exception.
 func inCore(name string) bool {
 	switch name {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
 	case "internal/hosttest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
 		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes",
-		"internal/otlp", "internal/otlp/codec", "internal/receive", "internal/replay": // of the command alone
+		"internal/archive", "internal/intake", "internal/otlp/codec", "internal/receive", "internal/replay": // used only by the command
 		return false
 	}
 	return strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "internal/conformance") && !strings.HasPrefix(name, "internal/bench")
@@ -130,13 +132,13 @@ func larger(now, allowed map[string]*row) (errs []error) {
 	return errs
 }
 
-// unexplained returns an error for each row that a commit has raised, or added, without a reason.
+// unexplained returns an error for each row that a commit has added or raised without a reason.
 func unexplained() (errs []error) {
 	commits, err := git("log", "--format=%h", "--", file)
 	if err != nil {
 		return []error{err}
 	}
-	versions := []string{""} // the newest first, and before it what is in the folder
+	versions := []string{""} // the newest commit first; "" before it is the working tree
 	for commit := range strings.FieldsSeq(commits) {
 		versions = append(versions, commit)
 	}
@@ -187,7 +189,7 @@ func git(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// parse reads what printed has written.
+// parse reads the text of sizes.txt, as printed writes it.
 func parse(text []byte) (map[string]*row, error) {
 	rows := make(map[string]*row)
 	n := 0
@@ -196,7 +198,7 @@ func parse(text []byte) (map[string]*row, error) {
 		line, reason, _ := strings.Cut(strings.TrimSpace(line), "#")
 		fields := strings.Fields(line)
 		if len(fields) == 0 || n == 1 {
-			continue // a blank line, or the head
+			continue // a blank line, or the heading
 		}
 		if len(fields) != 1+len(columns) {
 			return nil, fmt.Errorf("%s:%d: want %d columns, have %d", file, n, 1+len(columns), len(fields))
@@ -213,7 +215,7 @@ func parse(text []byte) (map[string]*row, error) {
 	return rows, nil
 }
 
-// printed returns rows as sizes.txt has them, the sums first.
+// printed returns the text of sizes.txt for rows, with the sums first.
 func printed(rows map[string]*row) []byte {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -232,11 +234,11 @@ func printed(rows map[string]*row) []byte {
 		}
 		fmt.Fprintln(w)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writing to memory cannot fail
 	return b.Bytes()
 }
 
-// place is where a row stands: the sums, the core, the rest.
+// place returns the sort key of a row: sums come first, then the core, then the rest.
 func place(name string) string {
 	switch {
 	case name == sumAll || name == sumCore:
