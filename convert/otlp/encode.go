@@ -167,6 +167,7 @@ type encoder struct {
 	ctx        context.Context //nolint:containedctx // of the one call that it lives for
 	v          *view.View
 	rows, kids *view.Reader
+	read       otel.Reader
 	enc        codec.Encoding
 	used       chan []byte
 
@@ -209,7 +210,7 @@ func (e *encoder) span(r view.Row) error {
 	if err != nil {
 		return err
 	}
-	s := otel.ReadSpan(entry, e.parent(r))
+	s := e.read.Span(entry, e.parent(r))
 	s.AddMarks()
 	to, err := e.group(r, &s.Scope)
 	if err != nil {
@@ -231,7 +232,7 @@ func (e *encoder) span(r view.Row) error {
 		if err != nil {
 			return err
 		}
-		l := otel.ReadLink(entry)
+		l := e.read.Link(entry)
 		b = e.enc.AppendLink(b, &l, first)
 		first = false
 	}
@@ -250,7 +251,7 @@ func (e *encoder) span(r view.Row) error {
 		if err != nil {
 			return err
 		}
-		ev := otel.ReadEvent(entry)
+		ev := e.read.Event(entry)
 		b = e.enc.AppendEvent(b, &ev, first)
 		first = false
 	}
@@ -275,7 +276,7 @@ func (e *encoder) log(r view.Row) error {
 	if err != nil {
 		return err
 	}
-	l := otel.ReadLog(entry)
+	l := e.read.Log(entry)
 	l.AddMarks()
 	to, err := e.group(r, &l.Scope)
 	if err != nil {

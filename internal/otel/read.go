@@ -187,6 +187,15 @@ const (
 	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no mark for that
 )
 
+// A Reader reads spans, links, events and log records from entries. It reuses its memory: a
+// result is valid until the next call. The functions ReadSpan and its like return results that
+// stay valid.
+type Reader struct {
+	parsed parsed
+	span   Span
+	log    Log
+}
+
 // A parsed holds the attributes of an entry. The attributes of the user and of the scope
 // are separate, under their own names.
 type parsed struct {
@@ -195,8 +204,8 @@ type parsed struct {
 	scope []Attribute
 }
 
-// parse separates the attributes of e.
-func parse(e *format.TraceEntry) parsed {
+// parse separates the attributes of e. It reuses the memory of p.
+func (p *parsed) parse(e *format.TraceEntry) {
 	var jsons, anys, durs map[string]bool
 	users := 0
 	for i := range e.Attributes {
@@ -211,10 +220,9 @@ func parse(e *format.TraceEntry) parsed {
 			users++
 		}
 	}
-	p := parsed{own: make([]format.Attribute, 0, len(e.Attributes)-users)}
-	if users > 0 {
-		p.users = make([]Attribute, 0, users)
-	}
+	p.own = slices.Grow(p.own[:0], len(e.Attributes)-users)
+	p.users = slices.Grow(p.users[:0], users)
+	p.scope = p.scope[:0]
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
 		stored := a.Name
@@ -237,7 +245,6 @@ func parse(e *format.TraceEntry) parsed {
 			p.own = append(p.own, *a)
 		}
 	}
-	return p
 }
 
 // get returns the first attribute called name. A linear search is enough for few attributes.
@@ -268,12 +275,18 @@ func (p *parsed) text(name string) string { v, _ := p.get(name); return v.Text()
 func (p *parsed) count(name string) uint32 { return p.number(name, 0) }
 
 func (p *parsed) number(name string, absent uint32) uint32 {
-	v, ok := p.get(name)
-	n, isNumber := v.U64()
-	if !ok || !isNumber {
-		return absent
+	if v, ok := p.get(name); ok {
+		return numberOr(v, absent)
 	}
-	return uint32(min(n, math.MaxUint32))
+	return absent
+}
+
+// numberOr returns v as a number of 32 bits, or absent if v is not a number.
+func numberOr(v format.Value, absent uint32) uint32 {
+	if n, ok := v.U64(); ok {
+		return uint32(min(n, math.MaxUint32))
+	}
+	return absent
 }
 
 func (p *parsed) time(name string) (int64, bool) {
@@ -281,10 +294,15 @@ func (p *parsed) time(name string) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
+	return timeOf(v)
+}
+
+// timeOf returns v as nanoseconds, at most those of the largest int64.
+func timeOf(v format.Value) (int64, bool) {
 	if n, ok := v.I64(); ok {
 		return n, true
 	}
-	_, ok = v.U64()
+	_, ok := v.U64()
 	return math.MaxInt64, ok
 }
 
@@ -297,50 +315,89 @@ func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
 
 // ReadSpan reads a span, without links and events, from its entry in the view. up is
 // its parent span, if that is valid.
-func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span {
-	p := parse(e)
-	s := &Span{
-		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
-		TraceState: p.text(AttrTraceState), Flags: p.number(mapping.AttrTraceFlags, mapping.DefaultTraceFlags),
-		Description:       p.text(mapping.AttrStatusDescription),
-		DroppedAttributes: p.count(mapping.AttrDroppedAttributes), DroppedEvents: p.count(mapping.AttrDroppedEvents),
-		DroppedLinks: p.count(mapping.AttrDroppedLinks),
+func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span { return new(Reader).Span(e, up) }
+
+// Span reads a span as ReadSpan does.
+func (r *Reader) Span(e *format.TraceEntry, up format.SpanRef) *Span {
+	p, s := &r.parsed, &r.span
+	p.parse(e)
+	*s = Span{
+		Name: e.Metadata.Name, Metadata: e.Metadata, Scope: Scope{Name: e.Metadata.Target, Attributes: p.scope}, Attributes: p.users,
+		Flags: mapping.DefaultTraceFlags, Kind: KindInternal, Parent: up.SpanID, // the parent even if the trace id of up is zero
 	}
-	made, _ := p.get(AttrMadeIDs)
-	open, marked := p.get(AttrOpen)
-	s.MadeIDs = made.Bool()
-	s.TraceID, _ = wire.ParseID[[16]byte](p.text(format.AttrTraceID))
-	s.SpanID, _ = wire.ParseID[[8]byte](p.text(format.AttrSpanID))
-	if parent, ok := wire.ParseID[[8]byte](p.text(format.AttrParentSpanID)); ok {
-		s.Parent = parent
-	} else {
-		s.Parent = up.SpanID // even if the trace id of up is zero
+	open, skewed, skew := true, false, int64(0)
+	for _, a := range slices.Backward(p.own) { // of attributes with the same name the first counts
+		v := a.Value
+		switch a.Name {
+		case AttrTraceState:
+			s.TraceState = v.Text()
+		case mapping.AttrTraceFlags:
+			s.Flags = numberOr(v, mapping.DefaultTraceFlags)
+		case mapping.AttrStatusDescription:
+			s.Description = v.Text()
+		case mapping.AttrDroppedAttributes:
+			s.DroppedAttributes = numberOr(v, 0)
+		case mapping.AttrDroppedEvents:
+			s.DroppedEvents = numberOr(v, 0)
+		case mapping.AttrDroppedLinks:
+			s.DroppedLinks = numberOr(v, 0)
+		case mapping.AttrScopeVersion:
+			s.Scope.Version = v.Text()
+		case AttrScopeSchemaURL:
+			s.Scope.SchemaURL = v.Text()
+		case AttrScopeDropped:
+			s.Scope.Dropped = numberOr(v, 0)
+		case AttrMadeIDs:
+			s.MadeIDs = v.Bool()
+		case AttrOpen:
+			open = v.Bool()
+		case format.AttrTraceID:
+			s.TraceID, _ = wire.ParseID[[16]byte](v.Text())
+		case format.AttrSpanID:
+			s.SpanID, _ = wire.ParseID[[8]byte](v.Text())
+		case format.AttrParentSpanID:
+			if parent, ok := wire.ParseID[[8]byte](v.Text()); ok {
+				s.Parent = parent
+			} else {
+				s.Parent = up.SpanID
+			}
+		case format.AttrTime:
+			s.Start, _ = timeOf(v)
+		case format.AttrDuration:
+			n, _ := v.U64()
+			s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
+		case mapping.AttrClockSkew:
+			skew, skewed = timeOf(v)
+		case mapping.AttrKind:
+			var ok bool
+			if s.Kind, ok = ParseSpanKind(v.Text()); !ok {
+				s.Kind = KindInternal
+			}
+		case mapping.AttrStatusCode:
+			switch v.Text() {
+			case "OK":
+				s.Status = StatusOK
+			case "ERROR":
+				s.Status = StatusError
+			default:
+				s.Status = StatusUnset
+			}
+		}
 	}
-	s.Start, _ = p.time(format.AttrTime)
-	if d, ok := p.get(format.AttrDuration); ok {
-		n, _ := d.U64()
-		s.Duration, s.Ended = int64(min(n, math.MaxInt64)), true
-	}
-	s.Unmarked = !s.Ended && marked && !open.Bool()
-	if skew, ok := p.time(mapping.AttrClockSkew); ok {
+	s.Unmarked = !s.Ended && !open
+	if skewed {
 		s.Duration = skew
-	}
-	s.Kind = KindInternal
-	if kind, ok := ParseSpanKind(p.text(mapping.AttrKind)); ok {
-		s.Kind = kind
-	}
-	switch p.text(mapping.AttrStatusCode) {
-	case "OK":
-		s.Status = StatusOK
-	case "ERROR":
-		s.Status = StatusError
 	}
 	return s
 }
 
 // ReadLink reads a link from its entry.
-func ReadLink(e *format.TraceEntry) Link {
-	p := parse(e)
+func ReadLink(e *format.TraceEntry) Link { return new(Reader).Link(e) }
+
+// Link reads a link as ReadLink does.
+func (r *Reader) Link(e *format.TraceEntry) Link {
+	p := &r.parsed
+	p.parse(e)
 	l := Link{
 		TraceState: p.text(AttrLinkTraceState), Flags: p.number(AttrLinkFlags, mapping.DefaultTraceFlags),
 		Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata,
@@ -351,8 +408,12 @@ func ReadLink(e *format.TraceEntry) Link {
 }
 
 // ReadEvent reads a span event from its entry.
-func ReadEvent(e *format.TraceEntry) Event {
-	p := parse(e)
+func ReadEvent(e *format.TraceEntry) Event { return new(Reader).Event(e) }
+
+// Event reads an event as ReadEvent does.
+func (r *Reader) Event(e *format.TraceEntry) Event {
+	p := &r.parsed
+	p.parse(e)
 	ev := Event{Name: e.Metadata.Name, Attributes: p.users, Dropped: p.count(mapping.AttrDroppedAttributes), Metadata: e.Metadata}
 	ev.Time, ev.HasTime = p.time(format.AttrTime)
 	return ev
@@ -418,9 +479,13 @@ func LevelOf(severity uint32) format.Level {
 }
 
 // ReadLog reads a log record from its entry in the view.
-func ReadLog(e *format.TraceEntry) *Log {
-	p := parse(e)
-	l := &Log{
+func ReadLog(e *format.TraceEntry) *Log { return new(Reader).Log(e) }
+
+// Log reads a log record as ReadLog does.
+func (r *Reader) Log(e *format.TraceEntry) *Log {
+	p, l := &r.parsed, &r.log
+	p.parse(e)
+	*l = Log{
 		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
 		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(mapping.AttrLogLevel))),
 		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
@@ -449,7 +514,8 @@ func ReadLog(e *format.TraceEntry) *Log {
 
 // ReadResource reads a resource from its entry.
 func ReadResource(e *format.TraceEntry) *Resource {
-	p := parse(e)
+	p := new(parsed)
+	p.parse(e)
 	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.count(mapping.AttrDroppedAttributes)}
 }
 
