@@ -206,11 +206,14 @@ type batch struct {
 }
 
 func (e *encoder) span(r view.Row) error {
-	entry, err := e.rows.Entry(r)
+	entry, err := e.rows.WithoutIDs(r) // as text, ids would take longer than all other attributes
 	if err != nil {
 		return err
 	}
 	s := e.read.Span(entry, e.parent(r))
+	if s.TraceID == ([16]byte{}) {
+		s.TraceID = e.v.TraceID(r)
+	}
 	s.AddMarks()
 	to, err := e.group(r, &s.Scope)
 	if err != nil {
