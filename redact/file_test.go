@@ -1,0 +1,87 @@
+package redact_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/redact"
+)
+
+func TestParse(t *testing.T) {
+	p, err := redact.Parse([]byte(`{"keys":["card.*"],"allow":["x.token"],"values":[{"name":"card","pattern":"[0-9]{16}","luhn":true}],"hash_key":"0123456789abcdef"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := redact.New(p, nil)
+	if r.Key("card.x") != redact.Replace || r.Key("x.token") != redact.Keep || r.Key("y.token") != redact.Replace {
+		t.Error("the keys are not those of the file")
+	}
+	if got := r.Text("4111111111111111 4111111111111112"); !strings.HasPrefix(got, "[redacted ") || !strings.HasSuffix(got, "] 4111111111111112") {
+		t.Errorf("got %q", got)
+	}
+	if p, err := redact.Parse([]byte(`{"default":false}`)); err != nil || redact.New(p, nil) != nil {
+		t.Errorf("got %v, %v", p, err)
+	}
+}
+
+func TestParseSaysWhereItIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                             "at offset 0: EOF",
+		`{"keys":["a"`:                 "at offset 12: unexpected EOF",
+		`{"keys":"a"}`:                 "at offset 11: json: cannot unmarshal string into Go struct field .keys of type []string",
+		`{"key":["a"]}`:                `at offset 13: json: unknown field "key"`,
+		`{} {}`:                        "at offset 4: expected the end of the file, found more",
+		`{"values":[{"pattern":"("}]}`: "values[0].pattern: error parsing regexp: missing closing ): `(`",
+		`{"values":[{"name":"x"}]}`:    "values[0].pattern: expected a regular expression, found nothing",
+		`{"hash_key":"short"}`:         "hash_key: expected at least 16 bytes, found 5",
+	} {
+		_, err := redact.Parse([]byte(text))
+		if fe, ok := errors.AsType[*redact.FileError](err); !ok || fe.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "policy.json")
+	if _, err := redact.Open(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(name, []byte(`{"default":false,"keys":["a"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := redact.Open(name)
+	if err != nil || redact.New(p, nil).Key("a") != redact.Replace {
+		t.Errorf("got %v, %v", p, err)
+	}
+	if err := os.WriteFile(name, make([]byte, 1<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := redact.Open(name); err == nil || !strings.Contains(err.Error(), "larger") {
+		t.Errorf("got %v", err)
+	}
+	for name, want := range map[string]*redact.Policy{"": redact.Default(), "default": redact.Default(), "off": redact.Off} {
+		if p, err := redact.Open(name); p != want || err != nil {
+			t.Errorf("%q: got %v, %v", name, p, err)
+		}
+	}
+}
+
+// TestHostileTexts searches texts that would take minutes if the time were not linear.
+func TestHostileTexts(t *testing.T) {
+	r := redact.New(nil, nil)
+	for _, part := range []string{
+		"=", ":", "://", "a:", `"a":`, `"token":"`, `"token":{`, "--", "--a", "bearer ", "basic ", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "eyJ-", "sk-", "dp.pt.", "x@tcp(", "{a:",
+		"token=", `\"`, "Cookie: ", `"a: `, "https://a", "[", "{", `{"a":`, `["`, "eyJaaaaaaaaaaa.", "AKIA",
+	} {
+		s := strings.Repeat(part, 1<<20/len(part))
+		r.Text(s)
+		r.Text("{" + s + "}")
+		r.JSON(redact.Search, "a", "["+s+"]")
+	}
+	deep := strings.Repeat(`{"`+strings.Repeat("a", 1000)+`":`, 60) + "{" + strings.Repeat(`"a":1,`, 100_000) + `"a":1}` + strings.Repeat("}", 60)
+	r.Text(deep)
+}

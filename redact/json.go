@@ -1,0 +1,321 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"unsafe"
+)
+
+// maxDepth is the largest depth of values that are read. Texts that nest deeper are searched as plain
+// texts.
+const maxDepth = 64
+
+// JSON returns the replacement for s, a JSON text that is the value of an attribute with that key, on
+// which the verdict is v. Members of objects have keys as "a.b.c". Numbers and booleans stay. If the
+// whole value is a secret, the result is not JSON: isText is true.
+func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
+	return r.value(v, key, s, false)
+}
+
+// AnyValue is JSON for the OTLP/JSON text of an AnyValue.
+func (r *Redactor) AnyValue(v Verdict, key, s string) (out string, isText bool) {
+	return r.value(v, key, s, true)
+}
+
+func (r *Redactor) value(v Verdict, key, s string, anyValue bool) (out string, isText bool) {
+	switch {
+	case r == nil || v == Keep:
+		return s, false
+	case v == Replace:
+		if w := (&walker{f: finder{s: s}, anyValue: anyValue}); w.isNumber() {
+			return s, false
+		}
+		return r.whole(key, s), true
+	}
+	if t, ok := r.walk(key, s, anyValue); ok {
+		return t, false
+	}
+	t := r.text(key, s)
+	return t, t != s
+}
+
+// walk returns a JSON text with its secrets replaced. It returns false if the text is not valid.
+func (r *Redactor) walk(key, s string, anyValue bool) (out string, ok bool) {
+	w := walker{f: finder{r: r, s: s}, path: append(make([]byte, 0, 128), key...), anyValue: anyValue}
+	if !w.whole() {
+		return "", false
+	}
+	if len(w.f.edits) == 0 {
+		return s, true
+	}
+	return w.f.replace(key), true
+}
+
+// A walker reads a JSON text and notes the edits.
+type walker struct {
+	f        finder
+	i        int
+	path     []byte
+	depth    int
+	anyValue bool
+}
+
+// isNumber reports whether the text is a number, a boolean or null.
+func (w *walker) isNumber() bool {
+	s := strings.TrimLeft(w.f.s, " \t\r\n")
+	if w.anyValue {
+		s = strings.TrimLeft(strings.TrimPrefix(s, "{"), " \t\r\n")
+		return strings.HasPrefix(s, `"intValue"`) || strings.HasPrefix(s, `"doubleValue"`) || strings.HasPrefix(s, `"boolValue"`)
+	}
+	return s == "" || s[0] != '"' && s[0] != '{' && s[0] != '['
+}
+
+// whole reads the text. It returns false if that is not valid.
+func (w *walker) whole() bool {
+	ok := w.read(Search)
+	w.blank()
+	return ok && w.i == len(w.f.s)
+}
+
+func (w *walker) blank() {
+	for w.i < len(w.f.s) && strings.IndexByte(" \t\r\n", w.f.s[w.i]) >= 0 {
+		w.i++
+	}
+}
+
+// take reports whether c comes next, and skips it.
+func (w *walker) take(c byte) bool {
+	w.blank()
+	if w.i < len(w.f.s) && w.f.s[w.i] == c {
+		w.i++
+		return true
+	}
+	return false
+}
+
+// read reads a value on which the verdict is v. Verdicts other than Search hold for all within it.
+func (w *walker) read(v Verdict) bool {
+	w.blank()
+	s, from := w.f.s, w.i
+	if from == len(s) {
+		return false
+	}
+	switch s[from] {
+	case '"':
+		text, ok := w.text()
+		if ok {
+			w.string(v, from, text)
+		}
+		return ok
+	case '{', '[':
+		if w.depth++; w.depth > maxDepth {
+			return false
+		}
+		within := v
+		if v == Replace {
+			within = Keep // it is replaced as a whole
+		}
+		ok := s[from] == '{' && w.object(within) || s[from] == '[' && w.array(within)
+		w.depth--
+		if ok && v == Replace && s[from+1:w.i-1] != "" {
+			w.replaceWhole(from)
+		}
+		return ok
+	}
+	for w.i < len(s) && strings.IndexByte(" \t\r\n,:]}\"{[", s[w.i]) < 0 {
+		w.i++
+	}
+	return w.i > from
+}
+
+// replaceWhole replaces the object or list that begins at from.
+func (w *walker) replaceWhole(from int) {
+	text := w.f.s[from:w.i]
+	with := `"` + w.f.r.replacement(text) + `"`
+	if w.anyValue {
+		if n := (&walker{f: finder{s: text}, anyValue: true}); n.isNumber() {
+			return
+		}
+		with = `{"stringValue":` + with + `}`
+	}
+	w.f.edits = append(w.f.edits, edit{from, w.i, ruleKey, with})
+}
+
+// text reads a string, and returns it without its quotes and escapes.
+func (w *walker) text() (string, bool) {
+	s, from := w.f.s, w.i+1
+	escaped := false
+	for w.i = from; w.i < len(s); w.i++ {
+		switch c := s[w.i]; {
+		case c == '"':
+			raw := s[from:w.i]
+			w.i++
+			if !escaped {
+				return raw, true
+			}
+			var text string
+			err := json.Unmarshal([]byte(s[from-1:w.i]), &text)
+			return text, err == nil
+		case c == '\\':
+			escaped = true
+			w.i++
+		case c < ' ':
+			return "", false
+		}
+	}
+	return "", false
+}
+
+// string notes the edit of the string text that begins at from.
+func (w *walker) string(v Verdict, from int, text string) {
+	if v == Keep {
+		return
+	}
+	t := w.f.r.Value(v, w.key(), text)
+	if t != text {
+		w.edit(from, t)
+	}
+}
+
+// edit replaces what was read from from on by a string. Value has counted it.
+func (w *walker) edit(from int, text string) {
+	b, _ := json.Marshal(text) // a string is valid
+	w.f.edits = append(w.f.edits, edit{from, w.i, counted, string(b)})
+}
+
+// array reads a list. In a list of arguments the one after a flag such as --password is its value.
+func (w *walker) array(v Verdict) bool {
+	w.i++
+	if w.take(']') {
+		return true
+	}
+	secret := false
+	for {
+		w.blank()
+		from := w.i
+		if w.i < len(w.f.s) && w.f.s[w.i] == '"' {
+			text, ok := w.text()
+			if !ok {
+				return false
+			}
+			if secret && v == Search && !strings.HasPrefix(text, "-") && !isPlain(text) {
+				w.string(Replace, from, text)
+			} else {
+				w.string(v, from, text)
+			}
+			secret = w.f.r.p.standard && strings.HasPrefix(text, "--") && !strings.Contains(text, "=") && w.f.secretName(text)
+		} else {
+			if !w.read(v) {
+				return false
+			}
+			secret = false
+		}
+		switch {
+		case w.take(']'):
+			return true
+		case !w.take(','):
+			return false
+		}
+	}
+}
+
+// object reads an object.
+func (w *walker) object(v Verdict) bool {
+	w.i++
+	if w.take('}') {
+		return true
+	}
+	key, hasKey := "", false // the "key" of a pair in an AnyValue
+	for {
+		w.blank()
+		if w.i == len(w.f.s) || w.f.s[w.i] != '"' {
+			return false
+		}
+		from := w.i
+		name, ok := w.text()
+		if !ok {
+			return false
+		}
+		if !w.anyValue && v == Search {
+			if t := w.f.r.Text(name); t != name {
+				w.edit(from, t)
+			}
+		}
+		if !w.take(':') {
+			return false
+		}
+		w.blank()
+		from = w.i
+		switch {
+		case !w.anyValue:
+			ok = w.member(v, name)
+		case name == "key" && w.i < len(w.f.s) && w.f.s[w.i] == '"':
+			if key, ok = w.text(); ok && v == Search {
+				hasKey = true
+				if t := w.f.r.Text(key); t != key {
+					w.edit(from, t)
+				}
+			}
+		case name == "value" && hasKey:
+			ok = w.member(v, key)
+		case name == "bytesValue" && v == Search:
+			ok = w.bytes()
+		case name == "intValue" || name == "doubleValue":
+			ok = w.read(Keep)
+		default:
+			ok = w.read(v)
+		}
+		switch {
+		case !ok:
+			return false
+		case w.take('}'):
+			return true
+		case !w.take(','):
+			return false
+		}
+	}
+}
+
+// member reads the value of a member.
+func (w *walker) member(v Verdict, name string) bool {
+	mark := len(w.path)
+	if mark > 0 {
+		w.path = append(w.path, '.')
+	}
+	w.path = append(w.path, name[:min(len(name), maxName)]...)
+	defer func() { w.path = w.path[:mark] }()
+	if v == Search {
+		v = w.f.r.Key(w.key())
+	}
+	return w.read(v)
+}
+
+// maxPath bounds how much of a path is looked at, so that the time is linear.
+const maxPath = 512
+
+// key returns the end of the path, until that changes.
+func (w *walker) key() string {
+	end := w.path[max(0, len(w.path)-maxPath):]
+	return unsafe.String(unsafe.SliceData(end), len(end))
+}
+
+// bytes reads a bytesValue, which is in Base64.
+func (w *walker) bytes() bool {
+	from := w.i
+	if w.i == len(w.f.s) || w.f.s[w.i] != '"' {
+		return w.read(Search)
+	}
+	text, ok := w.text()
+	if !ok {
+		return false
+	}
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return true
+	}
+	if t := w.f.r.Text(string(b)); t != string(b) {
+		w.edit(from, base64.StdEncoding.EncodeToString([]byte(t)))
+	}
+	return true
+}

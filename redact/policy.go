@@ -1,0 +1,134 @@
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Policy says which values are secrets. The zero Policy replaces nothing. Its methods return
+// changed copies, so that a Policy itself never changes. It is safe for concurrent use.
+type Policy struct {
+	standard    bool // the keys and patterns of Default
+	keys, allow []string
+	rules       []Rule
+	hashKey     []byte
+}
+
+var (
+	standard = &Policy{standard: true}
+
+	// Off is the policy that replaces nothing.
+	Off = new(Policy)
+)
+
+// Default returns the policy that the documentation of this package describes.
+func Default() *Policy { return standard }
+
+// Keys returns a policy that also replaces the values of the attributes whose names match one of
+// the patterns. A pattern is compared with the whole name, with groups as in "card.number", and
+// without regard to case. An asterisk stands for any text, dots included, and a question mark for
+// one byte.
+func (p *Policy) Keys(patterns ...string) *Policy {
+	q := *p
+	q.keys = append(slices.Clip(p.keys), patterns...)
+	return &q
+}
+
+// Allow returns a policy that keeps the values of the attributes whose names match one of the
+// patterns, whatever they hold and whatever else the policy says. Patterns are those of
+// [Policy.Keys].
+func (p *Policy) Allow(patterns ...string) *Policy {
+	q := *p
+	q.allow = append(slices.Clip(p.allow), patterns...)
+	return &q
+}
+
+// Values returns a policy that also applies rules to all texts.
+func (p *Policy) Values(rules ...Rule) *Policy {
+	q := *p
+	q.rules = append(slices.Clip(p.rules), rules...)
+	return &q
+}
+
+// Hash returns a policy that replaces a secret by "[redacted 4ba2f0f0c9d7a1be]", where the number
+// is the beginning of its HMAC-SHA256 with the key. Equal secrets can be recognized by that. The key
+// should be random and have 32 bytes, because short secrets can be found by trial by those who know
+// the key. Hash keeps a copy of the key.
+func (p *Policy) Hash(key []byte) *Policy {
+	q := *p
+	q.hashKey = slices.Clone(key)
+	return &q
+}
+
+// replacesNothing reports whether p is like Off.
+func (p *Policy) replacesNothing() bool {
+	return !p.standard && len(p.keys) == 0 && len(p.rules) == 0
+}
+
+// A Rule finds secrets in texts.
+type Rule struct {
+	// Name is the name under which replacements are counted.
+	Name string
+	// Pattern matches a secret.
+	Pattern *regexp.Regexp
+	// Whole says that a match makes the whole text a secret. Otherwise only the match is replaced.
+	Whole bool
+	// Check, if set, decides whether a match is a secret. It is called concurrently. If it panics, the
+	// text is replaced by "[redacted: panic]".
+	Check func(match string) bool
+}
+
+// Luhn reports whether the digits of s have the checksum of payment card numbers. Other characters
+// are ignored. It is for [Rule].Check.
+func Luhn(s string) bool {
+	sum, n := 0, 0
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] < '0' || s[i] > '9' {
+			continue
+		}
+		d := int(s[i] - '0')
+		if n%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+		n++
+	}
+	return n > 1 && sum%10 == 0
+}
+
+// matchAny reports whether one of the patterns matches name.
+func matchAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, name) })
+}
+
+// match reports whether a pattern of Keys matches the whole of name.
+func match(pattern, name string) bool {
+	star, mark := -1, 0 // the last asterisk, and the end of the text that it stands for
+	p, n := 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || lower(pattern[p]) == lower(name[n])):
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}

@@ -1,0 +1,193 @@
+package redact
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"sync/atomic"
+)
+
+const (
+	// Mark is the text that replaces a secret.
+	Mark = "[redacted]"
+	// MarkPanic replaces a text for which a [Rule] panicked.
+	MarkPanic = "[redacted: panic]"
+
+	mark = "[redacted" // all replacements begin with it
+)
+
+// The rules of the default policy, by the names under which replacements are counted.
+const (
+	ruleKey = iota
+	ruleParameter
+	ruleHeader
+	ruleUserInfo
+	ruleBearer
+	ruleJWT
+	rulePrivateKey
+	ruleToken
+	rulePanic
+
+	numRules
+
+	counted = -1 // an edit that is counted already
+)
+
+var ruleNames = [numRules]string{"key", "parameter", "header", "userinfo", "bearer", "jwt", "private_key", "token", "panic"}
+
+// A Verdict says what happens to the value of an attribute.
+type Verdict uint8
+
+const (
+	// Search means that secrets within the value are replaced.
+	Search Verdict = iota
+	// Replace means that the value is a secret.
+	Replace
+	// Keep means that the value stays as it is.
+	Keep
+)
+
+// A Redactor applies a policy and counts what it replaces. A nil Redactor replaces nothing. A
+// Redactor is safe for concurrent use.
+type Redactor struct {
+	p      *Policy
+	counts []atomic.Uint64
+	told   atomic.Bool
+	tell   func(rule, key string)
+}
+
+// New returns a Redactor that applies p, nil if p replaces nothing. A nil p is Default. If tell is not
+// nil, it is called once, at the first replacement, with the name of the rule and, if it is known,
+// the key of the attribute. It must not block.
+func New(p *Policy, tell func(rule, key string)) *Redactor {
+	if p == nil {
+		p = Default()
+	}
+	if p.replacesNothing() {
+		return nil
+	}
+	return &Redactor{p: p, counts: make([]atomic.Uint64, numRules+len(p.rules)), tell: tell}
+}
+
+// Each calls fn for each rule that has replaced something, with how often it has.
+func (r *Redactor) Each(fn func(rule string, n uint64)) {
+	if r == nil {
+		return
+	}
+	for i := range r.counts {
+		if n := r.counts[i].Load(); n > 0 {
+			fn(r.name(i), n)
+		}
+	}
+}
+
+func (r *Redactor) name(rule int) string {
+	if rule < numRules {
+		return ruleNames[rule]
+	}
+	if name := r.p.rules[rule-numRules].Name; name != "" {
+		return name
+	}
+	return "value"
+}
+
+func (r *Redactor) count(rule int, key string) {
+	if rule == counted {
+		return
+	}
+	r.counts[rule].Add(1)
+	if r.tell != nil && !r.told.Swap(true) {
+		r.tell(r.name(rule), key)
+	}
+}
+
+// Key returns the verdict on the value of an attribute, whose name has the names of its groups in
+// front of it, as in "request.headers.cookie".
+func (r *Redactor) Key(name string) Verdict {
+	switch {
+	case r == nil || matchAny(r.p.allow, name):
+		return Keep
+	case matchAny(r.p.keys, name):
+		return Replace
+	case r.p.standard:
+		if secret, _ := isSecret(name); secret {
+			return Replace
+		}
+	}
+	return Search
+}
+
+// Matters reports whether the verdict on a key depends on the groups in front of it. If it does not,
+// the verdict on the last part of the key is that on the whole.
+func (r *Redactor) Matters(groups string) bool {
+	if len(r.p.keys)+len(r.p.allow) > 0 {
+		return true
+	}
+	secret, ends := isSecret(groups)
+	return secret || ends
+}
+
+// Value returns the replacement for s, the text of an attribute with that key, on which the verdict is
+// v.
+func (r *Redactor) Value(v Verdict, key, s string) string {
+	switch v {
+	case Search:
+		return r.text(key, s)
+	case Replace:
+		return r.whole(key, s)
+	}
+	return s
+}
+
+// Text returns s with the secrets within it replaced. It returns s itself if there are none, and
+// does not allocate then.
+func (r *Redactor) Text(s string) string { return r.text("", s) }
+
+// whole returns the replacement of a text that is a secret. An empty one is none.
+func (r *Redactor) whole(key, s string) string {
+	if s == "" || isMark(s) {
+		return s
+	}
+	r.count(ruleKey, key)
+	return r.replacement(s)
+}
+
+// isMark reports whether s was replaced before.
+func isMark(s string) bool {
+	return strings.HasPrefix(s, mark) && strings.IndexByte(s, ']') == len(s)-1
+}
+
+// replacement returns the text that replaces a secret.
+func (r *Redactor) replacement(secret string) string {
+	if r.p.hashKey == nil {
+		return Mark
+	}
+	h := hmac.New(sha256.New, r.p.hashKey)
+	_, _ = h.Write([]byte(secret)) // it never fails
+	return mark + " " + hex.EncodeToString(h.Sum(nil)[:8]) + "]"
+}
+
+// text is Text for the value of an attribute.
+func (r *Redactor) text(key, s string) string {
+	if r == nil || len(s) < shortest {
+		return s
+	}
+	if last := s[len(s)-1]; s[0] == '{' && last == '}' || s[0] == '[' && last == ']' {
+		if t, ok := r.walk(key, s, false); ok {
+			return t
+		}
+	}
+	f := finder{r: r, s: s}
+	if r.p.standard {
+		f.find()
+	}
+	if len(r.p.rules) > 0 && !f.rules() {
+		r.count(rulePanic, key)
+		return MarkPanic
+	}
+	if len(f.edits) == 0 {
+		return s
+	}
+	return f.replace(key)
+}
