@@ -100,6 +100,8 @@ func (w *writer) wakeUp() {
 // others do not wait until something was written again.
 func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
 	const shortest, longest = 100 * time.Microsecond, 5 * time.Millisecond
+	w.waiting.Add(1)
+	defer w.waiting.Add(-1)
 	flushes, _ := w.flushed()
 	pause := shortest
 	for start := time.Now(); ; {

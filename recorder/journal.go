@@ -65,7 +65,7 @@ func (w *writer) openJournal() error {
 // suspend writes everything to the file and removes the journal. Calls then wait until the next write
 // makes another journal.
 func (w *writer) suspend() error {
-	if w.suspended {
+	if w.suspended || w.waiting.Load() > 0 { // calls that wait for a journal would wait again
 		return nil
 	}
 	j := w.live.Load()

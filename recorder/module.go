@@ -56,8 +56,8 @@ func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 // Suspend writes the waiting records to the file and removes the journal. The next call that records
 // waits until there is another journal. Meanwhile the file stays locked and uses only a descriptor.
 // This suits a program with many recorders that uses few of them at a time. Suspend also writes the
-// spans that wait for their parents. After an error r is in use as before. Suspend is for packages of
-// this module.
+// spans that wait for their parents. After an error r is in use as before. Suspend does nothing while
+// calls wait for the journal of an earlier one. It is for packages of this module.
 func (r *Recorder) Suspend(ctx context.Context) error {
 	w, ok := r.target.(*writer)
 	if !ok {

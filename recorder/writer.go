@@ -69,7 +69,8 @@ type writer struct {
 	checked  time.Time
 	rotation rotation
 
-	suspended bool // everything is in the file, and there is no journal
+	suspended bool         // everything is in the file, and there is no journal
+	waiting   atomic.Int32 // calls in putLater
 
 	toldTooLarge time.Time // when OnError was last told of that
 }
