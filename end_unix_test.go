@@ -31,6 +31,9 @@ func init() { program = child }
 
 // child records to app.et and ends in the way that the environment names.
 func child(end string) {
+	if strings.HasPrefix(end, "canary") {
+		recordCanaries(end)
+	}
 	var o []entrace.Option
 	switch end {
 	case "signal":

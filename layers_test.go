@@ -57,18 +57,19 @@ var layers = map[string][]string{
 	"internal/source":    {},
 	"internal/osfile":    {"golang.org/x/sys/unix", "golang.org/x/sys/windows"},
 	"internal/retain":    {},
-	"internal/crashtext": {module + "internal/osfile"},
+	"internal/crashtext": {module + "internal/osfile", module + "redact"},
 	"internal/mapfile":   {"github.com/edsrzf/mmap-go", module + "internal/osfile"},
 	"internal/wire":      {},
 	"internal/journal":   {module + "internal/mapfile", module + "internal/osfile"},
-	"internal/record":    {module + "internal/journal", module + "internal/text", module + "internal/wire"},
+	"internal/record":    {module + "internal/journal", module + "internal/notice", module + "internal/text", module + "internal/wire", module + "redact"},
+	"redact":             {},
 	"internal/placer": {
 		module + "internal/journal", module + "internal/jsontext", module + "internal/mapping", module + "internal/record",
 		module + "internal/spanmap", module + "internal/text", module + "internal/wire",
 	},
 	"internal/ring": {
 		module + "format", module + "internal/guard", module + "internal/journal", module + "internal/osfile", module + "internal/placer",
-		module + "internal/record", module + "internal/spanmap", module + "recorder",
+		module + "internal/record", module + "internal/spanmap", module + "recorder", module + "redact",
 	},
 	"internal/spanmap":     {},
 	"internal/conformance": {},
@@ -104,7 +105,7 @@ var layers = map[string][]string{
 		"golang.org/x/sys/unix", module + "control/internal/traces", module + "control/tracedir", module + "format",
 		module + "internal/crashtext", module + "internal/flight", module + "internal/guard", module + "internal/mapping",
 		module + "internal/osfile", module + "internal/quantity", module + "internal/record", module + "internal/retain",
-		module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder",
+		module + "internal/ring", module + "internal/text", module + "internal/tracename", module + "recorder", module + "redact",
 	},
 	"control/tracedir": {module + "control/internal/traces", module + "recorder"},
 	"control/internal/traces": {
@@ -127,7 +128,7 @@ var layers = map[string][]string{
 	},
 	"internal/setup": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/sdk/resource", module + "format", module + "internal/env",
-		module + "internal/flight", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder",
+		module + "internal/flight", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder", module + "redact",
 	},
 	"slogadapter": {
 		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/guard", module + "internal/mapping",
@@ -187,7 +188,7 @@ var layers = map[string][]string{
 		module + "internal/loopback", module + "internal/mapping", module + "internal/osfile", module + "internal/otel",
 		module + "internal/quantity", module + "internal/receive", module + "internal/replay", module + "internal/text",
 		module + "internal/tracename", module + "internal/wire", module + "query", module + "query/lua", module + "recorder",
-		module + "remote", module + "view", module + "viewer",
+		module + "redact", module + "remote", module + "view", module + "viewer",
 	},
 	"internal/raw":       {},
 	"internal/columns":   {module + "format"},
@@ -197,7 +198,7 @@ var layers = map[string][]string{
 	"recorder": {
 		module + "format", module + "internal/deadtrace", module + "internal/guard", module + "internal/journal",
 		module + "internal/mapping", module + "internal/osfile", module + "internal/placer", module + "internal/raw",
-		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire",
+		module + "internal/record", module + "internal/retain", module + "internal/tracename", module + "internal/wire", module + "redact",
 	},
 	"internal/deadtrace": {
 		module + "format", module + "internal/crashtext", module + "internal/journal", module + "internal/mapfile",
@@ -218,7 +219,7 @@ var layers = map[string][]string{
 		"github.com/klauspost/compress/gzip", "golang.org/x/net/netutil", "google.golang.org/protobuf/encoding/protowire",
 		module + "internal/inbox", module + "internal/intake", module + "internal/loopback", module + "internal/otel",
 		module + "internal/otlp/codec", module + "internal/retain", module + "internal/spanmap", module + "internal/tracename",
-		module + "recorder",
+		module + "recorder", module + "redact",
 	},
 	"internal/intake": {module + "format", module + "internal/otel", module + "recorder"},
 	"internal/replay": {

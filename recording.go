@@ -178,13 +178,13 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 		v, ok := env.Lookup(trigger)
 		on = on || ok && !strings.EqualFold(v, "off") && v != "0"
 	}
-	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil {
+	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil || s.Refused != nil {
 		return nil, false
 	}
 	dir := filepath.Clean(env.Expand(defaultTraces, service))
 	o := &control.Options{
 		Source: control.Env(envControl, dir, notice.Error), Providers: provider.All(), Service: service, OnTrace: wrote, OnCrash: saved,
-		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, OnError: func(err error) { notice.Error(fmt.Errorf("entrace: %w", err)) },
+		Version: s.Recording.Version, BufferDir: s.Recording.BufferDir, Redact: s.Recording.Redact, OnError: func(err error) { notice.Error(fmt.Errorf("entrace: %w", err)) },
 	}
 	if file {
 		def := control.DefaultConfig()

@@ -39,7 +39,7 @@ func unknownVariables() {
 // withoutEffect reports variables that have no effect with a flight recorder.
 func withoutEffect() {
 	for _, name := range setup.Variables() {
-		if strings.HasSuffix(name, "_VERSION") || strings.HasSuffix(name, "_BUFFER_DIR") {
+		if strings.HasSuffix(name, "_VERSION") || strings.HasSuffix(name, "_BUFFER_DIR") || strings.HasSuffix(name, "_REDACT") {
 			continue
 		}
 		if v, ok := env.Lookup(name); ok {

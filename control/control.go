@@ -15,6 +15,7 @@ import (
 	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/ring"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // Options configure a [Control]. Config or Source is required.
@@ -33,6 +34,8 @@ type Options struct {
 	// memory if that survives the process, and smaller if memory is short; otherwise it is in the
 	// folder of the traces.
 	BufferDir string
+	// Redact says which values are secrets, as in [recorder.Options].
+	Redact *redact.Policy
 	// OnError, if set, is called with errors: for example, a configuration is broken, a trace could
 	// not be written, or the ring has no file. OnError and OnTrace are called one at a time, on a
 	// goroutine of their own. If 64 calls wait, further calls are dropped. The functions may call all
@@ -206,7 +209,7 @@ func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 // newRing makes the ring, in a file if possible.
 func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	ro := ring.Options{
-		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged,
+		Version: c.o.Version, Bytes: cfg.Ring.Bytes, Taken: &c.on, OnError: c.report, OnLog: c.logged, Redact: c.o.Redact,
 	}
 	if cfg.Ring.Bytes == 0 {
 		ro.Bytes = -1

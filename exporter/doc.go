@@ -46,6 +46,9 @@
 //	OTEL_EXPORTER_ENTRACE_KEEP_BYTES  2GiB                    KeepBytes
 //	    how many finished files of this service are kept in the folder, and of how many
 //	    bytes together; older ones are removed, and a line on stderr says so
+//	OTEL_EXPORTER_ENTRACE_REDACT      default                 Redact
+//	    default, off, or a file with a policy: which values are replaced as secrets,
+//	    see package redact
 //	OTEL_EXPORTER_ENTRACE_WAITING_SPANS  16384                MaxWaitingSpans
 //	OTEL_EXPORTER_ENTRACE_WAITING_BYTES  67108864             MaxWaitingBytes
 //	OTEL_EXPORTER_ENTRACE_WAITING_AGE    60000                MaxWaitingAge

@@ -85,7 +85,7 @@ type Batch struct {
 // Batch returns an empty batch. A batch is large: callers that write often should reuse it.
 func (r *Recorder) Batch() *Batch {
 	b := &Batch{r: r, hint: newHint(r)}
-	b.b.In, b.b.MaxText = r.intern, r.maxText
+	b.b.In, b.b.MaxText, b.b.Redact = r.intern, r.maxText, r.redactor()
 	return b
 }
 

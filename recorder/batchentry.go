@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
 	h := m.Head(message)
 	b.b.Head(&h)
-	b.level(m.Level, message.Value)
+	b.level(m.Level)
 }
 
 // BeginAt begins the entry of a log record at a call site of the same recorder.
@@ -24,15 +25,15 @@ func (b *Batch) BeginAt(c *CallSite, l format.Level, message string) {
 		return
 	}
 	b.b.Place(c.place, uint8(l), message)
-	b.level(l, message)
+	b.level(l)
 }
 
 // level notes what the first entry of a record is.
-func (b *Batch) level(l format.Level, message string) {
+func (b *Batch) level(l format.Level) {
 	if l > format.LevelError {
 		b.err = format.ErrInvalid
 	}
-	b.event.Level, b.event.Message = uint8(l), message
+	b.event.Level, b.event.Message = uint8(l), b.b.Message()
 }
 
 // End ends an entry.
@@ -122,6 +123,7 @@ func (b *Batch) Entry(e *format.TraceEntry) {
 type Attributes struct {
 	owner  *Recorder
 	shared atomic.Pointer[journal.Shared]
+	groups record.Groups
 	uses   atomic.Uint32 // up to the last of renumberAt
 }
 
@@ -153,9 +155,10 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	from := b.b.Mark()
 	if before != nil && before.owner == b.r {
 		b.b.Append(before.shared.Load().Bytes())
+		b.b.Enter(&before.groups)
 	}
 	build(b)
-	a := &Attributes{owner: b.r}
+	a := &Attributes{owner: b.r, groups: b.b.Groups()}
 	a.shared.Store(journal.NewShared(b.b.Items(from)))
 	return a
 }
@@ -169,4 +172,5 @@ func (b *Batch) Share(a *Attributes) {
 	}
 	a.used()
 	b.b.Share(a.shared.Load())
+	b.b.Enter(&a.groups)
 }

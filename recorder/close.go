@@ -217,6 +217,9 @@ func (w *writer) endEntry(rotated bool) *format.TraceEntry {
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
+	w.intern.Redact.Each(func(rule string, n uint64) {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "redacted." + rule, Value: format.U64Value(n)})
+	})
 	if rotated {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrRotated, Value: format.BoolValue(true)})
 	}

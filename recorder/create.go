@@ -119,7 +119,7 @@ func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recor
 		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
 	if in == nil {
-		in = record.NewInterner(nil)
+		in = record.NewInterner(nil, o.Redact)
 	}
 	r, err := create(name, o, in, died)
 	if err != nil {
@@ -254,7 +254,7 @@ func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
 	opt.Durability = DurabilityBuffered
 	opt.MaxFileSize, opt.MaxFileAge, opt.MaxFileEntries = 0, 0, 0
-	in := record.NewInterner(nil)
+	in := record.NewInterner(nil, opt.Redact)
 	w := newWriter(&opt, in, "a stream")
 	w.sink = new(noSink)
 	_ = w.begin()       // it has no file that could fail

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A Durability says what a record survives. It holds as soon as the call that handed
@@ -112,6 +113,12 @@ type Options struct {
 	// there is one. The other options then have no effect. The Recorder counts the calls of
 	// Create; the last of as many calls of Close closes it.
 	Shared bool
+
+	// Redact says which values are secrets. They are replaced before anything of a record reaches the
+	// journal, the file or the Tee. nil is [redact.Default]; [redact.Off] records everything as it
+	// comes. Two texts are not recorded through a Recorder: what the Go runtime writes about a crash is
+	// redacted when it becomes an entry, see docs/redaction.md.
+	Redact *redact.Policy
 
 	// Tee, if set, gets every entry that is written to the file as well.
 	Tee Tee

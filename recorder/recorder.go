@@ -11,6 +11,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A Recorder writes one trace: it streams an IET file and turns it into an ET
@@ -92,6 +93,14 @@ func Discard() *Recorder { return new(Recorder) }
 // Discards reports whether r drops everything, so that a caller may save itself the work.
 // It is true for a nil Recorder, which Create returns when it fails.
 func (r *Recorder) Discards() bool { return r == nil || r.target == nil }
+
+// redactor returns what replaces secrets, nil if nothing does.
+func (r *Recorder) redactor() *redact.Redactor {
+	if r.intern == nil {
+		return nil
+	}
+	return r.intern.Redact
+}
 
 // IsRing reports whether what is recorded goes to the ring of a flight recorder.
 func (r *Recorder) IsRing() bool { return r != nil && r.ring }
@@ -176,7 +185,7 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 		return nil, format.ErrInvalid
 	}
 	b := &Batch{r: r} // without numbers, so that equal entries are equal bytes
-	b.b.MaxText = r.maxText
+	b.b.MaxText, b.b.Redact = r.maxText, r.redactor()
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
 	number, isNew, err := r.intern.Resource(b.b.Data(), func(number uint16) { _ = r.putResource(number) })

@@ -55,6 +55,8 @@ type Stats struct {
 	Spans   Counts // one that was recorded open and later as a whole counts twice
 	Bytes   int64  // size of the growing IET file
 	Files   int    // how many were rotated out
+	// Redacted counts the replaced secrets by the rules of package redact. It is nil if there are none.
+	Redacted map[string]uint64
 }
 
 // reason returns the counter for err. If err joins several errors, the first case here decides.

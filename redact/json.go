@@ -12,28 +12,21 @@ import (
 const maxDepth = 64
 
 // JSON returns the replacement for s, a JSON text that is the value of an attribute with that key, on
-// which the verdict is v. Members of objects have keys as "a.b.c". Numbers and booleans stay. If the
-// whole value is a secret, the result is not JSON: isText is true.
+// which the verdict is v. It may be the OTLP/JSON text of an AnyValue, and stays one. Members of objects
+// have keys as "a.b.c". In a pair of a "key" or "name" and a "value", the first is the key of the
+// second. Numbers and booleans stay. If the whole value is a secret, the result is not JSON: isText is
+// true.
 func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
-	return r.value(v, key, s, false)
-}
-
-// AnyValue is JSON for the OTLP/JSON text of an AnyValue.
-func (r *Redactor) AnyValue(v Verdict, key, s string) (out string, isText bool) {
-	return r.value(v, key, s, true)
-}
-
-func (r *Redactor) value(v Verdict, key, s string, anyValue bool) (out string, isText bool) {
 	switch {
 	case r == nil || v == Keep:
 		return s, false
 	case v == Replace:
-		if w := (&walker{f: finder{s: s}, anyValue: anyValue}); w.isNumber() {
+		if isNumber(s) {
 			return s, false
 		}
 		return r.whole(key, s), true
 	}
-	if t, ok := r.walk(key, s, anyValue); ok {
+	if t, ok := r.walk(key, s); ok {
 		return t, false
 	}
 	t := r.text(key, s)
@@ -41,8 +34,8 @@ func (r *Redactor) value(v Verdict, key, s string, anyValue bool) (out string, i
 }
 
 // walk returns a JSON text with its secrets replaced. It returns false if the text is not valid.
-func (r *Redactor) walk(key, s string, anyValue bool) (out string, ok bool) {
-	w := walker{f: finder{r: r, s: s}, path: append(make([]byte, 0, 128), key...), anyValue: anyValue}
+func (r *Redactor) walk(key, s string) (out string, ok bool) {
+	w := walker{f: finder{r: r, s: s}, path: append(make([]byte, 0, 128), key...)}
 	if !w.whole() {
 		return "", false
 	}
@@ -52,23 +45,47 @@ func (r *Redactor) walk(key, s string, anyValue bool) (out string, ok bool) {
 	return w.f.replace(key), true
 }
 
-// A walker reads a JSON text and notes the edits.
-type walker struct {
-	f        finder
-	i        int
-	path     []byte
-	depth    int
-	anyValue bool
+// isNumber reports whether a JSON text is a number, a boolean or null, or an AnyValue that is.
+func isNumber(s string) bool {
+	s = strings.TrimLeft(s, " \t\r\n")
+	if s == "" || s[0] == '{' {
+		return anyValueKind(s) == anyNumber
+	}
+	return s[0] != '"' && s[0] != '['
 }
 
-// isNumber reports whether the text is a number, a boolean or null.
-func (w *walker) isNumber() bool {
-	s := strings.TrimLeft(w.f.s, " \t\r\n")
-	if w.anyValue {
-		s = strings.TrimLeft(strings.TrimPrefix(s, "{"), " \t\r\n")
-		return strings.HasPrefix(s, `"intValue"`) || strings.HasPrefix(s, `"doubleValue"`) || strings.HasPrefix(s, `"boolValue"`)
+// The kinds of the values in an AnyValue.
+const (
+	notAny = iota
+	anyNumber
+	anyText
+)
+
+// anyValueKind returns what the object s has if it is an AnyValue.
+func anyValueKind(s string) int {
+	if s == "" || s[0] != '{' {
+		return notAny
 	}
-	return s == "" || s[0] != '"' && s[0] != '{' && s[0] != '['
+	s = strings.TrimLeft(s[1:], " \t\r\n")
+	for _, name := range [...]string{`"intValue"`, `"doubleValue"`, `"boolValue"`} {
+		if strings.HasPrefix(s, name) {
+			return anyNumber
+		}
+	}
+	for _, name := range [...]string{`"stringValue"`, `"bytesValue"`, `"kvlistValue"`, `"arrayValue"`} {
+		if strings.HasPrefix(s, name) {
+			return anyText
+		}
+	}
+	return notAny
+}
+
+// A walker reads a JSON text and notes the edits.
+type walker struct {
+	f     finder
+	i     int
+	path  []byte
+	depth int
 }
 
 // whole reads the text. It returns false if that is not valid.
@@ -133,10 +150,10 @@ func (w *walker) read(v Verdict) bool {
 func (w *walker) replaceWhole(from int) {
 	text := w.f.s[from:w.i]
 	with := `"` + w.f.r.replacement(text) + `"`
-	if w.anyValue {
-		if n := (&walker{f: finder{s: text}, anyValue: true}); n.isNumber() {
-			return
-		}
+	switch anyValueKind(text) {
+	case anyNumber:
+		return
+	case anyText:
 		with = `{"stringValue":` + with + `}`
 	}
 	w.f.edits = append(w.f.edits, edit{from, w.i, ruleKey, with})
@@ -226,7 +243,7 @@ func (w *walker) object(v Verdict) bool {
 	if w.take('}') {
 		return true
 	}
-	key, hasKey := "", false // the "key" of a pair in an AnyValue
+	key, hasKey := "", false // of a pair
 	for {
 		w.blank()
 		if w.i == len(w.f.s) || w.f.s[w.i] != '"' {
@@ -237,7 +254,7 @@ func (w *walker) object(v Verdict) bool {
 		if !ok {
 			return false
 		}
-		if !w.anyValue && v == Search {
+		if v == Search {
 			if t := w.f.r.Text(name); t != name {
 				w.edit(from, t)
 			}
@@ -247,24 +264,20 @@ func (w *walker) object(v Verdict) bool {
 		}
 		w.blank()
 		from = w.i
+		isString := w.i < len(w.f.s) && w.f.s[w.i] == '"'
 		switch {
-		case !w.anyValue:
-			ok = w.member(v, name)
-		case name == "key" && w.i < len(w.f.s) && w.f.s[w.i] == '"':
-			if key, ok = w.text(); ok && v == Search {
+		case isString && (strings.EqualFold(name, "key") || strings.EqualFold(name, "name")):
+			if key, ok = w.text(); ok {
 				hasKey = true
-				if t := w.f.r.Text(key); t != key {
-					w.edit(from, t)
-				}
+				w.i = from
+				ok = w.member(v, name)
 			}
-		case name == "value" && hasKey:
+		case hasKey && strings.EqualFold(name, "value"):
 			ok = w.member(v, key)
-		case name == "bytesValue" && v == Search:
+		case isString && name == "bytesValue" && v == Search:
 			ok = w.bytes()
-		case name == "intValue" || name == "doubleValue":
-			ok = w.read(Keep)
 		default:
-			ok = w.read(v)
+			ok = w.member(v, name)
 		}
 		switch {
 		case !ok:
@@ -303,9 +316,6 @@ func (w *walker) key() string {
 // bytes reads a bytesValue, which is in Base64.
 func (w *walker) bytes() bool {
 	from := w.i
-	if w.i == len(w.f.s) || w.f.s[w.i] != '"' {
-		return w.read(Search)
-	}
 	text, ok := w.text()
 	if !ok {
 		return false

@@ -132,6 +132,20 @@ func isSecret(key string) (secret, ends bool) {
 	return pending, pending || last&(wordBefore|wordLogin|wordPage) != 0
 }
 
+// letters are the bytes of which the words of a secret have some: one of the first five, or c and d.
+var letters = [256]uint8{
+	'j': 1, 'k': 1, 's': 1, 'w': 1, 'z': 1, 'c': 2, 'd': 4, 'J': 1, 'K': 1, 'S': 1, 'W': 1, 'Z': 1, 'C': 2, 'D': 4,
+}
+
+// maybeSecret reports whether isSecret may be true for a key. It is quick.
+func maybeSecret(key string) bool {
+	has := uint8(0)
+	for i := range len(key) {
+		has |= letters[key[i]]
+	}
+	return has&1 != 0 || has == 2|4
+}
+
 // isSecretParameter reports whether a parameter of a URL with that name is a secret. Signatures of
 // signed URLs are secrets there, but not as attributes.
 func isSecretParameter(name string) bool {

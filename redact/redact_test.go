@@ -192,6 +192,7 @@ func TestJSON(t *testing.T) {
 		{`{"u":"?a=1\u0026token=abc"}`, `{"u":"?a=1\u0026token=[redacted]"}`},
 		{`{"body":"{\"password\":\"x\"}"}`, `{"body":"{\"password\":\"[redacted]\"}"}`},
 		{`{"password":{}}`, `{"password":{}}`},
+		{`[{"name":"DB_PASSWORD","value":"x"},{"name":"HOME","value":"/"}]`, `[{"name":"DB_PASSWORD","value":"[redacted]"},{"name":"HOME","value":"/"}]`},
 		{`{"ghp_` + key(36) + `":1}`, `{"[redacted]":1}`},
 		{`{"password":"x"`, `{"password":"[redacted]"`},
 	} {
@@ -219,7 +220,7 @@ func TestAnyValue(t *testing.T) {
 		{`{"bytesValue":"` + secret + `"}`, `{"bytesValue":"` + base64.StdEncoding.EncodeToString([]byte("password=[redacted]")) + `"}`},
 		{`{"stringValue":"password=x"}`, `{"stringValue":"password=[redacted]"}`},
 	} {
-		if got, _ := r.AnyValue(redact.Search, "a", c.in); got != c.want {
+		if got, _ := r.JSON(redact.Search, "a", c.in); got != c.want {
 			t.Errorf("%s becomes\n%s, want\n%s", c.in, got, c.want)
 		}
 	}
@@ -337,7 +338,7 @@ func FuzzText(f *testing.F) {
 			t.Errorf("%q is not UTF-8 any more: %q", s, once)
 		}
 		for _, v := range []redact.Verdict{redact.Search, redact.Replace, redact.Keep} {
-			out, isText := r.AnyValue(v, "k", s)
+			out, isText := r.JSON(v, "k", s)
 			if !isText && json.Valid([]byte(s)) && !json.Valid([]byte(out)) {
 				t.Errorf("%q is not JSON any more: %q", s, out)
 			}

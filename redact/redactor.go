@@ -110,7 +110,7 @@ func (r *Redactor) Key(name string) Verdict {
 		return Keep
 	case matchAny(r.p.keys, name):
 		return Replace
-	case r.p.standard:
+	case r.p.standard && maybeSecret(name):
 		if secret, _ := isSecret(name); secret {
 			return Replace
 		}
@@ -174,7 +174,7 @@ func (r *Redactor) text(key, s string) string {
 		return s
 	}
 	if last := s[len(s)-1]; s[0] == '{' && last == '}' || s[0] == '[' && last == ']' {
-		if t, ok := r.walk(key, s, false); ok {
+		if t, ok := r.walk(key, s); ok {
 			return t
 		}
 	}

@@ -30,10 +30,11 @@ type edit struct {
 
 // A finder finds the secrets in a text.
 type finder struct {
-	r     *Redactor
-	s     string
-	edits []edit
-	end   int // of the last edit of a pattern; it looks no further before that, so that its time is linear
+	r      *Redactor
+	s      string
+	edits  []edit
+	braces bool // the text has one
+	end    int  // of the last edit of a pattern; it looks no further before that, so that its time is linear
 }
 
 func (f *finder) add(from, to, rule int) {
@@ -53,9 +54,10 @@ const (
 	hasDash
 	hasBlank
 	hasB
+	hasBrace
 )
 
-var classes = [256]class{'=': hasEquals, ':': hasColon, '@': hasAt, '-': hasDash, ' ': hasBlank, 'b': hasB, 'B': hasB}
+var classes = [256]class{'=': hasEquals, ':': hasColon, '@': hasAt, '-': hasDash, ' ': hasBlank, 'b': hasB, 'B': hasB, '{': hasBrace}
 
 // find applies the patterns of the default policy. Nearly all texts hold no secret, so it looks first
 // for the bytes that each pattern needs.
@@ -65,6 +67,7 @@ func (f *finder) find() {
 	for i := range len(s) {
 		has |= classes[s[i]]
 	}
+	f.braces = has&hasBrace != 0
 	if has&hasEquals != 0 {
 		f.each("=", f.assignment)
 	}
@@ -95,7 +98,12 @@ func (f *finder) each(text string, found func(i int)) {
 	f.end = 0
 	for i := 0; ; i += len(text) {
 		i = max(i, f.end)
-		n := strings.Index(f.s[i:], text)
+		var n int
+		if len(text) == 1 {
+			n = strings.IndexByte(f.s[i:], text[0])
+		} else {
+			n = strings.Index(f.s[i:], text)
+		}
 		if n < 0 {
 			return
 		}
@@ -197,7 +205,7 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 
 // secretName reports whether a value with that name is a secret.
 func (f *finder) secretName(name string) bool {
-	if name == "" || matchAny(f.r.p.allow, name) {
+	if !maybeSecret(name) || matchAny(f.r.p.allow, name) {
 		return false
 	}
 	secret, _ := isSecret(name)
@@ -318,7 +326,7 @@ func (f *finder) colon(i int) {
 		f.member(i)
 	case after == ' ':
 		f.header(i)
-	case isName(before):
+	case f.braces && isName(before):
 		name, from := f.nameBefore(i)
 		if from > 0 && f.inBraces(from) && f.secretName(name) { // as %+v prints a struct
 			f.value(i+1, ruleParameter)

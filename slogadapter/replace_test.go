@@ -47,19 +47,19 @@ func TestReplaceAttr(t *testing.T) {
 		return a
 	}
 	removeAll := func([]string, slog.Attr) slog.Attr { return slog.Attr{} }
-	attrs := []any{"a", 1, slog.Group("g", "b", 2, slog.Group("h", "c", 3)), "secret", "s"}
+	attrs := []any{"a", 1, slog.Group("g", "b", 2, slog.Group("h", "c", 3)), "hidden", "s"}
 	for _, test := range []struct {
 		name    string
 		replace replace
 		log     func(*slog.Logger)
 		want    string
 	}{
-		{"nothing", all(), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3 secret=s"},
-		{"keys", upper, func(l *slog.Logger) { l.Info("m", attrs...) }, "A=1 g.B=2 g.h.C=3 SECRET=s"},
-		{"keys of With", upper, func(l *slog.Logger) { l.With(attrs...).Info("m") }, "A=1 g.B=2 g.h.C=3 SECRET=s"},
+		{"nothing", all(), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3 hidden=s"},
+		{"keys", upper, func(l *slog.Logger) { l.Info("m", attrs...) }, "A=1 g.B=2 g.h.C=3 HIDDEN=s"},
+		{"keys of With", upper, func(l *slog.Logger) { l.With(attrs...).Info("m") }, "A=1 g.B=2 g.h.C=3 HIDDEN=s"},
 		{"remove all", removeAll, func(l *slog.Logger) { l.With(attrs...).WithGroup("x").Info("m", attrs...) }, ""},
-		{"remove one", only("secret", remove), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3"},
-		{"change", only("secret", to("***")), func(l *slog.Logger) { l.With(attrs...).Info("m") }, "a=1 g.b=2 g.h.c=3 secret=***"},
+		{"remove one", only("hidden", remove), func(l *slog.Logger) { l.Info("m", attrs...) }, "a=1 g.b=2 g.h.c=3"},
+		{"change", only("hidden", to("***")), func(l *slog.Logger) { l.With(attrs...).Info("m") }, "a=1 g.b=2 g.h.c=3 hidden=***"},
 		{
 			"to a group", only("a", to(slog.GroupValue(slog.Int("x", 1), slog.Int("y", 2)))),
 			func(l *slog.Logger) { l.WithGroup("").Info("m", "a", 1) }, "a.x=1 a.y=2",
@@ -77,7 +77,7 @@ func TestReplaceAttr(t *testing.T) {
 		{"to a reserved key", only("a", func(a slog.Attr) slog.Attr { a.Key = "span_id"; return a }), func(l *slog.Logger) { l.Info("m", "a", 2) }, "otel.attr.span_id=2"},
 		{
 			"panic", only("a", func(slog.Attr) slog.Attr { panic("replace") }),
-			func(l *slog.Logger) { l.With("a", 1).Info("m", "b", 1, "a", "secret") }, "a=!PANIC: replace b=1 a#2=!PANIC: replace",
+			func(l *slog.Logger) { l.With("a", 1).Info("m", "b", 1, "a", "hidden") }, "a=!PANIC: replace b=1 a#2=!PANIC: replace",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -23,6 +23,7 @@ type otlpFlags struct {
 	on, console bool
 	http, grpc  string
 	until       string
+	redact      string
 	idle        time.Duration
 	request     quantity.Bytes
 	keep        quantity.Bytes
@@ -36,6 +37,7 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	c.Flags().Var(&f.request, "max-request", "size of the largest request, decompressed")
 	c.Flags().Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
 	c.Flags().BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
+	redactFlag(c, &f.redact, "replace secrets in what comes by OTLP")
 	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
 
@@ -61,8 +63,12 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	defer stop()
 	var following sync.WaitGroup
 	collectAt(100) // each request allocates memory, and little of it stays in use
+	policy, err := policyOf(f.otlp.redact)
+	if err != nil {
+		return err
+	}
 	files, err := receive.NewFiles(receive.FilesOptions{
-		Dir: f.dir, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
+		Dir: f.dir, Redact: policy, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
 			fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(path), safe(orUnknown(service)))
 			if f.otlp.console {

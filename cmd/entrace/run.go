@@ -32,6 +32,7 @@ import (
 
 type runFlags struct {
 	output, protocol, against string
+	redact                    string
 	view, console, verbose    bool
 	noConfigFile              bool
 }
@@ -62,6 +63,9 @@ func (a *app) runCommand() *cobra.Command {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
 				return usagef("--protocol is %q, it must be http/protobuf, http/json or grpc", f.protocol)
 			}
+			if _, err := policyOf(f.redact); err != nil {
+				return err
+			}
 			return a.run(cmd.Context(), args, &f)
 		},
 	}
@@ -69,6 +73,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
 	c.Flags().StringVar(&f.protocol, "protocol", f.protocol, "how programs are told to send: http/protobuf, http/json or grpc")
 	c.Flags().BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
+	redactFlag(c, &f.redact, "replace secrets in what is recorded")
 	c.Flags().BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
 	c.Flags().StringVar(&f.against, "against", "", "compare with the run in this `FILE` at the end, as diff does")
 	c.Flags().BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, with which SDKs ignore the other variables")
@@ -154,12 +159,17 @@ func (r *running) start(ctx context.Context) (err error) {
 	case err != nil:
 		return &statusError{exitNotStartable, err}
 	}
+	policy, err := policyOf(r.flags.redact)
+	if err != nil {
+		return own(err)
+	}
 	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not wait
 		return own(err)
 	}
 	collectAt(100) // each request allocates memory, and little of it stays in use
 	r.files, err = receive.NewFiles(receive.FilesOptions{
 		File:    r.file,
+		Redact:  policy,
 		OnError: r.tellOf,
 		OnDone:  func(path string, _ uint64, _ int64, err error) { r.tellOf(path, err) },
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/quantity"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A Config is the configuration of the exporter.
@@ -31,6 +32,9 @@ type Config struct {
 	// are removed. 0 means no bound. The defaults are 50 and 2 GiB.
 	KeepFiles int  `mapstructure:"keep_files"`
 	KeepBytes Size `mapstructure:"keep_bytes"`
+	// Redact says which values are replaced as secrets: "off", which is the default, "default", or the
+	// name of a file with a policy. See package redact.
+	Redact string `mapstructure:"redact"`
 }
 
 // Validate returns an error that names the wrong field and says what to write instead.
@@ -47,6 +51,9 @@ func (c *Config) Validate() error {
 	if _, err := c.durability(); err != nil {
 		wrong("durability", "%q: write process, writethrough, power or buffered", c.Durability)
 	}
+	if _, err := c.policy(); err != nil {
+		wrong("redact", "%v: write off, default, or the name of a file with a policy", err)
+	}
 	for name, n := range map[string]int64{
 		"max_file_size": int64(c.MaxFileSize), "keep_bytes": int64(c.KeepBytes), "max_file_age": int64(c.MaxFileAge), "keep_files": int64(c.KeepFiles),
 	} {
@@ -55,6 +62,13 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (c *Config) policy() (*redact.Policy, error) {
+	if c.Redact == "" {
+		return redact.Off, nil
+	}
+	return redact.Open(c.Redact)
 }
 
 func (c *Config) durability() (recorder.Durability, error) {

@@ -57,9 +57,13 @@ func (f *files) Start(context.Context, component.Host) error {
 	if err != nil {
 		return fmt.Errorf("durability: %w", err)
 	}
+	policy, err := f.cfg.policy()
+	if err != nil {
+		return fmt.Errorf("redact: %w", err)
+	}
 	rec, err := recorder.Create(f.cfg.Path, &recorder.Options{
 		Durability: durability, BufferDir: f.cfg.BufferDir, MaxFileSize: int64(f.cfg.MaxFileSize), MaxFileAge: f.cfg.MaxFileAge,
-		KeepFiles: f.cfg.KeepFiles, KeepBytes: int64(f.cfg.KeepBytes), Shared: true,
+		KeepFiles: f.cfg.KeepFiles, KeepBytes: int64(f.cfg.KeepBytes), Shared: true, Redact: policy,
 		OnError:  func(err error) { f.log.Error("recording fails", zap.Error(err)) },
 		OnNotice: func(text string) { f.log.Info(text) },
 	})

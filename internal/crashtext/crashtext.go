@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // Ext is the extension that is added to the name of a trace file for the crash text of its process.
@@ -48,7 +49,8 @@ func (o *Output) Close() {
 }
 
 // Read returns the crash text in the file name and the time at which it was written. The text is empty
-// if the file does not exist or the runtime wrote nothing.
+// if the file does not exist or the runtime wrote nothing. Read applies the default policy of package
+// redact: the policy of the process that died is not known.
 func Read(name string) (text string, at time.Time, err error) {
 	f, err := osfile.OpenWrite(name) // OpenWrite follows no symbolic link
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
@@ -69,7 +71,8 @@ func Read(name string) (text string, at time.Time, err error) {
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD"), fi.ModTime(), nil
+	text = strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD")
+	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
 }
 
 // Reason returns the reason in a crash text, which is its first line. For a fatal error of its own the

@@ -48,7 +48,7 @@ func BenchmarkPlace(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				in := record.NewInterner(nil)
+				in := record.NewInterner(nil, nil)
 				rb := &record.Builder{In: in}
 				p := in.Place(&wire.Head{Name: "event a.go:1", Target: "shop", Message: "request handled by the upstream", HasMessage: true, File: "a.go", HasFile: true, Line: 1, HasLine: true})
 				rd := j.NewReader()

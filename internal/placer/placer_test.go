@@ -28,7 +28,7 @@ type rig struct {
 }
 
 func newRig(o placer.Options) *rig {
-	r := &rig{in: record.NewInterner(nil), o: o}
+	r := &rig{in: record.NewInterner(nil, nil), o: o}
 	r.b = &record.Builder{In: r.in}
 	r.o.MaxEntrySize = max(o.MaxEntrySize, 64<<10)
 	if o.MaxEntrySize > 0 {

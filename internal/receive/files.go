@@ -22,14 +22,15 @@ import (
 	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // FilesOptions describe what Files records, and where.
 type FilesOptions struct {
 	// Dir is the folder. It must exist.
 	Dir string
-	// File, if set, is the one file for all services. The other options except OnError then have no
-	// effect.
+	// File, if set, is the one file for all services. The other options except Redact and OnError then
+	// have no effect.
 	File string
 	// Idle is how long a service must send nothing before its file is finished. The default is five
 	// minutes.
@@ -41,6 +42,8 @@ type FilesOptions struct {
 	// oldest of them are removed. Zero means no bound.
 	MaxBytes, KeepBytes int64
 	MaxFiles            int
+	// Redact says which values are replaced as secrets. nil is [redact.Off].
+	Redact *redact.Policy
 	// OnBegun is called when a file for a service begins, OnDone when the file is finished or could not be
 	// made, and OnError for errors in between. They may be called concurrently.
 	OnBegun func(path, service string)
@@ -358,7 +361,7 @@ func (f *Files) count(x *file) {
 }
 
 func (f *Files) create(x *file, service string) error {
-	o := &recorder.Options{OnError: func(err error) {
+	o := &recorder.Options{Redact: cmp.Or(f.o.Redact, redact.Off), OnError: func(err error) {
 		if f.o.OnError != nil {
 			f.o.OnError(x.path, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A Builder builds the data of one record. Reset comes first, then for each entry Place
@@ -20,6 +21,8 @@ type Builder struct {
 	In *Interner
 	// MaxText, if not 0, is the size above which a text is cut.
 	MaxText int
+	// Redact replaces secrets, if it is not nil. If In is set, it is the one of In.
+	Redact *redact.Redactor
 
 	buf     []byte // journal.HeadSize bytes of room, then the data
 	entries int
@@ -33,6 +36,9 @@ type Builder struct {
 	next    int        // in known
 	missed  []interned // the names from the first on that is not in known
 	cutHead bool       // a text of the head was cut
+	message string     // of the entry, redacted
+
+	redaction // only with Redact
 }
 
 // maxKeep is how large a buffer is kept for later use.
@@ -78,6 +84,7 @@ func (b *Builder) begin() {
 		b.Drop()
 	}
 	b.entry, b.attrs, b.own = len(b.buf), 0, true
+	b.groups.names, b.groups.ends, b.groups.matter = b.groups.names[:0], b.groups.ends[:0], false
 	b.place, b.known, b.missed = nil, nil, nil
 }
 
@@ -114,10 +121,12 @@ func (b *Builder) Place(p *Place, level uint8, message string) {
 		b.known = *names
 	}
 	if p.head.HasMessage && p.head.Message == message {
+		b.message = message
 		b.buf = appendNumber(append(b.buf, headPlace|headPlaceMessage, level), number)
 		return
 	}
-	b.buf = appendBytes(appendNumber(append(b.buf, headPlace|headMessage, level), number), b.cut(message))
+	b.message = b.Redact.Text(message)
+	b.buf = appendBytes(appendNumber(append(b.buf, headPlace|headMessage, level), number), b.cut(b.message))
 	b.noteCut()
 }
 
@@ -149,11 +158,16 @@ func (b *Builder) Head(h *wire.Head) {
 	if h.HasLine {
 		b.buf = appendUvarint(b.buf, uint64(h.Line))
 	}
+	b.message = ""
 	if h.HasMessage {
-		b.buf = appendBytes(b.buf, b.cut(h.Message))
+		b.message = b.Redact.Text(h.Message)
+		b.buf = appendBytes(b.buf, b.cut(b.message))
 	}
 	b.noteCut()
 }
+
+// Message returns the message of the entry that is built, redacted and not cut.
+func (b *Builder) Message() string { return b.message }
 
 // noteCut marks the entry if a text of its head was cut.
 func (b *Builder) noteCut() {
@@ -166,12 +180,12 @@ func (b *Builder) noteCut() {
 // text appends a text, as a number if it has one.
 func (b *Builder) text(s string, own bool) {
 	if b.In != nil {
-		if n := b.In.name(s, own); n != 0 {
+		if n, _ := b.In.name(s, own); n != 0 {
 			b.buf = appendNumber(b.buf, n)
 			return
 		}
 	}
-	b.buf = appendBytes(append(b.buf, 0), b.cut(s))
+	b.buf = appendBytes(append(b.buf, 0), b.cut(b.Redact.Text(s)))
 }
 
 // User says that the attributes that follow are the user's: a name is changed if it is
@@ -199,13 +213,13 @@ func (b *Builder) learn() {
 }
 
 // number returns the number of a name that is not the expected one, 0 if it has none.
-func (b *Builder) number(s string) uint16 {
-	n := b.In.name(s, b.own)
+func (b *Builder) number(s string) (n uint16, v redact.Verdict) {
+	n, v = b.In.name(s, b.own)
 	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
 		b.known = b.known[:b.next] // the names that follow are compared with none
-		b.missed = append(b.missed, *newInterned(n, b.In.Get(n)))
+		b.missed = append(b.missed, *b.In.newInterned(n, b.In.Get(n)))
 	}
-	return n
+	return n, v
 }
 
 // End ends the entry.
@@ -217,15 +231,6 @@ func (b *Builder) End() {
 	b.entries++
 	b.entry = 0
 }
-
-// Group makes name a prefix of the user's names that follow, until EndGroup.
-func (b *Builder) Group(name string) {
-	b.buf = append(b.buf, 0, codeGroup)
-	b.text(name, false)
-}
-
-// EndGroup ends the last group.
-func (b *Builder) EndGroup() { b.buf = append(b.buf, 0, codeGroupEnd) }
 
 // Truncated notes that something was left out of the entry.
 func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
@@ -268,6 +273,9 @@ func (b *Builder) name(s string, size int) {
 			if first, last := ends(s); first == k.first && last == k.last && (len(s) <= 16 || k.text == s) {
 				b.next++
 				b.appendNumber(k.number)
+				if b.Redact != nil {
+					b.judge(s, k.verdict)
+				}
 				return
 			}
 		}
@@ -279,8 +287,11 @@ func (b *Builder) name(s string, size int) {
 // room for a number.
 func (b *Builder) otherName(s string, size int) {
 	if b.In != nil {
-		if n := b.number(s); n != 0 {
+		if n, v := b.number(s); n != 0 {
 			b.appendNumber(n)
+			if b.Redact != nil {
+				b.judge(s, v)
+			}
 			return
 		}
 	}
@@ -288,7 +299,10 @@ func (b *Builder) otherName(s string, size int) {
 	if b.own {
 		code = codeOwn
 	}
-	s = b.cut(s)
+	if b.Redact != nil {
+		b.judge(s, b.Redact.Key(s))
+	}
+	s = b.cut(b.Redact.Text(s))
 	b.grow(12 + len(s) + size)
 	b.buf = appendBytes(append(b.buf, 0, code), s)
 }
@@ -323,23 +337,29 @@ func (b *Builder) JSON(name, s string) { b.attribute(name, valueJSON, s) }
 func (b *Builder) AnyValue(name, s string) { b.attribute(name, valueAnyValue, s) }
 
 func (b *Builder) attribute(name string, kind byte, s string) {
+	size := len(s)
+	if b.MaxText > 0 {
+		size = min(size, b.MaxText)
+	}
+	b.name(name, 11+size)
+	if b.Redact != nil {
+		kind, s = b.redacted(name, kind, s)
+	}
 	if b.MaxText > 0 && len(s) > b.MaxText {
-		b.cutAttribute(name, kind, s)
+		b.cutValue(kind, s)
 		return
 	}
-	b.name(name, 11+len(s))
 	b.buf = appendBytes(append(b.buf, kind), s)
 }
 
-// cutAttribute adds the beginning of a text. What is left of JSON is a String.
-func (b *Builder) cutAttribute(name string, kind byte, s string) {
+// cutValue adds the beginning of a text. What is left of JSON is a String.
+func (b *Builder) cutValue(kind byte, s string) {
 	if kind == valueBytes {
 		s = s[:b.MaxText]
 	} else {
 		s, kind = b.cut(s), valueString
 		b.cutHead = false // it is marked below
 	}
-	b.name(name, 11+len(s))
 	b.buf = appendBytes(append(b.buf, kind), s)
 	b.Truncated()
 }

@@ -32,7 +32,7 @@ func newRig(t testing.TB) *rig {
 	name := filepath.Join(t.TempDir(), "j")
 	j, err := journal.New(journal.Options{Medium: journal.Mapped, Name: name, Segments: 64, Extra: 40, MaxWait: time.Second})
 	must(t, err)
-	r := &rig{j: j, in: record.NewInterner(nil), name: name}
+	r := &rig{j: j, in: record.NewInterner(nil, nil), name: name}
 	r.b = &record.Builder{In: r.in}
 	must(t, r.in.Attach(j))
 	t.Cleanup(func() { _ = j.Close() })
@@ -475,7 +475,7 @@ func FuzzCursor(f *testing.F) {
 func TestFailedDefinitionsTakeNoNumbers(t *testing.T) {
 	j, err := journal.New(journal.Options{Medium: journal.Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 1, MaxWait: time.Second})
 	must(t, err)
-	in := record.NewInterner(nil)
+	in := record.NewInterner(nil, nil)
 	must(t, in.Attach(j))
 	var hint journal.Hint
 	full := &record.Builder{}

@@ -23,14 +23,14 @@ func (in *Interner) Renumber(items []byte) []byte {
 		case codeName, codeOwn:
 			c.at += 2
 			name := c.bytes()
-			if n := in.name(name, code == codeOwn); n != 0 {
+			if n, _ := in.name(name, code == codeOwn); n != 0 {
 				replace(at, nil, n)
 			}
 			c.value(&i)
 		case codeGroup:
 			c.at += 2
 			if t := c.text(); t.Number == 0 {
-				if n := in.name(t.Text, false); n != 0 {
+				if n, _ := in.name(t.Text, false); n != 0 {
 					replace(at, []byte{0, codeGroup}, n)
 				}
 			}

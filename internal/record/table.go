@@ -5,13 +5,16 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // A Definition is a name or a call site that a number stands for.
@@ -79,6 +82,9 @@ func ReadTable(d *journal.Dead) *Table {
 type Interner struct {
 	Table
 
+	// Redact replaces secrets, if it is not nil.
+	Redact *redact.Redactor
+
 	cache [cacheSize]atomic.Pointer[interned]
 	seed  uint64      // keeps those who choose names from choosing where they are
 	full  atomic.Bool // there is no room for another definition
@@ -120,12 +126,17 @@ type interned struct {
 	text   string
 	own    bool
 	number uint16
+	// The verdict on the name alone, without groups.
+	verdict redact.Verdict
 	// The first and the last bytes of the text, see ends.
 	first, last uint64
 }
 
-func newInterned(number uint16, d *Definition) *interned {
+func (in *Interner) newInterned(number uint16, d *Definition) *interned {
 	c := &interned{text: d.Text, own: d.Kind == DefOwn, number: number}
+	if in.Redact != nil {
+		c.verdict = in.Redact.Key(c.text)
+	}
 	c.first, c.last = ends(c.text)
 	return c
 }
@@ -137,10 +148,11 @@ type definitions struct {
 }
 
 // NewInterner returns an Interner that knows the definitions of t, if that is not nil,
-// and goes on behind them.
-func NewInterner(t *Table) *Interner {
+// and goes on behind them. Its Redact applies p; nil is the default policy.
+func NewInterner(t *Table, p *redact.Policy) *Interner {
 	in := &Interner{
-		seed: maphash.String(maphash.MakeSeed(), ""), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
+		Redact: redact.New(p, tellFirst),
+		seed:   maphash.String(maphash.MakeSeed(), ""), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
 		entries: make(map[string]uint16),
 	}
 	if t == nil {
@@ -164,6 +176,20 @@ func NewInterner(t *Table) *Interner {
 		}
 	}
 	return in
+}
+
+// told is for the one message of a process about replaced secrets.
+var told sync.Once
+
+// tellFirst says on the console that a secret was replaced. It does not wait for the console.
+func tellFirst(rule, key string) {
+	told.Do(func() {
+		what := "a secret in a text (" + rule + ")"
+		if key != "" {
+			what = strconv.Quote(key)
+		}
+		go notice.Info(what + " is recorded as " + redact.Mark + ", as further secrets are; OTEL_EXPORTER_ENTRACE_REDACT=off records them")
+	})
 }
 
 // encode returns d as it is in a journal.
@@ -218,10 +244,10 @@ func (in *Interner) hash(first, last uint64, n int, own bool) uint64 {
 	return hi ^ lo
 }
 
-// name returns the number of a name, 0 if it has none.
-func (in *Interner) name(s string, own bool) uint16 {
+// name returns the number of a name and the verdict on it, 0 if it has none.
+func (in *Interner) name(s string, own bool) (uint16, redact.Verdict) {
 	if s == "" || len(s) > maxName {
-		return 0
+		return 0, 0
 	}
 	first, last := ends(s)
 	h := in.hash(first, last, len(s), own)
@@ -231,7 +257,7 @@ func (in *Interner) name(s string, own bool) uint16 {
 			break
 		}
 		if c.first == first && c.last == last && len(c.text) == len(s) && c.own == own && (len(s) <= 16 || c.text == s) {
-			return c.number
+			return c.number, c.verdict
 		}
 	}
 	return in.lookUp(s, own, h)
@@ -239,7 +265,7 @@ func (in *Interner) name(s string, own bool) uint16 {
 
 // keep puts a name that has the hash h into the cache. The lock is held.
 func (in *Interner) keep(number uint16, h uint64) {
-	c := newInterned(number, in.Get(number))
+	c := in.newInterned(number, in.Get(number))
 	for i := range uint64(ways) {
 		p := &in.cache[(h+i)%cacheSize]
 		if old := p.Load(); old == nil || old.number == number {
@@ -260,20 +286,23 @@ func (in *Interner) names(own bool) map[string]uint16 {
 }
 
 // lookUp is name for one that has the hash h and is not in the cache.
-func (in *Interner) lookUp(s string, own bool, h uint64) uint16 {
+func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redact.Verdict) {
 	if !in.mu.TryLock() { // who has the lock may wait for a disk
-		return 0
+		return 0, 0
 	}
 	number, known := in.names(own)[s]
-	if !known && in.full.Load() {
+	if !known && (in.full.Load() || in.Redact.Text(s) != s) {
 		in.mu.Unlock()
-		return 0
+		return 0, 0
+	}
+	if in.Redact != nil {
+		v = in.Redact.Key(s)
 	}
 	if !known {
 		if once := &in.once[h%cacheSize]; *once != h {
 			*once = h
 			in.mu.Unlock()
-			return 0
+			return 0, 0
 		}
 		data, size := appendBytes(nil, s), len(s) // s may be gone when the definition is written
 		kind := uint8(DefName)
@@ -286,11 +315,11 @@ func (in *Interner) lookUp(s string, own bool, h uint64) uint16 {
 			in.set(number, &Definition{Kind: kind, Text: text})
 			in.keep(number, h)
 		})
-		return number
+		return number, v
 	}
 	in.keep(number, h)
 	in.mu.Unlock()
-	return number
+	return number, v
 }
 
 // define writes a definition, has commit note its number, and returns it, 0 if there is no
@@ -365,7 +394,7 @@ func (in *Interner) Place(h *wire.Head) *Place {
 	}
 	// The caller's texts may be parts of something large.
 	for _, text := range []*string{&p.head.Message, &p.head.Name, &p.head.Target, &p.head.Module, &p.head.File} {
-		*text = strings.Clone(*text)
+		*text = strings.Clone(in.Redact.Text(*text))
 	}
 	p.define()
 	return p

@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // Options change how a [Ring] works. The zero value means defaults.
@@ -46,6 +47,8 @@ type Options struct {
 	// MaxBlock is how long a call waits at most if the file does not answer. The default
 	// is one second.
 	MaxBlock time.Duration
+	// Redact says which values are secrets, as in [recorder.Options].
+	Redact *redact.Policy
 	// Taken, if set, always holds the record.Providers that the recorder takes, so that callers
 	// can read them without the recorder.
 	Taken *atomic.Uint64
@@ -138,7 +141,7 @@ func New(o *Options) (*Ring, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	g := &Ring{o: *o, began: time.Now(), open: openSpans{spanmap.NewSharded[uint64](maxOpen)}, intern: record.NewInterner(nil)}
+	g := &Ring{o: *o, began: time.Now(), open: openSpans{spanmap.NewSharded[uint64](maxOpen)}, intern: record.NewInterner(nil, o.Redact)}
 	if g.o.Version == 0 {
 		g.o.Version = format.DefaultVersion
 	}

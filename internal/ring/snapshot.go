@@ -224,7 +224,7 @@ func (sn *Snapshot) Create(name string, o *recorder.Options) (*recorder.Recorder
 	if sn.g != nil {
 		return sn.g.Create(name, o)
 	}
-	return createWith(name, o, sn.version, record.NewInterner(sn.table), true)
+	return createWith(name, o, sn.version, record.NewInterner(sn.table, o.Redact), true)
 }
 
 func createWith(name string, o *recorder.Options, v format.Version, in *record.Interner, died bool) (*recorder.Recorder, error) {

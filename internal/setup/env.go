@@ -13,6 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/internal/retain"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // The variables. The comment of each variable is its row in docs/environment.md: the default and
@@ -49,6 +50,10 @@ const (
 	// `2GiB` | how many bytes of them.
 	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
 
+	// `default` | which values are replaced as secrets: `default`, `off`, or a file with a policy
+	// ([redaction.md](redaction.md)).
+	envRedact = "OTEL_EXPORTER_ENTRACE_REDACT"
+
 	// `16384` | how many spans wait for their parents.
 	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
 
@@ -65,7 +70,7 @@ const (
 // OTEL_EXPORTER_ENTRACE_.
 func Variables() []string {
 	return []string{
-		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep, envKeepBytes,
+		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep, envKeepBytes, envRedact,
 		envWaitingSpans, envWaitingBytes, envWaitingAge,
 	}
 }
@@ -131,6 +136,12 @@ func (s *Settings) environment() {
 		}
 		if o.KeepBytes == 0 && !env.Bytes(envKeepBytes, &o.KeepBytes) {
 			o.KeepBytes = retain.DefaultBytes
+		}
+	}
+	if v, ok := env.Lookup(envRedact); ok && o.Redact == nil {
+		var err error
+		if o.Redact, err = redact.Open(v); err != nil {
+			s.Refused = fmt.Errorf("nothing is recorded, since it is not known what is secret: %s=%q: %w", envRedact, v, err)
 		}
 	}
 	if o.MaxWaitingSpans == 0 {

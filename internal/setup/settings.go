@@ -28,6 +28,9 @@ type Settings struct {
 	Unsampled bool         // a processor also takes spans that are not sampled
 	Level     slog.Leveler // the lowest level of the records that a log processor takes; nil: all
 
+	// Refused says why nothing may be recorded.
+	Refused error
+
 	fromEnv bool // Path comes from the environment
 }
 
@@ -63,6 +66,9 @@ func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 // not exist, Open makes it, for the user alone. With neither a file nor a Tee, Open returns
 // [recorder.Discard].
 func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
+	if s.Refused != nil {
+		return nil, s.Refused
+	}
 	o := s.Recording
 	if o.OnError == nil {
 		o.OnError = notice.Error

@@ -1,0 +1,186 @@
+//go:build unix
+
+package entrace_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf16"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/control/tracedir"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+const (
+	canary   = "cAnArY7Qx9Zw2"
+	innocent = "iNnOcEnT3Kd8Vb"
+)
+
+// recordCanaries puts the canary into every field of spans, events, links, scopes, resources and log
+// records: below keys of the default policy, and in texts that it knows.
+func recordCanaries(end string) {
+	text := "login password=" + canary
+	link := "https://bob:" + canary + "@example.com/"
+	state, err := trace.ParseTraceState("token=" + canary)
+	if err != nil {
+		panic(err)
+	}
+	res := resource.NewSchemaless(attribute.String("service.name", "shop"), attribute.String("deploy.token", canary),
+		attribute.StringSlice("process.command_args", []string{"shop", "--api-key", canary, "--password=" + canary}),
+		attribute.String("process.command_line", "shop --api-key "+canary), attribute.String("process.environment", "DB_PASSWORD="+canary))
+	p, err := entrace.Setup(context.Background(), entrace.WithSlogDefault(), entrace.WithResource(res))
+	if err != nil {
+		panic(err)
+	}
+	attrs := []attribute.KeyValue{
+		attribute.String("db.password", canary), attribute.String("note", text), attribute.StringSlice("secrets", []string{canary}),
+		attribute.StringSlice("list", []string{text}), attribute.ByteSlice("token", []byte(canary)), attribute.ByteSlice("body", []byte(text)),
+		attribute.String("json", `{"auth":{"password":"`+canary+`"}}`), attribute.String("token="+canary, "in a key"),
+		attribute.String("innocent", innocent), attribute.String("db.password", canary), // which comes twice
+	}
+	tracer := p.TracerProvider().Tracer("token="+canary, trace.WithInstrumentationVersion(text), trace.WithSchemaURL(link), trace.WithInstrumentationAttributes(attrs...))
+	other := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceState: state})
+	for i := range 5 { // names get numbers, and call sites learn them
+		ctx, span := tracer.Start(context.Background(), fmt.Sprint("GET /?access_token=", canary), trace.WithAttributes(attrs...),
+			trace.WithLinks(trace.Link{SpanContext: other, Attributes: attrs}))
+		span.AddEvent(text, trace.WithAttributes(attrs...))
+		span.RecordError(errors.New(text), trace.WithStackTrace(true))
+		l := slog.With("cookie", canary, "n", i).WithGroup("credentials").With("user", canary)
+		l.ErrorContext(ctx, text, "value", canary, "n", i)
+		slog.InfoContext(ctx, "plain", "innocent", innocent, slog.Group("api", "key", canary), slog.Group("a", slog.Group("b", "secret", canary)),
+			"map", map[string]any{"password": canary, "deep": []any{map[string]string{"jwt": canary, "note": text}}},
+			"error", errors.New(text), "bytes", []byte(text), "struct", struct{ Password, URL string }{canary, link}, "token="+canary, 1)
+		slog.DebugContext(ctx, fmt.Sprintf("%+v", struct{ Password string }{canary}))
+		pprof.Do(ctx, pprof.Labels("password", canary), func(ctx context.Context) {
+			slog.WarnContext(ctx, "Bearer "+canary)
+		})
+		var r log.Record
+		r.SetBody(attribute.MapValue(attribute.String("password", canary), attribute.String("note", text), attribute.ByteSlice("raw", []byte(text))))
+		r.SetSeverityText("token=" + canary)
+		r.SetEventName(text)
+		r.AddAttributes(attribute.Map("m", attribute.String("api_key", canary), attribute.ByteSlice("secret", []byte(canary))))
+		otel.Logger("scope password="+canary).Emit(ctx, r)
+		span.SetAttributes(attribute.String("late.secret", canary))
+		span.SetStatus(codes.Error, text)
+		if i < 4 {
+			span.SetName("POST password=" + canary)
+			span.End()
+		}
+	}
+	switch end {
+	case "canary kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "canary panic":
+		panic(text)
+	}
+	if err := p.Shutdown(context.Background()); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+
+// occurrences returns the files below dir that hold text: as it is, in Base64, in hexadecimal digits and
+// in UTF-16.
+func occurrences(t *testing.T, dir, text string) (found []string) {
+	t.Helper()
+	forms := map[string][]byte{"plain": []byte(text), "hex": []byte(hex.EncodeToString([]byte(text)))}
+	for shift := range 3 {
+		s := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + text))
+		forms[fmt.Sprint("base64 ", shift)] = []byte(s[4*((shift+2)/3) : len(s)-4])
+	}
+	var wide []byte
+	for _, u := range utf16.Encode([]rune(text)) {
+		wide = append(wide, byte(u), byte(u>>8))
+	}
+	forms["utf-16"] = wide
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for name, form := range forms {
+			if i := bytes.Index(b, form); i >= 0 {
+				found = append(found, fmt.Sprintf("%s, %s at %d: %q", path, name, i, b[max(0, i-60):min(len(b), i+40)]))
+			}
+		}
+		return err
+	}))
+	return found
+}
+
+// TestNoSecretReachesTheDisk looks for the canary in all that a program leaves: after kill -9, a panic and
+// a clean end, before and after recovery.
+func TestNoSecretReachesTheDisk(t *testing.T) {
+	flight := []string{"OTEL_EXPORTER_ENTRACE_CONTROL=ring", "OTEL_EXPORTER_ENTRACE_CONTROL_ON_ERROR=on"}
+	for name, env := range map[string][]string{
+		"process":      nil,
+		"writethrough": {"OTEL_EXPORTER_ENTRACE_DURABILITY=writethrough"},
+		"power":        {"OTEL_EXPORTER_ENTRACE_DURABILITY=power"},
+		"buffered":     {"OTEL_EXPORTER_ENTRACE_DURABILITY=buffered"},
+		"version 2":    {"OTEL_EXPORTER_ENTRACE_VERSION=2"},
+		"batch":        {"OTEL_EXPORTER_ENTRACE_MODE=batch"},
+		"flight":       flight,
+	} {
+		for _, end := range []string{"canary kill", "canary panic", "canary end"} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				buffer := filepath.Join(dir, "buffer")
+				must(t, os.Mkdir(buffer, 0o700))
+				cmd := exec.CommandContext(t.Context(), os.Args[0])
+				cmd.Dir = dir
+				cmd.Env = append(append(os.Environ(), "ENTRACE_TEST_END="+end, "OTEL_EXPORTER_ENTRACE_BUFFER_DIR="+buffer), env...)
+				out, err := cmd.CombinedOutput()
+				if end == "canary end" && err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if !bytes.Contains(out, []byte("OTEL_EXPORTER_ENTRACE_REDACT=off")) && end == "canary end" {
+					t.Errorf("nothing is said of what was replaced:\n%s", out)
+				}
+				for _, found := range occurrences(t, dir, canary) {
+					if !strings.Contains(found, ".crash, ") { // which the runtime writes itself
+						t.Errorf("before recovery: %s", found)
+					}
+				}
+				for _, d := range []string{dir, filepath.Join(dir, "shop-traces")} {
+					names, _ := filepath.Glob(filepath.Join(d, "*.iet"))
+					for _, name := range names {
+						if _, err := recorder.Recover(name, ""); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if name == "flight" {
+					must(t, tracedir.Recover(t.Context(), filepath.Join(dir, "shop-traces"), func(_ *tracedir.Result, err error) { must(t, err) }))
+				}
+				for _, f := range occurrences(t, dir, canary) {
+					t.Errorf("after recovery: %s", f)
+				}
+				if name != "buffered" && len(occurrences(t, dir, innocent)) == 0 {
+					t.Error("the innocent text is not there")
+				}
+			})
+		}
+	}
+}
