@@ -190,6 +190,30 @@ func TestSignalsShareAFile(t *testing.T) {
 	}
 }
 
+// TestSecrets: the exporter records what comes, unless it is told to redact.
+func TestSecrets(t *testing.T) {
+	const secret = "hunter2hunter2"
+	for redact, want := range map[string]bool{"off": true, "default": false} {
+		path := filepath.Join(t.TempDir(), "trace.et")
+		p := create(t, map[string]any{"path": path, "redact": redact}).start(t)
+		td := ptrace.NewTraces()
+		spansOf(1).CopyTo(td)
+		span := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
+		span.Attributes().PutStr("db.password", secret)
+		m := span.Attributes().PutEmptyMap("m")
+		m.PutStr("token", secret)
+		m.PutEmptyBytes("note").FromRaw([]byte("password=" + secret))
+		must(t, p.traces.ConsumeTraces(t.Context(), td))
+		must(t, p.traces.Shutdown(t.Context()))
+		must(t, p.logs.Shutdown(t.Context()))
+		b, err := os.ReadFile(path)
+		must(t, err)
+		if got := strings.Contains(string(b), secret); got != want {
+			t.Errorf("with redact: %s the secret is in the file: %v", redact, got)
+		}
+	}
+}
+
 // TestWhatWasTakenSurvivesAKill: all of it is in the file, or in the crash buffer.
 func TestWhatWasTakenSurvivesAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.et")
@@ -245,12 +269,14 @@ func TestConfig(t *testing.T) {
 		{"smallest", map[string]any{"path": "a.et"}, ""},
 		{"full", map[string]any{
 			"path": "a.iet", "durability": "power", "buffer_dir": "/b", "max_file_size": "64MiB", "max_file_age": "1h", "keep_files": 3, "keep_bytes": 1 << 30,
+			"redact": "default",
 		}, ""},
 		{"no path", nil, "path: it is missing: write the file"},
 		{"a folder", map[string]any{"path": "traces/"}, `path: "traces/": write a name that ends with .et or .iet`},
 		{"durability", map[string]any{"path": "a.et", "durability": "none"}, "durability: \"none\": write process, writethrough, power or buffered"},
 		{"size", map[string]any{"path": "a.et", "max_file_size": "big"}, `"big" is no size: write a number with a unit`},
 		{"negative", map[string]any{"path": "a.et", "keep_files": -1}, "keep_files: it is negative: write 0 for no bound"},
+		{"policy", map[string]any{"path": "a.et", "redact": "nosuch.json"}, "redact: open nosuch.json"},
 		{"unknown field", map[string]any{"path": "a.et", "rotate": true}, "rotate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
