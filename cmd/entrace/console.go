@@ -116,9 +116,8 @@ func parseLine(line string, now time.Time) *otel.Log {
 	}
 	l.Body = otel.Any{Kind: otel.String, Text: line}
 	if !ok {
-		if word := levelWord.FindStringSubmatch(line[:min(len(line), levelWithin)]); word != nil {
-			l.SeverityText = word[1] + word[2]
-			l.Severity = severities[strings.ToLower(l.SeverityText)]
+		if word := levelInText(line[:min(len(line), levelWithin)]); word != "" {
+			l.SeverityText, l.Severity = word, severities[strings.ToLower(word)]
 		}
 		if t, ok := leadingTime(line); ok {
 			l.Time = t
@@ -242,6 +241,33 @@ var severities = map[string]uint32{
 var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
 
 const levelWithin = 80
+
+// levelBefore matches a level before a message, as compilers and runtimes print it, possibly after a
+// place: "main.c:3:5: error: …", "Error: …", "warning[E0425]: …", "ValueError: …", "npm ERR! …".
+var levelBefore = regexp.MustCompile(`^(?:\S+:\s+)?(?:fatal (error):|(?i:(error|warning|fatal|panic))(?: [A-Z]+\d+|\[\w+\])?:|[A-Z]\w*(Error|Exception): |npm (ERR)!)`)
+
+// klogLevel matches the beginning of a line of klog and glog, such as "E1124 10:00:00.000000".
+var klogLevel = regexp.MustCompile(`^([IWEF])\d{4} \d\d:\d\d:\d\d`)
+
+var klogLevels = map[string]string{"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL"}
+
+// levelInText returns the name of the level in a line of plain text, "" if there is none.
+func levelInText(line string) string {
+	if m := klogLevel.FindStringSubmatch(line); m != nil {
+		return klogLevels[m[1]]
+	}
+	if m := levelWord.FindStringSubmatch(line); m != nil {
+		return m[1] + m[2]
+	}
+	m := levelBefore.FindStringSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	if m[3] != "" {
+		return "error"
+	}
+	return m[1] + m[2] + m[4]
+}
 
 // levelOf reads a level: a name, or a number of the loggers bunyan and pino.
 func levelOf(v *otel.Any) (n uint32, text string, ok bool) {

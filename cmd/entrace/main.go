@@ -40,8 +40,9 @@ const (
 
 func main() {
 	collectAt(10) // frequent collections cost little: the large blocks of memory hold no pointers
-	// A broken pipe becomes an ordinary error, so that temporary files are removed.
-	signal.Ignore(syscall.SIGPIPE)
+	// A broken pipe becomes an ordinary error, so that temporary files are removed. The signal is not
+	// ignored, because the command of run would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second interrupt kills the process if it ignores ctx
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

@@ -44,7 +44,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run a program and record what it sends by OTLP",
 		Long: "run starts COMMAND with OpenTelemetry's environment variables set so that the SDKs of all\n" +
 			"languages send their spans and log records here, and records them to one file. The command\n" +
-			"is a span there, with its arguments, its exit status and what its children send below it.\n" +
+			"is a span there, with its arguments and its exit status. Programs that read TRACEPARENT hang\n" +
+			"their spans below it.\n" +
 			"A Go program that uses entrace itself records to a second file beside it, STEM.self.et.\n\n" +
 			"--console also records the lines that COMMAND prints, as log records, so that run is of use\n" +
 			"for a program without any SDK: level and time are found in JSON, in logfmt and in plain text.\n\n" +
@@ -281,6 +282,9 @@ func (r *running) environment(own []string) []string {
 	}
 	if r.flags.verbose {
 		for _, name := range slices.Sorted(slices.Values(unset)) {
+			if _, ok := set[name]; ok {
+				continue
+			}
 			fmt.Fprintf(r.err, "entrace: %s is not set for the command\n", safe(name))
 		}
 		for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -457,6 +461,9 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 		title += ", " + count(found.Errors, "error", "errors")
 	}
 	fmt.Fprintf(a.err, "entrace: %s\n", safe(title))
+	if found.Spans == 1 && found.Logs == 0 {
+		fmt.Fprintln(a.err, "entrace: no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
+	}
 	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
 		fmt.Fprintf(a.err, "entrace: most frequent error: %s, %s\n", safe(p.Pattern), count(p.Count, "time", "times"))
 	}

@@ -382,6 +382,9 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.OnDone != nil {
 			f.o.OnDone(name, 0, 0, err)
 		}
+		if f.o.File != "" {
+			return err
+		}
 		return fmt.Errorf("%w: %w", intake.ErrFull, err) // not the sender's fault: it may try again
 	}
 	x.rec = rec
