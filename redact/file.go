@@ -115,7 +115,7 @@ func Open(name string) (*Policy, error) {
 	case "off":
 		return Off, nil
 	}
-	f, err := os.Open(name) //nolint:gosec // the user names it
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}

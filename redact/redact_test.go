@@ -212,11 +212,15 @@ func TestAnyValue(t *testing.T) {
 	r := redact.New(nil, nil)
 	secret := base64.StdEncoding.EncodeToString([]byte("password=x1234"))
 	for _, c := range []struct{ in, want string }{
-		{`{"kvlistValue":{"values":[{"key":"password","value":{"stringValue":"x"}},{"key":"n","value":{"intValue":"7"}}]}}`,
-			`{"kvlistValue":{"values":[{"key":"password","value":{"stringValue":"[redacted]"}},{"key":"n","value":{"intValue":"7"}}]}}`},
+		{
+			`{"kvlistValue":{"values":[{"key":"password","value":{"stringValue":"x"}},{"key":"n","value":{"intValue":"7"}}]}}`,
+			`{"kvlistValue":{"values":[{"key":"password","value":{"stringValue":"[redacted]"}},{"key":"n","value":{"intValue":"7"}}]}}`,
+		},
 		{`{"kvlistValue":{"values":[{"key":"secret","value":{"intValue":"7"}}]}}`, `{"kvlistValue":{"values":[{"key":"secret","value":{"intValue":"7"}}]}}`},
-		{`{"kvlistValue":{"values":[{"key":"jwt","value":{"arrayValue":{"values":[{"stringValue":"x"}]}}}]}}`,
-			`{"kvlistValue":{"values":[{"key":"jwt","value":{"stringValue":"[redacted]"}}]}}`},
+		{
+			`{"kvlistValue":{"values":[{"key":"jwt","value":{"arrayValue":{"values":[{"stringValue":"x"}]}}}]}}`,
+			`{"kvlistValue":{"values":[{"key":"jwt","value":{"stringValue":"[redacted]"}}]}}`,
+		},
 		{`{"bytesValue":"` + secret + `"}`, `{"bytesValue":"` + base64.StdEncoding.EncodeToString([]byte("password=[redacted]")) + `"}`},
 		{`{"stringValue":"password=x"}`, `{"stringValue":"password=[redacted]"}`},
 	} {
@@ -232,8 +236,10 @@ func TestOwnPolicy(t *testing.T) {
 		redact.Rule{Name: "classified", Pattern: regexp.MustCompile("TOP SECRET"), Whole: true})
 	r := redact.New(p, nil)
 	for _, c := range []struct{ in, want string }{
-		{"card 4111111111111111 ok", "card [redacted] ok"}, {"order 4111111111111112 ok", "order 4111111111111112 ok"},
-		{"this is TOP SECRET: x", "[redacted]"}, {"token=abcd", "token=[redacted]"},
+		{"card 4111111111111111 ok", "card [redacted] ok"},
+		{"order 4111111111111112 ok", "order 4111111111111112 ok"},
+		{"this is TOP SECRET: x", "[redacted]"},
+		{"token=abcd", "token=[redacted]"},
 	} {
 		if got := r.Text(c.in); got != c.want {
 			t.Errorf("%q becomes %q", c.in, got)

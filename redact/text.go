@@ -404,8 +404,8 @@ func (f *finder) member(i int) {
 		return
 	}
 	keyQuote := s[end:i]
-	for i++; i < len(s) && (s[i] == ' ' || s[i] == '\t'); i++ {
-	}
+	i++
+	i += len(s[i:]) - len(strings.TrimLeft(s[i:], " \t"))
 	switch quote, size := quoteAt(s, i); {
 	case quote != "":
 		if to := closing(s, i+size, quote); !isPlain(s[i+size : to]) {

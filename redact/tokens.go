@@ -18,50 +18,142 @@ type prefix struct {
 // doc.go.
 var prefixes = [...]prefix{
 	// clouds
-	{text: "AKIA", least: 16, upper: true}, {text: "ASIA", least: 16, upper: true}, // Amazon
-	{text: "ABIA", least: 16, upper: true}, {text: "ACCA", least: 16, upper: true},
-	{text: "ABSK", least: 40},                                                                       // Amazon Bedrock
-	{text: "AIza", least: 35}, {text: "GOCSPX-", least: 20}, {text: "ya29.", least: 20, dots: true}, // Google
-	{text: "LTAI", least: 16},                                                                // Alibaba
-	{text: "AKID", least: 28},                                                                // Tencent
-	{text: "dop_v1_", least: 32}, {text: "doo_v1_", least: 32}, {text: "dor_v1_", least: 32}, // DigitalOcean
-	{text: "HRKU-", least: 30}, {text: "fo1_", least: 30}, {text: "fm2_", least: 30}, // Heroku, Fly.io
-	{text: "tskey-", least: 16}, {text: "sbp_", least: 30}, {text: "sb_secret_", least: 16}, // Tailscale, Supabase
-	{text: "pscale_tkn_", least: 20}, {text: "pscale_pw_", least: 20}, {text: "pscale_oauth_", least: 20}, // PlanetScale
+	{text: "AKIA", least: 16, upper: true},
+	{text: "ASIA", least: 16, upper: true}, // Amazon
+	{text: "ABIA", least: 16, upper: true},
+	{text: "ACCA", least: 16, upper: true},
+	{text: "ABSK", least: 40}, // Amazon Bedrock
+	{text: "AIza", least: 35},
+	{text: "GOCSPX-", least: 20},
+	{text: "ya29.", least: 20, dots: true}, // Google
+	{text: "LTAI", least: 16},              // Alibaba
+	{text: "AKID", least: 28},              // Tencent
+	{text: "dop_v1_", least: 32},
+	{text: "doo_v1_", least: 32},
+	{text: "dor_v1_", least: 32}, // DigitalOcean
+	{text: "HRKU-", least: 30},
+	{text: "fo1_", least: 30},
+	{text: "fm2_", least: 30}, // Heroku, Fly.io
+	{text: "tskey-", least: 16},
+	{text: "sbp_", least: 30},
+	{text: "sb_secret_", least: 16}, // Tailscale, Supabase
+	{text: "pscale_tkn_", least: 20},
+	{text: "pscale_pw_", least: 20},
+	{text: "pscale_oauth_", least: 20},   // PlanetScale
 	{text: "nfp_", least: 30},            // Netlify
 	{text: "t1.", least: 40, dots: true}, // Yandex
 	// forges and registries
-	{text: "ghp_", least: 30}, {text: "gho_", least: 30}, {text: "ghu_", least: 30}, {text: "ghs_", least: 30}, {text: "ghr_", least: 30}, // GitHub
+	{text: "ghp_", least: 30},
+	{text: "gho_", least: 30},
+	{text: "ghu_", least: 30},
+	{text: "ghs_", least: 30},
+	{text: "ghr_", least: 30}, // GitHub
 	{text: "github_pat_", least: 30},
-	{text: "glpat-", least: 16, dots: true}, {text: "gldt-", least: 16}, {text: "glrt-", least: 16, dots: true}, {text: "glcbt-", least: 16}, // GitLab
-	{text: "glptt-", least: 16}, {text: "glft-", least: 16}, {text: "glimt-", least: 16}, {text: "glagent-", least: 16}, {text: "gloas-", least: 16},
-	{text: "glsoat-", least: 16}, {text: "glffct-", least: 16},
-	{text: "ATATT3", least: 40}, {text: "ATCTT3", least: 40}, {text: "ATBB", least: 24}, // Atlassian
-	{text: "npm_", least: 30}, {text: "pypi-", least: 40}, {text: "rubygems_", least: 40}, {text: "dckr_pat_", least: 20}, {text: "dckr_oat_", least: 20},
-	{text: "CLOJARS_", least: 40}, {text: "oy2", least: 43}, {text: "AKCp", least: 60}, // NuGet, JFrog
-	{text: "bkua_", least: 32}, {text: "CCIPAT_", least: 20}, {text: "CCIPRJ_", least: 20}, // Buildkite, CircleCI
-	{text: "squ_", least: 32}, {text: "sqp_", least: 32}, {text: "sqa_", least: 32}, {text: "sgp_", least: 32}, // SonarQube, Sourcegraph
+	{text: "glpat-", least: 16, dots: true},
+	{text: "gldt-", least: 16},
+	{text: "glrt-", least: 16, dots: true},
+	{text: "glcbt-", least: 16}, // GitLab
+	{text: "glptt-", least: 16},
+	{text: "glft-", least: 16},
+	{text: "glimt-", least: 16},
+	{text: "glagent-", least: 16},
+	{text: "gloas-", least: 16},
+	{text: "glsoat-", least: 16},
+	{text: "glffct-", least: 16},
+	{text: "ATATT3", least: 40},
+	{text: "ATCTT3", least: 40},
+	{text: "ATBB", least: 24}, // Atlassian
+	{text: "npm_", least: 30},
+	{text: "pypi-", least: 40},
+	{text: "rubygems_", least: 40},
+	{text: "dckr_pat_", least: 20},
+	{text: "dckr_oat_", least: 20},
+	{text: "CLOJARS_", least: 40},
+	{text: "oy2", least: 43},
+	{text: "AKCp", least: 60}, // NuGet, JFrog
+	{text: "bkua_", least: 32},
+	{text: "CCIPAT_", least: 20},
+	{text: "CCIPRJ_", least: 20}, // Buildkite, CircleCI
+	{text: "squ_", least: 32},
+	{text: "sqp_", least: 32},
+	{text: "sqa_", least: 32},
+	{text: "sgp_", least: 32}, // SonarQube, Sourcegraph
 	// messages and mail
-	{text: "xoxb-", least: 16}, {text: "xoxp-", least: 16}, {text: "xoxa-", least: 16}, {text: "xoxr-", least: 16}, {text: "xoxs-", least: 16}, // Slack
-	{text: "xoxe-", least: 16}, {text: "xoxe.", least: 16, dots: true}, {text: "xapp-", least: 16}, {text: "xwfp-", least: 16},
-	{text: "SG.", least: 40, dots: true}, {text: "xkeysib-", least: 40}, {text: "key-", least: 32}, // SendGrid, Brevo, Mailgun
+	{text: "xoxb-", least: 16},
+	{text: "xoxp-", least: 16},
+	{text: "xoxa-", least: 16},
+	{text: "xoxr-", least: 16},
+	{text: "xoxs-", least: 16}, // Slack
+	{text: "xoxe-", least: 16},
+	{text: "xoxe.", least: 16, dots: true},
+	{text: "xapp-", least: 16},
+	{text: "xwfp-", least: 16},
+	{text: "SG.", least: 40, dots: true},
+	{text: "xkeysib-", least: 40},
+	{text: "key-", least: 32}, // SendGrid, Brevo, Mailgun
 	// payment and shops
-	{text: "sk_live_", least: 16}, {text: "sk_test_", least: 16}, {text: "rk_live_", least: 16}, {text: "rk_test_", least: 16}, {text: "whsec_", least: 24}, // Stripe
-	{text: "shpat_", least: 30}, {text: "shpca_", least: 30}, {text: "shppa_", least: 30}, {text: "shpss_", least: 30}, // Shopify
-	{text: "sq0atp-", least: 20}, {text: "sq0csp-", least: 40}, {text: "shippo_live_", least: 30}, {text: "EZAK", least: 50}, {text: "FLWSECK", least: 30},
+	{text: "sk_live_", least: 16},
+	{text: "sk_test_", least: 16},
+	{text: "rk_live_", least: 16},
+	{text: "rk_test_", least: 16},
+	{text: "whsec_", least: 24}, // Stripe
+	{text: "shpat_", least: 30},
+	{text: "shpca_", least: 30},
+	{text: "shppa_", least: 30},
+	{text: "shpss_", least: 30}, // Shopify
+	{text: "sq0atp-", least: 20},
+	{text: "sq0csp-", least: 40},
+	{text: "shippo_live_", least: 30},
+	{text: "EZAK", least: 50},
+	{text: "FLWSECK", least: 30},
 	// models
-	{text: "sk-ant-", least: 24}, {text: "sk-proj-", least: 24}, {text: "sk-svcacct-", least: 24}, {text: "sk-admin-", least: 24}, {text: "sk-or-", least: 32},
-	{text: "sk-", least: 32}, {text: "hf_", least: 30}, {text: "r8_", least: 30}, {text: "gsk_", least: 40}, {text: "xai-", least: 40}, {text: "pplx-", least: 40},
-	{text: "lsv2_pt_", least: 30}, {text: "lsv2_sk_", least: 30}, {text: "nvapi-", least: 40},
+	{text: "sk-ant-", least: 24},
+	{text: "sk-proj-", least: 24},
+	{text: "sk-svcacct-", least: 24},
+	{text: "sk-admin-", least: 24},
+	{text: "sk-or-", least: 32},
+	{text: "sk-", least: 32},
+	{text: "hf_", least: 30},
+	{text: "r8_", least: 30},
+	{text: "gsk_", least: 40},
+	{text: "xai-", least: 40},
+	{text: "pplx-", least: 40},
+	{text: "lsv2_pt_", least: 30},
+	{text: "lsv2_sk_", least: 30},
+	{text: "nvapi-", least: 40},
 	// operation
-	{text: "hvs.", least: 20}, {text: "hvb.", least: 20}, {text: "hvr.", least: 20}, {text: "ops_eyJ", least: 60}, // Vault, 1Password
-	{text: "dp.pt.", least: 30, dots: true}, {text: "dp.st.", least: 30, dots: true}, {text: "dp.ct.", least: 30, dots: true}, {text: "dp.sa.", least: 30, dots: true}, // Doppler
-	{text: "dapi", least: 32}, {text: "pul-", least: 40}, {text: "dt0c01.", least: 24, dots: true}, {text: "dt0s16.", least: 24, dots: true}, // Databricks, Pulumi, Dynatrace
-	{text: "glsa_", least: 32}, {text: "glc_", least: 32}, {text: "NRAK-", least: 20}, {text: "NRII-", least: 20}, // Grafana, New Relic
-	{text: "sntrys_", least: 40}, {text: "sntryu_", least: 40}, {text: "phc_", least: 40}, {text: "phx_", least: 40}, // Sentry, PostHog
-	{text: "lin_api_", least: 30}, {text: "ntn_", least: 40}, {text: "figd_", least: 30}, {text: "PMAK-", least: 30}, {text: "tfp_", least: 40}, // Linear, Notion, Figma, Postman
-	{text: "rdme_", least: 40}, {text: "ico-", least: 32}, {text: "pnu_", least: 30}, {text: "duffel_live_", least: 30}, {text: "duffel_test_", least: 30},
-	{text: "AGE-SECRET-KEY-1", least: 50}, {text: "SK", least: 32}, // age, Twilio
+	{text: "hvs.", least: 20},
+	{text: "hvb.", least: 20},
+	{text: "hvr.", least: 20},
+	{text: "ops_eyJ", least: 60}, // Vault, 1Password
+	{text: "dp.pt.", least: 30, dots: true},
+	{text: "dp.st.", least: 30, dots: true},
+	{text: "dp.ct.", least: 30, dots: true},
+	{text: "dp.sa.", least: 30, dots: true}, // Doppler
+	{text: "dapi", least: 32},
+	{text: "pul-", least: 40},
+	{text: "dt0c01.", least: 24, dots: true},
+	{text: "dt0s16.", least: 24, dots: true}, // Databricks, Pulumi, Dynatrace
+	{text: "glsa_", least: 32},
+	{text: "glc_", least: 32},
+	{text: "NRAK-", least: 20},
+	{text: "NRII-", least: 20}, // Grafana, New Relic
+	{text: "sntrys_", least: 40},
+	{text: "sntryu_", least: 40},
+	{text: "phc_", least: 40},
+	{text: "phx_", least: 40}, // Sentry, PostHog
+	{text: "lin_api_", least: 30},
+	{text: "ntn_", least: 40},
+	{text: "figd_", least: 30},
+	{text: "PMAK-", least: 30},
+	{text: "tfp_", least: 40}, // Linear, Notion, Figma, Postman
+	{text: "rdme_", least: 40},
+	{text: "ico-", least: 32},
+	{text: "pnu_", least: 30},
+	{text: "duffel_live_", least: 30},
+	{text: "duffel_test_", least: 30},
+	{text: "AGE-SECRET-KEY-1", least: 50},
+	{text: "SK", least: 32}, // age, Twilio
 }
 
 // byFirst has the prefixes by their first byte.
