@@ -287,11 +287,12 @@ func (in *Interner) names(own bool) map[string]uint16 {
 
 // lookUp is name for one that has the hash h and is not in the cache.
 func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redact.Verdict) {
-	if !in.mu.TryLock() { // who has the lock may wait for a disk
+	clean := in.Redact.Text(s) == s // before the lock, because a policy may call the application
+	if !in.mu.TryLock() {           // who has the lock may wait for a disk
 		return 0, 0
 	}
 	number, known := in.names(own)[s]
-	if !known && (in.full.Load() || in.Redact.Text(s) != s) {
+	if !known && (in.full.Load() || !clean) {
 		in.mu.Unlock()
 		return 0, 0
 	}
