@@ -132,9 +132,9 @@ func (e *FormatError) Error() string {
 	text := fmt.Sprintf("unknown format %q", e.Format)
 	switch c := codecOf(e.Format); {
 	case c != nil && e.Write:
-		text = fmt.Sprintf("%s is read only", e.Format)
+		text = fmt.Sprintf("format %s can only be read", e.Format)
 	case c != nil:
-		text = fmt.Sprintf("%s is written only", e.Format)
+		text = fmt.Sprintf("format %s can only be written", e.Format)
 	}
 	var known []string
 	for i := range codecs {
@@ -142,7 +142,7 @@ func (e *FormatError) Error() string {
 			known = append(known, string(c.Format))
 		}
 	}
-	return text + "; known are " + strings.Join(known, ", ")
+	return text + "; known formats are " + strings.Join(known, ", ")
 }
 
 func codecByExtension(file string) *codec {
@@ -187,15 +187,15 @@ func isOwn(head []byte) bool {
 // unreadable describes what a file of an unsupported format seems to be, "" if that is unknown.
 func unreadable(head []byte, name string) string {
 	if c := codecByExtension(name); c != nil && !c.reads() {
-		return "is of format " + string(c.Format) + ", which entrace writes and does not read"
+		return "is of format " + string(c.Format) + ", which entrace can only write"
 	}
 	switch {
 	case len(head) == 0:
 		return ""
 	case head[0] == 0x0a && isMessage(head):
-		return "looks like one OTLP message of protobuf without its length before it: --from otlp reads it"
+		return "looks like a single OTLP protobuf message without a length before it: read it with --from otlp"
 	case isText(head):
-		return "is a text; entrace reads et, iet and the formats that 'entrace convert --list' names"
+		return "is a text file; entrace reads et, iet and the formats that 'entrace convert --list' prints"
 	}
 	return ""
 }

@@ -23,9 +23,9 @@ import (
 const defaultMaxTemp = 8 << 30
 
 // ErrNoTrace says that a folder contains no trace.
-var ErrNoTrace = errors.New("there is no trace in the folder")
+var ErrNoTrace = errors.New("the folder has no trace")
 
-var errTempFull = errors.New("its decoded form takes more room than is allowed for temporary files")
+var errTempFull = errors.New("the decoded trace is larger than the limit for temporary files")
 
 // OpenOptions change how [Open] works.
 type OpenOptions struct {
@@ -332,23 +332,23 @@ func tracesIn(dir string) (found, left []string, err error) {
 			originals = append(originals, e.Name())
 			continue
 		}
-		name, why := filepath.Join(dir, e.Name()), "it is no regular file, and links are not followed"
+		name, why := filepath.Join(dir, e.Name()), "it is not a regular file, and links are not followed"
 		if e.Type().IsRegular() {
 			head, is := isTrace(name)
 			if is {
 				found = append(found, name)
 				continue
 			}
-			if why = "it is no trace"; len(head) == 0 {
+			if why = "it is not a trace"; len(head) == 0 {
 				why = "it is empty"
 			}
 		}
 		if ext := filepath.Ext(name); ext == ".et" || ext == ".iet" {
-			left = append(left, name+" is left out: "+why)
+			left = append(left, name+" is skipped: "+why)
 		}
 	}
 	if n := len(originals); n > 0 {
-		left = append(left, fmt.Sprintf("%s: damaged originals of recovered traces are left out: %s", dir, strings.Join(originals, ", ")))
+		left = append(left, fmt.Sprintf("%s: skipped damaged originals of recovered traces: %s", dir, strings.Join(originals, ", ")))
 	}
 	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(name string) bool {

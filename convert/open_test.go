@@ -104,7 +104,7 @@ func TestOpenAnything(t *testing.T) {
 		}
 	}
 	_, err = convert.Open(t.Context(), []string{filepath.Join(dir, "a.jsonl")}, &convert.OpenOptions{MaxTemp: 100})
-	if err == nil || !strings.Contains(err.Error(), "more room than is allowed") {
+	if err == nil || !strings.Contains(err.Error(), "larger than the limit") {
 		t.Errorf("with little room: %v", err)
 	}
 }
@@ -257,10 +257,10 @@ func TestOpenFolderSaysWhatItLeavesOut(t *testing.T) {
 	c, err := convert.Open(t.Context(), []string{dir}, nil)
 	must(t, err)
 	defer c.Close()
-	const link = " is left out: it is no regular file, and links are not followed"
+	const link = " is skipped: it is not a regular file, and links are not followed"
 	want := []string{
-		in("dangling.et") + link, in("empty.et") + " is left out: it is empty", in("link.et") + link, in("text.iet") + " is left out: it is no trace",
-		dir + ": damaged originals of recovered traces are left out: app.et.broken, b.iet.broken",
+		in("dangling.et") + link, in("empty.et") + " is skipped: it is empty", in("link.et") + link, in("text.iet") + " is skipped: it is not a trace",
+		dir + ": skipped damaged originals of recovered traces: app.et.broken, b.iet.broken",
 	}
 	if files := c.View().Files(); len(files) != 1 {
 		t.Errorf("%d files are traces, want app.et alone", len(files))

@@ -50,9 +50,9 @@ var (
 	errBadKind             = errors.New("unknown value kind")
 	errBadParent     error = invalid("the parent is not an earlier entry")
 	errBadPool             = errors.New("the pool is not a tree over the entries")
-	errBadOffset           = errors.New("the offset is not where an entry begins")
+	errBadOffset           = errors.New("the offset is not that of an entry")
 	errAttrMismatch        = errors.New("names and values differ in number")
-	errTrailingBytes       = errors.New("bytes left over behind the entry")
+	errTrailingBytes       = errors.New("extra bytes after the entry")
 	errTooMany             = errors.New("more than the limit")
 )
 

@@ -262,7 +262,7 @@ func (f *File) children() {
 // span returns the offset and the size of entry id in the file.
 func (f *File) span(id uint32) (off, n int64, err error) {
 	if int64(id) >= int64(f.Len()) {
-		return 0, 0, fmt.Errorf("format: no entry %d: there are %d", id, f.Len())
+		return 0, 0, fmt.Errorf("format: no entry %d: the file has %d entries", id, f.Len())
 	}
 	a, b := int64(f.offsets.Load().at(int(id)))+f.gap, int64(f.offsets.Load().at(int(id)+1))
 	return f.data + a, b - a, f.checkSize(id, b-a)

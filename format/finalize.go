@@ -168,7 +168,7 @@ func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*
 		return nil, 0, err
 	}
 	if format == ET {
-		return nil, 0, fmt.Errorf("%w: it is an ET already", ErrUnsupported)
+		return nil, 0, fmt.Errorf("%w: the file is an ET already", ErrUnsupported)
 	}
 	if x != nil && format == IET && wire.MagicSize+x.Size() == size {
 		return tableIn(x), v, step(size)
@@ -371,7 +371,7 @@ func verifyET(name string, t *table) error {
 		return err
 	}
 	if !same {
-		return errors.New("the file reads differently from what was written")
+		return errors.New("the file differs from what was written")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (v Version) Check() error {
 	if v == V1 || v == V2 {
 		return nil
 	}
-	return fmt.Errorf("%w: the file has disk version %d (byte 8), known are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
+	return fmt.Errorf("%w: the file has disk version %d (byte 8), known versions are %d and %d: was it written by a newer ENTRACE?", ErrUnsupported, v, V1, V2)
 }
 
 // hasColumns reports whether the names of attributes are stored before their values,
@@ -72,7 +72,7 @@ func (f StorageFormat) check() error {
 	if f <= IETPrefix {
 		return nil
 	}
-	return fmt.Errorf("%w: the file has storage format %d (byte 9), known are 0 (ET), 1 (IET) and 2 (IETPrefix)", ErrUnsupported, uint8(f))
+	return fmt.Errorf("%w: the file has storage format %d (byte 9), known formats are 0 (ET), 1 (IET) and 2 (IETPrefix)", ErrUnsupported, uint8(f))
 }
 
 // ParseStorageFormat returns the format that s names: et, iet or ietprefix, in
@@ -83,7 +83,7 @@ func ParseStorageFormat(s string) (StorageFormat, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("format: %q is none of et, iet, ietprefix", s)
+	return 0, fmt.Errorf("format: unknown storage format %q: must be et, iet or ietprefix", s)
 }
 
 // ParseVersion returns the disk version that s names, 1 or 2.
@@ -94,7 +94,7 @@ func ParseVersion(s string) (Version, error) {
 	case "2":
 		return V2, nil
 	}
-	return 0, fmt.Errorf("format: %q is no version: 1 and 2 are", s)
+	return 0, fmt.Errorf("format: unknown version %q: must be 1 or 2", s)
 }
 
 // ReadMagic reads the ten bytes at the beginning of f. It returns [ErrTruncated] if
@@ -113,7 +113,7 @@ func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 func parseMagic(b []byte) (Version, StorageFormat, error) {
 	for i := range min(len(b), len(wire.MagicName)) {
 		if b[i] != wire.MagicName[i] {
-			return 0, 0, fmt.Errorf("%w: byte %d is %#02x, want %#02x", ErrNotEntrace, i, b[i], wire.MagicName[i])
+			return 0, 0, fmt.Errorf("%w: byte %d is %#02x, expected %#02x", ErrNotEntrace, i, b[i], wire.MagicName[i])
 		}
 	}
 	if len(b) < wire.MagicSize {

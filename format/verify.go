@@ -10,14 +10,14 @@ import (
 
 // Problems that [File.Verify] reports and the readers of this package accept.
 var (
-	errNotUTF8      = errors.New("text that is not UTF-8: other readers refuse the file")
-	errNotShortest  = errors.New("a number that is not in its shortest form")
-	errUnsorted     = errors.New("names that are not sorted: other readers do not find them")
-	errDuplicate    = errors.New("a name that comes twice: other readers find any one of them")
+	errNotUTF8      = errors.New("the text is not UTF-8: other readers refuse the file")
+	errNotShortest  = errors.New("the number is not in its shortest form")
+	errUnsorted     = errors.New("the names are not sorted: other readers do not find them")
+	errDuplicate    = errors.New("the name occurs twice: other readers find either one")
 	errNotRoot      = errors.New("the first entry is not the usual root")
-	errPoolParent   = errors.New("the parent is another one than the pool says")
-	errAllZero      = errors.New("an entry of nothing but zeros")
-	errMissingEntry = errors.New("no entries at all")
+	errPoolParent   = errors.New("the parent differs from the one in the pool")
+	errAllZero      = errors.New("all bytes of the entry are 0")
+	errMissingEntry = errors.New("the file has no entries")
 )
 
 // Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it

@@ -44,12 +44,12 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
 	}
 	if ext := filepath.Ext(c.Path); c.Path == "" {
-		wrong("path", "it is missing: write the file, such as /var/lib/otelcol/trace.et")
+		wrong("path", "must name the file to write, such as /var/lib/otelcol/trace.et")
 	} else if ext != ".et" && ext != ".iet" {
-		wrong("path", "%q: write a name that ends with .et or .iet", c.Path)
+		wrong("path", "must end with .et or .iet, not %q", c.Path)
 	}
 	if _, err := c.durability(); err != nil {
-		wrong("durability", "%q: write process, writethrough, power or buffered", c.Durability)
+		wrong("durability", "must be process, writethrough, power or buffered, not %q", c.Durability)
 	}
 	if _, err := c.policy(); err != nil {
 		wrong("redact", "%v: write off, default, or the name of a file with a policy", err)
@@ -58,7 +58,7 @@ func (c *Config) Validate() error {
 		"max_file_size": int64(c.MaxFileSize), "keep_bytes": int64(c.KeepBytes), "max_file_age": int64(c.MaxFileAge), "keep_files": int64(c.KeepFiles),
 	} {
 		if n < 0 {
-			wrong(name, "it is negative: write 0 for no bound")
+			wrong(name, "must not be negative; 0 means no limit")
 		}
 	}
 	return errors.Join(errs...)
@@ -86,7 +86,7 @@ type Size int64
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := quantity.ParseBytes(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no size: write a number with a unit, such as 256MiB: %w", text, err)
+		return fmt.Errorf("%q is not a size: must be a number with a unit, such as 256MiB: %w", text, err)
 	}
 	*s = Size(n)
 	return nil

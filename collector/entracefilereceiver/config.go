@@ -29,13 +29,13 @@ const (
 func (c *Config) Validate() error {
 	var errs []error
 	if len(c.Paths) == 0 || slices.Contains(c.Paths, "") {
-		errs = append(errs, errors.New("paths: a path is missing: write files or folders, such as [/var/lib/app/traces]"))
+		errs = append(errs, errors.New("paths: must have at least one file or folder, and no empty name, such as [/var/lib/app/traces]"))
 	}
 	if c.StartAt != atBeginning && c.StartAt != atEnd {
-		errs = append(errs, fmt.Errorf("start_at: %q: write beginning or end", c.StartAt))
+		errs = append(errs, fmt.Errorf("start_at: must be beginning or end, not %q", c.StartAt))
 	}
 	if c.PollInterval <= 0 {
-		errs = append(errs, fmt.Errorf("poll_interval: %v: write a time above zero, such as 500ms", c.PollInterval))
+		errs = append(errs, fmt.Errorf("poll_interval: must be above zero, such as 500ms, not %v", c.PollInterval))
 	}
 	return errors.Join(errs...)
 }

@@ -51,7 +51,7 @@ const (
 )
 
 // errRenamed says that a file lost its name while it was opened. A new file may have the name now.
-var errRenamed = errors.New("another file has the name by now")
+var errRenamed = errors.New("the file was renamed or replaced while it was opened")
 
 // openFile opens the file that info describes, to read it from its beginning.
 func openFile(path string, info os.FileInfo) (*file, error) {

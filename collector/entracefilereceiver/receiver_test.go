@@ -515,10 +515,10 @@ func TestConfig(t *testing.T) {
 	}{
 		{"smallest", map[string]any{"paths": []string{"a.et"}}, ""},
 		{"full", map[string]any{"paths": []string{"a.et", "traces"}, "start_at": "beginning", "poll_interval": "1s"}, ""},
-		{"no paths", nil, "paths: a path is missing: write files or folders"},
-		{"an empty path", map[string]any{"paths": []string{"a.et", ""}}, "paths: a path is missing"},
-		{"start", map[string]any{"paths": []string{"a.et"}, "start_at": "now"}, `start_at: "now": write beginning or end`},
-		{"poll", map[string]any{"paths": []string{"a.et"}, "poll_interval": "0s"}, "poll_interval: 0s: write a time above zero"},
+		{"no paths", nil, "paths: must have at least one file or folder"},
+		{"an empty path", map[string]any{"paths": []string{"a.et", ""}}, "paths: must have at least one file or folder"},
+		{"start", map[string]any{"paths": []string{"a.et"}, "start_at": "now"}, `start_at: must be beginning or end, not "now"`},
+		{"poll", map[string]any{"paths": []string{"a.et"}, "poll_interval": "0s"}, "poll_interval: must be above zero"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := configOf(test.written)

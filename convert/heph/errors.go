@@ -8,13 +8,13 @@ import (
 
 // What is wrong with a packet.
 var (
-	errMagic     = errors.New("neither a metadata nor an event packet begins here")
-	errSize      = errors.New("packet size smaller than the smallest packet")
-	errTooLarge  = errors.New("packet too large")
-	errType      = errors.New("unknown type of an attribute's value")
-	errLength    = errors.New("longer than the packet")
-	errEpoch     = errors.New("epoch is not eight bytes")
-	errOldLayout = errors.New("event packet without a substream id, as Heph wrote them before 2021-03-17")
+	errMagic     = errors.New("expected a metadata or event packet")
+	errSize      = errors.New("the packet size is smaller than the smallest packet")
+	errTooLarge  = errors.New("the packet is too large")
+	errType      = errors.New("unknown type of attribute value")
+	errLength    = errors.New("the field extends past the end of the packet")
+	errEpoch     = errors.New("the epoch must have eight bytes")
+	errOldLayout = errors.New("the event packet has no substream id: Heph wrote such packets before 2021-03-17")
 )
 
 // packetError returns err as the error of a packet.

@@ -6,13 +6,13 @@ import "errors"
 var (
 	errMagic    = errors.New("not a measureme file or stream")
 	errTag      = errors.New("unknown page tag")
-	errPageSize = errors.New("a page of no bytes")
-	errHole     = errors.New("zero bytes where a page was promised but never written")
+	errPageSize = errors.New("the page size is 0")
+	errHole     = errors.New("a page was reserved but never written: all its bytes are 0")
 	errTime     = errors.New("the event ends before it starts")
 	errString   = errors.New("the string table has no such string")
-	errCycle    = errors.New("strings refer to each other too deeply")
+	errCycle    = errors.New("string references are nested too deeply")
 	errTooLarge = errors.New("the text is too large for the file it is in")
-	errMetadata = errors.New("the metadata is missing or no JSON object")
+	errMetadata = errors.New("the metadata is missing or not a JSON object")
 	errTooMany  = errors.New("more events than a trace has room for")
 )
 

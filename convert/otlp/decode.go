@@ -123,7 +123,7 @@ const (
 )
 
 // errScopes ends the output: see scopesFactor.
-var errScopes = errors.New("scopes make the output too large")
+var errScopes = errors.New("the output would be too large, because the scopes are large")
 
 // note reports whether err says that the input is damaged. The rest of the input is still read.
 func (d *decoder) note(err error) bool {

@@ -25,13 +25,13 @@ func (d *decoder) attributes() error {
 		switch {
 		case letter == inRest:
 			if rest == len(d.rest.Attributes) {
-				return d.bad(colRest, "it has fewer attributes than attribute_order names")
+				return d.bad(colRest, "fewer attributes than attribute_order names")
 			}
 			d.entry.Attributes = append(d.entry.Attributes, d.rest.Attributes[rest])
 			rest++
 		case m >= 0:
 			if at[m] == len(d.attrs[m]) {
-				return d.bad(colOrder, "there are fewer attributes of kind "+strconv.QuoteRune(rune(letter)))
+				return d.bad(colOrder, "the row has fewer attributes of kind "+strconv.QuoteRune(rune(letter)))
 			}
 			if err := d.typed(letter, &d.attrs[m][at[m]]); err != nil {
 				return err
@@ -45,11 +45,11 @@ func (d *decoder) attributes() error {
 	}
 	for m := range at {
 		if at[m] < len(d.attrs[m]) {
-			return d.bad(colOrder, "there are more attributes in "+maps[m].name)
+			return d.bad(colOrder, "does not name all attributes in "+maps[m].name)
 		}
 	}
 	if rest < len(d.rest.Attributes) {
-		return d.bad(colOrder, "there are more attributes in attribute_rest")
+		return d.bad(colOrder, "does not name all attributes in attribute_rest")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (d *decoder) restOf() error {
 		return d.bad(colRest, err.Error())
 	}
 	if n < len(d.texts[colRest]) {
-		return d.bad(colRest, "bytes are left over")
+		return d.bad(colRest, "extra bytes after the attributes")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (d *decoder) typed(letter byte, a *format.Attribute) error {
 	case asBigU64, asU128, asI128:
 		var ok bool
 		if v, ok = parseBig(letter, v.Text()); !ok {
-			return d.bad(colOrder, "a text in attributes_big is no number of kind "+strconv.QuoteRune(rune(letter)))
+			return d.bad(colOrder, "a text in attributes_big is not a number of kind "+strconv.QuoteRune(rune(letter)))
 		}
 	}
 	d.entry.Attributes = append(d.entry.Attributes, format.Attribute{Name: a.Name, Value: v})
@@ -169,14 +169,14 @@ func (d *decoder) own(letter byte) error {
 		return d.bad(colOrder, "unknown letter "+strconv.QuoteRune(rune(letter)))
 	}
 	if !d.valid[col] {
-		return d.bad(col, "it is null, and attribute_order names it")
+		return d.bad(col, "null, but attribute_order names it")
 	}
 	v := format.StringValue(d.texts[col])
 	switch n := d.numbers[col]; {
 	case letter == inTimeSigned:
 		v = format.I64Value(n)
 	case (letter == inTime || letter == inDuration) && n < 0:
-		return d.bad(col, "it is negative")
+		return d.bad(col, "must not be negative")
 	case letter == inTime || letter == inDuration:
 		v = format.U64Value(uint64(n))
 	}

@@ -156,7 +156,7 @@ func (d *decoder) readGroup(ctx context.Context) error {
 		return err
 	}
 	if d.declared += g.NumRows; d.declared > freeRows+rowsPerByte*d.size {
-		return d.excess(problem(errUnsupported, "more rows than a file of that size can say something with"))
+		return d.excess(problem(errUnsupported, "more rows than a file of this size can hold"))
 	}
 	for i, l := range d.all {
 		l.open(&g.Columns[i].MetaData)
@@ -247,7 +247,7 @@ func (d *decoder) readRow() error {
 	id := d.numbers[colID]
 	switch {
 	case !d.valid[colID] || id < 0 || id > math.MaxUint32:
-		return d.bad(colID, "it is no id")
+		return d.bad(colID, "not an entry id")
 	case len(d.ids) > 0 && uint32(id) <= d.ids[len(d.ids)-1]:
 		return d.wrong(colID, errOrder)
 	}
@@ -261,7 +261,7 @@ func (d *decoder) readRow() error {
 	}
 	// A text of a dictionary may be in every row.
 	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.size {
-		return d.excess(problem(format.ErrTooLarge, "more text than a file of that size may say"))
+		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
 	if err := d.make(uint32(id)); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (d *decoder) mapping(i int) error {
 		if k.def < k.elemDef {
 			// None, and so the only one.
 			if v.def >= v.elemDef || n > 0 {
-				return d.at(v, problem(errCorrupt, "keys and values differ"))
+				return d.at(v, problem(errCorrupt, "keys and values differ in number"))
 			}
 		} else if err := d.element(i, k, v); err != nil {
 			return err
@@ -335,7 +335,7 @@ func (d *decoder) mapping(i int) error {
 			return d.at(v, err)
 		}
 		if kok != vok || k.rep != v.rep {
-			return d.at(v, problem(errCorrupt, "keys and values differ"))
+			return d.at(v, problem(errCorrupt, "keys and values differ in number"))
 		}
 		if !kok {
 			// The last row of the group: what would come next is none.
@@ -351,7 +351,7 @@ func (d *decoder) mapping(i int) error {
 // element reads an attribute of a map.
 func (d *decoder) element(i int, k, v *leaf) error {
 	if v.def < v.elemDef {
-		return d.at(v, problem(errCorrupt, "keys and values differ"))
+		return d.at(v, problem(errCorrupt, "keys and values differ in number"))
 	}
 	if k.isNull() || v.isNull() {
 		return d.at(v, problem(errValue, "an attribute is null"))
@@ -408,14 +408,14 @@ func (d *decoder) make(id uint32) error {
 	m.ModulePath = format.Optional[string]{Value: d.texts[colModulePath], Valid: d.valid[colModulePath]}
 	m.File = format.Optional[string]{Value: d.texts[colFile], Valid: d.valid[colFile]}
 	if line := d.numbers[colLine]; line < 0 || line > math.MaxUint32 {
-		return d.bad(colLine, "it is no line")
+		return d.bad(colLine, "not a line number")
 	}
 	m.Line = format.Optional[uint32]{Value: uint32(d.numbers[colLine]), Valid: d.valid[colLine]}
 	m.Level = format.LevelInfo
 	if d.valid[colLevel] {
 		level, ok := levels[d.texts[colLevel]]
 		if !ok {
-			return d.bad(colLevel, "it is no level")
+			return d.bad(colLevel, "unknown level")
 		}
 		m.Level = level
 	}

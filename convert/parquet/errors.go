@@ -13,7 +13,7 @@ var (
 	errUnsupported = errors.New("unsupported")
 	errCorrupt     = errors.New("corrupt")
 	errValue       = errors.New("invalid value")
-	errOrder       = errors.New("the id is not larger than that of the row before")
+	errOrder       = errors.New("the id is not larger than that of the previous row")
 )
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }

@@ -55,7 +55,7 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 		}
 		return nil, &input.Error{Err: errNotParquet}
 	}
-	cut := &input.Error{Offset: size, Err: problem(format.ErrTruncated, "the footer, without which nothing can be read, is not there")}
+	cut := &input.Error{Offset: size, Err: problem(format.ErrTruncated, "the footer is missing, and without it nothing can be read")}
 	if size < int64(len(magic))+tailSize {
 		return nil, cut
 	}

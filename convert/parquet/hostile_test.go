@@ -105,7 +105,7 @@ func TestForeign(t *testing.T) {
 		{name: "no order", table: foreign(t, plainRow{ID: 7, Name: "n", Time: &n, SpanID: ptr("00000000000000aa"), Text: map[string]string{"k": "v"}}), dump: rootDump +
 			`{"id":1,"parent":0,"message":null,"name":"n","target":"","level":"INFO","module_path":null,"file":null,"line":0,` +
 			`"attributes":[["span_id",{"String":"00000000000000aa"}],["time_unix_nano",{"U64":5}],["k",{"String":"v"}]]}` + "\n"},
-		{name: "twice the id", table: foreign(t, plainRow{ID: 7}, plainRow{ID: 7}), want: "not larger than that of the row before", unit: "row group 0, row 1"},
+		{name: "twice the id", table: foreign(t, plainRow{ID: 7}, plainRow{ID: 7}), want: "not larger than that of the previous row", unit: "row group 0, row 1"},
 		{name: "negative id", table: foreign(t, plainRow{ID: -7}), want: "invalid value", unit: "row group 0, row 0"},
 		{name: "large id", table: foreign(t, plainRow{ID: 1 << 32}), want: "invalid value", unit: "row group 0, row 0"},
 		{name: "negative line", table: foreign(t, plainRow{Line: -1}), want: "invalid value", unit: "row group 0, row 0"},

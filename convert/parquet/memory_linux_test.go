@@ -243,10 +243,10 @@ func hostileTables(t *testing.T) []hostileTable {
 		notSo, tooLarge = "the page is not as long as its header says", "the pages are too large"
 	)
 	return []hostileTable{
-		{"rows", compressed(t, &pq.Zstd, many...), "more rows than a file of that size"},
+		{"rows", compressed(t, &pq.Zstd, many...), "more rows than a file of this size"},
 		{"attributes", compressed(t, &pq.Zstd, plainRow{ID: 1, Text: attributes}), "entry too large"},
-		{"texts of a dictionary", compressed(t, &pq.Zstd, long...), "more text than a file of that size"},
-		{"nine pages of a map of 40 MiB each", craft(9, mapOf(9, 40<<20+16, zstdBomb(320, 0, 2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0x80, 2))...), "more text than a file of that size"},
+		{"texts of a dictionary", compressed(t, &pq.Zstd, long...), "more text than a file of this size"},
+		{"nine pages of a map of 40 MiB each", craft(9, mapOf(9, 40<<20+16, zstdBomb(320, 0, 2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 0, 0x80, 2))...), "more text than a file of this size"},
 		{"a run of levels", optional(plain(1, prefixed(uvarint(1<<31, 1)))), runs},
 		{"packed levels", optional(plain(1, prefixed(uvarint(1<<30|1, 1)))), runs},
 		{"levels of many values", optional(plain(1<<30, prefixed(uvarint(1<<31, 1)))), tooLarge},

@@ -340,7 +340,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	}
 	if err == nil && h.Type == meta.DataPage {
 		if l.maxRep > 0 && v1.RepetitionLevelEncoding != meta.RLE || l.maxDef > 0 && v1.DefinitionLevelEncoding != meta.RLE {
-			return problem(errUnsupported, "levels that are not in runs")
+			return problem(errUnsupported, "levels in an encoding other than RLE")
 		}
 		for i, most := range [2]int{l.maxRep, l.maxDef} {
 			if most > 0 && err == nil {
@@ -423,7 +423,7 @@ func (l *leaf) bytes() ([]byte, error) {
 	if v.prefixes != nil {
 		n := v.prefixes[i]
 		if n < 0 || int(n) > len(l.last) {
-			return nil, problem(errCorrupt, "a value begins like one that is shorter")
+			return nil, problem(errCorrupt, "a value has a longer prefix than the previous value has bytes")
 		}
 		if n > 0 {
 			b = append(l.last[:n:n], b...)

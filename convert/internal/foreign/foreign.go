@@ -220,7 +220,7 @@ func Any(raw json.RawMessage) otel.Any {
 }
 
 // ErrID is the error of an id that [ID] cannot read.
-var ErrID = errors.New("an id that is too long, or not of hex digits")
+var ErrID = errors.New("the id is too long or not hexadecimal")
 
 // ID reads an id of hex digits, which may be shorter than id: zeros are before it then. It
 // reports whether it is one.

@@ -13,9 +13,9 @@ import (
 // The causes in an [Error], besides [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	ErrSyntax = errors.New("unexpected character")
-	ErrID     = errors.New("an id of the wrong length, or not of hex digits")
-	ErrNumber = errors.New("no number, or one out of range")
-	ErrEnum   = errors.New("unknown name of an enum")
+	ErrID     = errors.New("the id has the wrong length or is not hexadecimal")
+	ErrNumber = errors.New("not a number, or out of range")
+	ErrEnum   = errors.New("unknown enum name")
 	ErrBase64 = errors.New("not base64")
 	ErrField  = errors.New("malformed protobuf field")
 	ErrDeep   = errors.New("values nest too deep")

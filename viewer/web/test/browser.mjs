@@ -482,7 +482,7 @@ test('files: what cannot be read any more and what a folder has beside its trace
   writeFileSync(join(folder, 'empty.et'), '')
   const page = await open(at((await serve('odd')).url, '?v=tree&d=3000'))
   await until(async () => (await names(page)).length, n => n > 20)
-  assert.match(await page.locator('section[aria-label=Notices]').textContent(), /dangling\.et is left out: it is no regular file.*empty\.et is left out: it is empty/)
+  assert.match(await page.locator('section[aria-label=Notices]').textContent(), /dangling\.et is skipped: it is not a regular file.*empty\.et is skipped: it is empty/)
   writeFileSync(join(folder, 'a.et'), 'junk'.repeat(20_000))
   await page.mouse.move(300, 400)
   await page.mouse.wheel(0, 22 * 1000)
