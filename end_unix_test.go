@@ -217,7 +217,7 @@ func TestCrashIsTold(t *testing.T) {
 		said, _ := ended(t, end)
 		out.WriteString(said)
 	}
-	for _, want := range []string{": panic: on purpose", "killed, or os.Exit", "entrace: a flight recorder is on: a file appears in "} {
+	for _, want := range []string{": panic: on purpose", "killed, or os.Exit", "entrace: a flight recorder is on: it writes a trace to "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("stderr has no %q:\n%s", want, out.String())
 		}

@@ -251,7 +251,7 @@ func (c *config) modeEnvironment() {
 		case ModeLive, ModeBatch:
 			c.mode = m
 		default:
-			env.ReportValue(envMode, s, errors.New("neither live nor batch"))
+			env.ReportValue(envMode, s, errors.New("must be live or batch"))
 		}
 	}
 	switch c.mode {
@@ -259,7 +259,7 @@ func (c *config) modeEnvironment() {
 		c.mode = ModeLive
 	case ModeLive, ModeBatch:
 	default:
-		notice.Error(fmt.Errorf("entrace: mode %q is ignored: neither live nor batch", c.mode))
+		notice.Error(fmt.Errorf("entrace: mode %q is ignored: must be live or batch", c.mode))
 		c.mode = ModeLive
 	}
 }
@@ -273,6 +273,6 @@ func disabled() bool {
 	case strings.EqualFold(s, "true"):
 		return true
 	}
-	env.ReportValue(envDisabled, s, errors.New("neither true nor false"))
+	env.ReportValue(envDisabled, s, errors.New("must be true or false"))
 	return false
 }

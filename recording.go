@@ -70,7 +70,7 @@ func (r *recording) keepCrashText(wanted bool) {
 	_ = os.Remove(name) // the path is this process's now
 	var err error
 	if r.crash, err = crashtext.Open(name); err != nil {
-		notice.Error(fmt.Errorf("a panic will leave no text: %w", err))
+		notice.Error(fmt.Errorf("the text of a panic will not be saved: %w", err))
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *config) openRecorder(r *recording) (err error) {
 	switch {
 	case r.control != nil:
 		if r.ours {
-			notice.Info(fmt.Sprintf("a flight recorder is on: a file appears in %s when something asks for it", r.control.Config().Dir))
+			notice.Info(fmt.Sprintf("a flight recorder is on: it writes a trace to %s when a trigger fires", r.control.Config().Dir))
 		}
 		withoutEffect()
 		c.endpointEnvironment()
@@ -200,7 +200,7 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 	ctl, err := control.New(o)
 	if err != nil {
 		// Without the flight recorder, the program still gets an ordinary recording.
-		notice.Error(fmt.Errorf("entrace: there is no flight recorder, a file is recorded instead: %w", err))
+		notice.Error(fmt.Errorf("entrace: start the flight recorder: %w; recording to a file instead", err))
 		return nil, false
 	}
 	return ctl, true
@@ -224,16 +224,16 @@ func saved(c *tracedir.Result) {
 	if why == "" {
 		why = "killed, or os.Exit"
 	}
-	notice.Info(fmt.Sprintf("made %s of what process %d has left, which ended at %s: %s", c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), why))
+	notice.Info(fmt.Sprintf("recovered %s from process %d, which ended at %s: %s", c.Output, c.PID, c.Time.UTC().Format(time.RFC3339), why))
 }
 
 // mustBeLive reports settings that have no effect with a control: mode batch and an
 // endpoint.
 func (c *config) mustBeLive() {
 	if c.mode == ModeBatch {
-		env.ReportValue(envMode, string(c.mode), errors.New("a control records live"))
+		env.ReportValue(envMode, string(c.mode), errors.New("a flight recorder always records live"))
 	}
 	if c.endpoint != "" {
-		env.ReportValue(envEndpoint, c.endpoint, errors.New("a control sends nothing"))
+		env.ReportValue(envEndpoint, c.endpoint, errors.New("a flight recorder sends nothing"))
 	}
 }

@@ -91,7 +91,7 @@ func environmentSampler() sdktrace.Sampler {
 	case "parentbased_traceidratio":
 		return sdktrace.ParentBased(ratio())
 	}
-	env.ReportValue(envSampler, s, fmt.Errorf("there is no such sampler"))
+	env.ReportValue(envSampler, s, fmt.Errorf("unknown sampler: must be always_on, always_off, traceidratio, or one of them with parentbased_ before it"))
 	return byDefault
 }
 

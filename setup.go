@@ -101,7 +101,7 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 		if err := l.UnmarshalText([]byte(s)); err == nil {
 			return l
 		}
-		env.ReportValue(envLevel, s, errors.New("want debug, info, warn or error, or one with a number, as info+2"))
+		env.ReportValue(envLevel, s, errors.New("must be debug, info, warn or error, or one of them with an offset, such as info+2"))
 	}
 	return level
 }
@@ -209,7 +209,7 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 		case strings.EqualFold(name, "none"):
 			none = true
 			if len(names) > 1 {
-				env.ReportValue(variable, s, errors.New("none goes with no other"))
+				env.ReportValue(variable, s, errors.New("none cannot be combined with other exporters"))
 			}
 		case strings.EqualFold(name, "entrace"):
 			records = true
@@ -217,7 +217,7 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 			if _, run := env.Lookup(envRun); run {
 				continue // entrace run sets the variables for programs in all languages
 			}
-			env.ReportValue(variable, s, fmt.Errorf("there is no exporter %q here; %s adds one", name, option))
+			env.ReportValue(variable, s, fmt.Errorf("unknown exporter %q; register it with %s", name, option))
 		default:
 			e, err := f(ctx)
 			if err != nil {
@@ -256,7 +256,7 @@ func propagator() propagation.TextMapPropagator {
 			out = append(out, propagation.Baggage{})
 		case "none":
 		default:
-			env.ReportValue(envPropagators, s, fmt.Errorf("there is no propagator %q here", name))
+			env.ReportValue(envPropagators, s, fmt.Errorf("unknown propagator %q: must be tracecontext, baggage or none", name))
 		}
 	}
 	if len(out) == 0 {

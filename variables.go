@@ -30,9 +30,9 @@ func unknownVariables() {
 		}
 		hint := ""
 		if like := text.Nearest(name, variables, 2); like != "" {
-			hint = ": is " + like + " meant?"
+			hint = ": did you mean " + like + "?"
 		}
-		notice.Error(fmt.Errorf("entrace: there is no variable %s%s", name, hint))
+		notice.Error(fmt.Errorf("entrace: unknown variable %s%s", name, hint))
 	}
 }
 
@@ -43,7 +43,7 @@ func withoutEffect() {
 			continue
 		}
 		if v, ok := env.Lookup(name); ok {
-			env.ReportValue(name, v, fmt.Errorf("a flight recorder does without it; its folder is %s", envControlDir))
+			env.ReportValue(name, v, fmt.Errorf("a flight recorder does not use this variable; its folder is set with %s", envControlDir))
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestControlEnvironmentWrong(t *testing.T) {
 		{map[string]string{"_PROVIDERS": "spans,lgos"}, []string{envControl + "_PROVIDERS", "lgos", "runtime.metrics"}},
 		{map[string]string{"_ON_ERROR": "soon"}, []string{envControl + "_ON_ERROR", "soon"}},
 		{map[string]string{"_ON_SLOW": "-1s"}, []string{envControl + "_ON_SLOW"}},
-		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG", "5 is milliseconds", "5s?"}},
+		{map[string]string{"_ON_HANG": "5"}, []string{envControl + "_ON_HANG", "5 means milliseconds", "5s?"}},
 		{map[string]string{"_ON_HANG": "x", "_ON_SLOW": "y"}, []string{envControl + "_ON_HANG", envControl + "_ON_SLOW"}},
 		{map[string]string{"_CONFIG": "nosuch.yaml"}, []string{envControl + "_CONFIG", "nosuch.yaml"}},
 		{map[string]string{"_CONFIG": "broken.yaml"}, []string{envControl + "_CONFIG", "broken.yaml"}},
@@ -78,7 +78,7 @@ func TestControlCannotBe(t *testing.T) {
 	p := setup(t)
 	oneSpan(t, p)
 	must(t, p.Shutdown(t.Context()))
-	if _, err := os.Stat(filepath.Join(dir, "app.et")); err != nil || p.Control() != nil || !strings.Contains(told(), "a file is recorded instead") {
+	if _, err := os.Stat(filepath.Join(dir, "app.et")); err != nil || p.Control() != nil || !strings.Contains(told(), "recording to a file instead") {
 		t.Errorf("%v, and it reported %s", err, told())
 	}
 }
@@ -95,7 +95,7 @@ func TestControlImplied(t *testing.T) {
 		{map[string]string{"_ON_SLOW": "1s", "_RING_BYTES": "8MiB"}, true, ""},
 		{map[string]string{"_ON_ERROR": "off"}, false, ""},
 		{map[string]string{"_ON_HANG": "5s", "": "off"}, false, ""},
-		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: 5 is milliseconds, and it must be at least 10ms; 5s?"},
+		{map[string]string{"_ON_HANG": "5"}, true, "_ON_HANG=\"5\" is ignored: 5 means milliseconds: must be at least 10ms; did you mean 5s?"},
 		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_PATH": "x.et"}, true, "OTEL_EXPORTER_ENTRACE_PATH=\"x.et\" is ignored"},
 	} {
 		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {
@@ -116,9 +116,9 @@ func TestControlImplied(t *testing.T) {
 // name.
 func TestUnknownVariables(t *testing.T) {
 	for name, want := range map[string]string{
-		"OTEL_EXPORTER_ENTRACE_PTH":              "is OTEL_EXPORTER_ENTRACE_PATH meant?",
-		"OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANGS": "is OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANG meant?",
-		"OTEL_EXPORTER_ENTRACE_PICTURE":          "there is no variable OTEL_EXPORTER_ENTRACE_PICTURE",
+		"OTEL_EXPORTER_ENTRACE_PTH":              "did you mean OTEL_EXPORTER_ENTRACE_PATH?",
+		"OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANGS": "did you mean OTEL_EXPORTER_ENTRACE_CONTROL_ON_HANG?",
+		"OTEL_EXPORTER_ENTRACE_PICTURE":          "unknown variable OTEL_EXPORTER_ENTRACE_PICTURE",
 	} {
 		clean(t)
 		told := reports(t)
@@ -171,7 +171,7 @@ func TestUnknownExporter(t *testing.T) {
 			}
 		}
 		must(t, f.Close())
-		if spans != want || strings.Contains(exporters, "otlp") != strings.Contains(told(), `there is no exporter "otlp"`) {
+		if spans != want || strings.Contains(exporters, "otlp") != strings.Contains(told(), `unknown exporter "otlp"`) {
 			t.Errorf("%s: %d spans, want %d; it told %s", exporters, spans, want, told())
 		}
 	}
@@ -180,7 +180,7 @@ func TestUnknownExporter(t *testing.T) {
 // TestOddPaths: a path with an unknown placeholder or a misleading extension is reported.
 func TestOddPaths(t *testing.T) {
 	for path, want := range map[string]string{
-		"{name}-{time}.et": "{name} is no placeholder", "app.json": "will be an ET", "app.et": "", "app": "", "{service}.{pid}": "", "none": "",
+		"{name}-{time}.et": "unknown placeholder {name}", "app.json": "will be an ET", "app.et": "", "app": "", "{service}.{pid}": "", "none": "",
 	} {
 		clean(t)
 		told := reports(t)

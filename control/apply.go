@@ -13,7 +13,7 @@ import (
 // change. SetConfig does not wait for files or providers: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
-		return errors.New("control: there is no configuration")
+		return errors.New("control: the configuration is nil")
 	}
 	if err := c.check(cfg); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 		c.countRefused()
 	}
 	if err != nil && !errors.Is(err, errClosed) {
-		c.report(fmt.Errorf("configuration %s stays in force: %w", c.Config().ID, err))
+		c.report(fmt.Errorf("change the configuration: %w; configuration %s stays in force", err, c.Config().ID))
 	}
 }
 

@@ -200,15 +200,15 @@ func (c *Config) Validate() error {
 	v.negative("keep.bytes", c.Keep.Bytes)
 	v.negative("keep.age", int64(c.Keep.Age))
 	v.check(c.Ring.Bytes == 0 || c.Ring.Bytes >= minRingBytes, "ring.bytes", fmt.Sprintf("must be 0 or at least %d", minRingBytes))
-	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too much")
+	v.check(c.Ring.Bytes <= math.MaxInt/4 && c.Ring.Bytes <= 1<<40, "ring.bytes", "is too large")
 	v.check(c.Ring.Always&(CPUProfile|Goroutines) == 0, "ring.always",
-		"cpu.profile is for streams and goroutines for the traces that name it: neither is of a moment")
+		"must not contain cpu.profile, which is for streams, or goroutines, which is for the traces that name it")
 	names := make(map[string]bool)
 	for i := range c.Traces {
 		t := &c.Traces[i]
 		at := fmt.Sprintf("traces[%d]", i)
 		v.trace(at, t)
-		v.check(!names[t.Name], at+".name", fmt.Sprintf("%q comes twice", t.Name))
+		v.check(!names[t.Name], at+".name", fmt.Sprintf("%q is used twice", t.Name))
 		names[t.Name] = true
 		v.check(t.mode() != ModeSnapshot || c.Ring.Bytes > 0, at+".mode", "a snapshot needs a ring: ring.bytes is 0")
 	}
@@ -234,17 +234,17 @@ func (v *validator) trace(at string, t *TraceConfig) {
 	}
 	switch t.mode() {
 	case ModeSnapshot:
-		v.check(t.Providers&CPUProfile == 0, at+".providers", "cpu.profile is for streams: it has no times to look back to")
-		v.check(t.Timeout == 0, at+".timeout", "is for streams")
-		v.check(t.MaxBytes == 0, at+".max_bytes", "is for streams")
+		v.check(t.Providers&CPUProfile == 0, at+".providers", "must not contain cpu.profile, which is for streams")
+		v.check(t.Timeout == 0, at+".timeout", "is only for streams")
+		v.check(t.MaxBytes == 0, at+".max_bytes", "is only for streams")
 	case ModeStream:
-		v.check(t.Window == 0, at+".window", "is for snapshots")
-		v.check(t.Scope == "" || t.Scope == scopeAll, at+".scope", "is for snapshots")
+		v.check(t.Window == 0, at+".window", "is only for snapshots")
+		v.check(t.Scope == "" || t.Scope == scopeAll, at+".scope", "is only for snapshots")
 	default:
-		v.check(false, at+".mode", fmt.Sprintf("%q is neither snapshot nor stream", t.Mode))
+		v.check(false, at+".mode", fmt.Sprintf("must be snapshot or stream, not %q", t.Mode))
 	}
-	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == scopeTrace, at+".scope", fmt.Sprintf("%q is neither all nor trace", t.Scope))
-	v.check(t.Providers != 0, at+".providers", "must name at least one")
+	v.check(t.Scope == "" || t.Scope == scopeAll || t.Scope == scopeTrace, at+".scope", fmt.Sprintf("must be all or trace, not %q", t.Scope))
+	v.check(t.Providers != 0, at+".providers", "must name at least one provider")
 	v.negative(at+".window", int64(t.Window))
 	v.negative(at+".every", int64(t.Every))
 	v.negative(at+".per_hour", int64(t.PerHour))
@@ -256,16 +256,16 @@ func (v *validator) trace(at string, t *TraceConfig) {
 
 func (v *validator) on(at string, o *On) {
 	v.check(slices.Contains(triggers, o.Trigger), at+".trigger",
-		fmt.Sprintf("unknown trigger %q: there are %s", o.Trigger, strings.Trim(strings.ReplaceAll(fmt.Sprint(triggers), " ", ", "), "[]")))
+		fmt.Sprintf("unknown trigger %q: known triggers are %s", o.Trigger, strings.Trim(strings.ReplaceAll(fmt.Sprint(triggers), " ", ", "), "[]")))
 	timed := o.Trigger == TriggerSpan || o.Trigger == TriggerWatchdog
 	v.check(!timed || o.LongerThan > 0, at+".longer_than", "must be above 0 for a "+string(o.Trigger))
-	v.check(timed || o.LongerThan == 0, at+".longer_than", "is for span and watchdog")
-	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is for log")
+	v.check(timed || o.LongerThan == 0, at+".longer_than", "is only for the triggers span and watchdog")
+	v.check(o.Level == 0 || o.Trigger == TriggerLog, at+".level", "is only for the trigger log")
 	v.check(o.Count >= 0 && o.Count <= maxCount, at+".count", fmt.Sprintf("must be from 0 to %d", maxCount))
 	v.negative(at+".within", int64(o.Within))
 	if o.Trigger == TriggerSignal && o.Key != "" {
 		_, known := signalNamed(o.Key)
-		v.check(known, at+".key", fmt.Sprintf("%q is no signal that may ask for a trace here", o.Key))
+		v.check(known, at+".key", fmt.Sprintf("%q is not a signal that can start a trace on this system", o.Key))
 	}
 }
 
@@ -284,7 +284,7 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 		values []string
 	}{{"any", k.Any}, {"all", k.All}} {
 		for i, s := range list.values {
-			v.check(strings.Index(s, "=") > 0, fmt.Sprintf("%s.%s[%d]", at, list.key, i), fmt.Sprintf("%q is not name=value", s))
+			v.check(strings.Index(s, "=") > 0, fmt.Sprintf("%s.%s[%d]", at, list.key, i), fmt.Sprintf("must be name=value, not %q", s))
 		}
 	}
 	v.negative(at+".else", int64(k.Else))

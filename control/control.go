@@ -157,7 +157,7 @@ func New(o *Options) (*Control, error) {
 		}
 	}
 	if cfg == nil {
-		return nil, errors.New("control: there is no configuration")
+		return nil, errors.New("control: no configuration: set Options.Config or Options.Source")
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control: configuration: %w", err)
@@ -222,12 +222,12 @@ func (c *Control) newRing(cfg *Config) (*ring.Ring, error) {
 	ro.Dir, ro.Note = c.o.BufferDir, c.note(cfg)
 	g, err := ring.New(&ro)
 	if err != nil {
-		c.report(fmt.Errorf("the ring does without a file: %w", err))
+		c.report(fmt.Errorf("the ring is only in memory, because it could not get a file: %w", err))
 		ro.Path, ro.Note = "", nil
 		return ring.New(&ro)
 	}
 	if c.crash, err = crashtext.Open(text); err != nil {
-		c.report(fmt.Errorf("no crash text: %w", err))
+		c.report(fmt.Errorf("the text of a crash will not be saved: %w", err))
 	}
 	return g, nil
 }

@@ -98,7 +98,7 @@ func (e env) Config() (*Config, error) {
 		if err == nil && d < minAfter {
 			err = fmt.Errorf("must be at least %v", minAfter)
 			if n, nerr := strconv.Atoi(s); nerr == nil {
-				err = fmt.Errorf("%d is milliseconds, and it %w; %ds?", n, err, n)
+				err = fmt.Errorf("%d means milliseconds: %w; did you mean %ds?", n, err, n)
 			}
 		}
 		if err != nil {
@@ -138,7 +138,7 @@ func (e env) Config() (*Config, error) {
 			Name: "all", Mode: ModeStream, Providers: all, On: []On{{Trigger: TriggerStart}}, Timeout: math.MaxInt64 / 4,
 		})
 	default:
-		bad("", errors.New("unknown mode, ring is used: there are ring, stream and off"))
+		bad("", errors.New("unknown mode: must be ring, stream or off; using ring"))
 	}
 	return c, errors.Join(errs...)
 }

@@ -252,7 +252,7 @@ func (c *Control) dump(t *Trace) *dumps {
 			continue
 		}
 		if m.busy.Swap(true) {
-			d.errs = append(d.errs, dumpError{on, errors.New("the dump before has not come back")})
+			d.errs = append(d.errs, dumpError{on, errors.New("the previous dump has not returned")})
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), dumpTime)
@@ -297,7 +297,7 @@ func (d *dumps) add(p record.Provider, ref format.SpanRef, at time.Time, e *form
 		return errClosed
 	}
 	if d.size += size; d.size > maxDump {
-		return fmt.Errorf("a dump of more than %d bytes", maxDump)
+		return fmt.Errorf("the dump is larger than %d bytes", maxDump)
 	}
 	d.list = append(d.list, dumped{p, ref, at, e.Clone()})
 	return nil

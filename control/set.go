@@ -64,7 +64,7 @@ func Named(names ...string) (Set, error) {
 		if i < 0 {
 			known := slices.Clone(registry.names)
 			slices.Sort(known)
-			return 0, fmt.Errorf("unknown provider %q: there are %s", text.Head(name, 64), strings.Join(known, ", "))
+			return 0, fmt.Errorf("unknown provider %q: known providers are %s", text.Head(name, 64), strings.Join(known, ", "))
 		}
 		s |= 1 << i
 	}

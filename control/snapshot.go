@@ -66,7 +66,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {
-		c.report(fmt.Errorf("trace %s is kept: %w", t.Name, err))
+		c.report(fmt.Errorf("trace %s is kept, because keep_if could not be evaluated: %w", t.Name, err))
 	}
 	if !keep {
 		c.mu.Lock()

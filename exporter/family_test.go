@@ -226,7 +226,7 @@ func TestSecondProcess(t *testing.T) {
 	if string(read(t, "app.iet")) != string(before) {
 		t.Error("the file of the other process was changed")
 	}
-	for _, want := range []string{"level=WARN", "entrace: recording to " + filepath.Base(other), "app.iet: " + format.ErrLocked.Error(), "{pid} in OTEL_EXPORTER_ENTRACE_PATH"} {
+	for _, want := range []string{"level=WARN", "recording to " + filepath.Base(other) + " instead", "app.iet: " + format.ErrLocked.Error(), "put {pid} into OTEL_EXPORTER_ENTRACE_PATH"} {
 		if !strings.Contains(told(), want) {
 			t.Errorf("it said %q, want %q", told(), want)
 		}

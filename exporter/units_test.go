@@ -26,7 +26,7 @@ func TestUnits(t *testing.T) {
 		{"much", "", 256 << 20, 0, `OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE="much" is ignored: not a size such as`},
 		{"0", "0", 0, 0, ""},
 		{"-1", "", 256 << 20, 0, "MAX_FILE_SIZE"},
-		{"", "soon", 256 << 20, 0, `OTEL_EXPORTER_ENTRACE_MAX_AGE="soon" is ignored: want milliseconds, or a duration such as 5s`},
+		{"", "soon", 256 << 20, 0, `OTEL_EXPORTER_ENTRACE_MAX_AGE="soon" is ignored: must be milliseconds, or a duration such as 5s`},
 		{"", "-5s", 256 << 20, 0, "MAX_AGE"},
 		{"", "99999999999999999999", 256 << 20, 0, "out of range"},
 	} {

@@ -396,7 +396,7 @@ func (r *rounds) wait(n uint64, most time.Duration) error {
 		case start.IsZero():
 			start = time.Now()
 		case time.Since(start) >= most:
-			return fmt.Errorf("%w: it is not safe yet", ErrOverflow)
+			return fmt.Errorf("%w: the record is not saved yet", ErrOverflow)
 		}
 		<-woken
 	}

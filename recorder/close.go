@@ -65,7 +65,7 @@ func (w *writer) Close(ctx context.Context) error {
 		select {
 		case err = <-c.done:
 		case <-patience.Done():
-			err = fmt.Errorf("%s is left unfinished, since %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
+			err = fmt.Errorf("%s is left unfinished, because %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
 		}
 	}
 	w.callbacks.wait(patience)
@@ -75,9 +75,9 @@ func (w *writer) Close(ctx context.Context) error {
 // unfinished says why a file could not be finished in time.
 func unfinished(before, now Counts) string {
 	if now.Written == before.Written {
-		return "the disk does not answer"
+		return "the disk does not respond"
 	}
-	return fmt.Sprintf("there was no time to write the %d entries that wait", now.Waiting)
+	return fmt.Sprintf("there was no time to write %d waiting entries", now.Waiting)
 }
 
 // closing is what Close asks of the writer.
@@ -101,11 +101,11 @@ func (w *writer) close(ctx context.Context) error {
 	}
 	f := w.file
 	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
-		err = errors.Join(err, fmt.Errorf("%s has %d bytes, %d were written: another program changed the file", w.name, fi.Size(), f.n))
+		err = errors.Join(err, fmt.Errorf("another program changed %s: it has %d bytes, expected %d", w.name, fi.Size(), f.n))
 	}
 	switch {
 	case !whole:
-		err = errors.Join(err, fmt.Errorf("%s is left unfinished, the rest of it is in %s", w.name, w.journalName()))
+		err = errors.Join(err, fmt.Errorf("%s is left unfinished: the rest of its entries is in %s", w.name, w.journalName()))
 	case w.final == w.name:
 		err = errors.Join(err, f.w.Sync(), f.syncErr, w.checkFile())
 	case ctx.Err() != nil:

@@ -12,8 +12,8 @@ func TestCloseSaysWhyItIsLate(t *testing.T) {
 		before, now Counts
 		want        string
 	}{
-		{Counts{Written: 5, Waiting: 9}, Counts{Written: 5, Waiting: 9}, "disk does not answer"},
-		{Counts{Written: 5, Waiting: 9}, Counts{Written: 6, Waiting: 8}, "8 entries that wait"},
+		{Counts{Written: 5, Waiting: 9}, Counts{Written: 5, Waiting: 9}, "disk does not respond"},
+		{Counts{Written: 5, Waiting: 9}, Counts{Written: 6, Waiting: 8}, "8 waiting entries"},
 	} {
 		if got := unfinished(test.before, test.now); !strings.Contains(got, test.want) {
 			t.Errorf("from %+v to %+v it says %q, want %q", test.before, test.now, got, test.want)

@@ -146,7 +146,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 			if o.Shared {
 				return r, nil
 			}
-			return nil, fmt.Errorf("%s: %w: this one, and Options.Shared is not set", stream, format.ErrLocked)
+			return nil, fmt.Errorf("%s: %w: it is this process, and Options.Shared is not set", stream, format.ErrLocked)
 		}
 		// Its last Close has not got the lock yet.
 		s.mu.Unlock()

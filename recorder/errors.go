@@ -21,7 +21,7 @@ var (
 	// machine or container. Recovering there brings it in. Recovering here gives it up.
 	ErrJournalElsewhere = journal.ErrElsewhere
 	// errForeign is returned for a [CallSite] or [Attributes] of another recorder.
-	errForeign = errors.New("recorder: a call site or attributes of another recorder")
+	errForeign = errors.New("recorder: the call site or attributes belong to another recorder")
 	// errNotOpen says that the end of a span was dropped because the span is not in the file.
-	errNotOpen = errors.New("recorder: no entry of that span")
+	errNotOpen = errors.New("recorder: the file has no entry for the span")
 )

@@ -53,7 +53,7 @@ func ParseDurability(s string) (Durability, error) {
 			return Durability(d), nil
 		}
 	}
-	return 0, fmt.Errorf("durability %q: want process, writethrough, power or buffered", s)
+	return 0, fmt.Errorf("unknown durability %q: must be process, writethrough, power or buffered", s)
 }
 
 // Options change how a [Recorder] works. The zero value means defaults.
@@ -178,7 +178,7 @@ func (o *Options) check() error {
 	case o.Durability >= numDurabilities:
 		return fmt.Errorf("unknown %v", o.Durability)
 	case o.MaxFileSize < 0 || o.MaxFileAge < 0 || o.KeepFiles < 0 || o.KeepBytes < 0:
-		return errors.New("a limit of files (their size, age, number or bytes) is negative")
+		return errors.New("MaxFileSize, MaxFileAge, KeepFiles and KeepBytes must not be negative")
 	}
 	return nil
 }

@@ -249,7 +249,7 @@ func (w *writer) rotate(now time.Time) error {
 	w.checkpoint()
 	w.finishOld(old, aside)
 	if left > 0 {
-		w.report(fmt.Errorf("rotate %s: %d open spans stay in %s; each is written again when its next record comes", w.name, left, aside))
+		w.report(fmt.Errorf("rotate %s: %d open spans stay in %s; the new file gets each of them with its next record", w.name, left, aside))
 	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
@@ -260,7 +260,7 @@ func (w *writer) rotate(now time.Time) error {
 }
 
 // errNoRoomToPark is why a rotation waits.
-var errNoRoomToPark = errors.New("the journal has no room for the spans that wait")
+var errNoRoomToPark = errors.New("the journal has no room for the waiting spans")
 
 // repark parks the pending spans anew, so that nothing else is parked behind from.
 func (w *writer) repark() error {

@@ -146,7 +146,7 @@ func (s *fileSink) checkSize() error {
 	if err != nil || s.dead != nil || fi.Size() == s.stored() {
 		return nil //nolint:nilerr // the write returns the error
 	}
-	return fmt.Errorf("record to %s: %w: it has %d bytes, %d were written", s.name, errChanged, fi.Size(), s.stored())
+	return fmt.Errorf("record to %s: %w: it has %d bytes, expected %d", s.name, errChanged, fi.Size(), s.stored())
 }
 
 // mend cuts a file that somebody else has changed to the entries that are whole, of which the

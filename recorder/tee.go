@@ -44,7 +44,7 @@ type teeQueue struct {
 }
 
 // errTeeBusy says why entries do not reach a Tee.
-var errTeeBusy = fmt.Errorf("the Tee does not take the entries: %w", ErrOverflow)
+var errTeeBusy = fmt.Errorf("the Tee does not accept the entries: %w", ErrOverflow)
 
 // errTeePanic says why a Tee is not closed.
 var errTeePanic = errors.New("Tee.Close panicked")

@@ -382,7 +382,7 @@ func (w *writer) mend(cause error) error {
 	}
 	w.placer.CutTo(uint64(left), w.file.n)
 	w.rotation.mended = true
-	err = fmt.Errorf("%w; %d entries of it are lost, and a new file begins", cause, entries)
+	err = fmt.Errorf("%w; %d of its entries are lost, and a new file begins", cause, entries)
 	w.mu.Lock()
 	p := &w.published
 	p.written[0] -= uint64(entries)

@@ -34,28 +34,28 @@ func parseEndpoint(s string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("endpoint: %w", err)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" {
-		return fail("want tcp://host:port, tls://host:port or unix:///path")
+		return fail("must be tcp://host:port, tls://host:port or unix:///path")
 	}
 	switch strings.ToLower(u.Scheme) {
 	case "tcp", "tls":
 		if u.Path != "" && u.Path != "/" {
-			return fail("a path %q behind the port", u.Path)
+			return fail("unexpected path %q after the port", u.Path)
 		}
 		address := u.Host
 		if u.Port() == "" {
 			if address == "" || strings.HasSuffix(address, ":") {
-				return fail("no port")
+				return fail("the port is missing")
 			}
 			address = net.JoinHostPort(u.Hostname(), defaultPort)
 		}
 		return endpoint{network: "tcp", address: address, secure: strings.EqualFold(u.Scheme, "tls")}, nil
 	case "unix":
 		if u.Host != "" || u.Path == "" {
-			return fail("want unix:///path, with three slashes")
+			return fail("must be unix:///path, with three slashes")
 		}
 		return endpoint{network: "unix", address: u.Path}, nil
 	}
-	return fail("want tcp://host:port, tls://host:port or unix:///path")
+	return fail("must be tcp://host:port, tls://host:port or unix:///path")
 }
 
 // private reports whether only users of this machine can connect to a. For a unix socket

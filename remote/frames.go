@@ -93,7 +93,7 @@ func (f *frames) greet(token string) error {
 		}
 	}
 	if stored != format.IETPrefix { // NewReader would read the tables of an ET
-		return fmt.Errorf("the stream is %v, want ietprefix", stored)
+		return fmt.Errorf("the stream is %v, expected ietprefix", stored)
 	}
 	f.before, f.got, f.greeted = f.got-wire.MagicSize, 0, room[:]
 	var err error
@@ -105,11 +105,11 @@ func (f *frames) greet(token string) error {
 func strange(first byte, err error) error {
 	switch first {
 	case 0x16:
-		return fmt.Errorf("the sender speaks TLS, this receiver has no certificate (receive: --tls-cert and --tls-key): %w", err)
+		return fmt.Errorf("the sender uses TLS, but this receiver has no certificate (set --tls-cert and --tls-key of entrace receive): %w", err)
 	case tokenWord[0]:
-		return fmt.Errorf("the sender shows a token, this receiver has none (receive: --token-env): %w", err)
+		return fmt.Errorf("the sender sends a token, but this receiver has none (set --token-env of entrace receive): %w", err)
 	case 'G', 'P', 'H': // GET, POST, PUT, HEAD, PRI
-		return fmt.Errorf("the sender speaks HTTP: %w", err)
+		return fmt.Errorf("the sender uses HTTP: %w", err)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (f *frames) Read(b []byte) (int, error) {
 	}
 	n, err := f.conn.Read(b)
 	if f.got == whole && f.idle > 0 && isTimeout(err) {
-		err = fmt.Errorf("nothing came for %v: %w", f.idle, err)
+		err = fmt.Errorf("nothing was received for %v: %w", f.idle, err)
 	}
 	f.got += int64(n)
 	return n, err

@@ -206,7 +206,7 @@ func TestIdleByDefault(t *testing.T) {
 			if !test.ends {
 				return
 			}
-			if err := got[0].Err; !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "nothing came for 10m0s") {
+			if err := got[0].Err; !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "nothing was received for 10m0s") {
 				t.Errorf("they have ended with %v", err)
 			}
 			c := l.dial("127.0.0.1")

@@ -99,7 +99,7 @@ func removeDead(path string) error {
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
-		return errors.Join(errors.New("somebody listens there"), c.Close())
+		return errors.Join(errors.New("another process already listens on this address"), c.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) { // it is busy, or not for us
 		return err

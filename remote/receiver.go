@@ -109,8 +109,8 @@ var (
 	ErrQuota = inbox.ErrQuota
 	// ErrInsecure is returned for an address that other machines can reach, if neither a
 	// token nor client certificates are required. TLS alone is not enough.
-	ErrInsecure = errors.New("remote: an address that others can reach wants a token or client certificates: " +
-		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
+	ErrInsecure = errors.New("remote: an address that other machines can reach requires a token or client certificates: " +
+		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (entrace receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 )
 
 // Serve accepts connections of l until ctx is done. Then it closes l, finishes the
@@ -193,7 +193,7 @@ func (sv *server) check(l net.Listener) error {
 	sv.connections.perAddress = min(sv.connections.perAddress, sv.connections.max)
 	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // for an entry whose buffer grows
 	if room > sv.MaxBuffer {
-		return fmt.Errorf("remote: MaxBuffer is %d, which is too little for an entry of MaxEntrySize, %d", sv.MaxBuffer, sv.MaxEntrySize)
+		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
 	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.perAddress)/float64(sv.connections.max)), room)
 	switch {
@@ -216,7 +216,7 @@ func (sv *server) check(l net.Listener) error {
 	}
 	fi, err := os.Stat(sv.Dir)
 	if err == nil && !fi.IsDir() {
-		err = fmt.Errorf("%s is no folder", sv.Dir)
+		err = fmt.Errorf("%s is not a folder", sv.Dir)
 	}
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func ctxErr(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return fmt.Errorf("the receiver ends: %w", ctx.Err())
+	return fmt.Errorf("the receiver is shutting down: %w", ctx.Err())
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
@@ -304,10 +304,10 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		}
 		// GetConfigForClient may have returned a configuration that requires less.
 		if t.ConnectionState().Version < tls.VersionTLS13 {
-			return errors.New("tls: the version is below 1.3")
+			return errors.New("tls: the sender must use version 1.3 or later")
 		}
 		if sv.Token == "" && sv.wantsCertificates() && len(t.ConnectionState().VerifiedChains) == 0 {
-			return errors.New("tls: the sender has shown no certificate that was verified")
+			return errors.New("tls: the sender sent no verified certificate")
 		}
 		f.conn.Conn = t
 	}

@@ -19,7 +19,7 @@ type link struct {
 	began  time.Time
 	wrote  time.Time // when something was last sent
 	listen sync.WaitGroup
-	gone   chan struct{} // closed when the receiver has ended the connection
+	gone   chan struct{} // closed when the receiver closed the connection
 }
 
 // maxHeard is how many bytes are read from a receiver. If more arrive, the other side is not
@@ -157,9 +157,9 @@ func (c *courier) onGone() {
 }
 
 var (
-	errGone    = errors.New("the receiver has ended the connection")
-	errNoToken = fmt.Errorf("%w: does it want a token, OTEL_EXPORTER_ENTRACE_TOKEN?", errGone)
-	errRefused = errors.New("the receiver has refused the connection")
+	errGone    = errors.New("the receiver closed the connection")
+	errNoToken = fmt.Errorf("%w: if it requires a token, set OTEL_EXPORTER_ENTRACE_TOKEN", errGone)
+	errRefused = errors.New("the receiver refused the connection")
 )
 
 // send sends a chunk over as many connections as necessary. After an error, run ends.
@@ -259,7 +259,7 @@ func (c *courier) admitted() bool {
 		case <-c.link.gone:
 			err = errRefused
 			if c.o.Token != "" {
-				err = fmt.Errorf("%w: is the token, of OTEL_EXPORTER_ENTRACE_TOKEN for one, that of the receiver?", errRefused)
+				err = fmt.Errorf("%w: check that the token, such as OTEL_EXPORTER_ENTRACE_TOKEN, is that of the receiver", errRefused)
 			}
 		case <-c.ctx.Done():
 			err = c.ctx.Err()

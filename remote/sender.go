@@ -231,7 +231,7 @@ func (s *Sender) Close(ctx context.Context) error {
 		defer stop()
 	}
 	if !s.awaitEnd(ctx) {
-		return fmt.Errorf("remote: what runs has not ended, OnError waits perhaps: %w", context.DeadlineExceeded)
+		return fmt.Errorf("remote: the sender has not stopped, perhaps because OnError blocks: %w", context.DeadlineExceeded)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,10 +27,10 @@ func appendPreface(b []byte, token string) []byte {
 
 func checkToken(token string) error {
 	if n := len(token); n > 0 && n < minToken || n > maxToken {
-		return fmt.Errorf("the token has %d bytes, want %d to %d", n, minToken, maxToken)
+		return fmt.Errorf("the token has %d bytes, expected %d to %d", n, minToken, maxToken)
 	}
 	return nil
 }
 
 // ErrToken is the error of a connection that did not show the right token.
-var ErrToken = errors.New("remote: not the token")
+var ErrToken = errors.New("remote: the token is missing or wrong")

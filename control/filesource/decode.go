@@ -31,7 +31,7 @@ type decoder struct {
 // is exceeded for the first time.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	if d.visited++; d.visited == maxNodes+1 {
-		d.fail(n, path, fmt.Errorf("more than %d keys and values, with those of aliases", maxNodes))
+		d.fail(n, path, fmt.Errorf("more than %d keys and values, counting those of aliases", maxNodes))
 	}
 	return !d.spent()
 }
@@ -98,7 +98,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		}
 		// The other keys of the mapping may be valid, so this does not mark the mapping as failed and
 		// Validate checks them.
-		d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: there are %s", quote(key.Value), strings.Join(names, ", ")))
+		d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: known keys are %s", quote(key.Value), strings.Join(names, ", ")))
 	})
 }
 
@@ -130,15 +130,15 @@ func (d *decoder) pairs(n *yaml.Node, path string, f func(key, value *yaml.Node)
 		first, twice := lines[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			err = fmt.Errorf("a key must be text, and is %s", kindOf(key))
+			err = fmt.Errorf("a key must be text, found %s", kindOf(key))
 		case key.Style&yaml.TaggedStyle != 0:
 			err = errTag
 		case key.Tag == "!!merge":
-			err = errors.New("merge keys (<<) are not supported: write out what is to be merged")
+			err = errors.New("merge keys (<<) are not supported: copy the keys instead")
 		case len(key.Value) > maxText:
 			err = errLong
 		case twice:
-			err = fmt.Errorf("key %s comes twice: first in line %d", quote(key.Value), first)
+			err = fmt.Errorf("key %s is used twice: first in line %d", quote(key.Value), first)
 		default:
 			lines[key.Value] = key.Line
 			f(key, m.Content[i+1])
@@ -213,7 +213,7 @@ func (d *decoder) visit(n *yaml.Node, path string, kind yaml.Kind, what string) 
 	case v.Style&yaml.TaggedStyle != 0:
 		d.fail(n, path, errTag)
 	case v.Kind != kind || isEmpty(v):
-		d.fail(n, path, fmt.Errorf("must be %s, and is %s", what, kindOf(v)))
+		d.fail(n, path, fmt.Errorf("must be %s, found %s", what, kindOf(v)))
 	case len(v.Value) > maxText:
 		d.fail(n, path, errLong)
 	default:
@@ -245,7 +245,7 @@ func isEmpty(n *yaml.Node) bool {
 func kindOf(n *yaml.Node) string {
 	switch {
 	case isEmpty(n):
-		return "empty"
+		return "nothing"
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
 	case n.Kind == yaml.SequenceNode:
@@ -296,14 +296,14 @@ func parseLevel(text string) (slog.Level, error) {
 	}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(text)); err != nil {
-		return 0, fmt.Errorf("%s is not a level: there are trace, debug, info, warn, error, and as in error+2", quote(text))
+		return 0, fmt.Errorf("%s is not a level: use trace, debug, info, warn, error, or one of them with an offset, such as error+2", quote(text))
 	}
 	return l, nil
 }
 
 // checkParam returns an error if the name of a parameter is not valid.
 func checkParam(name string) error {
-	err := fmt.Errorf("parameter %s is not PROVIDER.NAME", quote(name))
+	err := fmt.Errorf("parameter %s must have the form PROVIDER.NAME", quote(name))
 	if strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == utf8.RuneError || !unicode.IsPrint(c) }) {
 		return err
 	}

@@ -48,6 +48,6 @@ traces:
 `))
 	fmt.Println(err)
 	// Output:
-	// control.yaml:5:25: traces[0].on[0]: unknown key "levl": there are trigger, key, level, longer_than, count, within
+	// control.yaml:5:25: traces[0].on[0]: unknown key "levl": known keys are trigger, key, level, longer_than, count, within
 	// control.yaml:6:13: traces[0].window: "30 seconds" is not a duration such as 250ms, 1m30s, 72h or 7d
 }

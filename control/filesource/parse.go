@@ -87,7 +87,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	err = l.Load(&first)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && isEmpty(content(&first)):
-		return nil, fail(place{}, "has no configuration in it")
+		return nil, fail(place{}, "the file has no configuration")
 	case err != nil:
 		return nil, syntaxError(name, err)
 	}
@@ -98,7 +98,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 	case err != nil:
 		return nil, syntaxError(name, err)
 	}
-	return nil, fail(placeOf(&second), "a second document: there must be one")
+	return nil, fail(placeOf(&second), "unexpected second document: the file must have only one")
 }
 
 // content returns the root of a document.
@@ -144,7 +144,7 @@ func notText(text []byte) (at place, what string) {
 			at = place{at.line + 1, 1}
 			continue
 		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:
-			return at, fmt.Sprintf("control character %U", c)
+			return at, fmt.Sprintf("control character %U is not allowed", c)
 		}
 		at.column++
 	}

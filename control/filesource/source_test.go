@@ -66,8 +66,8 @@ func TestOptionsDefaultsWithoutRing(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "1:10: traces[0].mode: a snapshot needs a ring: ring.bytes is 0",
 		"ring: {bytes: x}":            `2:15: ring.bytes: "x" is not a size such as 1000, 10KB, 64MiB or 2GiB`,
-		"ring: []":                    "2:7: ring: must be a mapping, and is a list",
-		"ring: {bytes: 8MiB}\nkep: 1": `3:1: unknown key "kep": there are id, dir, keep, ring, traces`,
+		"ring: []":                    "2:7: ring: must be a mapping, found a list",
+		"ring: {bytes: 8MiB}\nkep: 1": `3:1: unknown key "kep": known keys are id, dir, keep, ring, traces`,
 	} {
 		write(t, file, traces+text)
 		if _, err := s.Config(); err == nil || err.Error() != file+":"+want {

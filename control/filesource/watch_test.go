@@ -354,7 +354,7 @@ func TestWatchTimes(t *testing.T) {
 			write(t, file, text)
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			r.want("must be a mapping, and is a list")
+			r.want("must be a mapping, found a list")
 			r.wantNone()
 		}
 		must(t, os.Remove(file))

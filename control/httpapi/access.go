@@ -83,7 +83,7 @@ func notLocal(r *http.Request) string {
 		}
 	}
 	if r.URL.Scheme != "" || r.URL.Host != "" {
-		return "the request is one for a proxy"
+		return "the request is meant for a proxy"
 	}
 	if !loopback.Host(r.Host) {
 		return "the request is for another host"

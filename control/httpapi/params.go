@@ -36,9 +36,9 @@ func paramsOf(r *http.Request, known ...string) *params {
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		switch {
 		case !slices.Contains(known, name):
-			p.bad(name, "is unknown here: there are ["+strings.Join(known, " ")+"]")
+			p.bad(name, "is unknown: known parameters are ["+strings.Join(known, " ")+"]")
 		case len(p.values[name]) > 1:
-			p.bad(name, "comes twice")
+			p.bad(name, "is used twice")
 		}
 	}
 	return p

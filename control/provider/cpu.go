@@ -154,7 +154,7 @@ func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration
 	c.part = nil
 	// If this part has ended, the profile that runs now may belong to other code.
 	if part.ended() {
-		return nil, began, 0, errors.New("the profile was stopped by somebody else")
+		return nil, began, 0, errors.New("other code stopped the profile")
 	}
 	pprof.StopCPUProfile()
 	took = time.Since(part.began)

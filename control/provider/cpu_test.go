@@ -110,7 +110,7 @@ func TestCPUProfileTaken(t *testing.T) {
 			other := &cpuRecording{w: limited{most: maxProfileBytes}}
 			must(t, pprof.StartCPUProfile(other))
 			err := end(c)
-			if err == nil || !strings.Contains(err.Error(), "somebody else") {
+			if err == nil || !strings.Contains(err.Error(), "other code stopped") {
 				t.Errorf("%s gives %v", name, err)
 			}
 			if name == "Flush" && !strings.Contains(err.Error(), "already in use") {

@@ -89,7 +89,7 @@ func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 		return nil
 	}
 	if x.recorder == nil {
-		return errors.New("the flight recorder does not run")
+		return errors.New("the flight recorder is not running")
 	}
 	now := time.Now()
 	w := &limited{ctx: ctx, most: x.most}

@@ -73,7 +73,7 @@ func parsePlain(plain []byte) ([]*group, error) {
 		return nil, fmt.Errorf("parse profile: %w", err)
 	}
 	if len(p.SampleType) == 0 {
-		return nil, errors.New("parse profile: it has no kind of sample")
+		return nil, errors.New("parse profile: the profile declares no sample type")
 	}
 	return groups(p), nil
 }

@@ -117,7 +117,7 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 	ext := filepath.Ext(r.File)
 	named := ext == tracename.ET || ext == tracename.IET
 	if !mode.IsRegular() {
-		r.Left = "it is no regular file, and links are not followed"
+		r.Left = "it is not a regular file, and links are not followed"
 		return named, nil
 	}
 	if base, ok := strings.CutSuffix(r.File, tracename.Broken); ok && tracename.Base(base) != base {
@@ -141,7 +141,7 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 		case deadtrace.EndsCleanly(r.File):
 			r.Left = "it is an IET: 'entrace convert' makes an ET of it"
 		default:
-			r.Left = "it is not finished: 'entrace recover' does that"
+			r.Left = "it is not finished: 'entrace recover' finishes it"
 		}
 		return true, nil
 	case err == nil:
@@ -168,7 +168,7 @@ func (r *Result) finished(ctx context.Context, f *os.File, target Target, dry bo
 		return err
 	}
 	if !osfile.SameFile(f, r.File) {
-		return errors.Join(fmt.Errorf("%s was replaced while it was read: archive again", r.File), own.Close())
+		return errors.Join(fmt.Errorf("%s was replaced while it was read: run the archive command again", r.File), own.Close())
 	}
 	trace, err := format.Open(r.File, &format.OpenOptions{File: own})
 	if err != nil {

@@ -246,7 +246,7 @@ func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
 	got := run(t, dir, archive.Folder(to))
 	want := []string{
 		"app.et.broken: it is the damaged original of a recovered trace", "cut.et: an error",
-		"dead.iet: it is not finished: 'entrace recover' does that", "empty.et: an error", "live.iet: a process is writing it",
+		"dead.iet: it is not finished: 'entrace recover' finishes it", "empty.et: an error", "live.iet: a process is writing it",
 		"whole.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2",
 	}
 	if !slices.Equal(got, want) {
@@ -258,7 +258,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	record(t, filepath.Join(to, "elsewhere.et"), "shop")
 	tracetest.Symlink(t, filepath.Join(to, "elsewhere.et"), filepath.Join(dir, "app.et"))
-	want := []string{"app.et: it is no regular file, and links are not followed"}
+	want := []string{"app.et: it is not a regular file, and links are not followed"}
 	if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

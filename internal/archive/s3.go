@@ -40,13 +40,13 @@ func Open(name string) (Target, error) {
 	case !ok:
 		return Folder(name), nil
 	case scheme != "s3":
-		return nil, fmt.Errorf("%s is no target: s3://BUCKET/PREFIX and folders are", name)
+		return nil, fmt.Errorf("%s is not a target: must be s3://BUCKET/PREFIX or a folder", name)
 	}
 	b := &bucket{}
 	b.name, b.prefix, _ = strings.Cut(rest, "/")
 	b.prefix = strings.Trim(b.prefix, "/")
 	if b.name == "" {
-		return nil, fmt.Errorf("%s has no bucket: it must be as s3://BUCKET/PREFIX", name)
+		return nil, fmt.Errorf("%s has no bucket: must be s3://BUCKET/PREFIX", name)
 	}
 	host, secure, err := endpoint()
 	if err != nil {

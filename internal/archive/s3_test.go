@@ -116,7 +116,7 @@ func TestErrorsOfS3SayWhatToDo(t *testing.T) {
 		"refused":               {"s3://kept/x", [2]string{"AWS_ACCESS_KEY_ID", "else"}, "look for s3://kept/x/_manifest/"},
 		"no credentials":        {"s3://kept/x", [2]string{"AWS_SECRET_ACCESS_KEY", ""}, "no credentials for S3: set AWS_ACCESS_KEY_ID"},
 		"no bucket":             {"s3:///x", [2]string{}, "s3:///x has no bucket"},
-		"no target":             {"gs://kept", [2]string{}, "gs://kept is no target"},
+		"no target":             {"gs://kept", [2]string{}, "gs://kept is not a target"},
 		"no endpoint":           {"s3://kept", [2]string{"AWS_ENDPOINT_URL", "localhost:9000"}, `AWS_ENDPOINT_URL is "localhost:9000"`},
 		"no certificates":       {"s3://kept", [2]string{"AWS_CA_BUNDLE", "s3_test.go"}, "s3_test.go has no certificate"},
 	} {

@@ -193,7 +193,7 @@ func lock(f *os.File) error { return lockError(f, osfile.LockPatiently(f, true))
 func lockError(f *os.File, err error) error {
 	if errors.Is(err, osfile.ErrLocked) {
 		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {
-			return fmt.Errorf("%s: %w, %d", f.Name(), format.ErrLocked, pid)
+			return fmt.Errorf("%s: %w (pid %d)", f.Name(), format.ErrLocked, pid)
 		}
 		return fmt.Errorf("%s: %w", f.Name(), format.ErrLocked)
 	}

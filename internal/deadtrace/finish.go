@@ -194,7 +194,7 @@ func (d *dead) openRest() (state, error) {
 		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
 			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
 			if isNews {
-				d.o.report(fmt.Errorf("%s waits for its last records; 'entrace recover' finishes it without them: %w", d.stream, err))
+				d.o.report(fmt.Errorf("%s is not finished, because its last records are missing: %w; 'entrace recover' finishes it without them", d.stream, err))
 			}
 			if !giveUp {
 				return stateElsewhere, nil
@@ -313,7 +313,7 @@ func (d *dead) result() *Result {
 }
 
 // ErrOtherEntries is returned for a stream whose trace exists already with other entries.
-var ErrOtherEntries = errors.New("the trace is there already, and its stream has other entries: look at both")
+var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
 
 // removeTwin removes the stream, whose entries d.twin has, and its journal, which has no others.
 func (d *dead) removeTwin(r *Result) error {

@@ -85,7 +85,7 @@ func mendFile(name string) (*Result, error) {
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
 		// Its writer was at work until now, or finished it.
-		return nil, errors.Join(fmt.Errorf("recover %s: it changed meanwhile: %w", r.Name, format.ErrLocked), err)
+		return nil, errors.Join(fmt.Errorf("recover %s: the file changed meanwhile: %w", r.Name, format.ErrLocked), err)
 	}
 	r.Changed = true
 	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {

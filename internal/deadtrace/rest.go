@@ -429,12 +429,12 @@ func (b *rest) damage() error {
 	return nil
 }
 
-var errNoCheckpoint = errors.New("it has no checkpoint that can be read")
+var errNoCheckpoint = errors.New("it has no readable checkpoint")
 
 // reportUnreadable reports that remove will give the journal another name, if it will.
 func (b *rest) reportUnreadable(report func(error)) {
 	if err := b.damage(); err != nil {
-		report(fmt.Errorf("journal %s is renamed to …%s: %w", b.name, brokenExt, err))
+		report(fmt.Errorf("journal %s: %w; the file is renamed to …%s", b.name, err, brokenExt))
 	}
 }
 

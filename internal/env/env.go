@@ -32,7 +32,7 @@ func ReportValue(name, value string, err error) {
 	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
 }
 
-var errNumber = errors.New("want a whole number")
+var errNumber = errors.New("must be a whole number")
 
 // Number sets *to, if it is zero, to the value of a variable, which must be a number of at
 // least 0. It reports whether it has set *to.
@@ -115,11 +115,11 @@ func Path(s string) (string, error) {
 	}
 	switch {
 	case u.Host != "" && u.Host != "localhost":
-		return "", fmt.Errorf("the file is on host %s", u.Host)
+		return "", fmt.Errorf("the URL names a file on another host, %s", u.Host)
 	case u.Opaque != "": // file:app.et
 		return url.PathUnescape(u.Opaque)
 	case u.Path == "" || u.Path == "/":
-		return "", fmt.Errorf("no path")
+		return "", fmt.Errorf("the URL has no path")
 	}
 	path := u.Path
 	if runtime.GOOS == "windows" && len(path) > 2 && path[2] == ':' {

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrQuota is the error of a trace that a [Quota] ended or refused.
-var ErrQuota = errors.New("remote: the received traces in the folder have reached a bound")
+var ErrQuota = errors.New("remote: the received traces in the folder have reached a limit")
 
 // A Quota limits the number and the size of the received traces in a folder, including
 // those of earlier receivers. It is safe for concurrent use.

@@ -15,9 +15,9 @@ import (
 
 var (
 	// ErrFull says that no record of a request was accepted, and that the sender may try again.
-	ErrFull = errors.New("there is no room for more")
+	ErrFull = errors.New("there is no room for more records")
 	// ErrNoID is the reason for refusing a span without a span id or a trace id.
-	ErrNoID = errors.New("a span without an id")
+	ErrNoID = errors.New("the span has no id")
 
 	errScope = errors.New("the scope is too large for so many records")
 )

@@ -18,7 +18,7 @@ var ErrNotJournal = errors.New("not a journal")
 type LayoutError struct{ Version, SegmentSize uint32 }
 
 func (e *LayoutError) Error() string {
-	return fmt.Sprintf("a journal of layout %d with segments of %d bytes; this program knows layout %d", e.Version, e.SegmentSize, Version)
+	return fmt.Sprintf("unsupported journal layout %d with segments of %d bytes: this program knows layout %d", e.Version, e.SegmentSize, Version)
 }
 
 // A Dead is the contents of a journal file whose process is gone.

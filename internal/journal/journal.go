@@ -15,7 +15,7 @@ var (
 	// ErrFull is returned when no segment is free.
 	ErrFull = errors.New("no segment of the journal is free")
 	// ErrBusy is returned when a shard was locked for too long: its file does not answer.
-	ErrBusy = errors.New("the journal's file does not answer")
+	ErrBusy = errors.New("the disk of the journal does not respond")
 	// ErrClosed is returned after CloseShards.
 	ErrClosed = errors.New("the journal is closed")
 	// ErrTooLarge is returned for a record that no chain can hold.

@@ -189,7 +189,7 @@ const (
 
 // ErrGone is returned for a lost journal of a dead process: the machine was restarted, or
 // somebody has removed the journal.
-var ErrGone = errors.New("the journal is gone, and what was in it")
+var ErrGone = errors.New("the journal is gone, with the records in it")
 
 // ErrElsewhere is returned for a journal that cannot be reached from here: it is in the
 // memory of another machine or container.
@@ -242,10 +242,10 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 		return nil, "", ErrGone // its process died before the file was complete
 	case said["boot"] == osfile.BootID() && said["boot"] != "":
 		if said["device"] != deviceOf(name) {
-			return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
+			return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
 		}
 	case said["host"] != host:
-		return nil, "", fmt.Errorf("%w: %s of %s", ErrElsewhere, name, said["host"])
+		return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
 	case osfile.OnTmpfs(filepath.Dir(name)):
 		return nil, "", ErrGone
 	}
@@ -260,7 +260,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 		return nil, "", err
 	}
 	if !osfile.IsOwn(j, f) {
-		return nil, "", errors.Join(fmt.Errorf("%w: %s belongs to somebody else", ErrElsewhere, name), closeFile(j))
+		return nil, "", errors.Join(fmt.Errorf("%w: %s belongs to another user", ErrElsewhere, name), closeFile(j))
 	}
 	return j, name, nil
 }

@@ -28,7 +28,7 @@ var (
 type FaultError struct{ Offset int64 }
 
 func (e *FaultError) Error() string {
-	return fmt.Sprintf("the map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
+	return fmt.Sprintf("the memory map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
 // A File is a view of a file. Its size is that of the file when it was opened, or the size

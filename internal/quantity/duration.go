@@ -61,4 +61,4 @@ func ParseTime(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-var errTime = errors.New("want milliseconds, or a duration such as 5s, 1m30s or 7d")
+var errTime = errors.New("must be milliseconds, or a duration such as 5s, 1m30s or 7d")

@@ -106,7 +106,7 @@ func (b *body) grow(most int64) error {
 
 func failedRead(err error) error {
 	if n, ok := errors.AsType[net.Error](err); errors.Is(err, os.ErrDeadlineExceeded) || ok && n.Timeout() {
-		return &bodyError{http.StatusRequestTimeout, "the request took too long to come"}
+		return &bodyError{http.StatusRequestTimeout, "the request took too long to arrive"}
 	}
 	return &bodyError{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 }
@@ -122,7 +122,7 @@ func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	case "gzip":
 		return b.unzip(r)
 	}
-	return &bodyError{http.StatusUnsupportedMediaType, "expected no compression or gzip, not " + encoding}
+	return &bodyError{http.StatusUnsupportedMediaType, "expected no compression or gzip, found " + encoding}
 }
 
 // readCall reads the one message of a call by gRPC.

@@ -152,9 +152,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(http.StatusNotFound, "no such service: "+r.URL.Path)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		a.fail(http.StatusMethodNotAllowed, "OTLP is sent by POST")
+		a.fail(http.StatusMethodNotAllowed, "expected a POST request")
 	case s.o.Local && !loopback.Host(r.Host) || r.Header.Get("Origin") != "":
-		a.fail(http.StatusForbidden, "requests of web pages are not taken")
+		a.fail(http.StatusForbidden, "requests from web pages are refused")
 	case !s.mayEnter(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		a.fail(http.StatusUnauthorized, "the token is missing or wrong")
@@ -220,7 +220,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 		a.fail(http.StatusServiceUnavailable, err.Error())
 	default:
 		if _, damaged := errors.AsType[*DamageError](err); damaged {
-			a.fail(http.StatusBadRequest, err.Error()+"; "+strconv.Itoa(done.Taken)+" records before were taken")
+			a.fail(http.StatusBadRequest, err.Error()+"; "+strconv.Itoa(done.Taken)+" earlier records were accepted")
 			return
 		}
 		a.fail(http.StatusInternalServerError, err.Error())

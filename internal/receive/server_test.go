@@ -160,7 +160,7 @@ func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
 		code    uint64
 		text    string
 	}{
-		{name: "damaged", sink: damaged, want: 400, code: 3, text: "wrong; 2 records before were taken"},
+		{name: "damaged", sink: damaged, want: 400, code: 3, text: "wrong; 2 earlier records were accepted"},
 		{name: "not gzip", body: "plain", headers: []string{"Content-Encoding", "gzip"}, want: 400, code: 3},
 		{name: "cut gzip", body: string(zipped(t, []byte("some text"))[:15]), headers: []string{"Content-Encoding", "gzip"}, want: 400, code: 3},
 		{name: "no token", o: receive.Options{Token: "0123456789abcdef"}, want: 401, code: 16},

@@ -491,5 +491,5 @@ var (
 	// ErrBusy is returned while a definition is being written.
 	ErrBusy = errors.New("the definitions are being written")
 	// ErrTableFull is returned when there is no room for another definition.
-	ErrTableFull = errors.New("too many resources, or one that is too large")
+	ErrTableFull = errors.New("too many resources, or a resource that is too large")
 )

@@ -84,18 +84,18 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 		key, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil || !d.header(key, value) {
-			return fmt.Errorf("%s must be a list such as NAME=VALUE,NAME=VALUE", name) // the value may be secret
+			return fmt.Errorf("%s must have the form NAME=VALUE,NAME=VALUE", name) // the value may be secret
 		}
 	}
 	for _, pair := range headers {
 		if key, value, ok := strings.Cut(pair, "="); !ok || !d.header(key, value) {
-			return errors.New("a header must be as in NAME=VALUE")
+			return errors.New("a header must have the form NAME=VALUE")
 		}
 	}
 	d.timeout = 10 * time.Second
 	if name, value := variable(s, "TIMEOUT"); value != "" {
 		if d.timeout, err = quantity.ParseTime(value); err != nil || d.timeout < 0 {
-			return fmt.Errorf("%s=%q is no time", name, value)
+			return fmt.Errorf("%s=%q must be milliseconds or a duration such as 5s", name, value)
 		}
 	}
 	switch name, value := variable(s, "COMPRESSION"); value {
@@ -103,7 +103,7 @@ func (d *destination) set(s codec.Signal, endpoint string, headers []string) (er
 		d.gzip = true
 	case "none":
 	default:
-		return fmt.Errorf("%s=%q is neither gzip nor none", name, value)
+		return fmt.Errorf("%s=%q must be gzip or none", name, value)
 	}
 	d.client, err = client(s)
 	return err
@@ -128,7 +128,7 @@ func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 		}
 		whole = strings.Contains(from, signalNames[s])
 		if name, protocol := variable(s, "PROTOCOL"); protocol == "grpc" && endpoint != defaultEndpoint {
-			return nil, fmt.Errorf("%s=grpc: what is sent goes over HTTP; --endpoint names where it can", name)
+			return nil, fmt.Errorf("%s=grpc: replay sends over HTTP only; name an HTTP endpoint with --endpoint", name)
 		}
 	}
 	u, err := url.Parse(endpoint)

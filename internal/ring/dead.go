@@ -40,7 +40,7 @@ type Dead struct {
 type NotRingError struct{ Size int64 }
 
 func (e *NotRingError) Error() string {
-	return fmt.Sprintf("a file of %d bytes that is not that of a ring", e.Size)
+	return fmt.Sprintf("the file, of %d bytes, is not a ring", e.Size)
 }
 
 // Open reads the file of a ring. The error is [format.ErrLocked] while the process of the ring

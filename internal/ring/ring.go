@@ -155,7 +155,7 @@ func New(o *Options) (*Ring, error) {
 		g.o.MaxBlock = defaultMaxBlock
 	}
 	if len(o.Note) > MaxNote {
-		return nil, fmt.Errorf("a note of %d bytes: there is room for %d", len(o.Note), MaxNote)
+		return nil, fmt.Errorf("the note has %d bytes, but there is room for only %d", len(o.Note), MaxNote)
 	}
 	g.level.Store(uint32(noLevel))
 	g.guard.Tell = g.tell
@@ -198,7 +198,7 @@ func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 		return nil, err
 	}
 	if n := j.Segments(); n < o.Segments {
-		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: there is no room for more in memory", n*journal.SegmentSize, g.o.Bytes))
+		g.tell(fmt.Errorf("the ring has %d bytes instead of %d: memory has no room for more", n*journal.SegmentSize, g.o.Bytes))
 	}
 	if err := g.intern.Attach(j); err != nil {
 		return nil, errors.Join(err, j.Remove())
@@ -237,7 +237,7 @@ var noteKind = [4]byte{'R', 'I', 'N', 'G'}
 // SetNote changes the note in the ring's file. It waits until the note is written.
 func (g *Ring) SetNote(note []byte) error {
 	if len(note) > MaxNote {
-		return fmt.Errorf("a note of %d bytes: there is room for %d", len(note), MaxNote)
+		return fmt.Errorf("the note has %d bytes, but there is room for only %d", len(note), MaxNote)
 	}
 	g.notes.Lock()
 	defer g.notes.Unlock()
@@ -435,7 +435,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 		if j, err = g.newJournal(""); err != nil { // in memory
 			return
 		}
-		cause = fmt.Errorf("it goes on in memory: %w", cause)
+		cause = fmt.Errorf("%w; recording continues in memory", cause)
 	}
 	err = g.writeNote(j)
 	old.CloseShards()
@@ -613,7 +613,7 @@ func (g target) Close(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-late:
-		return fmt.Errorf("the ring's file is left behind, since the disk does not answer: %w", context.Cause(ctx))
+		return fmt.Errorf("the ring's file is left behind, because the disk does not respond: %w", context.Cause(ctx))
 	}
 }
 

@@ -101,7 +101,7 @@ func (s *Settings) environment() {
 	if v, ok := env.Lookup(envFormat); ok && !o.Format.Valid {
 		f, err := format.ParseStorageFormat(v)
 		if err == nil && f == format.IETPrefix {
-			err = fmt.Errorf("neither et nor iet")
+			err = fmt.Errorf("must be et or iet")
 		}
 		if err != nil {
 			env.ReportValue(envFormat, v, err)
@@ -171,7 +171,7 @@ func oddPath(path string) {
 	}
 	rest := env.Expand(path, "s")
 	if m := regexp.MustCompile(`\{[a-z_]*\}`).FindString(rest); m != "" {
-		notice.Error(fmt.Errorf("%s=%q: %s is no placeholder: {service}, {pid} and {time} are", envPath, path, m))
+		notice.Error(fmt.Errorf("%s=%q: unknown placeholder %s: must be {service}, {pid} or {time}", envPath, path, m))
 	}
 	if ext := filepath.Ext(path); ext != "" && ext != ".et" && ext != ".iet" && !noFile(path) && !strings.HasSuffix(ext, "}") {
 		notice.Error(fmt.Errorf("%s=%q: the file will be an ET, whatever its extension", envPath, path))
@@ -182,11 +182,11 @@ func oddPath(path string) {
 // exporter or processor, or empty if it has none.
 func needSetup(mode string) {
 	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
-		env.ReportValue(envMode, s, fmt.Errorf("this exporter records %s alone; entrace.Setup records both", mode))
+		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports both", mode))
 	}
 	for _, name := range []string{envEndpoint, envControl, envControl + "_CONFIG"} {
 		if s, ok := env.Lookup(name); ok && !strings.EqualFold(s, "off") {
-			env.ReportValue(name, s, errors.New("it needs entrace.Setup"))
+			env.ReportValue(name, s, errors.New("it works only if the program calls entrace.Setup"))
 		}
 	}
 }

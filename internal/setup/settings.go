@@ -114,9 +114,9 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	}
 	hint := ""
 	if !strings.Contains(template, "{pid}") {
-		hint = "; {pid} in " + envPath + " gives each process its own"
+		hint = "; put {pid} into " + envPath + " to give each process its own file"
 	}
-	notice.Error(fmt.Errorf("recording to %s instead: %w%s", other, err, hint))
+	notice.Error(fmt.Errorf("%w; recording to %s instead%s", err, other, hint))
 	return r, nil
 }
 

@@ -63,7 +63,7 @@ type Process struct {
 
 // errTooMany is the error for a trace whose rows do not fit into a Timeline. No program could read
 // its layout anyway.
-var errTooMany = errors.New("more than 1073741823 entries")
+var errTooMany = errors.New("the trace has more than 1073741823 entries")
 
 // NewTimeline returns the Timeline of a view.
 func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {

@@ -31,7 +31,7 @@ var (
 
 // errTwice is reported once for each recorder.
 var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
-	"leave out the one or the other, such as slogadapter's handler where otelslog is one, or use entrace.WithoutLogs")
+	"remove one of them, such as slogadapter's handler if the program uses otelslog, or use entrace.WithoutLogs")
 
 // Slog remembers a record of log/slog's handler that r has recorded. The span is that of the
 // record, or zero. Slog reports an error if OTel has seen the same record. No lock may be held.

@@ -63,9 +63,9 @@ func isName(s string) bool {
 func CheckName(name string) error {
 	switch {
 	case name == crashName:
-		return errors.New("crash is what is made of the ring of a process that died")
+		return errors.New("the name crash is reserved for the traces of processes that died")
 	case !validName(name):
-		return fmt.Errorf("%q is not 1 to 64 letters, digits, '-', '_' and '.', of which it begins with none", name)
+		return fmt.Errorf("%q must be 1 to 64 letters, digits, '-', '_' and '.', and begin with a letter or digit", name)
 	}
 	return nil
 }

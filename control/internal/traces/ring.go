@@ -85,7 +85,7 @@ func (f *Folder) setAside(name string, err error) error {
 	if rerr != nil {
 		return errors.Join(err, rerr)
 	}
-	return fmt.Errorf("it is %s now: %w", filepath.Base(to), err)
+	return fmt.Errorf("%w; the file was renamed to %s", err, filepath.Base(to))
 }
 
 // recoverRing makes a trace of the ring c.Name.
@@ -101,12 +101,12 @@ func (f *Folder) recoverRing(c *Result) error {
 	textName := crashText(c.Name)
 	text, written, err := crashtext.Read(textName)
 	if err != nil {
-		return fmt.Errorf("ring %s: what the runtime wrote: %w", c.Name, err)
+		return fmt.Errorf("ring %s: read the crash text: %w", c.Name, err)
 	}
 	c.Reason = crashtext.Reason(text)
 	if d.Last.IsZero() && text == "" {
 		if d.Damaged > 0 {
-			return fmt.Errorf("ring %s: nothing in it can be read, %d parts are damaged: it is left as it is", c.Name, d.Damaged)
+			return fmt.Errorf("ring %s is left unchanged: it has no readable records and %d damaged parts", c.Name, d.Damaged)
 		}
 		// The process died before it recorded anything, or the ring is gone.
 		return errors.Join(d.Gone, d.Remove(), osfile.Ignore(os.Remove(textName), fs.ErrNotExist))
@@ -228,7 +228,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
 		return nil // other drops do not count: an entry that is too large would be dropped again
 	}
-	return cmp.Or(err, errors.New("the disk did not take all of it"))
+	return cmp.Or(err, errors.New("the disk did not take the whole trace"))
 }
 
 // failSpan writes an exception event to the span of the goroutine that ended the process, if the
@@ -263,7 +263,7 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 
 func crashReason(first string) string {
 	if first == "" {
-		return "the process ended without a word: it was killed, or called os.Exit"
+		return "the process ended without a message: it was killed, or called os.Exit"
 	}
 	return first
 }
