@@ -20,7 +20,7 @@ func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.R
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
 		case !alone && (c.fn == "compare" || c.fn == "histogram" || c.fn == "values"):
-			return nil, &Error{Pos: c.pos, Text: c.fn + "() stands alone"}
+			return nil, &Error{Pos: c.pos, Text: c.fn + "() cannot be combined with other functions"}
 		case c.fn == "compare":
 			return m.compareSets(c, rows)
 		case c.fn == "values":
@@ -156,7 +156,7 @@ var maxGroups = 1 << 20
 
 // tooManyGroups returns the error for a query that makes more than maxGroups groups.
 func tooManyGroups(by []expr) error {
-	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select rows before it, or group by less"}
+	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
 }
 
 // evals compiles expressions.

@@ -149,7 +149,7 @@ func TestHintsWhenNothingIsSelected(t *testing.T) {
 		`.level = 5`:                         {"no row has .level; did you mean level?", ""},
 		`user = eve`:                         {`.user is an attribute; for the text, write "user = eve"`, `"user = eve"`},
 		`name = GET /orders`:                 {`a text of several words needs quotes: "GET /orders"`, `name = "GET /orders"`},
-		`user like nobody`:                   {`like is a text here; of an attribute, write .user contains "nobody"`, `.user contains "nobody"`},
+		`user like nobody`:                   {`like is a text here; for an attribute, write .user contains "nobody"`, `.user contains "nobody"`},
 		`cash < 5`:                           {`no row has .cash; for the text, write "cash < 5"`, `"cash < 5"`},
 		`cash in (5)`:                        {"no row has .cash", ""},
 		`not cart /nowhere`:                  {"/nowhere is a text here; a regular expression ends with a slash", ""},

@@ -158,14 +158,14 @@ func (e *Error) closed() string {
 // noName returns the error for a word that is not a name. The word is token number at.
 func (p *parser) noName(t *token, at int) *Error {
 	if len(t.parts) > 1 {
-		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is no scope", t.parts[0])
+		err := p.fail(t, "scopes are span., resource., event., link., instrumentation., log. and parent., or none", "%s. is not a scope", t.parts[0])
 		if scope := nearest(t.parts[0], slices.Sorted(maps.Keys(scopes))); scope != "" {
 			return err.trying(p.with(t.pos, t.pos+len(t.parts[0]), scope))
 		}
 		return err.trying(p.with(t.pos, t.end, "."+t.text))
 	}
 	if isNestedSet(t.text) {
-		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a number of Tempo's, which is not stored here", t.text)
+		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a field of Tempo, which ENTRACE does not have", t.text)
 	}
 	fix, end := "."+t.text, t.end
 	hint := "did you mean ." + t.text
@@ -182,7 +182,7 @@ func (p *parser) noName(t *token, at int) *Error {
 		if before := &p.tokens[max(0, at-2)]; before.kind == tokenWord {
 			if f, ok := fieldNamed(before, p.braces > 0); ok && f.kind.enumOf() != kindNil {
 				names := enumNames(f.kind.enumOf())
-				err := p.fail(t, "known are "+strings.Join(names, ", "), "%s has no value %s", f.text, t.text)
+				err := p.fail(t, "known values are "+strings.Join(names, ", "), "%s has no value %s", f.text, t.text)
 				if s := nearest(strings.ToLower(t.text), names); s != "" {
 					_ = err.trying(p.with(t.pos, t.end, s))
 				}
@@ -190,7 +190,7 @@ func (p *parser) noName(t *token, at int) *Error {
 			}
 		}
 	}
-	return p.fail(t, hint+"?", "%s is no name that is known", t.text).trying(p.with(t.pos, end, fix))
+	return p.fail(t, hint+"?", "%s is not a known name", t.text).trying(p.with(t.pos, end, fix))
 }
 
 // otherOperators maps operators of other languages to the operators to write in their place.
@@ -213,10 +213,10 @@ func (p *parser) otherOperator(a expr, t *token) error {
 	other := otherOperators[t.text] + " " + text
 	switch a := a.(type) {
 	case *field:
-		return p.fail(t, "write "+other, "%s is no operator", t.text).trying(p.with(t.pos, end, other))
+		return p.fail(t, "write "+other, "%s is not an operator", t.text).trying(p.with(t.pos, end, other))
 	case *words:
 		if t.text == "like" {
-			p.ifNone = append(p.ifNone, Hint{"like is a text here; of an attribute, write ." + a.text + " " + other, p.with(a.pos, end, "."+a.text+" "+other)})
+			p.ifNone = append(p.ifNone, Hint{"like is a text here; for an attribute, write ." + a.text + " " + other, p.with(a.pos, end, "."+a.text+" "+other)})
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func (p *parser) otherOperator(a expr, t *token) error {
 func (p *parser) unfinished(a expr, operator *token) *Error {
 	f, ok := a.(*field)
 	if !ok {
-		return p.fail(p.peek(), "", "a value must come here, and not %s", describe(p.peek()))
+		return p.fail(p.peek(), "", "expected a value, found %s", describe(p.peek()))
 	}
 	examples := map[valueKind]string{
 		kindInt: "1", kindDuration: "100ms", kindTime: `"2026-11-22T15:04:05Z"`, kindBool: "true",
@@ -238,7 +238,7 @@ func (p *parser) unfinished(a expr, operator *token) *Error {
 	if example != "" && takesValue {
 		condition = f.text + " " + operator.text + " " + example
 	}
-	e := p.fail(p.peek(), "as in "+condition, "a value must come here, and not %s", describe(p.peek())).trying(p.with(f.pos, end, condition))
+	e := p.fail(p.peek(), "as in "+condition, "expected a value, found %s", describe(p.peek())).trying(p.with(f.pos, end, condition))
 	if example == "" && takesValue {
 		e.Unfinished, e.valueAt, e.valueEnd = f.text, operator.end, end
 	}
@@ -266,9 +266,9 @@ func isNestedSet(word string) bool { return strings.HasPrefix(word, "nestedSet")
 // noCall returns the error for a function call inside of a filter.
 func (p *parser) noCall(t *token) *Error {
 	if isStage(t.text) {
-		return p.fail(t, "write a | before it", "%s() comes behind the filter", t.text).trying("{} | " + p.text)
+		return p.fail(t, "write a | before it", "%s() must come after the filter", t.text).trying("{} | " + p.text)
 	}
-	return p.fail(t, "as a text, write it in quotes", "%s() is no part of a filter", t.text)
+	return p.fail(t, "as a text, write it in quotes", "%s() cannot be part of a filter", t.text)
 }
 
 // noSet returns the error for a token t where a spanset is expected.
@@ -276,7 +276,7 @@ func (p *parser) noSet(t *token) *Error {
 	if next := &p.tokens[min(p.at+1, len(p.tokens)-1)]; t.kind == tokenWord && isStage(t.text) && next.text == "(" {
 		return p.noCall(t)
 	}
-	return p.fail(t, "", "a filter in {…} must come here, and not %s", describe(t))
+	return p.fail(t, "", "expected a filter in {…}, found %s", describe(t))
 }
 
 // metrics returns the error for a TraceQL metrics query, or nil if the query is not one.
@@ -291,7 +291,7 @@ func (p *parser) metrics() *Error {
 
 // refuse returns the error for a function of TraceQL metrics.
 func (p *parser) refuse(t *token) *Error {
-	e := p.fail(t, "write "+refused[t.text], "%s() is of TraceQL's metrics, which are not computed here", t.text)
+	e := p.fail(t, "write "+refused[t.text], "%s() is a TraceQL metrics function, which is not supported", t.text)
 	for i := range p.tokens {
 		if &p.tokens[i] == t && t.text != "with" {
 			return e.trying(p.tableAt(i))
@@ -358,7 +358,7 @@ func (p *parser) closing(at int) int {
 func (p *parser) noStage(t *token) *Error {
 	if n, err := strconv.ParseFloat(strings.TrimPrefix(t.text, "p"), 64); err == nil && t.text[0] == 'p' && n >= 0 && n <= 100 {
 		q := strconv.FormatFloat(n/100, 'f', -1, 64)
-		e := p.fail(t, "write quantile(…, "+q+")", "there is no function %s()", t.text)
+		e := p.fail(t, "write quantile(…, "+q+")", "unknown function %s()", t.text)
 		for i := p.at; i < len(p.tokens); i++ { // find the end of the call
 			if p.tokens[i].text == ")" {
 				end := p.tokens[i].pos
@@ -373,9 +373,9 @@ func (p *parser) noStage(t *token) *Error {
 		name = "by"
 	}
 	if name == "" {
-		return p.fail(t, "functions are "+strings.Join(names, ", "), "there is no function %s()", t.text)
+		return p.fail(t, "known functions are "+strings.Join(names, ", "), "unknown function %s()", t.text)
 	}
-	return p.fail(t, "did you mean "+name+"?", "there is no function %s()", t.text).trying(p.with(t.pos, t.end, name))
+	return p.fail(t, "did you mean "+name+"?", "unknown function %s()", t.text).trying(p.with(t.pos, t.end, name))
 }
 
 // orNil returns e as an error, or a nil error if e is nil.

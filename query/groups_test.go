@@ -74,7 +74,7 @@ func TestBoundOfGroups(t *testing.T) {
 	if _, err := runOn(t, v, "{} | values(.user)"); err == nil || !strings.Contains(err.Error(), "more than 7 groups") {
 		t.Errorf("of many values: %v", err)
 	}
-	if _, err := runOn(t, v, "{} | histogram(duration) | count()"); err == nil || !strings.Contains(err.Error(), "stands alone") {
+	if _, err := runOn(t, v, "{} | histogram(duration) | count()"); err == nil || !strings.Contains(err.Error(), "cannot be combined") {
 		t.Errorf("of a histogram beside another aggregate: %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func (l *lexer) skipSpace() error {
 		case strings.HasPrefix(rest, "/*"):
 			end := strings.Index(rest[2:], "*/")
 			if end < 0 {
-				return l.fail(l.pos, "", "the comment does not end").trying(l.s + " */")
+				return l.fail(l.pos, "", "the comment has no closing */").trying(l.s + " */")
 			}
 			l.pos += end + 4
 		default:
@@ -133,7 +133,7 @@ func (l *lexer) next(space bool) (token, error) {
 		l.pos += n
 		return token{kind: tokenString, text: s, pos: at}, err
 	case r == '\'':
-		err := l.fail(at, `write "…"`, "texts have double quotes")
+		err := l.fail(at, `write "…"`, "a text needs double quotes")
 		if text, behind, ok := strings.Cut(rest[1:], "'"); ok {
 			_ = err.trying(l.s[:at] + quote(text) + behind)
 		}
@@ -313,7 +313,7 @@ func (l *lexer) regex() (token, error) {
 			b.WriteByte(c)
 		}
 	}
-	return token{}, l.fail(at, "write /…/", "the regular expression does not end").trying(l.s + "/")
+	return token{}, l.fail(at, "write /…/", "the regular expression has no closing slash").trying(l.s + "/")
 }
 
 // quoted reads the quoted text at offset at. It returns the text and its length in the query,
@@ -344,7 +344,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", 0, l.fail(at, "", "the text does not end").trying(l.s + string(q))
+	return "", 0, l.fail(at, "", "the text has no closing quote").trying(l.s + string(q))
 }
 
 // isWordRune reports whether r can occur in a name.
@@ -424,7 +424,7 @@ func (l *lexer) number() (token, error) {
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
-		return t, l.fail(at, "", "%s is no number", digits)
+		return t, l.fail(at, "", "%s is not a number", digits)
 	}
 	t.value = floatValue(f)
 	return t, nil

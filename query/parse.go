@@ -45,7 +45,7 @@ func parse(text string) (*Query, *Error) {
 	if t := p.peek(); err == nil && t.kind != tokenEnd {
 		hint := ""
 		if strings.Contains("+-*/^%", t.text) && t.kind == tokenMark {
-			hint = "an aggregate is compared with a number"
+			hint = "an aggregate must be compared with a number"
 		}
 		err = p.fail(t, hint, "unexpected %s", describe(t))
 	}
@@ -96,7 +96,7 @@ func (p *parser) take(mark string) bool {
 
 func (p *parser) want(mark string) error {
 	if !p.take(mark) {
-		return p.fail(p.peek(), "", "%s must come here, and not %s", mark, describe(p.peek()))
+		return p.fail(p.peek(), "", "expected %s, found %s", mark, describe(p.peek()))
 	}
 	return nil
 }
@@ -174,10 +174,10 @@ func (p *parser) check(q *pipeline) error {
 			switch later := later.(type) {
 			case *stageAggregate, *stageSort, *stageLimit, *stageTop:
 				if other, ok := later.(*stageAggregate); ok && other.cond != nil {
-					return &Error{Query: p.text, Pos: other.pos, Text: "a comparison of " + other.fn + "() cannot come behind a table"}
+					return &Error{Query: p.text, Pos: other.pos, Text: "a comparison of " + other.fn + "() cannot follow a table"}
 				}
 			default:
-				return &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() makes a table, behind which only other such functions, sort, topk and limit can come", Hint: "compare it with something to choose traces, as in " + a.text + " > 2"}
+				return &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() computes a table, after which only other such functions, sort, topk and limit can follow", Hint: "compare it with something to choose traces, as in " + a.text + " > 2"}
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func (p *parser) set() (spanset, error) {
 		}
 		for _, s := range q.stages {
 			if a, ok := s.(*stageAggregate); ok && a.cond == nil {
-				return nil, &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() makes a table, which is no set of rows", Hint: "compare it with something, as in " + a.text + " > 2"}
+				return nil, &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() computes a table, not a set of rows", Hint: "compare it with something, as in " + a.text + " > 2"}
 			}
 		}
 		return &nested{q}, nil
@@ -382,7 +382,7 @@ func (p *parser) compare() (expr, error) {
 		case t.kind == tokenMark && slices.Contains(comparisons, t.text):
 			op = t.text
 			if op == "==" {
-				return nil, p.fail(t, "write =", "== is no operator").trying(p.with(t.pos, t.end, "="))
+				return nil, p.fail(t, "write =", "== is not an operator").trying(p.with(t.pos, t.end, "="))
 			}
 			p.next()
 		case p.isWord("in"), p.isWord("contains"):
@@ -431,13 +431,13 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	isPattern := op == "=~" || op == "!~" || op == "contains"
 	switch {
 	case isPattern && !ok:
-		return nil, p.fail(t, "put it in quotes", "%s is followed by a text", op)
+		return nil, p.fail(t, "put it in quotes", "%s must be followed by a text", op)
 	case isPattern && l.value.kind != kindString:
-		return nil, p.failAt(l.pos, "put it in quotes", "%s is followed by a text", op).trying(p.with(l.pos, l.end, quote(p.text[l.pos:l.end])))
+		return nil, p.failAt(l.pos, "put it in quotes", "%s must be followed by a text", op).trying(p.with(l.pos, l.end, quote(p.text[l.pos:l.end])))
 	case isPattern && typeOf(a) != kindString && typeOf(a) != kindNil:
-		return nil, p.failAt(t.pos, "", "%s is no text, so that %s cannot be asked of it", a, op)
+		return nil, p.failAt(t.pos, "", "%s is not a text, so %s cannot be used with it", a, op)
 	case op != "=" && op != "!=" && ok && l.value.kind == kindNil:
-		return nil, p.failAt(l.pos, "", "nil can be compared with = and != alone")
+		return nil, p.failAt(l.pos, "", "nil can be compared only with = and !=")
 	case !ok:
 		if left, ok := a.(*literal); ok {
 			if left.value, err = p.fit(b, left); err != nil {
@@ -475,7 +475,7 @@ func (p *parser) inList(c *compare, t *token) (expr, error) {
 		}
 		l, ok := b.(*literal)
 		if !ok {
-			return nil, p.fail(t, "", "a list has only values")
+			return nil, p.fail(t, "", "a list can contain only values")
 		}
 		v, err := p.fit(c.a, l)
 		if err != nil {
@@ -514,7 +514,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 		}
 		v, ok := enumNamed(enum, name)
 		if !ok {
-			err := p.failAt(l.pos, "known are "+strings.Join(enumNames(enum), ", "), "%s has no value %s", x, name)
+			err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(enum), ", "), "%s has no value %s", x, name)
 			if s := nearest(strings.ToLower(name), enumNames(enum)); s != "" {
 				_ = err.trying(p.with(l.pos, l.end, s))
 			}
@@ -522,7 +522,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 		}
 		return v, nil
 	case enum != kindNil && l.value.isNumber():
-		err := p.failAt(l.pos, "known are "+strings.Join(enumNames(enum), ", "), "%s is no number", x)
+		err := p.failAt(l.pos, "known values are "+strings.Join(enumNames(enum), ", "), "%s is not a number", x)
 		if f, ok := x.(*field); ok && enum == kindStatus {
 			err.Hint += "; that of HTTP is .http.response.status_code"
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
@@ -531,7 +531,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 	case l.word != "" && p.bare && p.braces == 0:
 		return stringValue(l.word), nil
 	case l.word != "" && (kind == kindNil || kind == kindString):
-		return l.value, p.failAt(l.pos, "write "+quote(l.word), "%s is a status, kind or level, and no text", l.word).trying(p.with(l.pos, l.end, quote(l.word)))
+		return l.value, p.failAt(l.pos, "write "+quote(l.word), "%s is a status, kind or level, not a text", l.word).trying(p.with(l.pos, l.end, quote(l.word)))
 	case kind == kindTime && l.value.kind == kindString:
 		t, err := parseTimestamp(l.value.s)
 		if err != nil {
@@ -544,7 +544,7 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 	case kind == kindDuration && (l.value.kind == kindInt || l.value.kind == kindFloat || l.value.kind == kindUint) && l.end > l.pos && l.value != intValue(0):
 		text := p.text[l.pos:l.end]
 		if t := p.peek(); t.kind == tokenWord && isUnit(t.text) {
-			return l.value, p.fail(t, "write "+text+t.text, "a duration has no blank in it").trying(p.with(l.end, t.pos, ""))
+			return l.value, p.fail(t, "write "+text+t.text, "a duration cannot contain a blank").trying(p.with(l.end, t.pos, ""))
 		}
 		if p.braces > 0 {
 			p.hint(text+" is "+text+" nanoseconds: a duration has a unit, as in "+text+"ms", p.with(l.pos, l.end, text+"ms"))

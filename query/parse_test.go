@@ -104,7 +104,7 @@ func TestParseErrors(t *testing.T) {
 		`in`:                                    `at 1|"in"`,
 		`status = 403`:                          `at 10|.http.response.status_code`,
 		`duration > 1 ms`:                       `at 14|write 1ms`,
-		`level = eror`:                          `at 9|known are trace, debug`,
+		`level = eror`:                          `at 9|known values are trace, debug`,
 		`5 = foo`:                               `at 5|`,
 		`(level) = foo`:                         `at 11|`,
 		`/cart = foo`:                           `at 1|to divide`,

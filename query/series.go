@@ -25,7 +25,7 @@ type step struct {
 // rows.
 func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every time.Duration) (*Table, error) {
 	if every <= 0 {
-		return nil, &Error{Text: fmt.Sprintf("a step of %s has no length", every), Hint: "write 1s"}
+		return nil, &Error{Text: fmt.Sprintf("a step must be longer than 0, not %s", every), Hint: "write 1s"}
 	}
 	y := &series{ctx: ctx, v: v, rows: rows, width: int64(every)}
 	t := &Table{Columns: []string{"time", "count", "errors", "p50", "p95"}, groups: 1}
@@ -47,7 +47,7 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	}
 	number := uint64(last-first) / uint64(y.width)
 	if number >= maxSteps {
-		return nil, &Error{Text: fmt.Sprintf("steps of %s are more than %d", every, maxSteps), Hint: "make them longer"}
+		return nil, &Error{Text: fmt.Sprintf("the trace has more than %[2]d steps of %[1]s", every, maxSteps), Hint: "choose longer steps"}
 	}
 	steps := make([]step, number+1)
 	at := func(start int64) *step { return &steps[uint64(start-first)/uint64(y.width)] }

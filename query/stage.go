@@ -43,7 +43,7 @@ func (p *parser) stage() (stage, error) {
 		return &stageFilter{x}, err
 	}
 	if t.kind != tokenWord {
-		return nil, p.fail(t, "", "a function must come here, and not %s", describe(t))
+		return nil, p.fail(t, "", "expected a function, found %s", describe(t))
 	}
 	p.next()
 	p.braces++ // here names are fields, as in braces
@@ -87,7 +87,7 @@ func (p *parser) count() (int64, error) {
 	}
 	t := p.next()
 	if t.kind != tokenNumber || t.value.kind != kindInt {
-		return 0, p.fail(t, "", "a number must come here, and not %s", describe(t))
+		return 0, p.fail(t, "", "expected a number, found %s", describe(t))
 	}
 	return t.value.n, nil
 }
@@ -95,7 +95,7 @@ func (p *parser) count() (int64, error) {
 func (p *parser) list() ([]expr, error) {
 	if t := p.peek(); t.kind == tokenWord && p.tokens[p.at-1].kind == tokenWord {
 		by := p.tokens[p.at-1]
-		return nil, p.fail(t, "write "+by.text+"("+t.text+")", "%s has its fields in parentheses", by.text).trying(p.with(by.end, t.end, "("+t.text+")"))
+		return nil, p.fail(t, "write "+by.text+"("+t.text+")", "the fields of %s must be in parentheses", by.text).trying(p.with(by.end, t.end, "("+t.text+")"))
 	}
 	if err := p.want("("); err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (p *parser) aggregate(t *token) (stage, error) {
 		}
 		l, ok := x.(*literal)
 		if !ok || !l.value.isNumber() || op.text == "=~" || op.text == "!~" || op.text == "==" {
-			return nil, p.fail(op, "", "%s() is compared with a number", t.text)
+			return nil, p.fail(op, "", "%s() must be compared with a number", t.text)
 		}
 		if a.x != nil {
 			if l.value, err = p.fit(a.x, l); err != nil {
@@ -195,7 +195,7 @@ func (p *parser) aggregate(t *token) (stage, error) {
 		}
 		switch t.text {
 		case "histogram", "values", "compare":
-			return nil, p.fail(op, "", "%s() makes a table, which cannot be compared", t.text)
+			return nil, p.fail(op, "", "%s() computes a table, which cannot be compared", t.text)
 		}
 		a.cond = &comparison{op: op.text, value: l.value}
 		if t.text == "count" && l.value.kind == kindInt && l.value.n == 0 && (op.text == "=" || op.text == "<=") {
@@ -227,7 +227,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		return a, p.want(")")
 	case aggregates[t.text]:
 		if p.is(")") {
-			err := p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() must be of something", t.text)
+			err := p.fail(p.peek(), "as in "+t.text+"(duration)", "%s() needs a field or an expression", t.text)
 			return nil, err.trying(p.with(p.peek().pos, p.peek().pos, "duration"))
 		}
 		if a.x, err = p.or(); err != nil {
@@ -254,13 +254,13 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 			q, ok = l.value.number()
 		}
 		if !ok || t.text != "quantile" || q < 0 || q > 1 {
-			return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "%s() has arguments that it does not take", t.text)
+			return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "%s() does not take these arguments", t.text)
 		}
 		a.args = append(a.args, q)
 		texts = append(texts, l.String())
 	}
 	if t.text == "quantile" && len(a.args) == 0 {
-		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() must say which")
+		return nil, p.fail(t, "as in quantile(duration, 0.5, 0.99)", "quantile() needs the quantiles to compute")
 	}
 	if t.text[0] == 'p' {
 		q := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}[t.text]

@@ -12,7 +12,7 @@ func (p *parser) primary() (expr, error) {
 	switch t.kind {
 	case tokenMark:
 		if !p.take("(") {
-			return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
+			return nil, p.fail(t, "", "expected a value, found %s", describe(t))
 		}
 		x, err := p.or()
 		if err != nil {
@@ -26,7 +26,7 @@ func (p *parser) primary() (expr, error) {
 		p.next()
 		isPath := p.text[t.pos] == '/'
 		if isPath && p.compared(p.at-1, p.at-1) && p.operatorAt(p.at) {
-			return nil, p.fail(t, "to divide, write a blank behind the slash: / "+t.text[1:], "%s is a text", t.text).trying(p.with(t.pos, t.pos+1, "/ "))
+			return nil, p.fail(t, "to divide, write a blank after the slash: / "+t.text[1:], "%s is a text", t.text).trying(p.with(t.pos, t.pos+1, "/ "))
 		}
 		if p.braces == 0 && !p.compared(p.at-1, p.at-1) {
 			if isPath && len(p.ifNone) == 0 {
@@ -37,13 +37,13 @@ func (p *parser) primary() (expr, error) {
 		return &literal{value: stringValue(t.text), pos: t.pos, end: t.end}, nil
 	case tokenRegex:
 		if p.next(); p.braces > 0 {
-			return nil, p.fail(t, "write .x =~ \"…\"", "a regular expression alone is for filters without braces")
+			return nil, p.fail(t, "write .x =~ \"…\"", "a regular expression without a field is allowed only in filters without braces")
 		}
 		return p.freeText(t)
 	case tokenWord:
 		return p.word()
 	}
-	return nil, p.fail(t, "", "a value must come here, and not %s", describe(t))
+	return nil, p.fail(t, "", "expected a value, found %s", describe(t))
 }
 
 // compared reports whether there is an operator right before or after the tokens from first to
@@ -113,7 +113,7 @@ func (p *parser) word() (expr, error) {
 	case "maxInt":
 		return constant(intValue(1<<63 - 1))
 	case "and", "or", "in", "not", "contains":
-		err := p.fail(t, "as a text, write "+quote(t.text), "%s is an operator, and there is nothing for it to work on", t.text)
+		err := p.fail(t, "as a text, write "+quote(t.text), "%s is an operator, but has no operand", t.text)
 		return nil, err.trying(p.with(t.pos, t.end, quote(t.text)))
 	}
 	if p.is("(") && !p.peek().space {
@@ -156,7 +156,7 @@ func (p *parser) bucket(t *token) (expr, error) {
 		return nil, err
 	}
 	if !p.take(",") {
-		return nil, p.fail(p.peek(), "as in bucket("+a.String()+", 1s)", "bucket() must say how large").trying(p.with(p.peek().pos, p.peek().pos, ", 1s"))
+		return nil, p.fail(p.peek(), "as in bucket("+a.String()+", 1s)", "bucket() needs a size").trying(p.with(p.peek().pos, p.peek().pos, ", 1s"))
 	}
 	size := p.peek()
 	b, err := p.sum()
@@ -169,7 +169,7 @@ func (p *parser) bucket(t *token) (expr, error) {
 		ok = isNumber && n > 0
 	}
 	if !ok {
-		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket is a number above 0")
+		return nil, p.fail(size, "as in bucket("+a.String()+", 1s)", "the size of a bucket must be a number above 0")
 	}
 	if k := typeOf(a); k == kindTime || k == kindDuration {
 		if l.value, err = p.fit(&literal{value: durationValue(1)}, l); err != nil {

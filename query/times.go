@@ -17,7 +17,7 @@ func parseTimestamp(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time", s)
+	return time.Time{}, fmt.Errorf("%q is not a time", s)
 }
 
 // ParseTime parses a time as given to --since and --until. It accepts a time in the format of RFC
@@ -29,7 +29,7 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
 		switch {
 		case !ok:
-			return time.Time{}, fmt.Errorf("%s: nothing in the trace has a time", s)
+			return time.Time{}, fmt.Errorf("%s: no row of the trace has a time", s)
 		case d >= 0 && !strings.HasPrefix(s, "-"):
 			return time.Unix(0, first).Add(d), nil
 		}
@@ -41,14 +41,14 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 			continue
 		}
 		if !ok {
-			return time.Time{}, fmt.Errorf("%s: nothing in the trace has a time", s)
+			return time.Time{}, fmt.Errorf("%s: no row of the trace has a time", s)
 		}
 		day := time.Unix(0, first).In(zone)
 		return time.Date(day.Year(), day.Month(), day.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone), nil
 	}
 	t, err := parseTimestamp(s)
 	if err != nil {
-		err = fmt.Errorf("%q is no time: write 15:04:05, +30s, -10m or 2026-11-22T15:04:05Z", s)
+		err = fmt.Errorf("%q is not a time: write 15:04:05, +30s, -10m or 2026-11-22T15:04:05Z", s)
 	}
 	return t, err
 }

@@ -132,12 +132,12 @@ func (p *parser) wantBool(x expr) *Error {
 		}
 	}
 	pos, end := place(x)
-	err := p.failAt(pos, "compare it with something", "%s is %s, and selects nothing by itself", x, kindName(k))
+	err := p.failAt(pos, "compare it with something", "%s is %s, which is not a condition", x, kindName(k))
 	switch l, ok := x.(*literal); {
 	case !ok:
 		_ = err.trying(p.with(end, end, " != nil"))
 	case l.value.kind == kindNil:
-		err.Text = "nil selects nothing by itself"
+		err.Text = "nil is not a condition"
 	case l.word != "":
 		for _, name := range []string{"level", "status", "kind", "entry:role"} {
 			f, _ := fieldNamed(&token{text: name, parts: []string{name}}, true)
@@ -147,7 +147,7 @@ func (p *parser) wantBool(x expr) *Error {
 			}
 		}
 	case l.value.kind == kindString:
-		err.Hint = "free text stands in no braces"
+		err.Hint = "write free text without braces"
 		_ = err.trying(quote(l.value.s))
 	}
 	return err
@@ -160,10 +160,10 @@ func (p *parser) wantNumber(x expr, t *token) *Error {
 		if l, ok := x.(*literal); !ok || l.value.kind != kindNil {
 			return nil
 		}
-		return p.failAt(t.pos, "", "nothing can be computed of nil")
+		return p.failAt(t.pos, "", "nil cannot be used in a computation")
 	default:
 		pos, _ := place(x)
-		return p.failAt(pos, "", "%s is %s, of which %s computes nothing", x, kindName(k), t.text)
+		return p.failAt(pos, "", "%s is %s, and %s needs numbers", x, kindName(k), t.text)
 	}
 }
 
@@ -179,7 +179,7 @@ func (p *parser) comparable(a, b expr) error {
 		x, y, j, k = b, a, k, j
 	}
 	pos, end := place(y)
-	err := p.failAt(pos, "", "%s is %s, and %s %s", x, kindName(j), y, kindName(k))
+	err := p.failAt(pos, "", "%s is %s, but %s is %s", x, kindName(j), y, kindName(k))
 	if l, ok := y.(*literal); ok && j == kindString && l.word == "" {
 		err.Hint = "write " + quote(p.text[pos:end])
 		_ = err.trying(p.with(pos, end, quote(p.text[pos:end])))

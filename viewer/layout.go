@@ -263,7 +263,7 @@ type found struct {
 type tableError struct{ query string }
 
 func (e *tableError) Error() string {
-	return "this computes a table, and the page shows rows: 'entrace stats' prints it"
+	return "the query computes a table, and the page shows rows: print it with 'entrace stats'"
 }
 
 // found runs a query, or returns the result of an earlier run.

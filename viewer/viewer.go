@@ -190,7 +190,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
 	if !h.isOurs(r) {
-		fail(w, http.StatusForbidden, "this server is not called by that name")
+		fail(w, http.StatusForbidden, "this server is not known by the host name of the request")
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, h.options.Base+"/")
@@ -203,7 +203,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.options.Authorize != nil && !h.options.Authorize(r):
 		fail(w, http.StatusUnauthorized, "open the address that 'entrace view' has printed")
 	case !ok:
-		fail(w, http.StatusNotFound, "there is nothing here")
+		fail(w, http.StatusNotFound, "not found")
 	case !h.isRead(w, r):
 	case h.view() != nil:
 		h.api(w, r, path)
@@ -237,14 +237,14 @@ func (h *Handler) isRead(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("Allow", "GET, HEAD")
-	fail(w, http.StatusMethodNotAllowed, "nothing here can be changed")
+	fail(w, http.StatusMethodNotAllowed, "only GET and HEAD requests are served")
 	return false
 }
 
 func (h *Handler) asset(w http.ResponseWriter, r *http.Request, name string) {
 	b, err := fs.ReadFile(dist, "dist/"+name)
 	if err != nil {
-		fail(w, http.StatusNotFound, "the page is not part of this program")
+		fail(w, http.StatusNotFound, "this program was built without the page")
 		return
 	}
 	switch {
@@ -301,7 +301,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	call := calls[path]
 	if call == nil {
-		fail(w, http.StatusNotFound, "there is nothing here")
+		fail(w, http.StatusNotFound, "not found")
 		return
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)

@@ -31,7 +31,7 @@ func (a *app) archiveCommand() *cobra.Command {
 		Args: exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usagef("--to must say where the archive is")
+				return usagef("--to must name the folder or bucket of the archive")
 			}
 			target, err := archive.Open(to)
 			if err != nil {
@@ -56,7 +56,7 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 			errs = errors.Join(errs, err)
 			return
 		case r.Left != "":
-			fmt.Fprintf(a.err, "entrace: %s is left: %s\n", safe(r.File), r.Left)
+			fmt.Fprintf(a.err, "entrace: skipped %s: %s\n", safe(r.File), r.Left)
 			return
 		case r.Before:
 			before++

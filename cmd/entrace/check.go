@@ -78,7 +78,7 @@ func expected(s string) (func(n int) bool, error) {
 
 func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
 	if o.query == "" {
-		return usagef("-q must say what to look for")
+		return usagef("-q must have the query to check")
 	}
 	if err := notNegative("limit", o.limit); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 	}
 	rows := l.rows()
 	if l.result.Table != nil {
-		return usagef("the query makes a table, whose lines are not counted")
+		return usagef("the query computes a table, and check counts only rows")
 	}
 	if want(len(rows)) {
 		return nil

@@ -67,7 +67,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		}
 	}
 	if len(spans) == 0 {
-		return errors.Join(fmt.Errorf("%s: there is no such span with a time", safe(title(l.Trace))), l.Damage())
+		return errors.Join(fmt.Errorf("%s: no selected span has a time", safe(title(l.Trace))), l.Damage())
 	}
 	slower := func(x, y view.Row) int {
 		a, _ := l.v.Duration(x)

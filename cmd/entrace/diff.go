@@ -52,9 +52,9 @@ func (a *app) diffCommand() *cobra.Command {
 		Args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:
-				return usagef("--before and --after name the files, and nothing else does")
+				return usagef("no other FILE can be given with --before and --after")
 			case several && (len(o.before) == 0 || len(o.after) == 0):
-				return usagef("--before and --after go together")
+				return usagef("--before and --after must be used together")
 			case !several && len(args) != 2:
 				return usagef("%s takes BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), count(len(args), "argument", "arguments"))
 			}
@@ -109,7 +109,7 @@ func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*
 	} else if n, err := number(text); err == nil && n >= 0 {
 		return &limit{by: n}, nil
 	}
-	return nil, usagef("--%s is %q, it must be as in %s, or none", flag, s, like)
+	return nil, usagef("--%s is %q, it must be a limit such as %s, or none", flag, s, like)
 }
 
 // exceeded reports whether a number has grown by more than the limit.
@@ -180,7 +180,7 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 			l.newSpans = true
 		case noLimit:
 		default:
-			return l, usagef("--fail-on is %q, it can be new-errors, new-spans and none", f)
+			return l, usagef("--fail-on is %q, it must be new-errors, new-spans or none", f)
 		}
 	}
 	return l, nil

@@ -84,7 +84,7 @@ func targetOf(out, to string) (convert.Format, error) {
 		}
 	}
 	if f == "csv" {
-		return "", usagef("convert writes no CSV: 'entrace stats --csv -q \"{} | select(start, name, duration)\"' does")
+		return "", usagef("convert does not write CSV; use 'entrace stats --csv -q \"{} | select(start, name, duration)\"'")
 	}
 	return "", usagef("%w", &convert.FormatError{Format: f, Write: true})
 }

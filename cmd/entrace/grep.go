@@ -80,7 +80,7 @@ func (e *checkError) Unwrap() error { return e.err }
 
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	if o.tree && o.json {
-		return usagef("--tree and --json are two formats: JSON has the parent of each row")
+		return usagef("--tree and --json cannot be used together: JSON has the parent of each row")
 	}
 	if err := errors.Join(notNegative("limit", o.limit), notNegative("after", o.after), notNegative("before", o.before)); err != nil {
 		return err

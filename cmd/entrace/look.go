@@ -73,7 +73,7 @@ func (o *lookFlags) clocks() (map[string]time.Duration, error) {
 		name, late, ok := strings.Cut(s, "=")
 		d, err := time.ParseDuration(late)
 		if !ok || err != nil {
-			return nil, usagef("--clock is %q, it must be as in shop=+120ms", s)
+			return nil, usagef("--clock is %q, it must have the form SERVICE=OFFSET, such as shop=+120ms", s)
 		}
 		all[name] = d
 	}
@@ -178,7 +178,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 }
 
 // errTable is the error if a command that prints rows gets a query that makes a table.
-var errTable = usagef("the query makes a table: 'entrace stats' prints it, this command takes rows")
+var errTable = usagef("the query computes a table, and this command needs rows: print it with 'entrace stats'")
 
 // part returns the selected rows with their ancestors, and with --descendants also their descendants.
 func (l *look) part(o *lookFlags) view.Set[view.Row] {
@@ -225,7 +225,7 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	whole(l.v)
 	part := l.part(o)
 	if l.result.Rows.Len() == 0 {
-		fmt.Fprintln(a.err, "entrace: the query selects nothing, so there will be nothing in the output")
+		fmt.Fprintln(a.err, "entrace: the query selects nothing, so the output will have no rows")
 	}
 	t, err := l.Select(ctx, part.Has)
 	return t, errors.Join(err, l.Close())

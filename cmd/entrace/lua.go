@@ -52,17 +52,17 @@ func (a *app) luaCommand() *cobra.Command {
 
 func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error {
 	if o.compat != "" && o.compat != "upstream" {
-		return usagef("--compat is %q, expected upstream", o.compat)
+		return usagef("--compat is %q, it must be upstream", o.compat)
 	}
 	if o.threads < 1 || o.threads > 256 {
-		return usagef("--threads is %d, it must be 1 to 256", o.threads)
+		return usagef("--threads is %d, it must be from 1 to 256", o.threads)
 	}
 	memory, err := quantity.ParseBytes(o.maxMemory)
 	if err != nil || memory <= 0 {
 		return usagef("--max-memory is %q, it must be a size such as 1GiB", o.maxMemory)
 	}
 	if script == "-" && name == "-" {
-		return usagef("the standard input is either the script or the file")
+		return usagef("the standard input cannot be both the script and the file")
 	}
 	text, err := readScript(a.in, script)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 	defer f.Close()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script takes longer than %s", o.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the script ran longer than %s", o.timeout))
 		defer cancel()
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)

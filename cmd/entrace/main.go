@@ -166,7 +166,7 @@ func (a *app) root() *cobra.Command {
 			a.color = isTerminal(a.out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		case "never":
 		default:
-			return usagef("--color is %q, it can be always, never or auto", *color)
+			return usagef("--color is %q, it must be always, never or auto", *color)
 		}
 		a.started = true
 		return nil
@@ -289,7 +289,7 @@ func known(name string, err error) error {
 	case unknown != "":
 		return fmt.Errorf("%s %s", name, unknown)
 	case kind != "":
-		return fmt.Errorf("%s looks like %s: 'entrace convert %s x.et' makes a trace of it", name, kind, name)
+		return fmt.Errorf("%s looks like %s: convert it to a trace with 'entrace convert %s x.et'", name, kind, name)
 	}
 	return err
 }
@@ -316,15 +316,15 @@ func knownRing(name string) error {
 	state, pid := osfile.LockHolder(journal)
 	switch {
 	case state == osfile.LockHeld && pid > 0:
-		return fmt.Errorf("%s is the ring of process %d, which runs: kill -USR1 %d makes a trace of it", name, pid, pid)
+		return fmt.Errorf("%s is the ring of process %d, which is running: 'kill -USR1 %d' makes the process write a trace", name, pid, pid)
 	case state == osfile.LockHeld && runtime.GOOS == "windows":
-		return fmt.Errorf("%s is the ring of a process that runs: it makes a trace of it when it is asked to", name)
+		return fmt.Errorf("%s is the ring of a running process: it writes a trace when a trigger fires", name)
 	case state == osfile.LockHeld:
-		return fmt.Errorf("%s is the ring of a process that runs: SIGUSR1 makes a trace of it", name)
+		return fmt.Errorf("%s is the ring of a running process: SIGUSR1 makes the process write a trace", name)
 	case strings.HasSuffix(name, ".buffer"):
-		return fmt.Errorf("%s is the crash buffer of %s: name that", name, strings.TrimSuffix(name, ".buffer"))
+		return fmt.Errorf("%s is the crash buffer of %s: name that file instead", name, strings.TrimSuffix(name, ".buffer"))
 	}
-	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace of it", name, filepath.Dir(name))
+	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace from it", name, filepath.Dir(name))
 }
 
 // tellJournal prints notes about the journal of the file name on stderr. If some is true, it prints that
@@ -332,7 +332,7 @@ func knownRing(name string) error {
 // entries are missing.
 func (a *app) tellJournal(name, what string, some bool, missing error) {
 	if some {
-		fmt.Fprintf(a.err, "entrace: %s: %s from the crash buffer; 'entrace recover' makes one file of all\n", safe(name), what)
+		fmt.Fprintf(a.err, "entrace: %s: %s from the crash buffer; 'entrace recover' puts all entries into one file\n", safe(name), what)
 	}
 	switch {
 	case missing == nil:
@@ -341,9 +341,9 @@ func (a *app) tellJournal(name, what string, some bool, missing error) {
 		if _, pid := osfile.LockHolder(format.Find(name)); pid > 0 {
 			by = fmt.Sprintf(" (pid %d)", pid)
 		}
-		fmt.Fprintf(a.err, "entrace: %s: still running%s: run again for what is newer\n", safe(name), by)
+		fmt.Fprintf(a.err, "entrace: %s: still being written%s: run the command again for newer entries\n", safe(name), by)
 	case errors.Is(missing, fs.ErrPermission):
-		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing, its crash buffer is another user's: %s\n", safe(name), safe(missing.Error()))
+		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing, because the crash buffer belongs to another user: %s\n", safe(name), safe(missing.Error()))
 	default:
 		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing: %s\n", safe(name), safe(missing.Error()))
 	}

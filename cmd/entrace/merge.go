@@ -52,7 +52,7 @@ func (a *app) eachOnce(names []string) []string {
 			return false
 		}
 		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			fmt.Fprintf(a.err, "entrace: %s is a file that is named before, and is read once\n", safe(name))
+			fmt.Fprintf(a.err, "entrace: %s is the same file as an earlier one, and is read only once\n", safe(name))
 			return true
 		}
 		infos = append(infos, info)

@@ -146,7 +146,7 @@ func TestViewSaysWhereItListens(t *testing.T) {
 	c.await(&c.errs, "waiting for ")
 	address, _ := viewerAt(c)
 	port := strings.TrimSuffix(address[strings.LastIndexByte(address, ':'):], "/")
-	if all := regexp.MustCompile(`others can reach (0\.0\.0\.0|\[::\])` + port + `;`); !all.MatchString(c.errs.String()) {
+	if all := regexp.MustCompile(`other machines can reach (0\.0\.0\.0|\[::\])` + port + `;`); !all.MatchString(c.errs.String()) {
 		t.Errorf("it does not say that it listens on all interfaces: %s", &c.errs)
 	}
 	c.stop()

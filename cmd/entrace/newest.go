@@ -34,7 +34,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 		}
 		if others > 0 {
 			if last := args[others-1]; isTraceName(last) {
-				return usagef("%s is a file: name it after %s, or write %s . for that text", last, strings.Fields(c.Use)[others], last)
+				return usagef("%s is a file: give it after %s; to use %s as text, add . as the FILE", last, strings.Fields(c.Use)[others], last)
 			}
 		}
 		newest, err := newestTrace(".")
@@ -42,9 +42,9 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 			return err
 		}
 		if newest == "" {
-			return usagef("no FILE is named, and there is no trace in the current folder")
+			return usagef("no FILE was given, and the current folder has no trace")
 		}
-		fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
+		fmt.Fprintf(a.err, "entrace: using the newest trace, %s\n", safe(newest))
 		return do(c, append(args, newest))
 	}
 }

@@ -197,7 +197,7 @@ func describe(a net.Addr) string {
 // tls returns the TLS configuration of the flags, nil if no flag asks for TLS.
 func (f *receiveFlags) tls() (*tls.Config, error) {
 	if (f.cert == "") != (f.key == "") {
-		return nil, usagef("--tls-cert and --tls-key go together")
+		return nil, usagef("--tls-cert and --tls-key must be used together")
 	}
 	if f.cert == "" {
 		if f.clientCA != "" {

@@ -56,7 +56,7 @@ func (a *app) recoverCommand() *cobra.Command {
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "" && len(args) > 1 {
-				return usagef("-o is for a single file")
+				return usagef("-o works only with a single FILE")
 			}
 			return each(args, func(name string) error { return a.recover(cmd.Context(), name, output, asJSON) })
 		},
@@ -69,11 +69,11 @@ func (a *app) recoverCommand() *cobra.Command {
 
 func (a *app) recover(ctx context.Context, name, output string, asJSON bool) error {
 	if name == "-" && output == "" {
-		return usagef("of the standard input, -o must say where to")
+		return usagef("to recover from the standard input, set -o to the output file")
 	}
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
 		if output != "" {
-			return usagef("-o is for a single file, %s is a folder", name)
+			return usagef("-o works only with a single FILE, and %s is a folder", name)
 		}
 		return a.recoverFolder(ctx, name, asJSON)
 	}

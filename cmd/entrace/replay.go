@@ -86,7 +86,7 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	case "":
 	case madeKey:
 		key := hex.EncodeToString(randomBytes(8))
-		fmt.Fprintf(a.err, "entrace: the new ids are of the key %s; --new-ids=%s gives other files the same ones\n", key, key)
+		fmt.Fprintf(a.err, "entrace: the new ids are made with the key %s; use --new-ids=%s for the same ids in other files\n", key, key)
 		o.Key = []byte(key)
 	default:
 		o.Key = []byte(flags.ids)
@@ -137,7 +137,7 @@ func (f *replayFlags) pace() (float64, error) {
 	number, ok := strings.CutSuffix(f.speed, "x")
 	n, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(n >= 1e-6 && n <= 1e6) {
-		return 0, usagef("--speed is %q, it must be max or as 1x", f.speed)
+		return 0, usagef("--speed is %q, it must be max or a factor such as 1x", f.speed)
 	}
 	return n, nil
 }
@@ -149,7 +149,7 @@ func (f *replayFlags) fixedShift() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(f.shift)
 	if err != nil {
-		return 0, usagef("--shift is %q, it must be none, now or as +2h", f.shift)
+		return 0, usagef("--shift is %q, it must be none, now or an offset such as +2h", f.shift)
 	}
 	return d, nil
 }

@@ -91,7 +91,7 @@ func fileName(t *convert.Trace, file int) string {
 }
 
 // errPartial is the error if a file is not whole and --allow-partial is not set.
-var errPartial = errors.New("--allow-partial takes what there is")
+var errPartial = errors.New("use --allow-partial to read it as it is")
 
 // whole returns an error if the trace is damaged or may get more entries.
 func (l *look) whole() error {

@@ -64,9 +64,9 @@ func (a *app) statsCommand() *cobra.Command {
 func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error {
 	switch {
 	case o.csv && o.json:
-		return usagef("--csv and --json are two formats, of which the table has one")
+		return usagef("--csv and --json cannot be used together")
 	case o.every > 0 && o.histogram:
-		return usagef("--every and --histogram are two tables")
+		return usagef("--every and --histogram cannot be used together")
 	}
 	if o.histogram {
 		o.query = strings.TrimSpace(o.query) + " | histogram(duration)"
@@ -84,7 +84,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	}
 	switch {
 	case t != nil && o.every > 0:
-		return usagef("--every cannot be used with a query that makes a table of its own")
+		return usagef("--every cannot be used with a query that computes a table")
 	case o.every > 0:
 		if t, err = query.Series(ctx, l.v, l.result.Rows, o.every); err != nil {
 			return asUsage(err)

@@ -58,7 +58,7 @@ func (a *app) tailCommand() *cobra.Command {
 				name = args[0]
 			}
 			if o.raw && o.selects() {
-				return usagef("--raw prints all entries, it does not go with -q, --since or --until")
+				return usagef("--raw prints all entries, and cannot be used with -q, --since or --until")
 			}
 			return a.tail(cmd.Context(), name, o)
 		},
@@ -91,7 +91,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		case newest != "" && (newest != seen || !os.SameFile(now, was)):
 			seen, was = newest, now
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
-				fmt.Fprintf(a.err, "entrace: the newest is %s\n", safe(newest))
+				fmt.Fprintf(a.err, "entrace: using the newest trace, %s\n", safe(newest))
 				err := a.tailFile(ctx, newest, o)
 				if died, ok := errors.AsType[diedError](err); ok { // wait for the next program
 					fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
@@ -106,7 +106,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 				}
 			}
 		case newest == "" && !o.follow:
-			return fmt.Errorf("%s: there is no trace", name)
+			return fmt.Errorf("%s: the folder has no trace", name)
 		}
 		if !wait(ctx) {
 			return nil
@@ -131,7 +131,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	case err != nil:
 		return err
 	case o.follow && !own:
-		return usagef("tail -f follows ENTRACE's own formats alone")
+		return usagef("tail -f follows only ENTRACE's own formats")
 	}
 	l := &lines{app: a, o: o, name: name}
 	defer func() { l.close() }()
@@ -394,7 +394,7 @@ func (l *lines) close() {
 }
 
 // errMoved is the error if the name of the followed file belongs to another file now.
-var errMoved = errors.New("the file has another name")
+var errMoved = errors.New("the file was renamed")
 
 // grow prints the rows that are new after entry id of a growing file.
 func (l *lines) grow(ctx context.Context, g *growing, id uint32) error {

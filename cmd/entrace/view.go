@@ -68,7 +68,7 @@ const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	if o.state != "" && (!strings.HasPrefix(o.state, "?") || strings.Contains(o.state, "#")) {
-		return usagef("--state must begin with ?, as 'Copy link' has it")
+		return usagef("--state must begin with ?, as in a link from 'Copy link'")
 	}
 	if o.editor != "" {
 		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {
@@ -87,7 +87,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
 	if !loopback.Addr(l.Addr()) {
-		fmt.Fprintf(a.err, "entrace: others can reach %s; only the token keeps them from the trace, and it is sent without encryption\n", l.Addr())
+		fmt.Fprintf(a.err, "entrace: other machines can reach %s; only the token protects the trace, and it is sent without encryption\n", l.Addr())
 	}
 	token := rand.Text()
 	host := l.Addr().String()
@@ -337,7 +337,7 @@ func openBrowser(ctx context.Context, address string) (remove func(), err error)
 	default:
 		name = "xdg-open"
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return remove, errors.New("there is no display")
+			return remove, errors.New("no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
 		}
 	}
 	path, err := exec.LookPath(name)

@@ -391,7 +391,7 @@ func (t *thread) openEntries() {
 		if !goesOn {
 			t.stopped = true
 			t.cancelOwn()
-			t.fail(errors.New("another thread goes on"))
+			t.fail(errors.New("another thread continues with the entries"))
 		}
 		return idList(all)
 	})

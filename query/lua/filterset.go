@@ -144,8 +144,8 @@ func (t *thread) itemsOf(fs *vm.LTable) *vm.LTable {
 }
 
 var (
-	errFilterset = errors.New("this is no filterset: it has no items")
-	errNesting   = errors.New("there are too many tables within each other")
+	errFilterset = errors.New("the table is not a filterset: it has no items")
+	errNesting   = errors.New("tables are nested too deeply")
 )
 
 // filtered returns a filterset of those ids of src for which one of the clauses is true.
@@ -267,10 +267,10 @@ const maxItems = 1000
 func (e *evaluator) item(number vm.LValue) (set, error) {
 	n, err := toID(number)
 	if err != nil {
-		return nil, fmt.Errorf("invalid number of an item: %w", err)
+		return nil, fmt.Errorf("invalid item number: %w", err)
 	}
 	if int(n) >= len(e.items) {
-		return nil, fmt.Errorf("there is no item %d", n)
+		return nil, fmt.Errorf("the filterset has no item %d", n)
 	}
 	if e.done[n] != nil {
 		return e.done[n], nil

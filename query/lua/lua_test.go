@@ -256,7 +256,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("%s: %v, want %s", script, err, want)
 		}
 	}
-	if _, err := lua.Run(t.Context(), f, "test.lua", "return {'x'}", nil); err == nil || !strings.HasPrefix(err.Error(), "the script returns a table that is neither") {
+	if _, err := lua.Run(t.Context(), f, "test.lua", "return {'x'}", nil); err == nil || !strings.HasPrefix(err.Error(), "expected the script to return") {
 		t.Errorf("of a list of texts: %v", err)
 	}
 	if r, err := lua.Run(t.Context(), f, "test.lua", "return 7", nil); err != nil || r.Any {

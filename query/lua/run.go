@@ -43,9 +43,9 @@ const defaultMaxMemory = 1 << 30
 
 var (
 	// ErrMemory is the error of a script that uses more than [Options].MaxMemory.
-	ErrMemory = errors.New("the script uses more memory than it may")
+	ErrMemory = errors.New("the script uses more memory than its limit")
 
-	errResult = errors.New("the script returns a table that is neither a list of ids nor a filterset")
+	errResult = errors.New("expected the script to return a list of ids or a filterset")
 )
 
 // A ScriptError is an error that a script raised, or an error in its syntax.
