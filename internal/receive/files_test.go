@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/intake"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // record hands requests in protobuf to Files, and returns the result and the error of each, and
@@ -113,6 +114,31 @@ func TestGoodPartsOfARequestAreKept(t *testing.T) {
 				t.Errorf("the file has %d good ones, want %d: %v", good, want, files)
 			}
 		})
+	}
+}
+
+// TestSecretsAreReplacedOnlyOnRequest records what comes, unless a policy is given.
+func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
+	const secret = "hunter2hunter2"
+	spans := request("s", span(1, 0, "GET /?token="+secret, 9, text("db.password", secret), 9, text("note", "Bearer "+secret)))
+	logs := request("s", logRecord("password="+secret))
+	for policy, want := range map[*redact.Policy]bool{nil: true, redact.Default(): false} {
+		dir := t.TempDir()
+		for signal, b := range map[codec.Signal][]byte{codec.Spans: spans, codec.Logs: logs} {
+			if done, errs, _ := record(t, receive.FilesOptions{Dir: dir, Redact: policy}, signal, b); errs[0] != nil || done[0].Taken != 1 {
+				t.Errorf("got %+v, %v", done, errs)
+			}
+		}
+		paths, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(paths) != 2 {
+			t.Errorf("got %q, %v", paths, err)
+		}
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if found := bytes.Contains(b, []byte(secret)); err != nil || found != want {
+				t.Errorf("with the policy %v the secret is in %s: %v, %v", policy, path, found, err)
+			}
+		}
 	}
 }
 
