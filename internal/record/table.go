@@ -133,10 +133,7 @@ type interned struct {
 }
 
 func (in *Interner) newInterned(number uint16, d *Definition) *interned {
-	c := &interned{text: d.Text, own: d.Kind == DefOwn, number: number}
-	if in.Redact != nil {
-		c.verdict = in.Redact.Key(c.text)
-	}
+	c := &interned{text: d.Text, own: d.Kind == DefOwn, number: number, verdict: in.Redact.Key(d.Text)}
 	c.first, c.last = ends(c.text)
 	return c
 }
@@ -296,9 +293,7 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 		in.mu.Unlock()
 		return 0, 0
 	}
-	if in.Redact != nil {
-		v = in.Redact.Key(s)
-	}
+	v = in.Redact.Key(s)
 	if !known {
 		if once := &in.once[h%cacheSize]; *once != h {
 			*once = h
