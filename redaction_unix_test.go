@@ -129,6 +129,25 @@ func occurrences(t *testing.T, dir, text string) (found []string) {
 	return found
 }
 
+// TestNothingIsRecordedWithoutThePolicy: if the policy cannot be read, Setup says so and nothing is
+// recorded, not even by a flight recorder.
+func TestNothingIsRecordedWithoutThePolicy(t *testing.T) {
+	for _, control := range []string{"off", "ring"} {
+		clean(t)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL", control)
+		t.Setenv("OTEL_EXPORTER_ENTRACE_REDACT", "nosuch.json")
+		p, err := entrace.Setup(t.Context(), entrace.WithoutGlobals())
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "OTEL_EXPORTER_ENTRACE_REDACT") {
+			t.Errorf("got %v", err)
+		}
+		oneSpan(t, p)
+		must(t, p.Shutdown(t.Context()))
+		if list, err := os.ReadDir("."); err != nil || len(list) > 0 {
+			t.Errorf("there is %v, %v", list, err)
+		}
+	}
+}
+
 // TestNoSecretReachesTheDisk looks for the canary in all that a program leaves: after kill -9, a panic and
 // a clean end, before and after recovery.
 func TestNoSecretReachesTheDisk(t *testing.T) {

@@ -201,18 +201,10 @@ func (w *writer) Stats() Stats {
 		c.Waiting = c.Offered - c.Written - c.Dropped.Total()
 		return c
 	}
-	var redacted map[string]uint64
-	w.intern.Redact.Each(func(rule string, n uint64) {
-		if redacted == nil {
-			redacted = make(map[string]uint64)
-		}
-		redacted[rule] += n
-	})
 	return Stats{
-		Redacted: redacted,
-		Entries:  count(entries, p.previous[0], p.extra[0], p.written[0], p.dropped[0], de),
-		Spans:    count(spans, p.previous[1], p.extra[1], p.written[1], p.dropped[1], ds),
-		Bytes:    p.bytes, Files: p.files,
+		Entries: count(entries, p.previous[0], p.extra[0], p.written[0], p.dropped[0], de),
+		Spans:   count(spans, p.previous[1], p.extra[1], p.written[1], p.dropped[1], ds),
+		Bytes:   p.bytes, Files: p.files,
 	}
 }
 

@@ -125,7 +125,14 @@ func (r *Recorder) Stats() Stats {
 	if r.Discards() {
 		return Stats{}
 	}
-	return r.target.Stats()
+	s := r.target.Stats()
+	r.redactor().Each(func(rule string, n uint64) {
+		if s.Redacted == nil {
+			s.Redacted = make(map[string]uint64)
+		}
+		s.Redacted[rule] += n
+	})
+	return s
 }
 
 // Err returns the last error that cost entries, else [ErrUnlinked] while the file

@@ -28,11 +28,13 @@ import (
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 type runFlags struct {
 	output, protocol, against string
 	redact                    string
+	policy                    *redact.Policy // the one that redact names
 	view, console, verbose    bool
 	noConfigFile              bool
 }
@@ -64,7 +66,8 @@ func (a *app) runCommand() *cobra.Command {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
 				return usagef("--protocol is %q, it must be http/protobuf, http/json or grpc", f.protocol)
 			}
-			if _, err := policyOf(f.redact); err != nil {
+			var err error
+			if f.policy, err = policyOf(f.redact); err != nil {
 				return err
 			}
 			return a.run(cmd.Context(), args, &f)
@@ -160,17 +163,13 @@ func (r *running) start(ctx context.Context) (err error) {
 	case err != nil:
 		return &statusError{exitNotStartable, err}
 	}
-	policy, err := policyOf(r.flags.redact)
-	if err != nil {
-		return own(err)
-	}
 	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // it does not wait
 		return own(err)
 	}
 	collectAt(100) // each request allocates memory, and little of it stays in use
 	r.files, err = receive.NewFiles(receive.FilesOptions{
 		File:    r.file,
-		Redact:  policy,
+		Redact:  r.flags.policy,
 		OnError: r.tellOf,
 		OnDone:  func(path string, _ uint64, _ int64, err error) { r.tellOf(path, err) },
 	})

@@ -56,7 +56,7 @@ type Part struct {
 	Bytes int64  `json:"bytes"` // 0 in a dry run
 }
 
-// A Result says what was done with a file of the folder.
+// A Result describes what Run did with one file of the folder.
 type Result struct {
 	File     string // its path
 	Left     string // why it was not archived, "" if it was
