@@ -2,6 +2,10 @@ package twice
 
 // Reset forgets that records came.
 func Reset() {
-	slog.used.Store(false)
-	otel.used.Store(false)
+	for _, w := range []*way{&slog, &otel} {
+		w.used.Store(false)
+		for i := range w.seen {
+			w.seen[i].Store(0)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+	"weak"
 
 	"github.com/entrace-go/entrace/internal/notice"
 	"github.com/entrace-go/entrace/recorder"
@@ -26,7 +27,7 @@ type way struct {
 var (
 	slog, otel way
 	seed       = maphash.MakeSeed()
-	told       sync.Map // the addresses of recorders for which the error was reported
+	told       sync.Map // weak pointers to the recorders for which the error was reported
 )
 
 // errTwice is reported once for each recorder.
@@ -65,7 +66,7 @@ func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, m
 	if other.seen[at].Load() != sum {
 		return
 	}
-	if _, before := told.LoadOrStore(address(r), true); !before {
+	if _, before := told.LoadOrStore(weak.Make(r), true); !before {
 		notice.Error(errTwice)
 	}
 }
