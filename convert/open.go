@@ -14,8 +14,10 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/secrets"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -51,6 +53,9 @@ type OpenOptions struct {
 	// a single file, and Trace.Encode reads the rest. To one of ENTRACE's own formats, entries are written
 	// while they are read, without a view or a temporary file. Such a Trace has no View and no State.
 	Once bool
+	// Redact, if set, replaces the secrets in all that is opened. The files stay as they are: Open writes
+	// what it reads to temporary files without the secrets. Redact counts what was replaced.
+	Redact *redact.Redactor
 	// Workers is as in [view.Options].
 	Workers int
 }
@@ -260,7 +265,7 @@ func (o *opener) all(names []string) error {
 		if err != nil {
 			return err
 		}
-		if o.options.Once && len(names) == 1 && len(o.options.Clock) == 0 {
+		if o.options.Once && len(names) == 1 && len(o.options.Clock) == 0 && o.options.Redact == nil {
 			return o.keep(x)
 		}
 		if err := o.load(x); err != nil {
@@ -383,6 +388,9 @@ func (o *opener) load(x *source) error {
 		return errors.Join(err, tmp.Close())
 	}
 	f, err := openSpool(tmp, x.title)
+	if err == nil && o.options.Redact != nil {
+		f, _, err = o.redacted(f)
+	}
 	if err != nil {
 		return err
 	}
@@ -415,7 +423,51 @@ func (o *opener) loadOwn(name string) error {
 	} else {
 		fi = nil
 	}
+	var damage error
+	if o.options.Redact != nil {
+		if f, damage, err = o.redacted(f); err != nil {
+			return err
+		}
+	}
 	o.add(f, name, nil, fi)
+	o.trace.damage[len(o.trace.damage)-1] = damage
+	return nil
+}
+
+// redacted returns a file with the entries of f without their secrets, and the damage of f. It closes f.
+func (o *opener) redacted(f *format.File) (without *format.File, damage, err error) {
+	defer f.Close() // it was read
+	tmp, err := osfile.CreateSpool(o.options.TempDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := format.NewWriter(&limited{w: tmp, left: &o.left}, f.Version(), format.IET, nil)
+	if err == nil {
+		err = o.redact(out, f)
+		err = errors.Join(err, out.Close())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, tmp.Close())
+	}
+	without, err = openSpool(tmp, f.Name())
+	return without, f.Damage(), err
+}
+
+// redact writes the entries of f without their secrets.
+func (o *opener) redact(w *format.Writer, f *format.File) error {
+	for id := range uint32(f.Len()) {
+		if id%4096 == 0 && o.ctx.Err() != nil {
+			return o.ctx.Err()
+		}
+		e, err := f.Entry(id)
+		if err == nil {
+			secrets.Replace(o.options.Redact, e, nil)
+			_, err = w.Write(e)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
+		}
+	}
 	return nil
 }
 

@@ -26,7 +26,8 @@
 //
 //	rule         what
 //	parameter    the value in name=value, --name value and, as %+v prints structs, {name:value}, if the
-//	             name is that of a secret; signatures of signed URLs
+//	             name is that of a secret; with a digit and eight bytes or more also in name = value and
+//	             name: "value"; signatures of signed URLs
 //	key          the value of such a member in a JSON text, also within another text
 //	header       Authorization, Cookie, Set-Cookie and X-Api-Key: and its like at the beginning of a line
 //	             or behind a quote; Basic with credentials
@@ -38,7 +39,7 @@
 //	             sk_live_…, AIza…, sk-ant-…, hvs.…
 //
 // The prefixes are those that Amazon, Google, GitHub, GitLab, Slack, Stripe, OpenAI, Anthropic,
-// HashiCorp and some eighty other issuers document for their tokens, so that scanners find them.
+// HashiCorp and some hundred other issuers document for their tokens, so that scanners find them.
 //
 // # What it does not take
 //

@@ -117,6 +117,9 @@ func TestTexts(t *testing.T) {
 		`level=info secret="«a \"b\" c»" n=1`,
 		"Server=db;User Id=sa;Password=«p4ss!w0rd»;Encrypt=true",
 		"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=«" + key(40) + "==»;EndpointSuffix=core",
+		"aws_secret_access_key = «" + key(40) + "»",
+		`db_password = "«hunter2 and more»"`,
+		"api_key: '«" + key(20) + "»', region: 'eu'",
 		"mysql --user root --password «hunter2» shop",
 		"deploy --api-key=«abc» --verbose",
 		"config {Host:db Port:5432 Password:«hunter2» TLS:true}",
@@ -153,7 +156,8 @@ func TestInnocentTexts(t *testing.T) {
 	r := redact.New(nil, nil)
 	for _, text := range []string{
 		"GET /api/users/42?page=2&sort=name", "https://example.com:8443/path?x=1#top", "git@github.com:entrace-go/entrace.git", "ssh://git@example.com/x",
-		"invalid password: too short", "password is required", "the token has expired", "tokens=1024 cached_tokens=12", "max_tokens=4096",
+		"SELECT * FROM s WHERE token = $1 AND secret = s.secret", "expected token: 'function' here", "if token = newToken then", "test_a_long_name_of_a_test_in_snake_case_1",
+		"password = required", "invalid password: too short", "password is required", "the token has expired", "tokens=1024 cached_tokens=12", "max_tokens=4096",
 		"bearer authentication required", `WWW-Authenticate: Bearer realm="shop"`, "basic checks passed", "basic functionality",
 		"0190d6f0-8f6e-7c4d-9a3b-5e2f1c0d9b8a", "4bf92f3577b34da6a3ce929d0e0e4736", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "github.com/entrace-go/entrace/internal/conformance",

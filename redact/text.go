@@ -214,6 +214,12 @@ func (f *finder) secretName(name string) bool {
 
 // assignment finds the value of name=value. The equals sign is at i.
 func (f *finder) assignment(i int) {
+	if i > 0 && f.s[i-1] == ' ' {
+		if strings.HasPrefix(f.s[i:], "= ") {
+			f.setting(i-1, i+2, true)
+		}
+		return
+	}
 	name, from := f.nameBefore(i)
 	if !f.secretName(name) {
 		inURL := from > 0 && (f.s[from-1] == '?' || f.s[from-1] == '&') || from > 5 && f.s[from-6:from] == `\u0026`
@@ -221,7 +227,30 @@ func (f *finder) assignment(i int) {
 			return
 		}
 	}
-	f.value(i+1, ruleParameter)
+	f.value(i + 1)
+}
+
+// minSetting is the least size of a value behind a blank. Words of sentences come there as well.
+const minSetting = 8
+
+// setting finds the value in name = value and name: "value". The name ends before end, the value begins at
+// i. Such a value has a digit, since sentences have these forms as well.
+func (f *finder) setting(end, i int, bare bool) {
+	s := f.s
+	quote, size := quoteAt(s, i)
+	to := 0
+	switch {
+	case quote != "":
+		to = closing(s, i+size, quote)
+	case bare:
+		to = valueEnd(s, i)
+	}
+	if to-i-size < minSetting || !strings.ContainsAny(s[i:to], "0123456789") {
+		return
+	}
+	if name, _ := f.nameBefore(end); f.secretName(name) {
+		f.value(i)
+	}
 }
 
 // valueEnds are the bytes that end a value without quotes.
@@ -235,14 +264,14 @@ func isScheme(word string) bool {
 }
 
 // value adds the value that begins at i, if it is a secret.
-func (f *finder) value(i, rule int) {
+func (f *finder) value(i int) {
 	s := f.s
 	quote, size := quoteAt(s, i)
 	if quote != "" {
 		i += size
 		end := closing(s, i, quote)
 		if !isPlain(s[i:end]) {
-			f.add(i, end, rule)
+			f.add(i, end, ruleParameter)
 		}
 		return
 	}
@@ -254,7 +283,7 @@ func (f *finder) value(i, rule int) {
 		end = valueEnd(s, end+1)
 	}
 	if !isPlain(s[i:end]) {
-		f.add(i, end, rule)
+		f.add(i, end, ruleParameter)
 	}
 }
 
@@ -326,10 +355,13 @@ func (f *finder) colon(i int) {
 		f.member(i)
 	case after == ' ':
 		f.header(i)
+		if f.end <= i && i+2 < len(s) {
+			f.setting(i, i+2, false)
+		}
 	case f.braces && isName(before):
 		name, from := f.nameBefore(i)
 		if from > 0 && f.inBraces(from) && f.secretName(name) { // as %+v prints a struct
-			f.value(i+1, ruleParameter)
+			f.value(i + 1)
 		}
 	}
 }
@@ -508,7 +540,7 @@ func (f *finder) dashes(i int) {
 		return
 	}
 	if end+1 < len(s) && s[end+1] != '-' {
-		f.value(end+1, ruleParameter)
+		f.value(end + 1)
 	}
 }
 

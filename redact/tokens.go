@@ -154,6 +154,28 @@ var prefixes = [...]prefix{
 	{text: "duffel_test_", least: 30},
 	{text: "AGE-SECRET-KEY-1", least: 50},
 	{text: "SK", least: 32}, // age, Twilio
+	{text: "A3-", least: 34},
+	{text: "aio_", least: 28}, // 1Password, Adafruit
+	{text: "p8e-", least: 32},
+	{text: "cmVmdGtu", least: 56},
+	{text: "EZTK", least: 50},
+	{text: "dnkey-", least: 60}, // Adobe, JFrog, EasyPost, Defined Networking
+	{text: "fio-u-", least: 60},
+	{text: "GR1348941", least: 20},
+	{text: "eyJrIjoi", least: 60},
+	{text: "ZXlK", least: 60}, // Frame.io, GitLab, Grafana, a token in Base64
+	{text: "pat-na1-", least: 36},
+	{text: "pat-eu1-", least: 36},
+	{text: "s-s4t2ud-", least: 60},
+	{text: "sk.eyJ", least: 60, dots: true}, // HubSpot, 42, Mapbox
+	{text: "NRJS-", least: 19},
+	{text: "API-", least: 26, upper: true},
+	{text: "access-production-", least: 36},
+	{text: "access-sandbox-", least: 36}, // New Relic, Octopus, Plaid
+	{text: "sm_aat_", least: 16},
+	{text: "tk-us-", least: 48},
+	{text: "AQVN", least: 34},
+	{text: "pat.", least: 60, dots: true}, // SettleMint, Scalingo, Yandex, Harness
 }
 
 // byFirst has the prefixes by their first byte.

@@ -48,6 +48,7 @@ func (a *app) convertCommand() *cobra.Command {
 	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
+	redactFlag(c, &flags.redact, redactRead)
 	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
 	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
@@ -132,8 +133,12 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		defer bar.done()
 		progress = bar.update
 	}
+	r, err := redactorOf(o.redact)
+	if err != nil {
+		return nil, err
+	}
 	t, err := convert.Open(ctx, names, &convert.OpenOptions{
-		From: convert.Format(o.from), Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once,
+		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once,
 		Journal: func(name string, n int, missing error) {
 			if o.follows && errors.Is(missing, format.ErrLocked) {
 				missing = nil
@@ -157,6 +162,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	for _, text := range t.LeftOut() {
 		fmt.Fprintln(a.err, "entrace:", safe(text))
 	}
+	a.tellReplaced(r)
 	return t, nil // Trace.Damage reports damage after the whole entries were read
 }
 

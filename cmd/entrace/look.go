@@ -17,6 +17,7 @@ import (
 // lookFlags say which rows of a trace a command looks at.
 type lookFlags struct {
 	query, since, until, from, maxTemp string
+	redact                             string // the value of --redact
 	clock                              []string
 	descendants                        bool
 	follows                            bool // the files are followed: entries that are missing now come later

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +22,59 @@ func policyOf(flag string) (*redact.Policy, error) {
 	}
 	p, err := redact.Open(flag)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--redact: %w", err)}
+		return nil, &usageError{fmt.Errorf("the policy for secrets: %w", err)}
 	}
 	return p, nil
+}
+
+// redactRead is the help of --redact where a command reads files.
+const redactRead = "replace secrets in what is read, which stays as it is"
+
+// redactorOf returns what applies the policy that the flag --redact names, nil without the flag.
+func redactorOf(flag string) (*redact.Redactor, error) {
+	p, err := policyOf(flag)
+	if err != nil {
+		return nil, err
+	}
+	return redact.New(p, nil), nil
+}
+
+// tellReplaced prints how many secrets r has replaced, by rule.
+func (a *app) tellReplaced(r *redact.Redactor) {
+	if r == nil {
+		return
+	}
+	text := "no secret was found"
+	if n, rules := replaced(r); n > 0 {
+		text = count(n, "secret is", "secrets are") + " replaced: " + rules
+	}
+	fmt.Fprintln(a.err, "entrace:", text)
+}
+
+// replaced returns how many secrets r has replaced, and how many by each rule.
+func replaced(r *redact.Redactor) (all int, rules string) {
+	var by []string
+	r.Each(func(rule string, n uint64) {
+		all += int(n)
+		by = append(by, fmt.Sprintf("%s %d", safe(rule), n))
+	})
+	return all, strings.Join(by, ", ")
+}
+
+func (a *app) redactCommand() *cobra.Command {
+	flags := convertFlags{lookFlags: lookFlags{time: timeLocal, redact: "default"}}
+	c := &cobra.Command{
+		Use:   "redact IN OUT",
+		Short: "Write a trace without its secrets",
+		Long: "redact writes IN to OUT and replaces secrets by [redacted]: what the default policy takes, or what\n" +
+			"--policy says. IN and OUT may have different formats, as those of convert. It prints how much\n" +
+			"each rule has replaced. IN stays as it is: delete it when you have looked at OUT.",
+		Args: exactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return a.convert(c.Context(), args[0], args[1], &flags) },
+	}
+	flags.addFrom(c)
+	c.Flags().StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
+	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
+	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	return c
 }

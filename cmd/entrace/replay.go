@@ -56,6 +56,7 @@ func (a *app) replayCommand() *cobra.Command {
 	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
+	redactFlag(c, &flags.redact, redactRead)
 	return c
 }
 

@@ -5,29 +5,78 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/secrets"
 	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
+	var lookForSecrets bool
 	c := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Look for everything that is wrong or odd in a trace",
 		Long: "verify looks at every byte of each FILE: whether the entries are whole and where the\n" +
 			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
 			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
-			"that flipped within a text.",
+			"that flipped within a text.\n\n" +
+			"--secrets looks for secrets that a recorder replaces by default, in files of all formats. It prints\n" +
+			"where each is, never what it is, and exits with 1 if there is any. entrace redact removes them.",
 		Args: someArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return each(args, func(name string) error { return a.verify(c.Context(), name) })
+			return each(args, func(name string) error {
+				if lookForSecrets {
+					return a.verifySecrets(c.Context(), name)
+				}
+				return a.verify(c.Context(), name)
+			})
 		},
 		ValidArgsFunction: completeTraces,
 	}
+	c.Flags().BoolVar(&lookForSecrets, "secrets", false, "look for secrets instead")
 	return c
+}
+
+// verifySecrets prints where a trace has secrets.
+func (a *app) verifySecrets(ctx context.Context, name string) error {
+	t, err := a.open(ctx, []string{name}, &lookFlags{})
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	found, entries := 0, 0
+	for file, f := range t.View().Files() {
+		entries += f.Len()
+		for id := range uint32(f.Len()) {
+			if id%4096 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			e, err := f.Entry(id)
+			if err != nil {
+				return fmt.Errorf("%s: entry %d: %w", name, id, err)
+			}
+			var fields []string
+			r := redact.New(nil, nil)
+			if !secrets.Replace(r, e, func(field string) { fields = append(fields, field) }) {
+				continue
+			}
+			n, rules := replaced(r)
+			found += n
+			if _, err := fmt.Fprintf(a.out, "%s: entry %d: %s (%s)\n", safe(t.Name(file)), id, safe(strings.Join(fields, ", ")), rules); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", safe(name), count(entries, "entry", "entries"), count(found, "secret", "secrets"))
+	if err == nil && found > 0 {
+		err = errQuiet
+	}
+	return errors.Join(err, t.Damage())
 }
 
 func (a *app) verify(ctx context.Context, name string) error {

@@ -53,6 +53,7 @@ func (a *app) viewCommand() *cobra.Command {
 		ValidArgsFunction: completeTraces,
 	}
 	o.addFrom(c)
+	redactFlag(c, &o.redact, redactRead)
 	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
 	c.Flags().StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 	c.Flags().BoolVar(&o.noOpen, "no-open", false, "open no browser")
@@ -74,6 +75,9 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		if u, err := url.Parse(strings.NewReplacer("{path}", "/x", "{line}", "1").Replace(o.editor)); err != nil || u.Scheme == "" || u.Scheme == "javascript" || u.Scheme == "data" {
 			return usagef("--editor is %q, it must be a URL with {path} and {line}", o.editor)
 		}
+	}
+	if o.redact != "" && o.follow {
+		return usagef("--redact does not go with --follow: what is written meanwhile is shown as it is")
 	}
 	for _, name := range names {
 		// Check before listening: a missing trace needs no address.
@@ -282,7 +286,7 @@ func (o *viewOptions) arguments(names []string) []string {
 	for _, flag := range []struct {
 		name   string
 		values []string
-	}{{"--from", []string{o.from}}, {"--max-temp", []string{o.maxTemp}}, {"--clock", o.clock}} {
+	}{{"--from", []string{o.from}}, {"--max-temp", []string{o.maxTemp}}, {"--redact", []string{o.redact}}, {"--clock", o.clock}} {
 		for _, v := range flag.values {
 			if v != "" {
 				args = append(args, flag.name, v)

@@ -145,10 +145,15 @@ type definitions struct {
 }
 
 // NewInterner returns an Interner that knows the definitions of t, if that is not nil,
-// and goes on behind them. Its Redact applies p; nil is the default policy.
+// and goes on behind them. Its Redact applies p; nil is the default policy. Nobody asked for that one,
+// so its first replacement is told on the console.
 func NewInterner(t *Table, p *redact.Policy) *Interner {
+	tell := tellFirst
+	if p != nil {
+		tell = nil
+	}
 	in := &Interner{
-		Redact: redact.New(p, tellFirst),
+		Redact: redact.New(p, tell),
 		seed:   maphash.String(maphash.MakeSeed(), ""), numbers: [2]map[string]uint16{make(map[string]uint16), make(map[string]uint16)},
 		entries: make(map[string]uint16),
 	}
