@@ -142,6 +142,13 @@ var layers = map[string][]string{
 		module + "internal/osfile", module + "internal/otel", module + "internal/secrets", module + "internal/tracename",
 		module + "internal/wire", module + "recorder", module + "redact", module + "view",
 	},
+	"entracetest": {
+		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/sdk/log", "go.opentelemetry.io/otel/sdk/resource",
+		"go.opentelemetry.io/otel/sdk/trace", module + "exporter", module + "format", module + "internal/interest",
+		module + "internal/jsontext", module + "internal/mapfile", module + "internal/mapping", module + "query", module + "recorder",
+		module + "redact", module + "slogadapter", module + "view",
+	},
+	"entracetest/otlp": {module + "entracetest", module + "internal/receive"},
 	"internal/secrets": {module + "format", module + "internal/mapping", module + "internal/otel", module + "redact"},
 	"convert/chrome": {
 		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/text", module + "internal/timeline",
@@ -382,7 +389,7 @@ func TestRecordingServesNothing(t *testing.T) {
 
 // TestServicesLinkNoCollector: a service does not link the Collector's data model, gRPC or S3.
 func TestServicesLinkNoCollector(t *testing.T) {
-	for _, p := range []string{".", "./recorder", "./exporter", "./slogadapter", "./control/...", "./remote", "./view", "./query", "./convert"} {
+	for _, p := range []string{".", "./recorder", "./exporter", "./slogadapter", "./control/...", "./remote", "./view", "./query", "./convert", "./entracetest/..."} {
 		for m := range linkedBy(t, p) {
 			if strings.HasPrefix(m, "go.opentelemetry.io/collector") || m == "google.golang.org/grpc" || m == "github.com/minio/minio-go/v7" {
 				t.Errorf("%s links %s", p, m)

@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // Close writes what still waits and the entry that marks a clean end, and
@@ -190,7 +191,10 @@ func (w *writer) lose(err error) {
 func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {
-		end = w.endEntry(rotated)
+		end = endEntry(w.Stats(), w.placer.Entries(), w.intern.Redact)
+		if rotated {
+			end.Attributes = append(end.Attributes, format.Attribute{Name: mapping.AttrRotated, Value: format.BoolValue(true)})
+		}
 	}
 	w.mu.Lock()
 	w.published.extra[0]++
@@ -206,23 +210,20 @@ func (w *writer) writeEnd(rotated bool) error {
 	return err
 }
 
-// endEntry is the entry that marks a clean end.
-func (w *writer) endEntry(rotated bool) *format.TraceEntry {
-	d := w.Stats().Entries.Dropped
+// endEntry is the entry that marks a clean end, behind so many entries.
+func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
+	d := s.Entries.Dropped
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())},
-		format.Attribute{Name: "entries", Value: format.U64Value(w.placer.Entries())},
+		format.Attribute{Name: "entries", Value: format.U64Value(entries)},
 		format.Attribute{Name: "dropped", Value: format.U64Value(d.Total())})
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
-	w.intern.Redact.Each(func(rule string, n uint64) {
+	r.Each(func(rule string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "redacted." + rule, Value: format.U64Value(n)})
 	})
-	if rotated {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrRotated, Value: format.BoolValue(true)})
-	}
 	return e
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,7 +35,7 @@ func (e *FaultError) Error() string {
 // A File is a view of a file. Its size is that of the file when it was opened, or the size
 // of the last Grow. It is safe for concurrent use.
 type File struct {
-	f    *os.File
+	f    *os.File // nil: everything is in tail
 	size atomic.Int64
 
 	// If tail is not nil, the view consists of the first end bytes of the file and of tail.
@@ -74,6 +75,13 @@ func New(f *os.File) (*File, error) {
 	return s, nil
 }
 
+// Memory returns a File of b, which is in no file. The File owns b from now on.
+func Memory(b []byte) *File {
+	s := &File{tail: slices.Clip(b)}
+	s.size.Store(int64(len(b)))
+	return s
+}
+
 // Unmapped is New without a memory map, for tests.
 func Unmapped(f *os.File) (*File, error) {
 	fi, err := f.Stat()
@@ -107,6 +115,9 @@ func (s *File) Extend(end int64, tail []byte) {
 // Shrunk reports whether the file is shorter now than the part of it in the view. The end of
 // the last page then reads as zeros, without a fault.
 func (s *File) Shrunk() bool {
+	if s.f == nil {
+		return false
+	}
 	size := s.Size()
 	if s.tail != nil {
 		size = s.end
@@ -194,5 +205,8 @@ func (s *File) Close() error {
 		err = s.m.Unmap()
 		s.m = nil
 	}
-	return errors.Join(err, s.f.Close())
+	if s.f != nil {
+		err = errors.Join(err, s.f.Close())
+	}
+	return err
 }

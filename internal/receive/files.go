@@ -32,6 +32,9 @@ type FilesOptions struct {
 	// File, if set, is the one file for all services. The other options except Redact and OnError then
 	// have no effect.
 	File string
+	// Recorder, if set, records all services. It has no file, and its owner closes it. The other options
+	// then have no effect.
+	Recorder *recorder.Recorder
 	// Idle is how long a service must send nothing before its file is finished. The default is five
 	// minutes.
 	Idle time.Duration
@@ -109,7 +112,10 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	f.turns, f.finishing = make(chan struct{}, min(maxTurns, o.MaxOpen)), make(chan struct{}, maxFinishing)
 	f.quota.Dir = o.Dir
 	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
-	if o.File != "" {
+	if o.Recorder != nil {
+		f.o.File = "-" // one for all
+	}
+	if f.o.File != "" {
 		x, err := f.use("", "", time.Now()) // the file exists even if nothing is received
 		if err != nil {
 			return nil, err
@@ -188,7 +194,7 @@ func (f *Files) Close(ctx context.Context) {
 
 func (f *Files) finish(ctx context.Context, x *file) {
 	<-x.ready
-	if x.rec == nil {
+	if x.rec == nil || f.o.Recorder != nil {
 		return
 	}
 	select {
@@ -361,6 +367,10 @@ func (f *Files) count(x *file) {
 }
 
 func (f *Files) create(x *file, service string) error {
+	if f.o.Recorder != nil {
+		x.rec = f.o.Recorder
+		return nil
+	}
 	o := &recorder.Options{Redact: cmp.Or(f.o.Redact, redact.Off), OnError: func(err error) {
 		if f.o.OnError != nil {
 			f.o.OnError(x.path, err)

@@ -1,0 +1,225 @@
+package entracetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Row is a span, an event, a link or a log record.
+type Row struct {
+	Role     string // "span", "log", "event", "link" or "other"
+	Name     string // of a span or an event
+	Message  string // of a log record
+	Level    format.Level
+	Error    bool // as in queries: status = error
+	Start    time.Time
+	Duration time.Duration // 0 if the span has not ended
+	Ended    bool
+	TraceID  string // in hexadecimal digits
+	SpanID   string // of a span
+	// Attributes are the user's. Their values are as format.Value.Any returns them; lists and maps are JSON
+	// texts.
+	Attributes map[string]any
+
+	line string
+}
+
+// String returns the row as the tree has it, in one line.
+func (r Row) String() string { return r.line }
+
+// shown is how many rows a failure shows.
+const shown = 5
+
+// run runs a query.
+func (tr *Trace) run(text string) (*query.Query, *view.View, []view.Row) {
+	tr.t.Helper()
+	q, err := query.Parse(text)
+	if err != nil {
+		tr.t.Fatalf("entracetest: %v", err)
+	}
+	if q.MakesTable() {
+		tr.t.Fatalf("entracetest: %s makes a table, not rows", text)
+	}
+	v := tr.View()
+	result, err := q.Run(context.Background(), v, nil)
+	if err != nil {
+		tr.t.Fatalf("entracetest: %s: %v", text, err)
+	}
+	rows := result.Order
+	if rows == nil {
+		rows = query.InTime(v, result.Rows)
+	}
+	return q, v, rows
+}
+
+// rows returns rows of v.
+func rows(v *view.View, list []view.Row) []Row {
+	p := &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v)}
+	all := make([]Row, 0, len(list))
+	for _, r := range list {
+		all = append(all, p.row(r))
+	}
+	return all
+}
+
+func (p *printer) row(r view.Row) Row {
+	row := Row{Role: p.v.Role(r).String(), Error: query.IsError(p.v.Flags(r)), line: p.line(r), Attributes: make(map[string]any)}
+	row.Start, _ = p.v.Time(r)
+	row.Duration, row.Ended = p.v.Duration(r)
+	if ref := p.v.Ref(r); ref.IsValid() {
+		row.TraceID, row.SpanID = fmt.Sprintf("%x", ref.TraceID), fmt.Sprintf("%x", ref.SpanID)
+	}
+	if e, err := p.read.WithoutIDs(r); err == nil {
+		e = e.Clone()
+		row.Name, row.Message, row.Level = e.Metadata.Name, e.Message.Value, e.Metadata.Level
+		for _, a := range p.rank.Attributes(r, e) {
+			row.Attributes[a.Name] = a.Value.Any()
+		}
+	}
+	return row
+}
+
+// Find returns the rows that a query selects, in the order of time or of its sort(…).
+func (tr *Trace) Find(text string) []Row {
+	tr.t.Helper()
+	_, v, list := tr.run(text)
+	return rows(v, list)
+}
+
+// Expect fails the test if a query does not select n rows. It returns the rows.
+func (tr *Trace) Expect(text string, n int) []Row {
+	tr.t.Helper()
+	q, v, list := tr.run(text)
+	if len(list) != n {
+		tr.t.Error(tr.failure(q, v, list, len(list) < n, fmt.Sprintf("want %d", n)))
+	}
+	return rows(v, list)
+}
+
+// ExpectNone fails the test if a query selects a row.
+func (tr *Trace) ExpectNone(text string) {
+	tr.t.Helper()
+	tr.Expect(text, 0)
+}
+
+// AtMost fails the test if a query selects more than n rows: the queries that a request makes, for example.
+func (tr *Trace) AtMost(text string, n int) []Row {
+	tr.t.Helper()
+	q, v, list := tr.run(text)
+	if len(list) > n {
+		tr.t.Error(tr.failure(q, v, list, false, fmt.Sprintf("want at most %d", n)))
+	}
+	return rows(v, list)
+}
+
+// Within fails the test if a span that a query selects took longer than d or has not ended, and if the query
+// selects none.
+func (tr *Trace) Within(text string, d time.Duration) []Row {
+	tr.t.Helper()
+	q, v, list := tr.run(text)
+	var late []view.Row
+	for _, r := range list {
+		if took, ended := v.Duration(r); !ended || took > d {
+			late = append(late, r)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		tr.t.Error(tr.failure(q, v, list, true, "want one or more"))
+	case len(late) > 0:
+		tr.t.Error(tr.failure(q, v, late, false, fmt.Sprintf("longer than %v", d)))
+	}
+	return rows(v, list)
+}
+
+// Eventually waits until a query selects n rows or more, for d at most, and fails the test if it does not.
+func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
+	tr.t.Helper()
+	const shortest = time.Millisecond
+	longest := max(10*shortest, d/100) // in a bubble of synctest, d may be hours
+	deadline := time.Now().Add(d)
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		q, v, list := tr.run(text)
+		if len(list) >= n {
+			return rows(v, list)
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			tr.t.Error(tr.failure(q, v, list, true, fmt.Sprintf("want %d or more within %v", n, d)))
+			return rows(v, list)
+		}
+		time.Sleep(min(pause, left))
+	}
+}
+
+// failure returns what a failed assertion says: the rows that the query selects, and, if they are too few,
+// those nearest to it.
+func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool, want string) string {
+	p := &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v)}
+	var b strings.Builder
+	found := fmt.Sprintf("selects %d rows", len(list))
+	if len(list) == 1 {
+		found = "selects 1 row"
+	}
+	fmt.Fprintf(&b, "%s %s, %s", q, found, want)
+	for i, r := range list {
+		if i == shown {
+			fmt.Fprintf(&b, "\n  … %d more", len(list)-shown)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s", p.line(r))
+	}
+	if !few {
+		return b.String()
+	}
+	near, err := q.Nearest(context.Background(), v, shown)
+	if err != nil || len(near) == 0 {
+		return b.String()
+	}
+	b.WriteString("\nthe nearest others:")
+	for _, n := range near {
+		fmt.Fprintf(&b, "\n  %s", p.line(n.Row))
+		for _, failed := range n.Failed {
+			fmt.Fprintf(&b, "\n    not %s", plain(failed))
+		}
+	}
+	return b.String()
+}
+
+// updateEnv makes Golden write its files.
+const updateEnv = "ENTRACE_UPDATE"
+
+// Golden fails the test if the tree of the trace is not that in a file. The tree has no times, ids and
+// stacks, its siblings are sorted, and it has no attributes called as in leaveOut. With ENTRACE_UPDATE=1, or
+// if the test program has a flag -update that is set, Golden writes the file.
+func (tr *Trace) Golden(t testing.TB, file string, leaveOut ...string) {
+	t.Helper()
+	got := strings.Join(tr.tree(printed{normal: true, leaveOut: leaveOut}), "\n") + "\n"
+	if updates() {
+		err := os.MkdirAll(filepath.Dir(file), 0o777) //nolint:gosec // a folder of the repository
+		if err == nil {
+			err = os.WriteFile(file, []byte(got), 0o666) //nolint:gosec // a file of the repository
+		}
+		if err != nil {
+			t.Fatalf("entracetest: %v", err)
+		}
+		return
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("entracetest: %v; %s=1 go test writes it", err, updateEnv)
+	}
+	if want := strings.ReplaceAll(string(b), "\r\n", "\n"); got != want {
+		t.Errorf("the tree is not that of %s, which %s=1 go test writes anew; - is missing, + is more:\n%s", file, updateEnv, difference(want, got))
+	}
+}

@@ -1,0 +1,175 @@
+package entracetest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapfile"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
+	"github.com/entrace-go/entrace/slogadapter"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Trace has the spans and log records of a test.
+type Trace struct {
+	t        testing.TB
+	recorder *recorder.Recorder
+	stream   func() []byte
+	spans    *sdktrace.TracerProvider
+	logs     *sdklog.LoggerProvider
+	logger   *slog.Logger
+}
+
+// An Option changes what [New] makes.
+type Option func(*options)
+
+type options struct {
+	redact *redact.Policy
+	spans  []sdktrace.TracerProviderOption
+}
+
+// WithRedact says which values are secrets. The default is [redact.Default].
+func WithRedact(p *redact.Policy) Option { return func(o *options) { o.redact = p } }
+
+// WithTracerProviderOptions adds options for the TracerProvider, such as a sampler or an id generator.
+func WithTracerProviderOptions(list ...sdktrace.TracerProviderOption) Option {
+	return func(o *options) { o.spans = append(o.spans, list...) }
+}
+
+// New returns a Trace of t. When t and its subtests have ended, the Trace ends as well, and writes its file
+// if t has failed.
+func New(t testing.TB, list ...Option) *Trace {
+	t.Helper()
+	o := options{redact: redact.Default()}
+	for _, option := range list {
+		option(&o)
+	}
+	tr := &Trace{t: t}
+	tr.recorder, tr.stream = recorder.Memory(&recorder.Options{Redact: o.redact})
+	res := resource.NewSchemaless(attribute.String("service.name", t.Name()))
+	to := exporter.WithRecorder(tr.recorder)
+	spans, err := exporter.NewSpanProcessor(to)
+	if err == nil {
+		var logs *exporter.LogProcessor
+		logs, err = exporter.NewLogProcessor(to)
+		tr.logs = sdklog.NewLoggerProvider(sdklog.WithProcessor(logs), sdklog.WithResource(res))
+	}
+	if err != nil {
+		t.Fatalf("entracetest: %v", err)
+	}
+	tr.spans = sdktrace.NewTracerProvider(append([]sdktrace.TracerProviderOption{
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithSpanProcessor(spans), sdktrace.WithResource(res),
+	}, o.spans...)...)
+	tr.logger = slog.New(slogadapter.New(tr.recorder, &slogadapter.Options{Level: slog.LevelDebug - 4}))
+	t.Cleanup(tr.end)
+	return tr
+}
+
+// TracerProvider returns a provider whose spans are recorded.
+func (tr *Trace) TracerProvider() *sdktrace.TracerProvider { return tr.spans }
+
+// LoggerProvider returns a provider whose log records are recorded.
+func (tr *Trace) LoggerProvider() *sdklog.LoggerProvider { return tr.logs }
+
+// Logger returns a logger whose records are recorded, of all levels: below the span of their context.
+func (tr *Trace) Logger() *slog.Logger { return tr.logger }
+
+// Recorder returns the recorder of the trace. The Trace closes it.
+func (tr *Trace) Recorder() *recorder.Recorder { return tr.recorder }
+
+// View returns a view of what was recorded so far.
+func (tr *Trace) View() *view.View {
+	tr.t.Helper()
+	b := tr.stream()
+	f, err := format.OpenMapped(mapfile.Memory(b), tr.t.Name(), int64(len(b)), nil, nil)
+	var v *view.View
+	if err == nil {
+		v, err = view.New(context.Background(), []*format.File{f}, &view.Options{Workers: 1})
+	}
+	if err != nil {
+		tr.t.Fatalf("entracetest: %v", err)
+	}
+	return v
+}
+
+// end ends the trace at the end of its test.
+func (tr *Trace) end() {
+	ctx := context.Background() // that of the test is done
+	if tr.t.Failed() {
+		tr.report()
+	}
+	_ = tr.spans.Shutdown(ctx) // nothing of it can fail
+	_ = tr.logs.Shutdown(ctx)
+	_ = tr.recorder.Close(ctx)
+}
+
+// maxTree is how many lines of the tree a log has.
+const maxTree = 200
+
+// report writes the trace to a file, and its tree to the log of the test.
+func (tr *Trace) report() {
+	out := tr.t.Output()
+	lines := tr.tree(printed{})
+	for i, line := range lines {
+		if i == maxTree {
+			fmt.Fprintf(out, "… %d more lines\n", len(lines)-maxTree)
+			break
+		}
+		fmt.Fprintln(out, line)
+	}
+	path, err := tr.write()
+	if err != nil {
+		fmt.Fprintf(out, "entracetest: the trace is not kept: %v\n", err)
+		return
+	}
+	tr.t.Attr("entrace.trace", path)
+	fmt.Fprintf(out, "entrace view %s\n", path)
+}
+
+// dirEnv names the folder for the traces of failed tests.
+const dirEnv = "ENTRACE_TEST_DIR"
+
+// write writes the trace to a file of its own.
+func (tr *Trace) write() (path string, err error) {
+	var dir string
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		dir = tr.t.ArtifactDir()
+	} else if dir = os.Getenv(dirEnv); dir == "" {
+		dir = filepath.Join(os.TempDir(), "entrace")
+	}
+	if dir, err = filepath.Abs(dir); err == nil {
+		err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
+	}
+	if err != nil {
+		return "", err
+	}
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, tr.t.Name())
+	f, err := os.CreateTemp(dir, name[:min(len(name), 100)]+"-*.iet") // which only the user can read
+	if err != nil {
+		return "", err
+	}
+	if _, err = f.Write(tr.stream()); err != nil {
+		_ = f.Close()
+		return "", err
+	}
+	return f.Name(), f.Close()
+}

@@ -1,0 +1,118 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Near is a row for which most conditions of a query hold.
+type Near struct {
+	Row view.Row
+	// Failed are the conditions that do not hold, with the row's value behind them: ".n > 3: it is 2".
+	Failed []string
+}
+
+// Nearest returns rows that the query does not select, at most n: those for which the most conditions
+// hold. The conditions are the parts between && of the query's last {…}. The error is the error
+// of ctx, or an [*Error].
+func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error) {
+	f := lastFilter(q.root.set)
+	if f == nil || f.x == nil {
+		return nil, nil
+	}
+	m := q.machine(ctx, v)
+	type condition struct {
+		text  string
+		holds view.Set[view.Row]
+		value eval // nil: the condition has no single value
+	}
+	var conditions []condition
+	for _, x := range conjuncts(f.x, nil) {
+		c := condition{text: x.String()}
+		if inner, ok := strings.CutPrefix(c.text, "("); ok {
+			c.text = strings.TrimSuffix(inner, ")")
+		}
+		var err error
+		if c.holds, err = m.set(&filter{x}); err != nil {
+			return nil, err
+		}
+		if x, ok := x.(*compare); ok {
+			if c.value, err = m.value(x.a); err != nil {
+				return nil, err
+			}
+		}
+		conditions = append(conditions, c)
+	}
+	type candidate struct {
+		row   view.Row
+		holds int
+	}
+	var best []candidate
+	for r := range v.Rows() {
+		if !m.selectable(v.Flags(r)) {
+			continue
+		}
+		c := candidate{row: r}
+		for i := range conditions {
+			if conditions[i].holds.Has(r) {
+				c.holds++
+			}
+		}
+		if c.holds < len(conditions) {
+			best = append(best, c)
+		}
+	}
+	slices.SortStableFunc(best, func(a, b candidate) int { return cmp.Compare(b.holds, a.holds) })
+	if i := slices.IndexFunc(best, func(c candidate) bool { return c.holds < best[0].holds }); i >= 0 {
+		best = best[:i]
+	}
+	var near []Near
+	e := &env{m: m, read: v.NewReader()}
+	for _, c := range best[:min(n, len(best))] {
+		e.row = c.row
+		row := Near{Row: c.row}
+		for i := range conditions {
+			of := &conditions[i]
+			if of.holds.Has(c.row) {
+				continue
+			}
+			text := of.text
+			if of.value != nil {
+				if value := of.value(e); value.kind == kindNil {
+					text += ": it has none"
+				} else {
+					text += fmt.Sprint(": it is ", value)
+				}
+			}
+			row.Failed = append(row.Failed, text)
+		}
+		near = append(near, row)
+	}
+	return near, nil
+}
+
+// lastFilter returns the filter whose rows s selects, nil if there are several.
+func lastFilter(s spanset) *filter {
+	switch s := s.(type) {
+	case *filter:
+		return s
+	case *structural:
+		return lastFilter(s.b)
+	case *nested:
+		return lastFilter(s.p.set)
+	}
+	return nil
+}
+
+// conjuncts appends the parts of x between &&.
+func conjuncts(x expr, list []expr) []expr {
+	if b, ok := x.(*binary); ok && b.op == "&&" {
+		return conjuncts(b.b, conjuncts(b.a, list))
+	}
+	return append(list, x)
+}

@@ -1,0 +1,64 @@
+package recorder_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// names returns the names of the entries of an IET.
+func names(t *testing.T, stream []byte) (all []string) {
+	t.Helper()
+	r, err := format.NewReader(bytes.NewReader(stream), nil)
+	must(t, err)
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		must(t, err)
+		all = append(all, e.Metadata.Name)
+	}
+}
+
+// TestMemory: the stream is whole at any time, in both versions, and calls are refused as by other
+// recorders.
+func TestMemory(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		rec, stream := recorder.Memory(&recorder.Options{Version: v})
+		e := &format.TraceEntry{Metadata: format.Metadata{Name: "a"}}
+		id, err := rec.Append(e)
+		must(t, err)
+		for want := range 3 {
+			if got := names(t, stream()); len(got) != 3 || got[1] != "a" || got[2] != "entrace.end" {
+				t.Errorf("after %d streams there is %v", want, got)
+			}
+		}
+		e.Parent = id
+		for range 20_000 { // several pieces
+			_, err = rec.Append(e)
+			must(t, err)
+		}
+		e.Parent = 1 << 20
+		if _, err := rec.Append(e); !errors.Is(err, format.ErrInvalid) {
+			t.Errorf("a parent that is not there: %v", err)
+		}
+		_, err = rec.Resource(&format.TraceEntry{Metadata: format.Metadata{Name: "resource"}})
+		must(t, err)
+		must(t, rec.Close(t.Context()))
+		if _, err := rec.Append(&format.TraceEntry{}); !errors.Is(err, recorder.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if got := names(t, stream()); len(got) != 20_004 {
+			t.Errorf("there are %d entries", len(got))
+		}
+		s := rec.Stats()
+		if c := s.Entries; c.Offered != 20_005 || c.Written != 20_003 || c.Dropped.Total() != 2 || c.Waiting != 0 || s.Bytes == 0 {
+			t.Errorf("got %+v", s)
+		}
+	}
+}
