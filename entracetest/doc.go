@@ -18,11 +18,11 @@
 //
 // The test's log gets the tree of its spans and log records, and the command that shows the trace:
 //
-//	entrace view /tmp/entrace/TestCheckout-1872.iet
+//	entrace view /tmp/entrace-TestCheckout-1872.iet
 //
 // The file is in t.ArtifactDir() if go test has the flag -artifacts, else in the folder that
-// ENTRACE_TEST_DIR names, or in the folder entrace below os.TempDir(). It stays there. The test has its
-// name as attribute entrace.trace, which go test -json prints.
+// ENTRACE_TEST_DIR names, or in os.TempDir(). It stays there. The test has its name as attribute
+// entrace.trace, which go test -json prints.
 //
 // # What it costs and needs
 //

@@ -148,11 +148,13 @@ func (tr *Trace) write() (path string, err error) {
 	var dir string
 	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
 		dir = tr.t.ArtifactDir()
-	} else if dir = os.Getenv(dirEnv); dir == "" {
-		dir = filepath.Join(os.TempDir(), "entrace")
-	}
-	if dir, err = filepath.Abs(dir); err == nil {
+	} else if dir = os.Getenv(dirEnv); dir != "" {
 		err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
+	} else {
+		dir = os.TempDir() // no folder in it, which could be another user's
+	}
+	if err == nil {
+		dir, err = filepath.Abs(dir)
 	}
 	if err != nil {
 		return "", err
@@ -163,7 +165,7 @@ func (tr *Trace) write() (path string, err error) {
 		}
 		return '_'
 	}, tr.t.Name())
-	f, err := os.CreateTemp(dir, name[:min(len(name), 100)]+"-*.iet") // which only the user can read
+	f, err := os.CreateTemp(dir, "entrace-"+name[:min(len(name), 100)]+"-*.iet") // which only the user can read
 	if err != nil {
 		return "", err
 	}
