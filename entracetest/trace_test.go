@@ -59,6 +59,7 @@ func TestFind(t *testing.T) {
 		tr.Within(`{ kind = server }`, time.Minute)
 		tr.Eventually(`{ name = "SELECT" }`, 2, time.Hour)
 		tr.Golden(t, "testdata/request.tree")
+		tr.Golden(t, "testdata/without.tree", "rows", "items")
 	}
 	t.Run("outside", test)
 	t.Run("bubble", func(t *testing.T) { synctest.Test(t, test) })
@@ -169,6 +170,13 @@ func TestFailure(t *testing.T) {
 		t.Errorf("it is %v with %d rows", s, tr.View().Len())
 	}
 	_ = tr.Close()
+
+	artifacts := t.TempDir()
+	cmd = exec.CommandContext(t.Context(), "go", "test", "-v", "-run", "^TestFailing$", "-artifacts", "-outputdir", artifacts, ".")
+	cmd.Env = append(os.Environ(), failing+"=1", "ENTRACE_TEST_DIR="+dir)
+	if text, err := cmd.Output(); err == nil || !bytes.Contains(text, []byte("entrace view "+filepath.Join(artifacts, "_artifacts"))) {
+		t.Errorf("with -artifacts: %v\n%s", err, text)
+	}
 
 	report := filepath.Join(dir, "test.json")
 	if err := os.WriteFile(report, out, 0o600); err != nil {

@@ -28,11 +28,7 @@ func Memory(o *Options) (r *Recorder, stream func() []byte) {
 		Columns: opt.Version == format.V2, MaxEntrySize: opt.MaxEntrySize, MaxPendingSpans: opt.MaxWaitingSpans,
 		MaxPendingBytes: opt.MaxWaitingBytes, MaxPendingAge: opt.MaxWaitingAge,
 	})
-	m.placer.Drop = func(err error, entries, spans int) {
-		err = ownError(err)
-		*m.stats.Entries.Dropped.reason(err) += uint64(entries)
-		*m.stats.Spans.Dropped.reason(err) += uint64(spans)
-	}
+	m.placer.Drop = m.lose
 	m.add(wire.AppendMagic(nil, opt.Version, format.IET))
 	m.placer.Resume(0, wire.MagicSize, 0)
 	m.placer.Root()
@@ -157,6 +153,12 @@ func (m *memory) Drop(err error, entries, spans int) {
 func (m *memory) drop(err error, entries, spans int) {
 	m.stats.Entries.Offered += uint64(entries)
 	m.stats.Spans.Offered += uint64(spans)
+	m.lose(err, entries, spans)
+}
+
+// lose counts what cannot be recorded and was counted as offered. The lock is held.
+func (m *memory) lose(err error, entries, spans int) {
+	err = ownError(err)
 	*m.stats.Entries.Dropped.reason(err) += uint64(entries)
 	*m.stats.Spans.Dropped.reason(err) += uint64(spans)
 }
@@ -178,7 +180,7 @@ func (m *memory) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 	m.place(r, func(e *journal.Entry) { id, err = m.placer.Append(e, parent) })
 	if err != nil {
 		err = ownError(err)
-		*m.stats.Entries.Dropped.reason(err)++
+		m.lose(err, 1, 0)
 	} else if anchor {
 		m.placer.SetAnchor(id)
 	}
