@@ -4,18 +4,22 @@ package entrace_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"unicode/utf16"
@@ -103,8 +107,8 @@ func recordCanaries(end string) {
 	os.Exit(0)
 }
 
-// occurrences returns the files below dir that hold text: as it is, in Base64, in hexadecimal digits and
-// in UTF-16.
+// occurrences returns the files below dir that hold text: as it is, in Base64, in hexadecimal digits, in
+// UTF-16, and each of these compressed by gzip.
 func occurrences(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
 	forms := map[string][]byte{"plain": []byte(text), "hex": []byte(hex.EncodeToString([]byte(text)))}
@@ -122,6 +126,17 @@ func occurrences(t *testing.T, dir, text string) (found []string) {
 			return err
 		}
 		b, err := os.ReadFile(path)
+		for at := 0; ; at++ { // profiles are compressed
+			i := bytes.Index(b[at:], []byte("\x1f\x8b\x08"))
+			if i < 0 {
+				break
+			}
+			at += i
+			if z, err := gzip.NewReader(bytes.NewReader(b[at:])); err == nil {
+				text, _ := io.ReadAll(io.LimitReader(z, 64<<20)) // what there is of it
+				b = append(b, text...)
+			}
+		}
 		for name, form := range forms {
 			if i := bytes.Index(b, form); i >= 0 {
 				found = append(found, fmt.Sprintf("%s, %s at %d: %q", path, name, i, b[max(0, i-60):min(len(b), i+40)]))
@@ -151,10 +166,50 @@ func TestNothingIsRecordedWithoutThePolicy(t *testing.T) {
 	}
 }
 
-// TestNoSecretReachesTheDisk looks for the canary in all that a program leaves: after kill -9, a panic and
-// a clean end, before and after recovery.
+// wiretap takes connections and writes what comes on each to a file. It returns its address, and sent,
+// which waits for the ends of the connections and returns the folder of the files.
+func wiretap(t *testing.T) (address string, sent func() (dir string)) {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				b, _ := io.ReadAll(c) // a killed program resets the connection
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), b, 0o600); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	return l.Addr().String(), func() string {
+		must(t, l.Close())
+		wg.Wait()
+		return dir
+	}
+}
+
+// TestNoSecretReachesTheDisk looks for the canary in all that a program leaves or sends: after kill -9, a
+// panic and a clean end, before and after recovery.
 func TestNoSecretReachesTheDisk(t *testing.T) {
 	flight := []string{"OTEL_EXPORTER_ENTRACE_CONTROL=ring", "OTEL_EXPORTER_ENTRACE_CONTROL_ON_ERROR=on"}
+	wire, sent := wiretap(t)
+	t.Cleanup(func() {
+		dir := sent()
+		for _, f := range occurrences(t, dir, canary) {
+			t.Errorf("on the wire: %s", f)
+		}
+		if len(occurrences(t, dir, innocent)) == 0 {
+			t.Error("the innocent text was not sent")
+		}
+	})
 	for name, env := range map[string][]string{
 		"process":      nil,
 		"writethrough": {"OTEL_EXPORTER_ENTRACE_DURABILITY=writethrough"},
@@ -163,6 +218,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		"version 2":    {"OTEL_EXPORTER_ENTRACE_VERSION=2"},
 		"batch":        {"OTEL_EXPORTER_ENTRACE_MODE=batch"},
 		"flight":       flight,
+		"sender":       {"OTEL_EXPORTER_ENTRACE_ENDPOINT=tcp://" + wire},
 	} {
 		for _, end := range []string{"canary kill", "canary panic", "canary end"} {
 			t.Run(name+" "+end, func(t *testing.T) {

@@ -402,21 +402,3 @@ func TestCreateRace(t *testing.T) {
 		t.Errorf("%d entries are in all files, want 40", total)
 	}
 }
-
-// TestAbandonedTwice kills the writer of an IET, and then the process that had begun to finish the IET.
-// The next process finishes it.
-func TestAbandonedTwice(t *testing.T) {
-	dir := t.TempDir()
-	torn := filepath.Join(dir, "app.20261122T123836.273Z.iet")
-	b := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
-	b = format.AppendTraceEntry(b, format.V1, named("whole"))
-	must(t, os.WriteFile(torn, append(b, format.AppendTraceEntry(nil, format.V1, named("torn"))[:5]...), 0o600))
-	rec, err := recorder.Create(filepath.Join(dir, "app.iet"), nil)
-	must(t, err)
-	must(t, rec.Close(context.Background()))
-	got, err := os.ReadFile(torn)
-	must(t, err)
-	if !bytes.Equal(got, b) {
-		t.Errorf("it has %d bytes, want %d", len(got), len(b))
-	}
-}

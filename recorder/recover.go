@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,23 +99,12 @@ func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) e
 func (w *writer) finishOwn(ctx context.Context, dead []string) []string {
 	own := tracename.Base(filepath.Base(w.name))
 	et := w.final != w.name
-	var latest []string
-	if !et {
-		// A process that was killed before it had finished what it found left nothing that says so.
-		const recent = 4
-		names, _ := deadtrace.Archived(w.name) // it is not needed for what is recorded
-		for i := len(names) - 1; i >= 0 && len(latest) < recent; i-- {
-			if strings.HasSuffix(names[i], tracename.IET) {
-				latest = append(latest, names[i])
-			}
-		}
-	}
 	is := deadtrace.Filter{Base: func(base string) bool { return base == own }, Trace: func(path string) bool {
 		stream := path + tracename.IET
 		if stream == w.name { // what has taken that name since is somebody else's
 			return false
 		}
-		return et || osfile.Exists(stream+tracename.Journal) || slices.Contains(dead, stream) || slices.Contains(latest, stream)
+		return et || !deadtrace.IsFinished(stream)
 	}}
 	var spare []string
 	for _, name := range dead { // whether there is something to do or not

@@ -35,12 +35,16 @@ func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 
 // walk returns a JSON text with its secrets replaced. It returns false if the text is not valid.
 func (r *Redactor) walk(key, s string) (out string, ok bool) {
-	w := walker{f: finder{r: r, s: s}, path: append(make([]byte, 0, 128), key...)}
+	w := walker{f: finder{r: r.silent, s: s}, path: append(make([]byte, 0, 128), key...)}
 	if !w.whole() {
 		return "", false
 	}
 	if len(w.f.edits) == 0 {
 		return s, true
+	}
+	if r != r.silent { // the same again, counted: what is in a text that is not valid is found as in any other
+		w = walker{f: finder{r: r, s: s}, path: append(w.path[:0], key...)}
+		w.whole()
 	}
 	return w.f.replace(key), true
 }

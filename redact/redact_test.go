@@ -212,6 +212,21 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestFindsOfTextsThatAreNotValidCountOnce: a text may look like JSON.
+func TestFindsOfTextsThatAreNotValidCountOnce(t *testing.T) {
+	for _, in := range []string{`{"u":"Bearer abcdef0123456789"}`, `{"u":"Bearer abcdef0123456789",}`, `{"b":"{\"u\":\"Bearer abcdef0123456789\"}"}`} {
+		r := redact.New(nil, nil)
+		if out := r.Text(in); !strings.Contains(out, redact.Mark) {
+			t.Errorf("%s becomes %s", in, out)
+		}
+		r.Each(func(rule string, n uint64) {
+			if rule != "bearer" || n != 1 {
+				t.Errorf("%s: %s has replaced %d", in, rule, n)
+			}
+		})
+	}
+}
+
 func TestAnyValue(t *testing.T) {
 	r := redact.New(nil, nil)
 	secret := base64.StdEncoding.EncodeToString([]byte("password=x1234"))

@@ -55,6 +55,7 @@ type Redactor struct {
 	counts []atomic.Uint64
 	told   atomic.Bool
 	tell   func(rule, key string)
+	silent *Redactor // with the same policy, counts nothing
 }
 
 // New returns a Redactor that applies p, nil if p replaces nothing. A nil p is Default. If tell is not
@@ -67,7 +68,9 @@ func New(p *Policy, tell func(rule, key string)) *Redactor {
 	if p.replacesNothing() {
 		return nil
 	}
-	return &Redactor{p: p, counts: make([]atomic.Uint64, numRules+len(p.rules)), tell: tell}
+	silent := &Redactor{p: p}
+	silent.silent = silent
+	return &Redactor{p: p, counts: make([]atomic.Uint64, numRules+len(p.rules)), tell: tell, silent: silent}
 }
 
 // Each calls fn for each rule that has replaced something, with how often it has.
@@ -93,7 +96,7 @@ func (r *Redactor) name(rule int) string {
 }
 
 func (r *Redactor) count(rule int, key string) {
-	if rule == counted {
+	if rule == counted || r == r.silent {
 		return
 	}
 	r.counts[rule].Add(1)

@@ -40,7 +40,8 @@ type Options struct {
 	// Final is the trace that was asked for, which is made even if nothing was recorded.
 	Final string
 	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
-	// finished for a day, because the journal may come back.
+	// finished for a day, because the journal may come back. The mark of recovery is written without
+	// a journal, too, so that the next start sees that nothing is left to do.
 	AtStart bool
 	// Report, if set, is called with the reason why records are missing.
 	Report func(error)
@@ -137,7 +138,8 @@ func (d *dead) look() (state, error) {
 			return stateNoTrace, fmt.Errorf("open %s: %w", d.stream, err)
 		}
 	}
-	stays := d.o.Owner == Others && !d.has && endsCleanly(f, d.size)
+	last := lastMark(f, d.size)
+	stays := d.o.Owner == Others && !d.has && (last == markEnd || last == markRecovered && d.o.IET)
 	if stays && (d.o.IET || !osfile.Exists(d.final)) {
 		return stateWhole, nil // without a look at the rest of it
 	}
@@ -169,7 +171,7 @@ func (d *dead) cannotChange(err error) (state, error) {
 		return stateNothing, err
 	}
 	defer f.Close()
-	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && endsCleanly(f, fi.Size()) {
+	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && lastMark(f, fi.Size()) == markEnd {
 		return stateWhole, nil
 	}
 	return stateNothing, err
@@ -334,7 +336,8 @@ func (d *dead) removeTwin(r *Result) error {
 
 // finish adds the journal to the IET and then makes the final file of the IET.
 func (d *dead) finish(ctx context.Context, r *Result) error {
-	if d.has {
+	if d.has || d.o.AtStart {
+		r.Changed = d.has || d.rest.adds(d.s) || d.s.size < d.size
 		d.rest.reportUnreadable(d.o.report)
 		if err := d.rest.replay(d.f, d.s); err != nil {
 			return fmt.Errorf("journal %s: %w", d.rest.name, err)
@@ -349,7 +352,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 			return err
 		}
 		r.Entries, r.GoodBytes, r.Size = d.s.entries, d.s.size, fi.Size()
-		if r.Changed = true; r.Size == r.GoodBytes {
+		if r.Size == r.GoodBytes {
 			r.Reason, r.Damage = mapping.CutClean, nil
 		}
 		d.size, d.damage = r.Size, nil

@@ -114,36 +114,61 @@ func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bo
 	}
 }
 
+// A mark is how an IET ends, as its last bytes say.
+type mark uint8
+
+const (
+	markNone      mark = iota
+	markRecovered      // recovery has saved what was whole
+	markEnd            // its writer has closed it
+)
+
 // EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
 // end, without reading the others.
-func EndsCleanly(name string) bool {
+func EndsCleanly(name string) bool { return markOf(name) == markEnd }
+
+// IsFinished reports whether nothing is left to do for the IET name, which may be that of a journal
+// alone: its last bytes say how it ended, and it has no journal.
+func IsFinished(name string) bool {
+	return !osfile.Exists(name+tracename.Journal) && markOf(name) != markNone
+}
+
+func markOf(name string) mark {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
-		return false
+		return markNone
 	}
 	defer f.Close()
 	fi, err := f.Stat()
-	return err == nil && endsCleanly(f, fi.Size())
+	if err != nil {
+		return markNone
+	}
+	return lastMark(f, fi.Size())
 }
 
-// endsCleanly is EndsCleanly of an open file of so many bytes.
-func endsCleanly(f io.ReaderAt, size int64) bool {
+// lastMark returns the mark of an open file of so many bytes.
+func lastMark(f io.ReaderAt, size int64) mark {
 	v, stored, err := format.ReadMagic(f)
 	if err != nil || stored != format.IET {
-		return false
+		return markNone
 	}
 	b := make([]byte, min(size-wire.MagicSize, endSize))
 	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
-		return false
+		return markNone
 	}
-	at := bytes.LastIndex(b, []byte(mapping.NameEnd))
+	at := max(bytes.LastIndex(b, []byte(mapping.NameEnd)), bytes.LastIndex(b, []byte(mapping.NameRecovered)))
 	for from := max(0, at-maxBeforeName); from < at; from++ {
 		var e format.TraceEntry
-		if n, err := format.DecodeTraceEntry(b[from:], v, &e); err == nil && n == len(b)-from && e.IsEnd() {
-			return true
+		n, err := format.DecodeTraceEntry(b[from:], v, &e)
+		switch {
+		case err != nil || n != len(b)-from:
+		case e.IsEnd():
+			return markEnd
+		case e.IsRecovered():
+			return markRecovered
 		}
 	}
-	return false
+	return markNone
 }
 
 const (
