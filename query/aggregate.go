@@ -336,8 +336,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 			total += s.in + s.out
 		}
 		isConstant := len(list) == 1 && total == in+out
-		isID := total > 20 && int64(len(list)) > total/2 // on average, a value is in less than two rows
-		if isConstant || isID || len(list) > maxCompared {
+		if isConstant || isIDs(len(list), total) || len(list) > maxCompared {
 			continue
 		}
 		all = append(all, list...)

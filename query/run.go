@@ -61,7 +61,8 @@ func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 type Table struct {
 	Columns []string
 	Lines   [][]Value
-	groups  int // the number of columns that come from by(…)
+	groups  int  // the number of columns that come from by(…)
+	spans   bool // it counts spans only
 }
 
 // Options change how [Query.Run] works.
@@ -85,7 +86,9 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 	}
 	cut := !o.From.IsZero() || !o.To.IsZero() // the result is restricted to a period
 	if cut {
-		rows = inTimes(v, rows, o)
+		if rows, err = inTimes(ctx, v, rows, o); err != nil {
+			return nil, err
+		}
 	}
 	if r.Rows, err = m.stages(q.root.stages, rows, r); err != nil {
 		return nil, err

@@ -132,7 +132,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table
 	slices.SortFunc(y.sums, func(a, b *sum) int {
 		return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.name, b.name))
 	})
-	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate/s", "p50", "p95", "p99", "max", "total", "self"}, groups: 2}
+	t := &Table{Columns: []string{"service", "name", "count", "errors", "rate/s", "p50", "p95", "p99", "max", "total", "self"}, groups: 2, spans: true}
 	for _, s := range y.sums {
 		line := make([]Value, 5, len(t.Columns))
 		line[0], line[1], line[2], line[3] = stringValue(s.service), stringValue(s.name), intValue(s.n), intValue(s.errors)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -80,9 +81,8 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// inTimes returns the rows of a set whose time overlaps the period between o.From and o.To. A span
-// that has not ended extends to the end of the period.
-func inTimes(v *view.View, rows view.Set[view.Row], o *Options) view.Set[view.Row] {
+// inTimes returns the rows of a set whose time overlaps the period between o.From and o.To.
+func inTimes(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (view.Set[view.Row], error) {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !o.From.IsZero() {
 		from = o.From.UnixNano()
@@ -90,21 +90,32 @@ func inTimes(v *view.View, rows view.Set[view.Row], o *Options) view.Set[view.Ro
 	if !o.To.IsZero() {
 		to = o.To.UnixNano()
 	}
-	out := make(view.Set[view.Row], len(rows))
-	for r := range rows.All() {
-		start, ok := v.Start(r)
-		if !ok || start > to {
-			continue
+	return Overlapping(ctx, v, rows, from, to)
+}
+
+// Overlapping returns the rows of a set whose time overlaps the period between two times, in
+// nanoseconds since 1970. A nil set stands for all rows. A span that has not ended extends to the end
+// of the period. Rows without a time are left out.
+func Overlapping(ctx context.Context, v *view.View, rows view.Set[view.Row], from, to int64) (view.Set[view.Row], error) {
+	out := v.NewSet()
+	err := v.Columns().Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := v.Columns().Block(k)
+			for i, start := range b.Start {
+				if start == columns.NoTime || start > to {
+					continue
+				}
+				end := endOf(&b, i)
+				if role := view.Flags(b.Flags[i]).Role(); role == view.RoleFolded {
+					continue
+				} else if role == view.RoleSpan && b.Duration[i] == columns.NoDuration {
+					end = to
+				}
+				if r := view.Row(b.First) + view.Row(i); end >= from && (rows == nil || rows.Has(r)) {
+					out.Add(r)
+				}
+			}
 		}
-		end := start
-		if took, ended := v.Duration(r); ended {
-			end += int64(took)
-		} else if v.Role(r) == view.RoleSpan {
-			end = to
-		}
-		if end >= from {
-			out.Add(r)
-		}
-	}
-	return out
+	})
+	return out, err
 }

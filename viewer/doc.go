@@ -23,7 +23,13 @@
 //	api/logs?row=       log records at and below a row, by time
 //	api/find?q=         how many rows a query selects, and the next one
 //	api/complete?q=     the completions at an offset of a query
+//	api/strip           how many rows begin in each part of the time
+//	api/why?row=        where a span stands among those of its name, and what the slow ones share
+//	api/facets?q=       the values of fields, and by how much the selected rows differ
+//	api/table?q=        the table that a query computes, or one of its rows or of calls
 //	api/events          a stream with an event whenever the trace has grown
+//
+// The parameter window leaves out the rows that do not overlap a part of the time.
 //
 // A row is given by its number in the view. The number stays the same while the trace grows.
 package viewer

@@ -60,7 +60,11 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	f, err := s.found(ctx, q.Get("q"))
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	f, err := s.foundIn(ctx, q.Get("q"), w)
 	if err != nil {
 		return answer{}, err
 	}
@@ -107,35 +111,35 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	if q.Has("first") {
 		return s.first(ctx, q.Get("q"))
 	}
-	var ranks *rankSet
-	var hints []query.Hint
-	var words []string
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	f := new(found)
 	switch what := q.Get("what"); what {
 	case "error":
-		ranks = s.errorRanks()
+		f.ranks, err = s.ranksIn(ctx, s.errorRanks(), w)
 	case "open":
-		f, err := s.found(ctx, "{ span:open }")
-		if err != nil {
-			return answer{}, err
-		}
-		ranks = f.ranks
+		f, err = s.foundIn(ctx, "{ span:open }", w)
 	case "":
-		f, err := s.found(ctx, q.Get("q"))
-		if err != nil {
-			return answer{}, err
-		}
-		ranks, hints, words = f.ranks, f.hints, f.words
+		f, err = s.foundIn(ctx, q.Get("q"), w)
 	default:
-		return answer{}, badRequest("what can be error or open")
+		err = badRequest("what can be error or open")
 	}
+	if err != nil {
+		return answer{}, err
+	}
+	ranks := f.ranks
 	out := struct {
-		Count int      `json:"count"`
-		Index int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
-		Row   view.Row `json:"row"`
-		Path  []place  `json:"path"`
-		Hints []hint   `json:"hints"`
-		Words []string `json:"words"` // to be marked in the rows
-	}{Count: ranks.n, Path: []place{}, Hints: hintsOf(hints), Words: append([]string{}, words...)}
+		Count int `json:"count"`
+		// Outside is the number of selected rows that do not overlap the window, and are not counted.
+		Outside int      `json:"outside"`
+		Index   int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
+		Row     view.Row `json:"row"`
+		Path    []place  `json:"path"`
+		Hints   []hint   `json:"hints"`
+		Words   []string `json:"words"` // to be marked in the rows
+	}{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: hintsOf(f.hints), Words: append([]string{}, f.words...)}
 	t := s.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)
@@ -245,12 +249,16 @@ func (s *state) silentEnd() (gap, bool) {
 }
 
 // top answers with an overview.
-func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, error) {
+func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer, error) {
+	w, err := s.windowOf(values)
+	if err != nil {
+		return answer{}, err
+	}
 	q, err := query.Parse("")
 	if err != nil {
 		return answer{}, err
 	}
-	r, err := q.Run(ctx, s.v, nil)
+	r, err := q.Run(ctx, s.v, w.options())
 	if err != nil {
 		return answer{}, err
 	}
@@ -315,7 +323,7 @@ func (h *Handler) top(ctx context.Context, s *state, _ url.Values) (answer, erro
 	for _, g := range o.Gaps {
 		gaps = append(gaps, newGap(g.After, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
 	}
-	if end, ok := s.silentEnd(); ok {
+	if end, ok := s.silentEnd(); ok && !w.isSet {
 		gaps = append(gaps, end)
 		slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.took, a.took) })
 		gaps = gaps[:min(few, len(gaps))]

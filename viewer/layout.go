@@ -83,6 +83,7 @@ type shape struct {
 	depth   int        // number of levels that are open
 	toggled []view.Row // rows that are closed although their level is open, or open although it is not; sorted
 	only    string     // a query: only the rows that it selects, and the rows above them, are shown
+	window  window     // only the rows that overlap it, and the rows above them, are shown
 }
 
 // maxToggled is the largest number of rows that a request can open and close.
@@ -108,7 +109,8 @@ func (s *state) shapeOf(q url.Values) (h shape, err error) {
 		}
 	}
 	h.only = q.Get("only")
-	return h, nil
+	h.window, err = s.windowOf(q)
+	return h, err
 }
 
 func (h *shape) key() string {
@@ -117,7 +119,7 @@ func (h *shape) key() string {
 	for _, r := range h.toggled {
 		b.WriteString("." + strconv.FormatUint(uint64(r), 36))
 	}
-	return b.String() + " " + h.only
+	return b.String() + " " + h.window.key() + " " + h.only
 }
 
 func (h *shape) isToggled(r view.Row) bool {
@@ -127,8 +129,9 @@ func (h *shape) isToggled(r view.Row) bool {
 
 // A layout holds the visible rows of a shape, in order.
 type layout struct {
-	shape shape
-	ranks *rankSet
+	shape   shape
+	ranks   *rankSet
+	outside int // outermost rows that are left out because they do not overlap the window
 }
 
 // A latest is a cache of the last few results of a computation, by their keys. It is safe for
@@ -171,13 +174,9 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	if l, ok := s.layouts.get(key); ok {
 		return l, nil
 	}
-	var part *rankSet
-	if h.only != "" {
-		f, err := s.found(ctx, h.only)
-		if err != nil {
-			return nil, err
-		}
-		part = f.part(s.v)
+	part, outside, err := s.part(ctx, h)
+	if err != nil {
+		return nil, err
 	}
 	t := s.v.Tree()
 	l := &layout{shape: h, ranks: newRankSet(t.Len())}
@@ -194,12 +193,15 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
 			ends = ends[:len(ends)-1]
 		}
-		if part != nil && !part.Has(rank) {
-			rank = t.End(r)
-			continue
-		}
 		if !isShown(s.v, r) {
 			rank++
+			continue
+		}
+		if part != nil && !part.Has(r) {
+			if len(ends) == 0 && h.window.isSet && (outside == nil || outside.Has(r)) {
+				l.outside++
+			}
+			rank = t.End(r)
 			continue
 		}
 		l.ranks.Add(rank)
@@ -213,6 +215,31 @@ func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
 	l.ranks.done()
 	s.layouts.put(key, l)
 	return l, nil
+}
+
+// part returns the rows that a shape shows, if all levels are open; nil stands for all rows. The rows in
+// all, or all rows if that is nil, would be shown without the window.
+func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row], err error) {
+	var rows view.Set[view.Row]
+	if h.only != "" {
+		f, err := s.found(ctx, h.only)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows = f.rows
+		all = withAbove(s.v, rows)
+	}
+	if !h.window.isSet {
+		return all, all, nil
+	}
+	inside, err := s.inside(ctx, h.window)
+	if err != nil {
+		return nil, nil, err
+	}
+	if rows != nil {
+		inside = both(rows, inside)
+	}
+	return withAbove(s.v, inside), all, nil
 }
 
 // hiddenRanks returns the ranks of the rows without a line.
@@ -253,10 +280,11 @@ func (s *state) errorRanks() *rankSet {
 
 // A found holds the rows that a query selects.
 type found struct {
-	rows  view.Set[view.Row]
-	ranks *rankSet
-	hints []query.Hint
-	words []string // of free text
+	rows    view.Set[view.Row]
+	ranks   *rankSet
+	outside int // rows that it selects outside of the window
+	hints   []query.Hint
+	words   []string // of free text
 }
 
 // A tableError is the error of a query that computes a table, which the page cannot show.
@@ -292,19 +320,4 @@ func (s *state) found(ctx context.Context, text string) (*found, error) {
 	f.ranks.done()
 	s.finds.put(text, f)
 	return f, nil
-}
-
-// part returns the ranks of the shown rows of f and of the rows above them.
-func (f *found) part(v *view.View) *rankSet {
-	t := v.Tree()
-	part := newRankSet(t.Len())
-	for r := range f.rows.All() {
-		if !isShown(v, r) {
-			continue
-		}
-		for ; r != 0 && !part.Has(t.Rank(r)); r = v.Parent(r) {
-			part.Add(t.Rank(r))
-		}
-	}
-	return part
 }

@@ -41,17 +41,16 @@ type rowsHead struct {
 	Above   int      `json:"above"` // number of rows above the first row; they come first in the columns
 	Rows    int      `json:"rows"`  // number of rows in the columns, including those of Above
 	Ticks   int      `json:"ticks"` // number of ticks in their columns
-	From    string   `json:"from"`  // From and To: the first and the last time of the rows below the root
+	From    string   `json:"from"`  // From and To: the window, else the first and the last time of the rows below the root
 	To      string   `json:"to"`
+	Outside int      `json:"outside"` // outermost rows that are left out because they do not overlap the window
 	Toggled []int    `json:"toggled"` // with fill: the rows that are open
 	Strings []string `json:"strings"`
 }
 
 // rows answers with up to n visible rows. The parameters select the first one: first is its index
-// among the visible rows; at is a row that is to be in the answer; last selects the last rows. since
-// and until select the first row that begins between these times, else the first one that is not
-// ended then; without such a row the answer has no rows. With fill, rows are opened from the top on
-// until so many are visible.
+// among the visible rows; at is a row that is to be in the answer; last selects the last rows. With
+// fill, rows are opened from the top on until so many are visible.
 //
 // The answer begins with the length of a JSON text in four bytes, and the text. It is filled up to a
 // multiple of eight bytes. Then follow columns, little-endian. The columns of the rows are start and
@@ -96,14 +95,6 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	if q.Has("last") {
 		first = l.ranks.n - n
 	}
-	if q.Has("since") {
-		since, serr := strconv.ParseInt(q.Get("since"), 10, 64)
-		until, uerr := strconv.ParseInt(q.Get("until"), 10, 64)
-		if serr != nil || uerr != nil {
-			return answer{}, badRequest("since and until are not nanoseconds")
-		}
-		first = s.firstIn(l, since, until)
-	}
 	first = max(0, min(first, l.ranks.n))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
 	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: interest.NewRanker(s.v), numbers: make(map[string]uint32)}
@@ -121,30 +112,13 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 	}
 	x := s.extent(form.root)
+	if form.window.isSet {
+		x.from, x.to = form.window.from, form.window.to
+	}
+	p.head.Outside = l.outside
 	p.head.From, p.head.To = strconv.FormatInt(x.from, 10), strconv.FormatInt(x.to, 10)
 	b, err := p.pack()
 	return answer{bytes: b}, err
-}
-
-// firstIn returns the index of the first row of a layout that begins between two times. Without such a
-// row, it returns the index of the first row that began before and has not ended by then. Otherwise it
-// returns the number of rows.
-func (s *state) firstIn(l *layout, since, until int64) int {
-	place, goesOn := 0, l.ranks.n
-	for rank := range l.ranks.All() {
-		r := s.v.Tree().Row(rank)
-		if start, timed := s.v.Start(r); timed && start <= until {
-			if start >= since {
-				return place
-			}
-			took, ended := s.v.Duration(r)
-			if open := s.v.Flags(r).Open(); goesOn == l.ranks.n && (open || ended && start+int64(took) >= since) {
-				goesOn = place
-			}
-		}
-		place++
-	}
-	return goesOn
 }
 
 // between returns the rows of a layout from index first up to end. The ancestors of the first of these

@@ -1,13 +1,21 @@
 package viewer_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
 
@@ -35,5 +43,97 @@ func TestTableQueryIsRefusedBeforeItRuns(t *testing.T) {
 	}
 	if w := ask(h, http.MethodGet, "/api/find?q="+url.QueryEscape("{ .user != nil } | count() > 1")); w.Code != http.StatusOK {
 		t.Errorf("a condition on a count is answered with %d", w.Code)
+	}
+}
+
+// TestTable compares tables with what queries compute.
+func TestTable(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(3, 800))
+	h := serve(t, v, viewer.Options{})
+	type table struct {
+		Columns []struct{ Name, Kind string }
+		Lines   []struct {
+			Values []any
+			Where  string
+			Row    int
+			Spark  []int
+		}
+		Total int
+	}
+	window := "&window=1200000000,1300000000"
+	for _, q := range []string{"{ duration > 10ms } | count() by(name)", "{} | count() | p95(duration) by(service, level)", "level = error | histogram(duration)", "{ name != nil } | compare({ .slow = \"yes\" })"} {
+		for _, within := range []string{"", window} {
+			got := jsonOf[table](t, h, "/api/table?q="+url.QueryEscape(q)+within)
+			var o *query.Options
+			if within != "" {
+				o = &query.Options{From: time.Unix(0, 1200*ms), To: time.Unix(0, 1300*ms)}
+			}
+			parsed, err := query.Parse(q)
+			must(t, err)
+			want, err := parsed.Run(t.Context(), v, o)
+			must(t, err)
+			if got.Total != len(want.Table.Lines) {
+				t.Errorf("%s: %d lines, want %d", q, got.Total, len(want.Table.Lines))
+			}
+			for i, l := range got.Lines {
+				spark := 0
+				for _, n := range l.Spark {
+					spark += n
+				}
+				if c := slices.Index(want.Table.Columns, "count()"); c >= 0 {
+					n := want.Table.Lines[i][c].String()
+					if l.Values[c] != n || within == "" && fmt.Sprint(spark) != n {
+						t.Errorf("%s: line %d is %v with %d over time, want %s", q, i, l.Values, spark, n)
+					}
+				}
+			}
+		}
+	}
+	byName := jsonOf[table](t, h, "/api/table?sort=-3")
+	if len(byName.Lines) != 6 || byName.Columns[2].Name != "count" || byName.Columns[5].Kind != "duration" {
+		t.Errorf("got %+v", byName)
+	}
+	last := 0
+	for _, l := range byName.Lines {
+		n, err := strconv.Atoi(l.Values[2].(string)) //nolint:forcetypeassert // a number
+		if err != nil || n < last || resultOf(t, v, l.Where).Rows.Len() != n {
+			t.Errorf("%s has %v rows", l.Where, l.Values[2])
+		}
+		last = n
+	}
+	for _, sort := range []int{0, 4, -4, 5, 2} {
+		got := jsonOf[table](t, h, fmt.Sprintf("/api/table?form=rows&q=duration+%%3E+0ns&n=500&sort=%d", sort))
+		all := slices.Collect(resultOf(t, v, "duration > 0ns").Rows.All())
+		slices.SortStableFunc(all, func(a, b view.Row) int {
+			x, _ := v.Duration(a)
+			y, _ := v.Duration(b)
+			s, _ := v.Start(a)
+			e, _ := v.Start(b)
+			selfA, _ := v.SelfTime(a)
+			selfB, _ := v.SelfTime(b)
+			return map[int]int{0: cmp.Compare(e, s), 4: cmp.Compare(y, x), -4: cmp.Compare(x, y), 5: cmp.Compare(selfB, selfA), 2: cmp.Compare(v.Service(b), v.Service(a))}[sort]
+		})
+		if got.Total != len(all) {
+			t.Errorf("%d rows, want %d", got.Total, len(all))
+		}
+		for i, l := range got.Lines {
+			if l.Row != int(all[i]) {
+				t.Errorf("sorted by %d, line %d is row %d, want %d", sort, i, l.Row, all[i])
+				break
+			}
+		}
+	}
+	calls := jsonOf[table](t, h, "/api/table?form=calls")
+	for _, l := range calls.Lines {
+		if n := resultOf(t, v, l.Where).Rows.Len(); fmt.Sprint(n) != l.Values[2] {
+			t.Errorf("%s has %v calls, want %d", l.Where, l.Values[2], n)
+		}
+	}
+	if calls.Total != 0 {
+		t.Errorf("%d services call each other; a span has the resource that it is below", calls.Total)
+	}
+	formula := viewOf(t, format.ET, []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "=1+1"}, Message: format.Some("@SUM(A1)")}})
+	if text := ask(serve(t, formula, viewer.Options{}), http.MethodGet, "/api/table?form=rows&csv=1").Body.String(); !strings.Contains(text, ",'=1+1,") {
+		t.Errorf("a spreadsheet takes this for a formula: %s", text)
 	}
 }

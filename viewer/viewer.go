@@ -95,13 +95,18 @@ type state struct {
 	names       []string // of the files
 	generation  int      // grows when rows get other numbers
 
-	mu      sync.Mutex
-	errors  *rankSet // rows that are errors
-	hidden  *rankSet // rows without a line
-	whole   *extent  // of all rows
-	clocks  []skew   // nil: not computed yet
-	layouts latest[*layout]
-	finds   latest[*found]
+	mu           sync.Mutex
+	errors       *rankSet   // rows that are errors
+	hidden       *rankSet   // rows without a line
+	whole        *extent    // of all rows
+	serviceNames []string   // nil: not computed yet
+	clocks       []skew     // nil: not computed yet
+	times        [][2]int64 // the first and the last time in each block
+	layouts      latest[*layout]
+	insides      latest[view.Set[view.Row]]
+	strips       latest[*strip]
+	tables       latest[*table]
+	finds        latest[*found]
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
@@ -298,6 +303,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
 		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
+		"api/strip": h.strip, "api/why": h.why, "api/facets": h.facets, "api/table": h.table,
 	}
 	call := calls[path]
 	if call == nil {
@@ -494,6 +500,15 @@ func (h *Handler) states(v *view.View) (all string, files []State) {
 
 // services returns the services, those with the most rows first. The order decides their colors.
 func (s *state) services() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serviceNames == nil {
+		s.serviceNames = s.findServices()
+	}
+	return s.serviceNames
+}
+
+func (s *state) findServices() []string {
 	counts := make(map[string]int)
 	byResource := make(map[uint16]int)
 	for k := range s.v.Columns().Blocks() {
@@ -660,6 +675,9 @@ func (h *Handler) rest() {
 	for _, s := range states {
 		s.finds.drop()
 		s.layouts.drop()
+		s.insides.drop()
+		s.strips.drop()
+		s.tables.drop()
 		s.v.Columns().Drop()
 	}
 	if h.options.Released != nil {

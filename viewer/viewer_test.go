@@ -123,10 +123,10 @@ func TestDoor(t *testing.T) {
 
 // A rows is an answer of api/rows.
 type rows struct {
-	Total, First, Above, Rows, Ticks int
-	From, To                         string
-	Toggled                          []int
-	Strings                          []string
+	Total, First, Above, Rows, Ticks, Outside int
+	From, To                                  string
+	Toggled                                   []int
+	Strings                                   []string
 
 	starts, tooks                                     []int64
 	row, below, errors, names, services, texts, flags []uint32

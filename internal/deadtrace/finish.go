@@ -40,8 +40,8 @@ type Options struct {
 	// Final is the trace that was asked for, which is made even if nothing was recorded.
 	Final string
 	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
-	// finished for a day, because the journal may come back. The mark of recovery is written without
-	// a journal, too, so that the next start sees that nothing is left to do.
+	// finished for a day, because the journal may come back. The mark of recovery is also written
+	// without a journal, so that the next start sees that nothing is left to do.
 	AtStart bool
 	// Report, if set, is called with the reason why records are missing.
 	Report func(error)

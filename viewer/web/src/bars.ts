@@ -5,25 +5,44 @@ export interface Bar {
   y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]
 }
 
-export interface Axis { from: bigint; to: bigint; width: number }
+// An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
+// do not overlap.
+export interface Axis { from: bigint; to: bigint; width: number; folds?: Period[] }
+export interface Period { from: bigint; to: bigint }
 
 // A Shape of a frame is what was drawn, for those who look at it.
-export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'out'; row: number; x: number; y: number; width: number; color: string }
+export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'out'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
 export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] }
 
+// foldsIn returns the parts of some periods that are within two times.
+export const foldsIn = (all: Period[], from: bigint, to: bigint): Period[] =>
+  all.map(f => ({ from: f.from > from ? f.from : from, to: f.to < to ? f.to : to })).filter(f => f.to > f.from)
+
+// spanOf is how much time an axis shows: folds are left out.
+const spanOf = (a: Axis) => { const n = (a.folds ?? []).reduce((n, f) => n - (f.to - f.from), a.to - a.from); return n > 0n ? n : 1n }
+
 // x is where a time is on the axis, in pixels, cut where it is far outside.
 export function x(a: Axis, t: bigint): number {
-  const span = a.to > a.from ? a.to - a.from : 1n
-  const parts = (t - a.from) * 1_000_000n / span
+  let since = t - a.from
+  for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
+  const parts = since * 1_000_000n / spanOf(a)
   return Math.max(-10, Math.min(a.width + 10, Number(parts) / 1e6 * a.width))
+}
+
+// timeAt is the time at a part of the axis, from 0 to 1.
+export function timeAt(a: Axis, part: number): bigint {
+  let t = a.from + spanOf(a) * BigInt(Math.round(part * 1e6)) / 1_000_000n
+  for (const f of a.folds ?? []) if (t > f.from) t += f.to - f.from
+  return t
 }
 
 // steps returns the times of the axis' lines: round ones, and as many as there is room for.
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
+  if (a.folds?.length) return foldedSteps(a, room)
   const most = BigInt(Math.max(1, Math.floor(a.width / room))), want = (span + most - 1n) / most
   let step = 1n
   for (;;) {
@@ -35,6 +54,12 @@ export function steps(a: Axis, room = 70): bigint[] {
   const out: bigint[] = []
   for (let t = 0n; t <= span; t += step) out.push(a.from + t)
   return out
+}
+
+// foldedSteps are the times of evenly spaced lines: round ones would not be evenly spaced.
+function foldedSteps(a: Axis, room: number): bigint[] {
+  const n = Math.max(1, Math.floor(a.width / room / 2))
+  return Array.from({ length: n + 1 }, (_, i) => timeAt(a, i / n))
 }
 
 const barTop = 6, barHeight = 10
@@ -71,6 +96,15 @@ export class Canvas2D implements Renderer {
       const at = Math.round(x(axis, t))
       c.fillRect(at, 0, 1, height)
       note('line', 0, at, 0, 1, line)
+    }
+    for (const f of axis.folds ?? []) {
+      const at = Math.round(x(axis, f.from))
+      c.strokeStyle = text
+      c.lineWidth = 1
+      c.setLineDash([2, 3])
+      for (const beside of [-1.5, 1.5]) { c.beginPath(); c.moveTo(at + beside, 0); c.lineTo(at + beside, height); c.stroke() }
+      c.setLineDash([])
+      note('fold', 0, at, 0, 3, text)
     }
     for (const b of bars) {
       if (b.start === noTime) continue

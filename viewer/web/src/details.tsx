@@ -5,12 +5,13 @@ import { Icon, Level } from './icons'
 import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
 import * as s from './state'
 import { folded } from './rows'
+import { HitsOf, WhyOf } from './why'
 import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
 
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
-  const tab = useSignal<'attributes' | 'logs' | 'json'>('attributes')
+  const tab = s.tab
   const row = s.selected.value
   useEffect(() => {
     if (!row) { s.entry.value = null; return }
@@ -19,8 +20,9 @@ export function Details() {
     return () => { clearTimeout(wait); stop.abort() }
   }, [row, s.rowsKnown.value])
   const e = s.entry.value
-  if (!row || !e) return <aside class="det" aria-label="Details"><p class="none">Select a row to see all that was recorded of it.</p></aside>
-  const tabs: [typeof tab.value, string][] = [['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
+  if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
+  const shown = tab.value === 'why' && e.role !== 'span' ? 'attributes' : tab.value
+  const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details" tabIndex={0}>
     <div class="dh">
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
@@ -37,9 +39,9 @@ export function Details() {
         {e.role === 'span' ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
       </dl>
     </div>
-    <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={tab.value === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
+    <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={shown === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
     <div class="db" role="tabpanel">
-      {tab.value === 'attributes' ? <Attributes e={e} /> : tab.value === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
+      {shown === 'why' ? <><Reasons e={e} /><WhyOf row={e.row} /></> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
     </div>
   </aside>
 }
@@ -75,12 +77,7 @@ function Attributes({ e }: { e: Entry }) {
   const all = some(e.attributes)
   return <>
     <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
-    {(e.description || e.exception) && <Section title="Why it failed">
-      {e.description && <pre class="code err">{lines(e.description)}</pre>}
-      {e.exception && <><pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
-        {e.exception.stack && <Frames stack={e.exception.stack} />}<button class="lk" onClick={() => s.go(e.exception!.row)}>To the exception</button></>}
-    </Section>}
-    {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
+    {e.role !== 'span' && <Reasons e={e} />}
     {e.role !== 'log' && isLong(e.name) && <Section title="Name"><pre class="code">{lines(e.name)}</pre></Section>}
     {e.message && (e.role !== 'log' || isLong(e.message)) && <Section title="Message"><pre class="code">{lines(e.message)}</pre></Section>}
     {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>)}
@@ -99,6 +96,16 @@ function Attributes({ e }: { e: Entry }) {
     {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>{some(e.resource).map(a => <One key={e.row + a.name} a={a} row={e.row} scope="resource" />)}</details>}
   </>
 }
+
+// Reasons are what was recorded of why a span failed, or does not end.
+const Reasons = ({ e }: { e: Entry }) => <>
+    {(e.description || e.exception) && <Section title="Why it failed">
+      {e.description && <pre class="code err">{lines(e.description)}</pre>}
+      {e.exception && <><pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
+        {e.exception.stack && <Frames stack={e.exception.stack} />}<button class="lk" onClick={() => s.go(e.exception!.row)}>To the exception</button></>}
+    </Section>}
+    {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
+  </>
 
 // Waits is where goroutines were that worked for a span which has not ended.
 const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>

@@ -1,28 +1,35 @@
 // The page that shows a trace.
-import { batch, effect } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { Details } from './details'
+import { Facets } from './facets'
 import { Icon } from './icons'
 import { Query } from './query'
 import { Problem } from './source'
 import * as s from './state'
+import { Chosen, lastStrip, Strip } from './strip'
+import { TableView } from './table'
 import { count, many, plain } from './text'
 import { Overview, title } from './top'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
-declare global { interface Window { __entrace?: { frame: typeof lastFrame } } }
+declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip } } }
+
+const wide = signal(true) // there is room for facets
+const withFacets = () => s.view.value === 'tree' && (wide.value ? s.facets.value === '1' : s.facetsOver.value)
 
 function App() {
   const m = s.meta.value!
   return <>
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class="top">
-      {s.view.value === 'tree' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
+      {s.view.value !== 'top' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
       <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> <span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
+        <button role="tab" aria-selected={s.view.value === 'table'} onClick={() => { s.view.value = 'table' }}>Table</button>
       </nav>
       <span class="grow" />
       {m.follow && <button class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : s.running() ? 'Live' : s.ending()}</button>}
@@ -34,8 +41,10 @@ function App() {
     <section aria-label="Notices">{m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
     {s.other.value && <div class="notice" role="status">The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept. <button class="lk" onClick={() => { s.other.value = '' }}>Dismiss</button></div>}
     {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}</section>
-    <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (s.sheet.value ? ' sheet' : '')}>
-      {s.view.value === 'top' ? <Overview /> : <div class="centre"><Tools /><Tree /></div>}
+    {m.timed && <section aria-label="When"><Strip /></section>}
+    <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (withFacets() ? wide.value ? ' fc' : ' fo' : '') + (s.sheet.value ? ' sheet' : '')}>
+      {withFacets() && <Facets />}
+      {s.view.value === 'top' ? <div class="centre">{s.chosen.value && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' ? <div class="centre">{(s.chosen.value || m.follow) && <div class="tool"><span class="grow" /><Chosen /></div>}<TableView /></div> : <div class="centre"><Tools /><Tree /></div>}
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
     <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>
@@ -49,10 +58,11 @@ function Tools() {
   return <div class="tool">
     {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
     <span class="grow" />
-    {s.axis.value && <button class="btn s" onClick={() => { s.axis.value = null }}>All of the time</button>}
+    <Chosen />
     <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; if (what === 'hits') s.openToHits(); else s.open(Number(what)) }}>
       {s.toggled.value.length > 0 && <option value="some">some rows</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
+    <button class="btn s" aria-pressed={withFacets()} onClick={() => { if (wide.value) s.facets.value = s.facets.value === '1' ? '0' : '1'; else s.facetsOver.value = !s.facetsOver.value }}>Facets</button>
     <button class="btn s no-n" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
@@ -60,7 +70,7 @@ function Tools() {
 const keys: [string, [string, string][]][] = [
   ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
-  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'that part of the time'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2', 'Top, Tree'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'choose a part of the time'], ['i', 'what lies outside, too'], ['z', 'fold idle times'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2, 3', 'Top, Tree, Table'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
 
 function Keys() {
@@ -133,14 +143,15 @@ function press(e: KeyboardEvent) {
   const tree: Record<string, () => void> = {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
-    w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(), 0: () => { s.axis.value = null },
+    w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(),
     E: () => list.more!(), x: () => s.openToHits(), r: () => list.root!(),
-    Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (list.cancel) list.cancel(); else if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.axis.value = null },
+    Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (list.cancel) list.cancel(); else if (s.facetsOver.value) s.facetsOver.value = false; else if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.wholeAxis() },
+    z: () => { if (s.idle().length) s.folded.value = !s.folded.value },
     ']': () => { const on = phone() ? s.sheet : s.details; on.value = !on.value },
   }
   const all: Record<string, () => void> = {
     '/': () => document.getElementById('query')!.focus(), '?': () => { s.help.value = true }, n: () => s.next('next'), N: () => s.next('prev'), e: () => s.next('next', 'error'), u: () => s.next('next', 'open'),
-    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
+    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, 3: () => { s.view.value = 'table' }, 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
   const act = all[e.key] ?? (s.view.value === 'tree' ? tree[e.key] : undefined)
@@ -161,7 +172,10 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = { frame: lastFrame }
+  window.__entrace = { frame: lastFrame, strip: lastStrip }
+  const wideEnough = matchMedia('(min-width:1180px)')
+  wide.value = wideEnough.matches
+  wideEnough.addEventListener('change', e => { wide.value = e.matches })
   if (s.text.value) await s.find()
   render(<App />, app)
   let step = s.step(), back = false

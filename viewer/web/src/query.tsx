@@ -88,7 +88,7 @@ export function Query() {
         placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { span:failed }" value={s.text.value}
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
         onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
-      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}</> : ''}</span>}
+      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}{f.outside > 0 && <>, {count(f.outside)} outside</>}</> : ''}</span>}
       {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
       {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
         {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}
@@ -100,7 +100,7 @@ export function Query() {
       <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
       <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
     </div>
-    {p && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
+    {p && !(s.view.value === 'table' && p.command) && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><button class="btn s" onClick={() => { s.form.value = ''; s.view.value = 'table' }}>Show the table</button><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
     {!p && f?.hints.map(h => <div class="hint">{plain(h.text)} {h.query && <Try query={h.query} />}</div>)}
   </search>
 }

@@ -22,7 +22,7 @@ export interface Entry {
 }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
-export interface Found { count: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
+export interface Found { count: number; outside: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
 export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; open: boolean; in?: string }
 
@@ -34,19 +34,40 @@ export interface Top {
   services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
 }
 
-// A Shape says which rows of the tree are open; see shape in layout.go.
-export interface Shape { root: number; depth: number; toggled: number[]; only: string }
+// A Strip is the density of rows over time: each list has a number for each part of it.
+export interface Strip { from: string; to: string; services: number[][]; errors: number[]; open: number[]; hits: number[]; idle: [string, string][] }
+
+export interface Share { value: string; where: string; in: number; others: number; chance: boolean }
+export interface Contrast { in: number; others: number; fields: { field: string; points: number; values: Share[]; more: number }[] }
+
+// Why says where a span stands among its namesakes; see why in why.go.
+export interface Why {
+  name: string; service: string; where: string; count: number; faster: number; median: string; took: string | null; open: boolean
+  bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
+  beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]
+  path: { row: number; name: string; service: string; depth: number; took: string; from: string; share: number }[]; whole: Place | null; length: string; rest: number
+}
+
+export interface Table {
+  columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
+  lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
+}
+export interface AskTable { q: string; window: string; form: string; sort: number; first: number; n: number }
+
+// A Shape says which rows of the tree are open; see shape in layout.go. Its window is the part of the
+// time whose rows are shown.
+export interface Shape { root: number; depth: number; toggled: number[]; only: string; window: string }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
 // Of a span that has not ended, took is for how long it was open at least.
 export interface Rows {
-  total: number; first: number; above: number; count: number; from: bigint; to: bigint; toggled: number[] | null
+  total: number; outside: number; first: number; above: number; count: number; from: bigint; to: bigint; toggled: number[] | null
   row: Uint32Array; start: BigInt64Array; took: BigInt64Array; below: Uint32Array; errors: Uint32Array
   name: string[]; service: string[]; text: string[]; depth: Uint16Array; flags: Uint32Array
   ticks: { row: number; time: bigint; level: number }[]
 }
 
-export interface Ask { first?: number; at?: number; last?: boolean; within?: { from: bigint; to: bigint }; n: number; fill?: number; q?: string }
+export interface Ask { first?: number; at?: number; last?: boolean; n: number; fill?: number; q?: string }
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
@@ -60,12 +81,17 @@ export interface News { rows: number; entries: number; generation?: number; erro
 
 export interface Source {
   meta(print?: string): Promise<Meta>
-  top(signal?: AbortSignal): Promise<Top>
+  top(window: string, signal?: AbortSignal): Promise<Top>
+  strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
+  why(row: number, window: string, of: string, signal?: AbortSignal): Promise<Why>
+  facets(q: string, window: string, signal?: AbortSignal): Promise<Contrast>
+  table(ask: AskTable, signal?: AbortSignal): Promise<Table>
+  csv(ask: AskTable): Promise<Blob>
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
   entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal): Promise<Found>
-  way(q: string, root: number): Promise<{ rows: number[]; more: boolean }>
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal): Promise<Found>
+  way(q: string, root: number, window: string): Promise<{ rows: number[]; more: boolean }>
   complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
   // follow calls grown with what is new, until the function that it returns is called. Paused, it
   // also stops the time: from the first news on, all other methods answer as of the moment when
@@ -109,7 +135,7 @@ export function decode(b: ArrayBuffer): Rows {
   const strings = head.strings as string[]
   const words = (column: Uint32Array) => Array.from(column, i => strings[i] ?? '')
   return {
-    total: head.total, first: head.first, above: head.above, count: n - head.above, from: BigInt(head.from), to: BigInt(head.to), toggled: head.toggled,
+    total: head.total, outside: head.outside, first: head.first, above: head.above, count: n - head.above, from: BigInt(head.from), to: BigInt(head.to), toggled: head.toggled,
     row, start, took, below, errors, name: words(name), service: words(service), text: words(text), depth, flags,
     ticks: Array.from(times, (time, i) => ({ time, row: rows[i]!, level: levels[i]! })),
   }
@@ -121,6 +147,7 @@ export function shapeQuery(s: Shape): Record<string, string> {
   if (s.root) q.root = String(s.root)
   if (s.depth) q.depth = String(s.depth)
   if (s.only) q.only = s.only
+  if (s.window) q.window = s.window
   if (s.toggled.length) {
     let last = 0
     q.x = s.toggled.map(r => { const d = r - last; last = r; return d.toString(36) }).join('.')
@@ -134,6 +161,8 @@ export function readToggled(x: string | null): number[] {
   const list = x ? x.split('.').map(d => at += parseInt(d, 36)) : []
   return list.every((n, i) => Number.isSafeInteger(n) && n > (list[i - 1] ?? 0)) ? list : []
 }
+
+const tableQuery = (ask: AskTable) => ({ q: ask.q, window: ask.window, form: ask.form, sort: String(ask.sort), first: String(ask.first), n: String(ask.n) })
 
 // A Server is the source of a page that 'entrace view' serves.
 export class Server implements Source {
@@ -154,11 +183,16 @@ export class Server implements Source {
   private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return (await this.ask(path, q, signal)).json() }
 
   meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
-  top(signal?: AbortSignal) { return this.json<Top>('top', {}, signal) }
+  top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
+  strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
+  why(row: number, window: string, of: string, signal?: AbortSignal) { return this.json<Why>('why', { row: String(row), window, of }, signal) }
+  facets(q: string, window: string, signal?: AbortSignal) { return this.json<Contrast>('facets', { q, window }, signal) }
+  table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', tableQuery(ask), signal) }
+  async csv(ask: AskTable) { return (await this.ask('table', { ...tableQuery(ask), csv: '1' })).blob() }
   async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
     const q = shapeQuery(shape)
     q.n = String(ask.n)
-    if (ask.within) { q.since = String(ask.within.from); q.until = String(ask.within.to) } else if (ask.last) q.last = '1'
+    if (ask.last) q.last = '1'
     else if (ask.at !== undefined) q.at = String(ask.at)
     else q.first = String(ask.first ?? 0)
     if (ask.fill) q.fill = String(ask.fill)
@@ -167,15 +201,16 @@ export class Server implements Source {
   }
   entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
   logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean }, signal?: AbortSignal) {
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal) {
     const q: Record<string, string> = { at: String(ask.at) }
     if (ask.q) q.q = ask.q
     if (ask.what) q.what = ask.what
     if (ask.dir) q.dir = ask.dir
     if (ask.first) q.first = '1'
+    if (ask.window) q.window = ask.window
     return this.json<Found>('find', q, signal)
   }
-  way(q: string, root: number) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root) }) }
+  way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root), window }) }
   complete(q: string, at: number, signal?: AbortSignal) {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
   }

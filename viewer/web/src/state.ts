@@ -1,9 +1,9 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, effect, signal } from '@preact/signals'
-import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source } from './source'
+import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
 import { moment } from './text'
 
-export type View = 'top' | 'tree'
+export type View = 'top' | 'tree' | 'table'
 export type Mode = 'mark' | 'only'
 
 export const meta = signal<Meta | null>(null)
@@ -15,7 +15,15 @@ export const selected = signal(0)
 export const root = signal(0)
 export const depth = signal(0)
 export const toggled = signal<number[]>([])
-export const axis = signal<{ from: bigint; to: bigint } | null>(null) // null: all of it
+export interface Period { from: bigint; to: bigint }
+export const axis = signal<Period | null>(null) // the part of the time that is drawn; null: all of what is chosen
+export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: all of it
+export const inside = signal(true) // rows outside of what is chosen are left out
+export const outside = signal(0) // outermost rows that are
+export const folded = signal(false) // long times without anything take no room on the axis
+export const strip = signal<Strip | null>(null)
+export const form = signal<'' | 'rows' | 'calls'>('') // of the table
+export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
 export const least = signal(-1) // as many hits there are at least, while it is searching
@@ -35,7 +43,34 @@ export const src = () => source
 
 export const words = signal<string[]>([]) // of the query, to be marked
 export const only = computed(() => mode.value === 'only' ? query.value : '')
-export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value }))
+// windowText is what is chosen of the time, as the server takes it; empty if rows outside are shown, too.
+const chosenText = () => !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
+export const windowText = computed(() => inside.value ? chosenText() : '')
+export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value }))
+
+// idle are the long times in which nothing begins or ends.
+export const idle = (): Period[] => (strip.value?.idle ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) }))
+
+// choose leaves out the rows that are outside of a part of the time; null shows all.
+export function choose(part: typeof chosen.value) {
+  if (part && 'from' in part && part.to - part.from < 10n) part = { from: part.from, to: part.from + 10n }
+  acts++
+  batch(() => { chosen.value = part; axis.value = null; inside.value = true })
+  if (text.value.trim()) find(true)
+}
+
+// toggleInside shows what lies outside, too, or leaves it out again.
+export function toggleInside() {
+  if (!chosen.value) return
+  inside.value = !inside.value
+  if (text.value.trim()) find(true)
+}
+
+// wholeAxis shows all of what is chosen, and then all of the time.
+export function wholeAxis() {
+  if (axis.value) axis.value = null
+  else if (chosen.value) choose(null)
+}
 
 const token = 'entrace-token'
 
@@ -99,7 +134,7 @@ export function grow(m: Meta) {
       selected.value = root.value = depth.value = 0
       toggled.value = []
       opened.value = false
-      axis.value = before = whole = null
+      axis.value = chosen.value = before = whole = null
       wanted.value = null
     }
   })
@@ -115,7 +150,7 @@ export function readAddress(search: string) {
     const print = q.get('f')
     other.value = print && meta.value && !meta.value.same ? print : ''
     const known = (n: number) => n < (meta.value?.rows ?? 0) ? n : 0
-    view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : 'tree'
+    view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : q.get('v') === 'table' ? 'table' : 'tree'
     text.value = q.get('q') ?? ''
     details.value = !q.has('p')
     opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
@@ -127,6 +162,12 @@ export function readAddress(search: string) {
     if (open.join() !== toggled.peek().join()) toggled.value = open // else the rows are there
     const w = /^(-?\d+)-(-?\d+)$/.exec(q.get('w') ?? '')
     axis.value = w ? { from: BigInt(w[1]!), to: BigInt(w[2]!) } : null
+    const t = /^(?:last:(\d+)|(-?\d+),(-?\d+))$/.exec(q.get('t') ?? '')
+    chosen.value = !t ? null : t[1] ? { last: BigInt(t[1]) } : BigInt(t[2]!) <= BigInt(t[3]!) ? { from: BigInt(t[2]!), to: BigInt(t[3]!) } : null
+    inside.value = q.get('i') !== '0'
+    folded.value = q.has('z')
+    form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : ''
+    order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
 }
 
@@ -138,18 +179,23 @@ export function address(): string {
   if (query.value) q.set('q', query.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
-  const s = shapeQuery({ ...shape.value, only: '' })
+  const s = shapeQuery({ ...shape.value, only: '', window: '' })
   if (s.root) q.set('root', s.root)
   if (s.depth) q.set('d', s.depth)
   if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
   if (!details.value) q.set('p', '0')
   if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
+  if (chosen.value) q.set('t', chosenText())
+  if (chosen.value && !inside.value) q.set('i', '0')
+  if (folded.value) q.set('z', '1')
+  if (view.value === 'table' && form.value) q.set('b', form.value)
+  if (view.value === 'table' && order.value) q.set('o', String(order.value))
   return '?' + q
 }
 
 // step tells the states apart between which the browser's Back goes; within one it does not.
 const jumps = signal(0)
-export const step = () => [view.value, root.value, mode.value, axis.value === null, jumps.value].join()
+export const step = () => [view.value, root.value, mode.value, axis.value === null, chosenText(), form.value, jumps.value].join()
 
 // back shows what an address shows that was left.
 export function back(search: string) {
@@ -190,7 +236,7 @@ export async function openToHits() {
   if (!query.value) return
   const at = ++acts
   try {
-    const w = await source.way(query.value, root.value)
+    const w = await source.way(query.value, root.value, windowText.value)
     if (acts !== at) return
     batch(() => { setMode('mark'); open(0); toggled.value = w.rows })
     if (w.more) tell(`These are too many hits: ${w.rows.length.toLocaleString('en-US')} rows are open, which lead to the first ones`)
@@ -306,13 +352,13 @@ export async function find(quietly = false): Promise<boolean> {
   if (!quietly) batch(() => { searching.value = true; least.value = -1; notice.value = '' })
   // What takes a while shows its first hits before.
   const early = new AbortController()
-  const soon = quietly ? undefined : setTimeout(() => source.find({ q, at: 0, first: true }, AbortSignal.any([own.signal, early.signal])).then(f => {
+  const soon = quietly || windowText.value ? undefined : setTimeout(() => source.find({ q, at: 0, first: true, window: windowText.value }, AbortSignal.any([own.signal, early.signal])).then(f => {
     if (!f.known || !searching.value) return
     least.value = f.count
     if (!only.value) batch(() => { query.value = q; words.value = f.words }) // what is in sight is marked
   }, () => {}), 15)
   try {
-    const f = await source.find({ q, at: selected.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
+    const f = await source.find({ q, at: selected.value, window: windowText.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
     batch(() => { query.value = q; words.value = f.words; found.value = f; problem.value = null; searching.value = false; if (!quietly) spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {
@@ -330,15 +376,21 @@ export function count() {
   clearTimeout(counting)
   const q = query.value, at = selected.value
   if (!q || !at || searching.value) return
-  counting = setTimeout(() => source.find({ q, at }).then(f => { if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f }, () => {}), 150)
+  counting = setTimeout(() => source.find({ q, at, window: windowText.value }).then(f => { if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f }, () => {}), 150)
 }
 
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
   const was = acts
-  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value }).catch(e => tell(textOf(e)))
+  const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value }).catch(e => tell(textOf(e)))
   if (!f || acts !== was) return
+  if (!f.count && windowText.value) { // it may be outside
+    toggleInside()
+    tell('The chosen time has none: all rows are shown')
+    next(dir, what)
+    return
+  }
   if (!f.count) { tell(what === 'error' ? 'There is no error' : what ? 'Every span has ended' : 'Nothing is found'); return }
   if (!what) found.value = f
   else setMode('mark') // it may be none of the hits
@@ -360,6 +412,7 @@ export class Pages {
   private asked = new Map<number, AbortController>()
   private failed = new Set<number>()
   total = -1
+  outside = 0
   from = 0n
   to = 0n
 
@@ -369,6 +422,7 @@ export class Pages {
       this.old = old.parts.length ? old : old.old
       old.old = null
       this.total = old.total
+      this.outside = old.outside
       this.from = old.from
       this.to = old.to
     }
@@ -407,6 +461,7 @@ export class Pages {
 
   private take(r: Rows) {
     this.total = r.total
+    this.outside = r.outside
     this.from = r.from
     this.to = r.to
     if (this.parts.length > 20) this.parts.shift()
@@ -470,6 +525,9 @@ export function kept(name: string, otherwise: string) {
   return s
 }
 
+export const facets = kept('facets', '1') // are in sight where there is room
+export const facetsOver = signal(false) // lie over the rows where there is none
+export const tab = kept('tab', 'why') // of the details
 export const theme = kept('theme', 'auto')
 export const nameShare = kept('name', '') // of the width, '' for what suits the trace
 

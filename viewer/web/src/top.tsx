@@ -7,13 +7,13 @@ import { count, day, duration, many, moment, plain } from './text'
 
 export function Overview() {
   const top = useSignal<Top | null>(null)
-  const known = s.rowsKnown.value
+  const known = s.rowsKnown.value + ' ' + s.windowText.value
   const busy = useRef(0) // the rows that the request is about, 0: there is none
   useEffect(() => {
     const ask = () => {
       if (busy.current) return
       busy.current = s.rowsKnown.peek()
-      s.src().top().then(t => { top.value = t }, () => {}).then(() => {
+      s.src().top(s.windowText.peek()).then(t => { top.value = t }, () => {}).then(() => {
         const was = busy.current
         busy.current = 0
         if (was && was !== s.rowsKnown.peek()) setTimeout(ask, 500)

@@ -1,7 +1,7 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { Axis, Bar, Canvas2D, Drawn, steps, x } from './bars'
+import { Axis, Bar, Canvas2D, Drawn, foldsIn, steps, timeAt, x } from './bars'
 import { Icon, Level } from './icons'
 import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
 import { indents, staying } from './rows'
@@ -78,7 +78,7 @@ export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
   const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? .42 : .7)
   const drawing = useMemo(() => ({
-    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n, show: (_from: bigint, _to: bigint): void => {},
+    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n,
   }), [])
   void version.value
   const row = rowHeight()
@@ -100,8 +100,10 @@ export function Tree() {
   const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
-  const range = s.axis.value ?? { from: p.from, to: p.to }
-  const axis: Axis = { ...range, width: axisWidth }
+  const c = s.chosen.value
+  const range = s.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
+  const axis: Axis = { ...range, width: axisWidth, folds: s.folded.value ? foldsIn(s.idle(), range.from, range.to) : [] }
+  s.outside.value = p.outside
   atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !s.paused.value) s.fresh.value = 0
 
@@ -154,7 +156,7 @@ export function Tree() {
   }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
-    s.axis.value = from <= p.from && to >= p.to ? null : { from, to }
+    s.axis.value = from <= p.from && to >= p.to && s.windowText.peek() || from <= BigInt(s.meta.peek()!.first) && to >= BigInt(s.meta.peek()!.last) ? null : { from, to }
   }
   list.zoom = (by, at = cross.peek() ?? 0.5) => {
     const span = range.to - range.from
@@ -179,7 +181,7 @@ export function Tree() {
     stick = false
     // What is not in the part of the time that is shown brings that with it.
     const follow = (page: Rows, k: number) => {
-      const a = want.follow ? s.axis.peek() : null, start = page.start[k]!
+      const a = !want.follow ? null : s.axis.peek() ?? (c && 'from' in c ? c : null), start = page.start[k]!
       const end = page.took[k]! > 0n ? start + page.took[k]! : start
       if (!a || start === noTime || end >= a.from && start <= a.to) return
       const from = start - (a.to - a.from) / 5n
@@ -190,6 +192,7 @@ export function Tree() {
     s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
       if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
       const k = Array.from(r.row).indexOf(want.row, r.above)
+      if (k < 0 && s.windowText.peek()) { s.tell('The row lies outside of the chosen time: all rows are shown'); s.toggleInside(); return }
       if (k >= 0) { follow(r, k); first.value = Math.max(0, r.first + k - r.above - Math.floor(full / 3)) }
       s.wanted.value = null
     }, () => { if (s.wanted.peek() === want) s.wanted.value = null })
@@ -280,16 +283,10 @@ export function Tree() {
   const axisLabels = steps(axis)
   // The pointer's place on the axis as it is now, from 0 to 1, and its time.
   drawing.place = e => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
-  drawing.time = e => axis.from + (axis.to - axis.from) * BigInt(Math.round(drawing.place(e) * 1e6)) / 1_000_000n
-  // A part of the time that was drawn brings its first row into sight, unless one is there.
-  drawing.show = (from, to) => {
-    setAxis(from, to)
-    const inSight = rows.slice(shownSticky.length, full).some(({ at }) => at && at.page.start[at.k]! !== noTime && at.page.start[at.k]! >= from && at.page.start[at.k]! <= to)
-    if (!inSight) s.src().rows(p.shape, { within: { from, to }, n: 1 }).then(r => { if (pages === p && r.count) scrollTo(Math.max(0, r.first - 6)) }, () => {})
-  }
+  drawing.time = e => timeAt(axis, drawing.place(e))
   const overBars = (e: MouseEvent) => e.clientX >= box.current!.getBoundingClientRect().left + axisLeft && !(e.target as HTMLElement).closest('button,.sb')
-  // A part of the axis that the pointer is drawn over becomes all of it: over the ruler, and with a
-  // mouse over the bars, too.
+  // A part of the axis that the pointer is drawn over is chosen: over the ruler, and with a mouse over
+  // the bars, too.
   const brush = (e: PointerEvent) => {
     list.cancel?.()
     drawing.drew = false
@@ -311,7 +308,7 @@ export function Tree() {
     const end = (e: PointerEvent) => {
       const b = brushed.value
       list.cancel!()
-      if (e.type === 'pointerup' && b) drawing.show(...b)
+      if (e.type === 'pointerup' && b) s.choose({ from: b[0], to: b[1] })
       setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
     }
     addEventListener('pointerup', end, options)
@@ -323,7 +320,7 @@ export function Tree() {
     <div class="thead" style={{ gridTemplateColumns: columns }}>
       {!narrow && <div>Name</div>}
       {!narrow && <div class="n">{s.meta.value!.spans ? 'Duration' : 'Time'}</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={() => { s.axis.value = null }}>{axisLabels.filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
+      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={s.wholeAxis}>{axisLabels.filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 || axis.folds?.length ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
       {!narrow && <div class="rsz" style={{ left: left - durationWidth - 4 + 'px' }} onPointerDown={resize} />}
     </div>
     <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
@@ -349,7 +346,7 @@ const cross = signal<number | null>(null), brushed = signal<[bigint, bigint] | n
 // Over lies over the bars.
 function Over({ axis, left }: { axis: Axis; left: number }) {
   const c = cross.value, b = brushed.value
-  const since = (part: number) => duration((axis.to - axis.from) * BigInt(Math.round(part * 1e6)) / 1_000_000n)
+  const since = (part: number) => duration(timeAt(axis, part) - axis.from)
   const [from, to] = b ? [x(axis, b[0]), x(axis, b[1])] : [0, 0]
   return <>
     {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>+{since(c)}</span></div>}
@@ -359,7 +356,8 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
 
 function Empty() {
   return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
-    <p>{s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
+    <p>{s.windowText.value ? 'No row is in the chosen time.' : s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
+    {s.windowText.value && <button class="btn" onClick={() => s.choose(null)}>Show all of the time</button>}
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 

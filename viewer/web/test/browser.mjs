@@ -37,8 +37,11 @@ function serve(...args) {
 const pages = []
 afterEach(async () => { for (const p of pages.splice(0)) { if (!p.deserted) assert.deepEqual(p.problems, []); await p.page.context().close() } })
 
-async function open(url, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'], timezoneId: 'UTC', ...options })
+// open opens the page in a browser in which the details begin with a tab, wide enough for facets and for a
+// tree of 1280 pixels with the details.
+async function open(url, { tab = 'attributes', ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width: 1496, height: 800 }, permissions: ['clipboard-read', 'clipboard-write'], timezoneId: 'UTC', ...options })
+  if (tab !== 'why') await context.addInitScript(`localStorage.setItem('entrace-tab', localStorage.getItem('entrace-tab') ?? '${tab}')`)
   const page = await context.newPage()
   const problems = []
   page.on('pageerror', e => problems.push(e.message))
@@ -220,7 +223,7 @@ test('errors and what never ended have keys', async () => {
 
 test('never ended: the stack of the goroutine that worked for it', async () => {
   const { url } = await serve('hang.et', '--editor', 'vscode://file{path}:{line}')
-  const page = await open(url)
+  const page = await open(url, { tab: 'why' })
   await page.locator('.topv', { hasText: 'in main.waitForLock' }).waitFor()
   assert.match(await page.textContent('.top .file'), /snapshot of a running process \(watchdog: span .+ is open for \d+ms, now in mutex \(trace [0-9a-f]{32}\)\)/)
   assert.match(await page.textContent('.topv .wide'), /watchdog: span .+ is open/)
@@ -304,11 +307,18 @@ test('axis: the pointer draws the part that is shown', async () => {
   await page.mouse.up()
   await until(() => bar(2), b => b && b.width > 3 * whole.width)
   assert.equal(await selected(page), undefined, 'to draw is not to select')
-  assert.ok((await page.evaluate(() => window.__entrace.frame().drawn)).some(d => d.kind === 'out' && d.row === 12), 'an arrow for what is later')
+  await until(() => names(page), n => !n.includes('hang')) // what is later is left out
+  assert.match(await page.textContent('.tool'), /4 roots outside/)
+  await page.keyboard.press('i')
+  await until(() => page.evaluate(() => window.__entrace.frame().drawn), d => d.some(d => d.kind === 'out' && d.row === 12), 'an arrow for what is later')
+  await page.keyboard.press('i')
+  await until(() => names(page), n => !n.includes('hang'))
   await page.keyboard.press('u') // which is later: that time is shown then
   await until(() => page.evaluate(() => window.__entrace.frame().drawn), d => d.some(d => d.kind === 'ghost' && d.row === 12))
   await page.keyboard.press('0')
+  await page.keyboard.press('0')
   await until(() => bar(2), b => b && Math.abs(b.width - whole.width) < 1)
+  await page.getByRole('button', { name: 'Dismiss' }).click()
   await page.mouse.move(ruler.x + 1, ruler.y + 20)
   await page.mouse.down()
   await page.mouse.move(ruler.x + 60, ruler.y + 100) // it may leave the ruler
@@ -329,13 +339,182 @@ test('axis: the pointer draws the part that is shown', async () => {
   assert.equal(await page.locator('.brush').count(), 0)
 })
 
+// strips are what is drawn on the strip; pull draws with the pointer from one place to another, both from 0 to 1.
+const strips = (page, kind) => page.evaluate(kind => (window.__entrace?.strip() ?? []).filter(d => d.kind === kind), kind)
+const pull = async (page, where, from, to) => {
+  const b = await page.locator(where).boundingBox()
+  await page.mouse.move(b.x + b.width * from, b.y + b.height / 2)
+  await page.mouse.down()
+  await page.mouse.move(b.x + b.width * to, b.y + b.height / 2, { steps: 5 })
+  await page.mouse.up()
+}
+
+test('strip: the density over time, with errors and hits, chooses rows in every view', async () => {
+  const { url } = await serve('pool.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(() => strips(page, 'bar'), d => d.length > 100)
+  assert.equal((await strips(page, 'hit')).length, 0)
+  const total = async () => Number(await page.locator('.rows').getAttribute('aria-rowcount'))
+  assert.equal(await total(), 401)
+  await pull(page, '.strip', .5, .6)
+  await until(total, n => n > 40 && n < 130)
+  const inside = await total()
+  await until(() => page.textContent('.tool'), t => t.includes(`${401 - inside} roots outside`))
+  const chosen = (await strips(page, 'chosen'))[0], width = (await page.locator('.strip').boundingBox()).width
+  assert.ok(Math.abs(chosen.x / width - .5) < .01 && Math.abs(chosen.width / width - .1) < .01)
+  assert.ok((await page.evaluate(() => window.__entrace.frame().drawn)).every(d => d.kind !== 'out'), 'all rows are within it')
+  await page.keyboard.press('i')
+  await until(total, n => n === 401)
+  await page.keyboard.press('i')
+  await until(total, n => n === inside)
+  const link = page.url()
+  await page.reload()
+  await until(total, n => n === inside)
+  assert.equal(page.url(), link)
+  await pull(page, '.strip', .55, .65) // moves it
+  await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .6) < .01 && Math.abs(d[0].width / width - .1) < .01)
+  await pull(page, '.strip', .7, .8) // its end
+  await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .6) < .01 && Math.abs(d[0].width / width - .2) < .01)
+  await page.goBack()
+  await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].width / width - .1) < .01)
+  await page.locator('#query').fill('name = reindex')
+  await until(() => strips(page, 'hit'), d => d.length === 1)
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+  await page.locator('.strip').press('ArrowRight')
+  await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .625) < .01)
+  await page.locator('#query').fill('"GET /orders"')
+  await until(() => page.textContent('.hits'), t => / outside/.test(t))
+  await page.getByRole('tab', { name: 'Top' }).click()
+  await until(() => page.locator('.topv dd').first().textContent(), t => Number(t.replace(',', '')) < 500)
+  await page.getByRole('button', { name: 'All time' }).click()
+  await until(() => page.locator('.topv dd').first().textContent(), t => t === '1,202')
+  await page.getByRole('tab', { name: 'Table' }).click()
+  await until(() => strips(page, 'bar'), d => d.length > 100)
+})
+
+test('strip: long times without anything take no room on the axis', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=tree'))
+  const frame = () => page.evaluate(() => window.__entrace?.frame().drawn ?? [])
+  await until(frame, d => d.length > 20)
+  const widest = async () => Math.max(...(await frame()).filter(d => d.kind === 'bar').map(d => d.width))
+  const before = await widest()
+  await page.keyboard.press('z')
+  await until(frame, d => d.some(d => d.kind === 'fold'))
+  await until(widest, w => w > before * 1.15)
+  await page.reload()
+  await until(frame, d => d.some(d => d.kind === 'fold'))
+  await page.getByRole('button', { name: 'Fold 1 idle' }).click()
+  await until(frame, d => !d.some(d => d.kind === 'fold'))
+})
+
+test('why: one warehouse is slow', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(url, { tab: 'why' })
+  await page.getByRole('button', { name: /^POST \/checkout/ }).first().click() // the slowest span
+  const det = page.locator('.det')
+  await until(() => det.textContent(), t => /Slower than 100\s%; median/.test(t))
+  await det.locator('.path button', { hasText: 'reserve' }).click()
+  const shared = det.locator('.shr').first()
+  await until(() => shared.textContent(), t => /^\.warehouse = "north"slow100\s%others0\s%$/.test(t))
+  if (shots) await page.screenshot({ path: shots + '/viewer-why.png' })
+  await shared.click()
+  await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
+  assert.equal(await page.inputValue('#query'), '.warehouse = "north"')
+  const bars = det.locator('.hb')
+  await pull(page, '.hb', .9, 1)
+  await until(() => page.inputValue('#query'), t => /^{ entry:role = span && name = "reserve" && service = "stock" && duration >= \d+ns }$/.test(t))
+  assert.ok(await bars.locator('i').count() > 20)
+})
+
+test('why: a pool is held by one request', async () => {
+  const { url } = await serve('pool.et')
+  const page = await open(url, { tab: 'why' })
+  await page.getByRole('button', { name: /^GET \/orders/ }).first().click()
+  const det = page.locator('.det')
+  await until(() => det.textContent(), t => /What ran meanwhilereindex shop, for 7\.\d+\ss of it\. It ran during 100\s%\s*of the slow ones and 0\.\d\s%\s*of the others/.test(t.replace(/\s+/g, ' ')) || /reindex/.test(t))
+  await det.getByRole('button', { name: 'reindex' }).click()
+  await until(() => selected(page), t => t === 'reindex')
+})
+
+test('why: a release doubled the errors, in the panel and in the facets', async () => {
+  const { url } = await serve('release.et')
+  const page = await open(url, { tab: 'why' })
+  await page.getByRole('button', { name: 'Find all of them' }).first().click()
+  const det = page.locator('.det')
+  await until(() => det.locator('.shr').first().textContent(), t => /^resource\.service\.version = "1\.14\.2"failed7\d\s%others4\d\s%$/.test(t))
+  const facets = page.locator('.fac')
+  await until(() => facets.textContent(), t => /resource\.service\.version\d\d points/.test(t))
+  await facets.locator('.fv', { hasText: '1.14.2' }).click({ modifiers: ['Alt'] })
+  await until(() => page.inputValue('#query'), t => t.endsWith('!(resource.service.version = "1.14.2") }'))
+  await until(() => page.textContent('.hits'), t => /\b5\d hits/.test(t))
+  await page.keyboard.press('Escape')
+  await page.getByRole('button', { name: 'Facets' }).click()
+  assert.equal(await facets.count(), 0)
+  await page.setViewportSize({ width: 1000, height: 700 })
+  await page.getByRole('button', { name: 'Facets' }).click()
+  await facets.waitFor()
+  await page.locator('.rows').focus()
+  await page.keyboard.press('Escape')
+  assert.equal(await facets.count(), 0)
+})
+
+test('table: by name, of a query, of rows and of calls; sorted, saved, and a line adds its condition', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=table'))
+  const cells = (line, column) => page.locator('.tbs tbody tr').nth(line).locator('td').nth(column).textContent()
+  await until(() => cells(0, 1), t => t === 'POST /checkout')
+  assert.equal(await cells(0, 2), '600')
+  assert.equal(await page.locator('.spk').count(), 3)
+  await page.locator('th', { hasText: 'p50' }).getByRole('button').click()
+  await until(() => page.locator('th[aria-sort=descending]').textContent(), t => t === 'p50 ↓')
+  await page.locator('th', { hasText: 'p50' }).getByRole('button').click()
+  await until(() => cells(0, 1), t => t === 'authorize')
+  await page.locator('#query').fill('{ name = reserve } | count() | p95(duration) by(.warehouse)')
+  await page.getByRole('button', { name: 'Show the table' }).waitFor({ state: 'hidden' })
+  await until(() => page.locator('th').allTextContents().then(t => t.join()), t => t === '.warehouse,count(),p95(duration),over time')
+  await page.locator('th', { hasText: 'p95' }).getByRole('button').click()
+  await until(() => cells(0, 0), t => t === 'north')
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save CSV' }).click()])
+  assert.match(readFileSync(await download.path(), 'utf8'), /^\.warehouse,count\(\),p95\(duration\) \(ns\)\nnorth,120,\d{9}\n/)
+  await page.getByRole('button', { name: 'north', exact: true }).click()
+  await until(() => page.textContent('.hits'), t => /120 hits/.test(t))
+  assert.equal(await page.inputValue('#query'), '{ name = reserve } | { .warehouse = "north" }')
+  await page.goBack()
+  await page.locator('#query').fill('name = reserve')
+  await page.getByRole('button', { name: 'Rows' }).click()
+  await until(() => page.textContent('.tbv .tool'), t => /600 lines/.test(t))
+  await until(() => cells(0, 0), t => t.startsWith('21:27:37'), 'the newest come first')
+  await page.locator('th', { hasText: 'duration' }).getByRole('button').click()
+  await until(() => cells(0, 3), t => /^99\d\sms$/.test(t))
+  await page.locator('.tbs tbody tr').first().getByRole('button', { name: 'reserve' }).click()
+  await until(() => selected(page), t => t === 'reserve')
+  await page.goBack()
+  await page.locator('#query').fill('')
+  await page.getByRole('button', { name: 'Calls' }).click()
+  await until(() => cells(0, 0), t => t === 'shop')
+  assert.deepEqual([await cells(0, 1), await cells(0, 2)], ['stock', '600'])
+})
+
+test('follow: the last ten seconds move with what is new', async () => {
+  const { url } = await serve('warehouse.et', '--follow')
+  const page = await open(at(url, '?v=tree'))
+  const total = async () => Number(await page.locator('.rows').getAttribute('aria-rowcount'))
+  await until(total, n => n === 600)
+  await page.getByRole('button', { name: 'Last 10 s' }).click()
+  await until(total, n => n > 150 && n < 220)
+  assert.match(page.url(), /t=last%3A10000000000/)
+  await page.getByRole('button', { name: 'Last 10 s' }).click()
+  await until(total, n => n === 600)
+})
+
 test('details: attributes, statements, JSON, links, logs below, source files, and conditions by a click', async () => {
   const { url } = await serve('shop.et', '--editor', 'vscode://file{path}:{line}')
   const page = await open(at(url, '?v=tree'))
   await until(async () => (await names(page)).length, n => n === 13)
   await page.locator('.rows .r').nth(2).click()
   const det = page.locator('.det')
-  await det.getByText('timeout').waitFor()
+  await det.getByText('SELECT sku').waitFor()
   assert.match(await det.textContent(), /SELECT sku, price\nFROM prices\nWHERE sku = \$1\nORDER BY price/)
   assert.equal(await det.getByRole('link').getAttribute('href'), 'vscode://file/src/shop/price.go:42')
   await det.getByRole('button', { name: /Show all 50,0\d\d bytes/ }).click()
@@ -383,7 +562,7 @@ test('top: names have their services, a click zooms to the request, and clocks t
 
 test('panic: a span with an exception and no status is an error, and says why', async () => {
   const { url } = await serve('long.et')
-  const page = await open(url)
+  const page = await open(url, { tab: 'why' })
   await page.getByRole('heading', { name: '1 error' }).waitFor()
   await page.getByRole('button', { name: 'Find all of them' }).click()
   await until(() => page.textContent('.hits'), t => /1 of 1 hit/.test(t))
@@ -436,19 +615,6 @@ test('rows: what tells siblings apart, times of log records, bars of the rows at
   await until(() => many.locator('.sticky .t').allTextContents(), t => t.join() === 'nightly batch')
   const bar = await until(() => many.evaluate(row => window.__entrace.frame().drawn.find(d => d.row === row && d.kind === 'bar'), batch), b => b)
   assert.ok(bar.y < 22)
-})
-
-test('axis: a part that is drawn brings its rows into sight', async () => {
-  const { url } = await serve('two')
-  const page = await open(at(url, '?v=tree&d=9'), { viewport: { width: 1280, height: 400 } })
-  await page.locator('.rows .r').first().waitFor()
-  const ruler = await page.locator('.ruler').boundingBox()
-  await page.mouse.move(ruler.x + ruler.width * .6, ruler.y + 10)
-  await page.mouse.down()
-  await page.mouse.move(ruler.x + ruler.width * .7, ruler.y + 10, { steps: 5 })
-  await page.mouse.up()
-  const drawn = await until(() => page.evaluate(() => window.__entrace.frame().drawn.filter(d => d.kind !== 'line')), d => d.filter(d => d.kind === 'bar').length > 4)
-  assert.ok(drawn.filter(d => d.kind === 'out').length <= 7, 'few rows are outside')
 })
 
 test('choices: the theme and the width of the names stay over a reload; grid lines are pale', async () => {
@@ -831,10 +997,12 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
     const page = await open(at(url, '?v=tree'), { colorScheme, viewport: { width, height: 800 } })
     await until(async () => (await names(page)).length, n => n >= 10)
     await page.locator('.rows .r').nth(2).click()
-    await page.locator('.det').getByText('timeout').waitFor()
+    await page.locator('.det').getByText('SELECT sku').waitFor()
     if (shots && width === 1280 && colorScheme === 'dark') await page.screenshot({ path: shots + '/viewer-dark.png' })
-    for (const view of ['tree', 'top']) {
-      if (view === 'top') { if (width > 720) await page.keyboard.press('1'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Top' }).click() } await page.locator('.topv h1').waitFor() }
+    for (const view of ['tree', 'why', 'table', 'top']) {
+      if (view === 'why') { await page.locator('.det').getByRole('tab', { name: 'Why' }).click(); await page.locator('.det .says').first().waitFor() }
+      if (view === 'table') { if (width > 720) await page.keyboard.press('3'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Table' }).click() } await page.locator('.tbs').waitFor() }
+      if (view === 'top') { await page.getByRole('tab', { name: 'Top' }).click(); await page.locator('.topv h1').waitFor() }
       await page.evaluate(axe)
       const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
       assert.deepEqual(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')), [], `${view}, ${colorScheme}, ${width}`)

@@ -50,6 +50,11 @@ func run(args []string) error {
 	if err := write(filepath.Join(dir, "long.et"), long()); err != nil {
 		return err
 	}
+	for name, entries := range map[string][]*format.TraceEntry{"warehouse": warehouse(), "pool": pool(), "release": release()} {
+		if err := write(filepath.Join(dir, name+".et"), entries); err != nil {
+			return err
+		}
+	}
 	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil { //nolint:gosec // within the folder that it is given
 		return err
 	}

@@ -1,0 +1,249 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Contrast says how rows differ from others.
+type Contrast struct {
+	In, Others int64 // numbers of rows
+	// Fields are sorted by the largest difference of shares that one of their values has. Fields that
+	// have the same value in all rows, or another in nearly every row, are left out.
+	Fields []FieldShares
+}
+
+// FieldShares has the values of a field, those with the largest difference of shares first.
+type FieldShares struct {
+	Field  string // as in a query: service, .user or resource.host.name
+	Values []ValueShare
+}
+
+// A ValueShare has the numbers of rows with a value.
+type ValueShare struct {
+	Value      Value
+	Where      string // a filter that selects the rows with the value
+	In, Others int64
+	// Difference is the share of the rows with the value, from 0 to 1, minus that of the others.
+	Difference float64
+	// Chance reports that rows that are chosen at random have such a difference more often than one time
+	// in twenty.
+	Chance bool
+}
+
+const (
+	contrastSample = 1000 // rows of each set in which attributes are looked for
+	contrastFields = 8    // attributes whose values are counted
+)
+
+// contrastFixed are the fields that all rows have.
+var contrastFixed = []string{"service", "level", "status", "name", "kind"}
+
+// ContrastOf compares rows with others by their service, level, status, name, kind and attributes. A
+// sample of both says which attributes may differ; the rows with their values are counted in all.
+func ContrastOf(ctx context.Context, v *view.View, in, others view.Set[view.Row]) (*Contrast, error) {
+	c := &Contrast{In: int64(in.Len()), Others: int64(others.Len())}
+	names, err := contrastNames(ctx, v, in, others, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(contrastFixed, names) {
+		f, err := c.field(ctx, v, name, in, others)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.Values) > 0 {
+			c.Fields = append(c.Fields, f)
+		}
+	}
+	slices.SortStableFunc(c.Fields, func(a, b FieldShares) int { return cmp.Compare(b.most(), a.most()) })
+	return c, nil
+}
+
+// most returns the largest difference of a value that is not by chance.
+func (f *FieldShares) most() float64 {
+	most := 0.0
+	for i := range f.Values {
+		if !f.Values[i].Chance {
+			most = max(most, math.Abs(f.Values[i].Difference))
+		}
+	}
+	return most
+}
+
+// field counts the values of a field.
+func (c *Contrast) field(ctx context.Context, v *view.View, name string, in, others view.Set[view.Row]) (FieldShares, error) {
+	f := FieldShares{Field: name}
+	known := make(map[string]int)
+	total := int64(0)
+	for side, rows := range []view.Set[view.Row]{in, others} {
+		q, err := Parse("{} | count() by(" + name + ")")
+		if err != nil {
+			return f, err
+		}
+		m := q.machine(ctx, v)
+		a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
+		t, err := m.table([]*stageAggregate{a}, a.by, rows)
+		if err != nil {
+			return f, err
+		}
+		for _, line := range t.Lines {
+			if line[0].kind == kindNil {
+				continue
+			}
+			n, _ := line[1].number()
+			key := string(appendKey(nil, line[0]))
+			i, ok := known[key]
+			if !ok {
+				i = len(f.Values)
+				known[key] = i
+				f.Values = append(f.Values, ValueShare{Value: line[0], Where: where(name, line[0])})
+			}
+			total += int64(n)
+			if side == 0 {
+				f.Values[i].In = int64(n)
+			} else {
+				f.Values[i].Others = int64(n)
+			}
+		}
+	}
+	isConstant := len(f.Values) == 1 && total == c.In+c.Others
+	if isConstant || isIDs(len(f.Values), total) || len(f.Values) > maxCompared {
+		f.Values = nil
+	}
+	for i := range f.Values {
+		f.Values[i].compare(c)
+	}
+	slices.SortFunc(f.Values, func(a, b ValueShare) int {
+		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(b.In+b.Others, a.In+a.Others), orderAll(a.Value, b.Value))
+	})
+	return f, nil
+}
+
+// isIDs reports whether so many different values in so many rows are likely to be ids: on average, a
+// value is in less than two rows.
+func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }
+
+func (s *ValueShare) compare(c *Contrast) {
+	in, others := float64(max(1, c.In)), float64(max(1, c.Others))
+	if c.In == 0 || c.Others == 0 {
+		s.Chance = true
+		return
+	}
+	s.Difference = float64(s.In)/in - float64(s.Others)/others
+	both := float64(s.In+s.Others) / (in + others)
+	s.Chance = math.Abs(s.Difference) < 2*math.Sqrt(both*(1-both)*(1/in+1/others))
+}
+
+// Where returns a filter for the rows in which a field has a text.
+func Where(field, text string) string { return where(field, stringValue(text)) }
+
+// where returns a filter for the rows in which a field has a value.
+func where(field string, v Value) string {
+	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
+		return "!(" + field + " != nil)" // of what only spans have, = nil is false for other rows
+	}
+	return field + " = " + v.literal()
+}
+
+// ofAllRows are fields for which = nil selects all rows without a value.
+var ofAllRows = []string{"service", "name", "target", "message"}
+
+// literal returns v as it is written in a query.
+func (v Value) literal() string {
+	switch v.kind {
+	case kindString, kindTime:
+		return quote(v.String())
+	case kindLevel:
+		return strings.ToLower(v.String())
+	}
+	return v.String()
+}
+
+// A sampled counts in how many rows of a sample an attribute has which value.
+type sampled struct {
+	field  string
+	n      int
+	values map[string][2]int // rows of both sets
+}
+
+// contrastNames returns the attributes that differ most in a sample.
+func contrastNames(ctx context.Context, v *view.View, in, others view.Set[view.Row], c *Contrast) ([]string, error) {
+	known := make(map[string]*sampled)
+	var all []*sampled
+	look := func(side int, scope string, list []format.Attribute) {
+		for i := range list {
+			field := scope + attributeName(list[i].Name)
+			s := known[field]
+			if s == nil {
+				s = &sampled{field: field, values: make(map[string][2]int)}
+				known[field] = s
+				all = append(all, s)
+			}
+			s.n++
+			key := list[i].Value.String()
+			n, known := s.values[key]
+			if !known {
+				key = strings.Clone(key) // it is in memory that the reader will reuse
+			}
+			n[side]++
+			s.values[key] = n
+		}
+	}
+	read := v.NewReader()
+	resources := make(map[view.Row][]format.Attribute)
+	sizes := [2]float64{}
+	for side, rows := range []view.Set[view.Row]{in, others} {
+		step := max(1, rows.Len()/contrastSample)
+		i := 0
+		for r := range rows.All() {
+			if i++; i%step != 0 {
+				continue
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			sizes[side]++
+			e, err := read.Entry(r)
+			if err != nil {
+				return nil, err
+			}
+			look(side, ".", e.UserAttributes())
+			res := v.Resource(r)
+			list, ok := resources[res]
+			if !ok && res != 0 {
+				e, err := v.Entry(res)
+				if err != nil {
+					return nil, err
+				}
+				list = e.UserAttributes()
+				resources[res] = list
+			}
+			look(side, "resource.", list)
+		}
+	}
+	score := func(s *sampled) float64 {
+		most := 0.0
+		for _, n := range s.values {
+			d := math.Abs(float64(n[0])/max(1, sizes[0]) - float64(n[1])/max(1, sizes[1]))
+			if c.In == 0 || c.Others == 0 { // nothing differs: those with few values first
+				d = float64(n[0]+n[1]) / float64(s.n)
+			}
+			most = max(most, d)
+		}
+		return most
+	}
+	all = slices.DeleteFunc(all, func(s *sampled) bool { return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name" })
+	slices.SortFunc(all, func(a, b *sampled) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field)) })
+	var names []string
+	for _, s := range all[:min(len(all), contrastFields)] {
+		names = append(names, s.field)
+	}
+	return names, nil
+}

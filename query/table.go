@@ -1,0 +1,71 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// Where returns a filter that selects the rows of a line of t, without the filter of the query that
+// computed t. It is empty if t has no groups.
+func (t *Table) Where(line []Value) string {
+	var all []string
+	for i, v := range line[:min(t.groups, len(line))] {
+		name := t.Columns[i]
+		if name == "service" && v.kind == kindString && v.s == "" {
+			v = Value{} // as Summary has it
+		}
+		all = append(all, where(name, v))
+	}
+	if len(all) == 0 && len(line) > 1 && t.Columns[0] == "attribute" && t.Columns[1] == "value" { // of compare()
+		return where("."+attributeName(line[0].s), line[1])
+	}
+	return strings.Join(all, " && ")
+}
+
+// Spread returns for each line of t how many of its rows begin in each of the periods of the given
+// number of nanoseconds that begin at from. Rows are those of which t was computed. The counts of a line
+// are found by its Where. The result is empty if t has no groups.
+func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
+	out := make(map[string][]uint32)
+	if t.groups == 0 {
+		return out, nil
+	}
+	of := "{}"
+	if t.spans {
+		of = "{ entry:role = span }"
+	}
+	q, err := Parse(fmt.Sprintf("%s | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
+	if err != nil {
+		return nil, err
+	}
+	m := q.machine(ctx, v)
+	all, err := m.set(q.root.set)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i] &= rows[i]
+	}
+	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
+	counts, err := m.table([]*stageAggregate{a}, a.by, all)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range counts.Lines {
+		at, timed := line[t.groups].number()
+		n, _ := line[t.groups+1].number()
+		i := int(at / float64(max(1, every)))
+		if !timed || i < 0 || i > periods {
+			continue
+		}
+		key := t.Where(line)
+		if out[key] == nil {
+			out[key] = make([]uint32, periods)
+		}
+		out[key][min(i, periods-1)] += uint32(n)
+	}
+	return out, nil
+}

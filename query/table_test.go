@@ -1,0 +1,97 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// resultOf runs a query on all rows.
+func resultOf(t *testing.T, v *view.View, text string) *query.Result {
+	t.Helper()
+	q, err := query.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	r, err := q.Run(context.Background(), v, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return r
+}
+
+// TestWhereSelectsTheRowsOfALine: the filter of each line of a table selects as many rows as the line
+// counts, and their spread over time has as many.
+func TestWhereSelectsTheRowsOfALine(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	first, last, _ := query.Span(v)
+	for _, by := range []string{
+		"service", "level", "kind", "status", "name", ".user", ".n", "span:failed", "service, name", "target", "duration", "resource.version",
+		"bucket(duration, 10ms)", "bucket(start, 1ms)", "start", "span:childCount", "trace:rootName", `."no such"`, ".n + 1",
+	} {
+		all := resultOf(t, v, "{} | count() by("+by+")")
+		spread, err := all.Table.Spread(t.Context(), v, all.Rows, first, (last-first)/10+1, 10)
+		if err != nil {
+			t.Errorf("%s: %v", by, err)
+		}
+		for _, line := range all.Table.Lines {
+			where := all.Table.Where(line)
+			want := line[len(line)-1].String()
+			if strings.Contains(by, "e, n") == strings.Contains(where, "&&") {
+				if got := fmt.Sprint(resultOf(t, v, "{ "+where+" }").Rows.Len()); got != want {
+					t.Errorf("%s selects %s rows, want %s", where, got, want)
+				}
+			} else {
+				t.Errorf("the line of %s is %s", by, where)
+			}
+			sum := uint32(0)
+			for _, n := range spread[where] {
+				sum += n
+			}
+			timed := resultOf(t, v, "{ ("+where+") && start != nil }").Rows.Len()
+			if int(sum) != timed {
+				t.Errorf("of %s %d rows are spread, want %d", where, sum, timed)
+			}
+		}
+	}
+}
+
+// TestContrast compares a contrast with the query that counts the same.
+func TestContrast(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	in := resultOf(t, v, "{ kind = server }").Rows
+	others := resultOf(t, v, "!{ kind = server } || { kind != server }").Rows
+	for i := range others {
+		others[i] &^= in[i]
+	}
+	c, err := query.ContrastOf(t.Context(), v, in, others)
+	if err != nil || int(c.In) != in.Len() || int(c.Others) != others.Len() || len(c.Fields) == 0 {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	count := func(rows view.Set[view.Row], where string) (n int64) {
+		for r := range resultOf(t, v, "{ "+where+" }").Rows.All() {
+			if rows.Has(r) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, f := range c.Fields {
+		for _, x := range f.Values {
+			if in, others := count(in, x.Where), count(others, x.Where); in != x.In || others != x.Others {
+				t.Errorf("%s: %d and %d, want %d and %d", x.Where, x.In, x.Others, in, others)
+			}
+			if want := float64(x.In)/float64(c.In) - float64(x.Others)/float64(c.Others); x.Difference != want {
+				t.Errorf("%s differs by %v, want %v", x.Where, x.Difference, want)
+			}
+		}
+	}
+	if f := c.Fields[1]; f.Field != "kind" || f.Values[0].Where != "kind = server" || f.Values[0].Difference != 1 || f.Values[0].Chance {
+		t.Errorf("what differs most, but for the name, is %+v", f)
+	}
+}

@@ -1,0 +1,247 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+const (
+	maxBins      = 4000 // of a strip
+	maxIdle      = 20   // gaps of a strip
+	stripColors  = 8    // colors of services, which the page has as well
+	noBin        = -1
+	minIdleShare = 20 // a gap is at least this part of the time of a strip
+)
+
+// A strip shows how many rows begin at which part of the time. Each list has a number for each bin.
+type strip struct {
+	From     string      `json:"from"`
+	To       string      `json:"to"`
+	Services [][]uint32  `json:"services"` // by the color of their service
+	Errors   []uint32    `json:"errors"`
+	Open     []uint32    `json:"open"` // spans that have not ended
+	Hits     []uint32    `json:"hits"` // rows that the query selects; empty without a query
+	Idle     [][2]string `json:"idle"` // long times in which nothing began or ended, in order
+}
+
+// strip answers with the density of the rows over time. The parameter n is the number of bins; since and
+// until are the time that they cover, by default all of it.
+func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, error) {
+	n, err := number(q, "n", 1000, maxBins+1)
+	if err != nil {
+		return answer{}, err
+	}
+	all := s.extent(0)
+	from, to := all.from, all.to
+	if q.Has("since") {
+		var ferr, terr error
+		from, ferr = strconv.ParseInt(q.Get("since"), 10, 64)
+		to, terr = strconv.ParseInt(q.Get("until"), 10, 64)
+		if ferr != nil || terr != nil || from > to {
+			return answer{}, badRequest("since and until are not nanoseconds")
+		}
+	}
+	key := strconv.Itoa(n) + " " + strconv.FormatInt(from, 10) + " " + strconv.FormatInt(to, 10)
+	out, ok := s.strips.get(key)
+	if !ok {
+		if out, err = s.stripOf(ctx, n, from, to); err != nil {
+			return answer{}, err
+		}
+		s.strips.put(key, out)
+	}
+	if text := q.Get("q"); text != "" {
+		f, err := s.found(ctx, text)
+		if err != nil {
+			return answer{}, err
+		}
+		with := *out
+		with.Hits = make([]uint32, n)
+		for rank := range f.ranks.All() {
+			if start, timed := s.v.Start(s.v.Tree().Row(rank)); timed {
+				if i := bin(start, from, to, n); i != noBin {
+					with.Hits[i]++
+				}
+			}
+		}
+		out = &with
+	}
+	return answer{json: out}, nil
+}
+
+// bin returns which of the n equal parts between two times a time is in.
+func bin(at, from, to int64, n int) int {
+	if at < from || at > to {
+		return noBin
+	}
+	return min(n-1, int(float64(at-from)*float64(n)/float64(max(1, to-from))))
+}
+
+// A stripPart holds the counts of one goroutine.
+type stripPart struct {
+	services [stripColors][]uint32
+	errors   []uint32
+	open     []uint32
+	busy     []uint64 // bits of the fine bins in which a row begins or ends
+}
+
+// fineBins is how many parts of a strip are told apart to find gaps.
+const fineBins = 1 << 14
+
+func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
+	colors := s.serviceColors()
+	spans := s.blockTimes()
+	var mu sync.Mutex
+	var parts []*stripPart
+	scale, fine := float64(n)/float64(max(1, to-from)), float64(fineBins)/float64(max(1, to-from))
+	err := s.v.Columns().Each(ctx, func() func(k int) {
+		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
+		for i := range p.services {
+			p.services[i] = make([]uint32, n)
+		}
+		mu.Lock()
+		parts = append(parts, p)
+		mu.Unlock()
+		return func(k int) {
+			if spans[k][0] > to || spans[k][1] < from {
+				return
+			}
+			b := s.v.Columns().Block(k)
+			for i, start := range b.Start {
+				if start == columns.NoTime {
+					continue
+				}
+				f := view.Flags(b.Flags[i])
+				role := f.Role()
+				switch role {
+				case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
+				case view.RoleRecorder:
+					if !isShown(s.v, view.Row(b.First)+view.Row(i)) {
+						continue
+					}
+				default:
+					continue
+				}
+				if end := start + max(0, b.Duration[i]); end >= from && end <= to && end != start {
+					at := min(fineBins-1, int(float64(end-from)*fine))
+					p.busy[at/64] |= 1 << (at % 64)
+				}
+				if start < from || start > to {
+					continue
+				}
+				at := min(fineBins-1, int(float64(start-from)*fine))
+				p.busy[at/64] |= 1 << (at % 64)
+				at = min(n-1, int(float64(start-from)*scale))
+				color := uint8(0)
+				if code := b.Resource[i]; int(code) < len(colors) {
+					color = colors[code]
+				}
+				p.services[color][at]++
+				if role != view.RoleRecorder && query.IsError(f) {
+					p.errors[at]++
+				}
+				if f.Open() {
+					p.open[at]++
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &strip{
+		From: strconv.FormatInt(from, 10), To: strconv.FormatInt(to, 10),
+		Errors: make([]uint32, n), Open: make([]uint32, n), Hits: []uint32{},
+	}
+	busy := make([]uint64, fineBins/64)
+	used := 0
+	var services [stripColors][]uint32
+	for i := range services {
+		services[i] = make([]uint32, n)
+	}
+	for _, p := range parts {
+		for c := range services {
+			for i, x := range p.services[c] {
+				if services[c][i] += x; x > 0 {
+					used = max(used, c+1)
+				}
+			}
+		}
+		for i := range n {
+			out.Errors[i] += p.errors[i]
+			out.Open[i] += p.open[i]
+		}
+		for i, w := range p.busy {
+			busy[i] |= w
+		}
+	}
+	out.Services = append([][]uint32{}, services[:used]...)
+	out.Idle = idleTimes(busy, from, to)
+	return out, nil
+}
+
+// serviceColors returns the color of each resource.
+func (s *state) serviceColors() []uint8 {
+	names := s.services()
+	resources := s.v.Columns().Resources()
+	out := make([]uint8, len(resources))
+	for code, r := range resources {
+		out[code] = uint8(max(0, slices.Index(names, s.v.Service(view.Row(r)))) % stripColors)
+	}
+	return out
+}
+
+// blockTimes returns the first and the last time in each block.
+func (s *state) blockTimes() [][2]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.times == nil {
+		s.times = make([][2]int64, s.v.Columns().Blocks())
+		for k := range s.times {
+			first, last := int64(math.MaxInt64), int64(math.MinInt64)
+			b := s.v.Columns().Block(k)
+			for i, start := range b.Start {
+				if start != columns.NoTime {
+					first, last = min(first, start), max(last, start+max(0, b.Duration[i]))
+				}
+			}
+			s.times[k] = [2]int64{first, last}
+		}
+	}
+	return s.times
+}
+
+// idleTimes returns the longest gaps between the busy bins, in the order of time.
+func idleTimes(busy []uint64, from, to int64) [][2]string {
+	type gap struct{ from, n int }
+	var gaps []gap
+	last := -1
+	for at := range fineBins {
+		if busy[at/64]>>(at%64)&1 == 0 {
+			continue
+		}
+		if n := at - last - 1; last >= 0 && n >= fineBins/minIdleShare {
+			gaps = append(gaps, gap{last + 1, n})
+		}
+		last = at
+	}
+	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(b.n, a.n) })
+	gaps = gaps[:min(len(gaps), maxIdle)]
+	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
+	out := [][2]string{}
+	width := float64(to-from) / fineBins
+	for _, g := range gaps {
+		out = append(out, [2]string{
+			strconv.FormatInt(from+int64(float64(g.from)*width), 10), strconv.FormatInt(from+int64(float64(g.from+g.n)*width), 10),
+		})
+	}
+	return out
+}

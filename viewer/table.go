@@ -1,0 +1,485 @@
+package viewer
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/csv"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A table is a table of the rows in a window, before it is sorted.
+type table struct {
+	Columns []column
+	lines   []tableLine
+	hints   []hint
+}
+
+// A column of a table.
+type column struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // text, number, duration or time
+}
+
+// A tableLine is a line of a table.
+type tableLine struct {
+	values []any
+	where  string   // a query that selects its rows; empty if there is none
+	row    view.Row // of a table of rows
+	spark  []uint32 // how many of its rows begin in each part of the time
+}
+
+const (
+	maxLines   = 500 // in one answer
+	sparkBins  = 24
+	maxSparked = 300 // lines of a table with a small chart
+)
+
+// table answers with a part of a table: the parameter form says of what. Without it, it is the table
+// that the query computes, or else one of the spans that it selects by service and name; with rows it
+// is the rows that it selects, with calls the calls between services. sort is the number of a column,
+// from 1 on, below 0 with the smallest first; another number stands for none. With csv the answer is all lines as CSV text (RFC 4180).
+func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	first, err := number(q, "first", 0, math.MaxInt32)
+	if err != nil {
+		return answer{}, err
+	}
+	n, err := number(q, "n", 100, maxLines+1)
+	if err != nil {
+		return answer{}, err
+	}
+	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
+	if err != nil {
+		return answer{}, badRequest("sort is not a number of a column")
+	}
+	text, form := q.Get("q"), q.Get("form")
+	if form == "rows" {
+		return s.rowTable(ctx, text, w, by, first, n, q.Has("csv"))
+	}
+	key := form + " " + w.key() + " " + text
+	t, ok := s.tables.get(key)
+	if !ok {
+		switch form {
+		case "":
+			t, err = s.queryTable(ctx, text, w)
+		case "calls":
+			t, err = s.callTable(ctx, text, w)
+		default:
+			err = badRequest("form can be rows or calls")
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		s.tables.put(key, t)
+	}
+	lines := t.lines
+	if at := max(by, -by) - 1; at >= 0 && at < len(t.Columns) { // the query may have had more columns before
+		lines = slices.Clone(lines)
+		slices.SortStableFunc(lines, func(a, b tableLine) int { return order(a.values[at], b.values[at], by > 0) })
+	}
+	total := len(lines)
+	if q.Has("csv") {
+		b, err := csvOf(t.Columns, lines)
+		return answer{bytes: b}, err
+	}
+	lines = lines[min(first, total):min(first+n, total)]
+	return tableAnswer(t, lines, total)
+}
+
+func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
+	type line struct {
+		Values []any    `json:"values"`
+		Where  string   `json:"where,omitempty"`
+		Row    view.Row `json:"row,omitempty"`
+		Spark  []uint32 `json:"spark,omitempty"`
+	}
+	out := struct {
+		Columns []column `json:"columns"`
+		Lines   []line   `json:"lines"`
+		Total   int      `json:"total"`
+		Hints   []hint   `json:"hints"`
+	}{t.Columns, []line{}, total, append([]hint{}, t.hints...)}
+	for _, l := range lines {
+		values := make([]any, len(l.values))
+		for i, v := range l.values {
+			switch v := v.(type) {
+			case int64:
+				values[i] = strconv.FormatInt(v, 10) // JavaScript's numbers do not hold all of them
+			case string:
+				values[i] = preview(v)
+			default:
+				values[i] = v
+			}
+		}
+		out.Lines = append(out.Lines, line{values, l.where, l.row, l.spark})
+	}
+	return answer{json: out}, nil
+}
+
+// order compares two values of a column. Without a value comes last, whatever the direction.
+func order(a, b any, largestFirst bool) int {
+	n := 0
+	switch x := a.(type) {
+	case nil:
+		if b == nil {
+			return 0
+		}
+		return 1
+	case int64:
+		if y, ok := b.(int64); ok {
+			n = cmp.Compare(x, y)
+		}
+	case float64:
+		if y, ok := b.(float64); ok {
+			n = cmp.Compare(x, y)
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			n = strings.Compare(x, y)
+		}
+	}
+	if b == nil {
+		return -1
+	}
+	if largestFirst {
+		return -n
+	}
+	return n
+}
+
+// csvOf returns a table as CSV. Durations and times are in nanoseconds.
+func csvOf(columns []column, lines []tableLine) ([]byte, error) {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	var record []string
+	for _, c := range columns {
+		name := c.Name
+		if c.Kind == "duration" || c.Kind == "time" {
+			name += " (ns)"
+		}
+		record = append(record, name)
+	}
+	_ = w.Write(record) // to memory
+	for _, l := range lines {
+		record = record[:0]
+		for _, v := range l.values {
+			switch v := v.(type) {
+			case int64:
+				record = append(record, strconv.FormatInt(v, 10))
+			case float64:
+				record = append(record, strconv.FormatFloat(v, 'g', -1, 64))
+			case string:
+				record = append(record, harmless(v))
+			default:
+				record = append(record, "")
+			}
+		}
+		_ = w.Write(record) // to memory
+	}
+	w.Flush()
+	return []byte(b.String()), w.Error()
+}
+
+// harmless returns a text that a spreadsheet does not take for a formula.
+func harmless(s string) string {
+	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
+		return "'" + s
+	}
+	return s
+}
+
+// queryTable returns the table that a query computes, or one of the spans that it selects.
+func (s *state) queryTable(ctx context.Context, text string, w window) (*table, error) {
+	q, err := query.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := q.Run(ctx, s.v, w.options())
+	if err != nil {
+		return nil, err
+	}
+	from := r.Table
+	summary := from == nil
+	if summary {
+		if from, err = query.Summary(ctx, s.v, r.Rows); err != nil {
+			return nil, err
+		}
+	}
+	t := &table{hints: hintsOf(r.Hints)}
+	for _, c := range from.Columns {
+		t.Columns = append(t.Columns, column{c, "text"})
+	}
+	for _, l := range from.Lines {
+		line := tableLine{where: from.Where(l)}
+		if summary {
+			line.where = "{ entry:role = span && " + line.where + " }"
+		}
+		for i, v := range l {
+			x, kind := cell(v)
+			if line.values = append(line.values, x); x != nil && t.Columns[i].Kind == "text" {
+				t.Columns[i].Kind = kind
+			}
+		}
+		t.lines = append(t.lines, line)
+	}
+	if err := s.addSparks(ctx, t, r.Rows, from, w); err != nil {
+		return nil, err
+	}
+	if summary {
+		at := slices.Index(from.Columns, "total")
+		slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[at], b.values[at], true) })
+	}
+	return t, nil
+}
+
+// cell returns a value of a query in the form that tables have.
+func cell(v query.Value) (x any, kind string) {
+	switch x := v.Any().(type) {
+	case nil:
+		return nil, "text"
+	case int64:
+		return x, "number"
+	case uint64:
+		return float64(x), "number"
+	case float64:
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return strconv.FormatFloat(x, 'g', -1, 64), "text"
+		}
+		return x, "number"
+	case time.Duration:
+		return int64(x), "duration"
+	case time.Time:
+		return x.UnixNano(), "time"
+	}
+	return v.String(), "text"
+}
+
+// addSparks adds how the rows of each line are spread over the time.
+func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row], from *query.Table, w window) error {
+	if len(t.lines) > maxSparked {
+		return nil
+	}
+	x := s.extent(0)
+	if w.isSet {
+		x.from, x.to = w.from, w.to
+	}
+	counts, err := from.Spread(ctx, s.v, rows, x.from, (x.to-x.from)/sparkBins+1, sparkBins)
+	if err != nil {
+		return err
+	}
+	for i := range t.lines {
+		t.lines[i].spark = counts[from.Where(from.Lines[i])]
+	}
+	return nil
+}
+
+// callTable returns how often services call each other.
+func (s *state) callTable(ctx context.Context, text string, w window) (*table, error) {
+	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	if err != nil {
+		return nil, err
+	}
+	type call struct {
+		caller, callee string
+		n, errors      int64
+		took           []int64
+	}
+	known := make(map[[2]string]*call)
+	var all []*call
+	v := s.v
+	for r := range f.rows.All() {
+		up := v.Parent(r)
+		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan || !s.resourcesDiffer(r, up) {
+			continue
+		}
+		key := [2]string{v.Service(up), v.Service(r)}
+		if key[0] == key[1] {
+			continue
+		}
+		c := known[key]
+		if c == nil {
+			c = &call{caller: key[0], callee: key[1]}
+			known[key] = c
+			all = append(all, c)
+		}
+		c.n++
+		if query.IsError(v.Flags(r)) {
+			c.errors++
+		}
+		if took, ended := v.Duration(r); ended {
+			c.took = append(c.took, int64(took))
+		}
+	}
+	t := &table{Columns: []column{{"caller", "text"}, {"callee", "text"}, {"count", "number"}, {"errors", "number"}, {"p50", "duration"}, {"p95", "duration"}, {"p99", "duration"}}}
+	slices.SortFunc(all, func(a, b *call) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.caller, b.caller), strings.Compare(a.callee, b.callee))
+	})
+	for _, c := range all {
+		slices.Sort(c.took)
+		at := func(q float64) any {
+			if len(c.took) == 0 {
+				return nil
+			}
+			return c.took[max(0, int(math.Ceil(q*float64(len(c.took))))-1)]
+		}
+		t.lines = append(t.lines, tableLine{
+			values: []any{c.caller, c.callee, c.n, c.errors, at(.5), at(.95), at(.99)},
+			where:  "{ entry:role = span && " + query.Where("service", c.caller) + " } > { entry:role = span && " + query.Where("service", c.callee) + " }",
+		})
+	}
+	return t, nil
+}
+
+func (s *state) resourcesDiffer(a, b view.Row) bool {
+	x, y := s.codes(a)[1], s.codes(b)[1]
+	return x != y || x == columns.Unknown
+}
+
+// rowColumns are the columns of a table of rows.
+var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"}, {"duration", "duration"}, {"self", "duration"}, {"status", "text"}, {"attributes", "text"}}
+
+// rowTable answers with the rows that a query selects, sorted by a column; without one, by time, the
+// newest first. Only the lines of the answer are read.
+func (s *state) rowTable(ctx context.Context, text string, w window, by, first, n int, asCSV bool) (answer, error) {
+	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	if err != nil {
+		return answer{}, err
+	}
+	at := max(by, -by) - 1
+	if at < 0 || at >= len(rowColumns)-1 {
+		at, by = 0, 1
+	}
+	const mostCSV = 100_000
+	if asCSV {
+		first, n = 0, mostCSV
+	}
+	if first+n > mostCSV {
+		return answer{}, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
+	}
+	list, err := s.firstRows(ctx, f.ranks, at, by > 0, first+n)
+	if err != nil {
+		return answer{}, err
+	}
+	t := &table{Columns: rowColumns, hints: hintsOf(f.hints)}
+	read, ranker := s.v.NewReader(), interest.NewRanker(s.v)
+	var lines []tableLine
+	for _, r := range list[min(first, len(list)):] {
+		e, err := read.Entry(r)
+		if err != nil {
+			return answer{}, err
+		}
+		l := tableLine{row: r}
+		for i := range rowColumns[:len(rowColumns)-1] {
+			l.values = append(l.values, s.valueAt(r, i))
+		}
+		l.values = append(l.values, strings.Clone(attributesText(ranker.Attributes(r, e))))
+		lines = append(lines, l)
+	}
+	if asCSV {
+		b, err := csvOf(t.Columns, lines)
+		return answer{bytes: b}, err
+	}
+	return tableAnswer(t, lines, f.ranks.n)
+}
+
+// valueAt returns the value of a row in a column of rowColumns.
+func (s *state) valueAt(r view.Row, column int) any {
+	v := s.v
+	switch rowColumns[column].Name {
+	case "time":
+		if start, timed := v.Start(r); timed {
+			return start
+		}
+	case "service":
+		if name := v.Service(r); name != "" {
+			return name
+		}
+	case "name":
+		return s.title(r)
+	case "duration":
+		if took, known := lasted(v, r); known {
+			return int64(took)
+		}
+	case "self":
+		if self, ended := v.SelfTime(r); ended {
+			return int64(self)
+		}
+	case "status":
+		f := v.Flags(r)
+		switch {
+		case query.IsError(f):
+			return "error"
+		case f.Open():
+			return "never ended"
+		case f.Role() == view.RoleSpan:
+			return f.Status()
+		}
+		return f.Level().String()
+	}
+	return nil
+}
+
+// A rowHeap holds the rows that come first in an order; its top is the last of them.
+type rowHeap struct {
+	rows  []view.Row
+	keys  []any
+	order func(a, b any) int
+}
+
+func (h *rowHeap) Len() int { return len(h.rows) }
+func (h *rowHeap) Less(i, j int) bool {
+	return cmp.Or(h.order(h.keys[i], h.keys[j]), cmp.Compare(h.rows[i], h.rows[j])) > 0
+}
+
+func (h *rowHeap) Swap(i, j int) {
+	h.rows[i], h.rows[j] = h.rows[j], h.rows[i]
+	h.keys[i], h.keys[j] = h.keys[j], h.keys[i]
+}
+func (h *rowHeap) Push(x any) { h.rows = append(h.rows, x.(view.Row)) } //nolint:forcetypeassert // heap has only rows
+func (h *rowHeap) Pop() any {
+	n := len(h.rows) - 1
+	r := h.rows[n]
+	h.rows, h.keys = h.rows[:n], h.keys[:n]
+	return r
+}
+
+// firstRows returns the first n rows of a set in the order of a column.
+func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, largestFirst bool, n int) ([]view.Row, error) {
+	h := &rowHeap{order: func(a, b any) int { return order(a, b, largestFirst) }}
+	t := s.v.Tree()
+	i := 0
+	for rank := range ranks.All() {
+		if i++; i%(1<<14) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r := t.Row(rank)
+		key := s.valueAt(r, column)
+		switch {
+		case len(h.rows) < n:
+			h.keys = append(h.keys, key)
+			heap.Push(h, r)
+		case n > 0 && cmp.Or(h.order(key, h.keys[0]), cmp.Compare(r, h.rows[0])) < 0:
+			h.rows[0], h.keys[0] = r, key
+			heap.Fix(h, 0)
+		}
+	}
+	out := make([]view.Row, len(h.rows))
+	for i := range slices.Backward(out) {
+		out[i] = heap.Pop(h).(view.Row) //nolint:forcetypeassert // it has only rows
+	}
+	return out, nil
+}

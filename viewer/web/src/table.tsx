@@ -1,0 +1,68 @@
+// The table that a query computes, or one of the spans that it selects, of its rows, or of calls.
+import { batch, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { Table } from './source'
+import * as s from './state'
+import { count, day, duration, many, moment, plain } from './text'
+import { useAnswer } from './why'
+
+const most = 200
+
+export function TableView() {
+  const q = s.text.value.trim(), shown = useSignal(most)
+  useEffect(() => { shown.value = most }, [q, s.form.value, s.windowText.value])
+  const ask = { q, window: s.windowText.value, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
+  const m = s.meta.value!
+  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + (m.follow ? Math.floor(m.entries / 1000) : m.entries), signal => s.src().table(ask, signal))
+  const form = (to: typeof s.form.value, label: string) => <button aria-pressed={s.form.value === to} onClick={() => { s.form.value = to; s.order.value = 0 }}>{label}</button>
+  const save = async () => {
+    try {
+      const url = URL.createObjectURL(new Blob([await s.src().csv(ask)], { type: 'text/csv' }))
+      const a = document.createElement('a')
+      a.href = url
+      a.download = 'entrace.csv'
+      a.click()
+      setTimeout(() => URL.revokeObjectURL(url), 10_000)
+    } catch (e) { s.tell(e instanceof Error ? e.message : 'It cannot be saved') }
+  }
+  // A line adds its condition, and shows its rows.
+  const take = (l: Table['lines'][number], without: boolean) => {
+    if (l.row) { s.go(l.row); return }
+    if (!l.where) return
+    const base = q.replace(/\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare|sort|topk|bottomk|limit|by|select)\b.*$/s, '').trim()
+    const where = l.where, alone = s.form.value === 'calls' || !base || base === '{}'
+    batch(() => {
+      s.text.value = !alone ? base : without ? `!(${where})` : where
+      if (alone) s.find()
+      else s.add(where.replace(/^{ (.*) }$/, '$1'), without)
+      s.view.value = 'tree'
+      s.setMode('only')
+    })
+  }
+  const cell = (v: string | number | null, kind: string) => v === null ? '' : kind === 'duration' ? duration(BigInt(v)) : kind === 'time' ? <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
+    : kind === 'number' ? Number.isInteger(Number(v)) ? count(Number(v)) : Number(v).toPrecision(3) : plain(String(v))
+  return <div class="tbv">
+    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', q && /\|/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}</div>
+      <span class="q">{t && many(t.total, 'line', 'lines')}</span><span class="grow" />
+      <button class="btn s" disabled={!t?.total} onClick={save}>Save CSV</button></div>
+    {failed && <p class="none err" role="alert">{plain(failed)}</p>}
+    {!failed && !t && <p class="none">Computing…</p>}
+    {t && t.total === 0 && <p class="none">{s.form.value === 'calls' ? 'No service calls another one.' : 'Nothing is selected.'}</p>}
+    {t && t.total > 0 && <div class="tbs" tabIndex={0} role="region" aria-label="Table"><table>
+      <thead><tr>{t.columns.map((c, i) => {
+        const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
+        return <th aria-sort={up} class={c.kind}>{s.form.value === 'rows' && c.name === 'attributes' ? c.name : <button onClick={() => { s.order.value = s.order.value === i + 1 ? -i - 1 : s.order.value === -i - 1 ? 0 : c.kind === 'text' && s.order.value !== -i - 1 ? -i - 1 : i + 1 }}>{plain(c.name)}{up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}</button>}</th>
+      })}{t.lines.some(l => l.spark) && <th>over time</th>}</tr></thead>
+      <tbody>{t.lines.map(l => <tr>
+        {l.values.map((v, i) => <td class={t.columns[i]!.kind + (t.columns[i]!.name === 'errors' && v !== '0' || v === 'error' ? ' err' : '')} title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>{(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? <button class="lk" title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'} onClick={e => take(l, e.altKey)}>{cell(v, t.columns[i]!.kind) || '(none)'}</button> : cell(v, t.columns[i]!.kind)}</td>)}
+        {l.spark && <td><Spark list={l.spark} /></td>}
+      </tr>)}</tbody></table>
+      {t.total > t.lines.length && <p class="none">{shown.value < 500 ? <button class="lk" onClick={() => { shown.value = 500 }}>Show up to 500 of {count(t.total)} lines</button> : `${count(t.total - t.lines.length)} more lines are in the CSV`}</p>}
+    </div>}
+  </div>
+}
+
+function Spark({ list }: { list: number[] }) {
+  const most = Math.max(1, ...list), width = 3
+  return <svg class="spk" width={list.length * width} height="14" role="img" aria-label={`over time, at most ${most}`}>{list.map((n, i) => n > 0 && <rect x={i * width} y={14 - Math.max(1, n / most * 14)} width={width - .6} height={Math.max(1, n / most * 14)} />)}</svg>
+}

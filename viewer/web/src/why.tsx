@@ -1,0 +1,109 @@
+// Why a span took so long, or failed: where it stands among its namesakes, and what those share.
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Contrast, Why } from './source'
+import * as s from './state'
+import { count, duration, many, plain } from './text'
+
+export const percent = (n: number, of: number) => !of || !n ? '0' : n === of ? '100' : n * 1000 < of ? '<0.1' : (n / of * 100).toFixed(n * 10 < of ? 1 : 0)
+const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
+
+// useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
+export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): { value: T | null; failed: string } {
+  const value = useSignal<T | null>(null), failed = useSignal('')
+  useEffect(() => {
+    if (!key) { value.value = null; return }
+    const stop = new AbortController()
+    const wait = setTimeout(() => ask(stop.signal).then(v => { value.value = v; failed.value = '' }, e => { if (!stop.signal.aborted) { failed.value = e.message; value.value = null } }), 80)
+    return () => { clearTimeout(wait); stop.abort() }
+  }, [key])
+  return { value: value.value, failed: failed.value }
+}
+
+export function WhyOf({ row }: { row: number }) {
+  const of = useSignal('')
+  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation}`, signal => s.src().why(row, s.windowText.value, of.value, signal))
+  if (failed) return <p class="none">{plain(failed)}</p>
+  if (!w) return <p class="none">Comparing it with its namesakes…</p>
+  const took = w.took === null ? null : BigInt(w.took)
+  const slowest = w.count > 0 && w.faster === w.count
+  return <>
+    <Section title={`Among ${count(w.count)} of this name`}>
+      {w.bars.length > 0 && <Histogram w={w} />}
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. <button class="lk" onClick={() => { s.text.value = w.where; s.find() }}>Find them</button></>}</p>
+    </Section>
+    {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
+      {!w.among && <p class="q">This one is among the others.</p>}
+      {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
+        <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
+      <Shares c={w.shares} of={w.of} />
+    </Section>}
+    {w.beside.length > 0 && <Section title="What ran meanwhile">
+      {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(BigInt(b.took))} of it{b.open && <b class="warn"> never ended</b>}.
+        {w.of && <span class="q"> It ran during {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}
+    </Section>}
+    {w.whole && w.path.length > 0 && <Section title={`Critical path of ${plain(w.whole.name)}, ${duration(BigInt(w.length))}, inferred`}>
+      <ol class="path">{w.path.map(p => <li><button aria-current={p.row === row} onClick={() => s.go(p.row)}><i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(p.service)) % 8} /><span class="el">{plain(p.name)}</span><span class="n">{duration(BigInt(p.took))}</span><i class="pb" style={{ width: (p.share * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
+      {w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}
+    </Section>}
+  </>
+}
+
+// Shares has two bars for each value that the one kind has more often.
+export function Shares({ c, of }: { c: Contrast; of: string }) {
+  if (!c.fields.length) return <p class="none">Nothing that was recorded tells them from the others.</p>
+  return <>{c.fields.map(f => f.values.slice(0, 2).map(v => <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
+    <code class="mono el">{plain(v.where)}</code>
+    <span class="q">{of}</span><i class="b1"><i style={{ width: v.in / Math.max(1, c.in) * 100 + '%' }} /></i><span class="n">{percent(v.in, c.in)}{'\u202f'}%</span>
+    <span class="q">others</span><i class="b2"><i style={{ width: v.others / Math.max(1, c.others) * 100 + '%' }} /></i><span class="n">{percent(v.others, c.others)}{'\u202f'}%</span>
+  </button>))}</>
+}
+
+// HitsOf is the panel without a span: what the hits share.
+export function HitsOf() {
+  const q = s.query.value
+  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.windowText.value} ${s.meta.value!.generation}`, signal => s.src().facets(q, s.windowText.value, signal))
+  if (failed) return <p class="none">{plain(failed)}</p>
+  if (!c) return <p class="none">Comparing the hits with all others…</p>
+  const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length)
+  return <Section title={`What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of="hits" /></Section>
+}
+
+// A Histogram of durations on a log axis; a part that is drawn over it becomes a condition.
+function Histogram({ w }: { w: Why }) {
+  const box = useRef<HTMLDivElement>(null), part = useSignal<[number, number] | null>(null)
+  const n = w.bars.length, most = Math.max(...w.bars.map(b => b.count))
+  const least = BigInt(w.least), took = w.took === null ? null : BigInt(w.took)
+  const at = (d: bigint) => { // a place from 0 to n
+    const i = w.bars.findIndex(b => d < BigInt(b.to))
+    if (i < 0) return n
+    const b = w.bars[i]!, from = BigInt(b.from), to = BigInt(b.to)
+    return d <= from ? i : i + Number((d - from) * 1000n / (to - from)) / 1000
+  }
+  const place = (e: PointerEvent) => { const r = box.current!.getBoundingClientRect(); return Math.max(0, Math.min(n, Math.round((e.clientX - r.left) / r.width * n))) }
+  const begin = (e: PointerEvent) => {
+    if (e.button) return
+    const el = box.current!, from = place(e), x = e.clientX
+    el.setPointerCapture(e.pointerId)
+    el.onpointermove = e => { if (Math.abs(e.clientX - x) > 3) { const to = place(e); part.value = [Math.min(from, to), Math.max(from, to)] } }
+    const end = (take: boolean) => {
+      el.onpointermove = el.onpointerup = el.onpointercancel = null
+      const p = part.value
+      part.value = null
+      if (!take || !p || p[0] === p[1]) return
+      const low = p[0] > 0 ? `duration >= ${w.bars[p[0]]!.from}ns` : '', high = p[1] < n ? `duration < ${w.bars[p[1]]!.from}ns` : ''
+      s.text.value = w.where.replace(/ }$/, [low, high].filter(Boolean).map(c => ' && ' + c).join('') + ' }')
+      s.find()
+    }
+    el.onpointerup = () => end(true)
+    el.onpointercancel = () => end(false)
+  }
+  const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
+  return <div class="hist">
+    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(BigInt(w.bars[0]!.from))} to ${duration(BigInt(w.bars[n - 1]!.to))}`} title="Draw over the bars to choose others" onPointerDown={begin}>
+      {w.bars.map((b, i) => <i class={(w.slow && BigInt(b.from) >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(BigInt(b.from))}: ${count(b.count)}`} />)}
+      {took !== null && <b style={{ left: at(took) / n * 100 + '%' }} />}
+    </div>
+    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(BigInt(w.bars[i]!.from))}</span>)}</div>
+  </div>
+}

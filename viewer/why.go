@@ -1,0 +1,572 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/bits"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A why says where a span stands among the spans of its name and service, and what those share that
+// were slow, or failed.
+type why struct {
+	Name    string     `json:"name"`
+	Service string     `json:"service"`
+	Where   string     `json:"where"` // a query that selects the spans of that name and service
+	Count   int        `json:"count"` // of them, as far as they have ended
+	Faster  int        `json:"faster"`
+	Median  string     `json:"median"`
+	Took    *string    `json:"took"`
+	Open    bool       `json:"open"`
+	Bars    []bar      `json:"bars"`
+	Failed  int        `json:"failed"` // how many failed
+	Slow    int        `json:"slow"`   // how many took at least Least
+	Least   string     `json:"least"`
+	Of      string     `json:"of"` // what is compared with the others: slow, failed, or empty
+	Among   bool       `json:"among"`
+	Shares  contrast   `json:"shares"`
+	Beside  []beside   `json:"beside"`
+	Path    []pathStep `json:"path"`
+	Whole   *place     `json:"whole"` // the outermost span above, whose critical path Path is
+	Length  string     `json:"length"`
+	Rest    int        `json:"rest"` // steps that are too short to be in Path
+}
+
+// A bar counts the spans that took from From up to To nanoseconds.
+type bar struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Count int    `json:"count"`
+}
+
+// A contrast is a query.Contrast in the form that the page receives.
+type contrast struct {
+	In     int64    `json:"in"`
+	Others int64    `json:"others"`
+	Fields []shares `json:"fields"`
+}
+
+type shares struct {
+	Field  string  `json:"field"`
+	Points float64 `json:"points"` // the largest difference
+	Values []share `json:"values"`
+	More   int     `json:"more"` // values that are left out
+}
+
+type share struct {
+	Value  string `json:"value"`
+	Where  string `json:"where"`
+	In     int64  `json:"in"`
+	Others int64  `json:"others"`
+	Chance bool   `json:"chance"`
+}
+
+const maxShares = 6 // values of a field
+
+func contrastOf(c *query.Contrast, differing bool) contrast {
+	out := contrast{c.In, c.Others, []shares{}}
+	for _, f := range c.Fields {
+		x := shares{Field: f.Field, Values: []share{}}
+		for _, v := range f.Values {
+			switch {
+			case differing && (v.Chance || v.Difference <= 0): // the page shows what the first set has more
+				continue
+			case len(x.Values) == maxShares:
+				x.More++
+				continue
+			}
+			if !v.Chance {
+				x.Points = max(x.Points, math.Round(100*math.Abs(v.Difference)))
+			}
+			x.Values = append(x.Values, share{preview(v.Value.String()), v.Where, v.In, v.Others, v.Chance})
+		}
+		if len(x.Values) > 0 && (!differing || x.Points >= 1) {
+			out.Fields = append(out.Fields, x)
+		}
+	}
+	return out
+}
+
+// facets answers with the fields of the rows in the window, and by how much those that the query
+// selects differ from the others.
+func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	all, err := s.foundIn(ctx, "{}", w)
+	if err != nil {
+		return answer{}, err
+	}
+	in, others := all.rows, s.v.NewSet()
+	if text := q.Get("q"); text != "" {
+		f, err := s.foundIn(ctx, text, w)
+		if err != nil {
+			return answer{}, err
+		}
+		in = both(all.rows, f.rows)
+		others = without(all.rows, f.rows)
+	}
+	c, err := query.ContrastOf(ctx, s.v, in, others)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{json: contrastOf(c, false)}, nil
+}
+
+// without returns the rows of a that are not in b.
+func without(a, b view.Set[view.Row]) view.Set[view.Row] {
+	out := make(view.Set[view.Row], len(a))
+	for i := range out {
+		out[i] = a[i] &^ b[i]
+	}
+	return out
+}
+
+var errNoSpan = errors.New("it is no span")
+
+// why answers why a span took so long, or failed.
+func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, error) {
+	r, err := s.rowOf(q, "row")
+	if err != nil {
+		return answer{}, err
+	}
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	v := s.v
+	if v.Role(r) != view.RoleSpan {
+		return answer{}, badRequest(errNoSpan.Error())
+	}
+	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Beside: []beside{}, Path: []pathStep{}}
+	service := "service = nil"
+	if out.Service != "" {
+		service = query.Where("service", out.Service)
+	}
+	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + service + " }"
+	same, err := s.foundIn(ctx, out.Where, w)
+	if err != nil {
+		return answer{}, err
+	}
+	d := durationsOf(v, same.rows)
+	out.Count, out.Failed = d.n, d.failed
+	mine := int64(-1)
+	if took, known := lasted(v, r); known {
+		mine = int64(took)
+		text := strconv.FormatInt(mine, 10)
+		out.Took = &text
+	}
+	out.Faster = d.below(v, same.rows, mine)
+	out.Bars = d.bars()
+	least, slow := d.split()
+	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
+	out.Median = strconv.FormatInt(d.median(v, same.rows), 10)
+	failed := query.IsError(v.Flags(r))
+	switch of := q.Get("of"); {
+	case of == "failed" || of == "" && failed && d.failed < same.rows.Len():
+		out.Of, out.Among = "failed", failed
+	case slow > 0:
+		out.Of, out.Among = "slow", mine >= least
+	case d.failed > 0 && d.failed < same.rows.Len():
+		out.Of, out.Among = "failed", failed
+	}
+	in := v.NewSet()
+	for r := range same.rows.All() {
+		took, known := lasted(v, r)
+		if out.Of == "failed" && query.IsError(v.Flags(r)) || out.Of == "slow" && known && int64(took) >= least {
+			in.Add(r)
+		}
+	}
+	others := without(same.rows, in)
+	if out.Of != "" {
+		c, err := query.ContrastOf(ctx, v, in, others)
+		if err != nil {
+			return answer{}, err
+		}
+		if out.Of == "failed" { // these say so, and no more
+			c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
+		}
+		out.Shares = contrastOf(c, true)
+	}
+	if out.Beside, err = s.beside(ctx, r, in, others); err != nil {
+		return answer{}, err
+	}
+	s.addPath(&out, r)
+	return answer{json: out}, nil
+}
+
+// A durations counts spans by how long they took. All durations of a bucket have the same highest bit
+// and the same bucketBits bits after it.
+type durations struct {
+	n, failed int
+	counts    []int
+}
+
+const bucketBits = 4
+
+func bucketOf(d int64) int {
+	shift := max(0, bits.Len64(uint64(d))-1-bucketBits)
+	return shift<<bucketBits + int(uint64(d)>>shift)
+}
+
+// bucketFrom returns the shortest duration of a bucket.
+func bucketFrom(i int) int64 {
+	shift := max(0, i>>bucketBits-1)
+	return int64(i-shift<<bucketBits) << shift
+}
+
+func durationsOf(v *view.View, rows view.Set[view.Row]) *durations {
+	d := &durations{counts: make([]int, (64-bucketBits)<<bucketBits)}
+	for r := range rows.All() {
+		if query.IsError(v.Flags(r)) {
+			d.failed++
+		}
+		if took, ended := v.Duration(r); ended && took >= 0 {
+			d.counts[bucketOf(int64(took))]++
+			d.n++
+		}
+	}
+	return d
+}
+
+// below returns how many spans took less than a duration.
+func (d *durations) below(v *view.View, rows view.Set[view.Row], than int64) int {
+	n := 0
+	for r := range rows.All() {
+		if took, ended := v.Duration(r); ended && took >= 0 && int64(took) < than {
+			n++
+		}
+	}
+	return n
+}
+
+// median returns the smallest duration that at least half of all do not exceed.
+func (d *durations) median(v *view.View, rows view.Set[view.Row]) int64 {
+	if d.n == 0 {
+		return 0
+	}
+	rank, before, bucket := (d.n-1)/2, 0, 0
+	for before+d.counts[bucket] <= rank {
+		before += d.counts[bucket]
+		bucket++
+	}
+	var list []int64
+	for r := range rows.All() {
+		if took, ended := v.Duration(r); ended && took >= 0 && bucketOf(int64(took)) == bucket {
+			list = append(list, int64(took))
+		}
+	}
+	slices.Sort(list)
+	return list[rank-before]
+}
+
+// bars returns the histogram, in at most some sixty bars that are equally wide on a log axis.
+func (d *durations) bars() []bar {
+	out := []bar{}
+	first, last := -1, -1
+	for i, n := range d.counts {
+		if n > 0 {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	if first < 0 {
+		return out
+	}
+	step := 1
+	for (last-first)/step >= 60 {
+		step *= 2
+	}
+	for at := first / step * step; at <= last; at += step {
+		b := bar{From: strconv.FormatInt(bucketFrom(at), 10), To: strconv.FormatInt(bucketFrom(at+step), 10)}
+		for i := at; i < min(at+step, len(d.counts)); i++ {
+			b.Count += d.counts[i]
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+const (
+	fewest   = 10 // spans that are split into slow ones and others
+	mostSlow = 3  // at most one of so many is slow, unless the slow ones take muchSlow times as long
+	muchSlow = 3
+)
+
+// split returns the duration from which on spans count as slow, and how many do: the one that splits the
+// logarithms of the durations into two groups that are each as alike as can be. It returns 0 and 0 if
+// there are too few spans, or if they are all alike.
+func (d *durations) split() (least int64, slow int) {
+	if d.n < fewest {
+		return 0, 0
+	}
+	mid := func(i int) float64 { return math.Log(1 + float64(bucketFrom(i)+bucketFrom(i+1))/2) }
+	sum := 0.0
+	for i, n := range d.counts {
+		if n > 0 {
+			sum += float64(n) * mid(i)
+		}
+	}
+	best, low, lowSum, at := 0.0, 0, 0.0, 0
+	for i, n := range d.counts[:len(d.counts)-1] {
+		if n == 0 {
+			continue
+		}
+		low += n
+		lowSum += float64(n) * mid(i)
+		high := d.n - low
+		if high == 0 {
+			break
+		}
+		apart := (sum-lowSum)/float64(high) - lowSum/float64(low)
+		if high > d.n/mostSlow && apart < math.Log(muchSlow) {
+			continue
+		}
+		if variance := float64(low) * float64(high) * apart * apart; apart > math.Log(1.2) && variance > best {
+			best, slow, at = variance, high, i+1
+		}
+	}
+	if slow == 0 {
+		return 0, 0
+	}
+	for d.counts[at] == 0 {
+		at++
+	}
+	return bucketFrom(at), slow
+}
+
+// A beside holds the outermost spans of one name, of other requests, that ran during a span.
+type beside struct {
+	Row     view.Row `json:"row"` // the one that ran longest meanwhile
+	Name    string   `json:"name"`
+	Service string   `json:"service"`
+	Count   int      `json:"count"`
+	Open    bool     `json:"open"`
+	Took    string   `json:"took"`   // how long of the span they ran
+	In      float64  `json:"in"`     // the share of the compared spans during which one ran
+	Others  float64  `json:"others"` // the same of the others
+
+	took int64
+}
+
+const (
+	maxBeside    = 5
+	besideLooked = 12   // names that are looked at
+	besideSample = 4000 // spans of each set
+)
+
+// beside returns what ran during a span and not during others, as far as it is of other requests.
+func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view.Row]) ([]beside, error) {
+	v, t := s.v, s.v.Tree()
+	from, to, timed := s.during(r)
+	if !timed {
+		return []beside{}, nil
+	}
+	whole := s.outermost(r)
+	rows, err := query.Overlapping(ctx, v, nil, from, to)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[codes]*beside)
+	for row := range rows.All() {
+		if !s.isOutermost(row) || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
+			continue
+		}
+		key := s.codes(row)
+		b := known[key]
+		if b == nil {
+			if len(known) > 10_000 {
+				continue
+			}
+			b = &beside{Name: preview(v.Name(row)), Service: v.Service(row)}
+			known[key] = b
+		}
+		b.Count++
+		a, z, _ := s.during(row)
+		if took := min(z, to) - max(a, from); took > b.took || b.Row == 0 {
+			b.took, b.Row, b.Open = took, row, v.Flags(row).Open()
+		}
+	}
+	list := make([]*beside, 0, len(known))
+	for _, b := range known {
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(a, b *beside) int {
+		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.Row, b.Row))
+	})
+	list = list[:min(len(list), besideLooked)]
+	if err := s.addShares(ctx, list, in, others); err != nil {
+		return nil, err
+	}
+	const least = .1
+	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && b.In-b.Others < least })
+	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
+	out := []beside{}
+	for _, b := range list[:min(len(list), maxBeside)] {
+		b.Took = strconv.FormatInt(b.took, 10)
+		out = append(out, *b)
+	}
+	return out, nil
+}
+
+// codes are the numbers of the name and of the resource of a row. Names that the view does not hold in
+// memory share a number.
+type codes [2]uint16
+
+func (s *state) codes(r view.Row) codes {
+	b := s.v.Columns().Block(int(r) / columns.BlockRows)
+	return codes{b.Meta[r%columns.BlockRows], b.Resource[r%columns.BlockRows]}
+}
+
+// addShares says during which part of two sets of spans those of each name ran.
+func (s *state) addShares(ctx context.Context, list []*beside, in, others view.Set[view.Row]) error {
+	if len(list) == 0 {
+		return nil
+	}
+	number := make(map[codes]int)
+	for i, b := range list {
+		number[s.codes(b.Row)] = i
+	}
+	times := make([][][2]int64, len(list))
+	var mu sync.Mutex
+	err := s.v.Columns().Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := s.v.Columns().Block(k)
+			for i, f := range b.Flags {
+				if view.Flags(f).Role() != view.RoleSpan {
+					continue
+				}
+				n, wanted := number[codes{b.Meta[i], b.Resource[i]}]
+				row := view.Row(b.First) + view.Row(i)
+				if !wanted || !s.isOutermost(row) {
+					continue
+				}
+				if from, to, timed := s.during(row); timed {
+					mu.Lock()
+					times[n] = append(times[n], [2]int64{from, to})
+					mu.Unlock()
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, b := range list {
+		all := joined(times[i])
+		b.In, b.Others = s.covered(in, all), s.covered(others, all)
+	}
+	return nil
+}
+
+// joined sorts periods and joins those that overlap.
+func joined(all [][2]int64) (out [][2]int64) {
+	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	for _, p := range all {
+		if n := len(out); n > 0 && p[0] <= out[n-1][1] {
+			out[n-1][1] = max(out[n-1][1], p[1])
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// covered returns the share of the spans of a set during which one of the periods was.
+func (s *state) covered(rows view.Set[view.Row], periods [][2]int64) float64 {
+	n, hit := 0, 0
+	step := max(1, rows.Len()/besideSample)
+	i := 0
+	for r := range rows.All() {
+		if i++; i%step != 0 {
+			continue
+		}
+		from, to, timed := s.during(r)
+		if !timed {
+			continue
+		}
+		n++
+		at, _ := slices.BinarySearchFunc(periods, from, func(p [2]int64, t int64) int { return cmp.Compare(p[1], t) })
+		if at < len(periods) && periods[at][0] <= to {
+			hit++
+		}
+	}
+	return float64(hit) / float64(max(1, n))
+}
+
+// during returns from when to when a span was open.
+func (s *state) during(r view.Row) (from, to int64, timed bool) {
+	from, timed = s.v.Start(r)
+	to = from
+	if took, ended := s.v.Duration(r); ended {
+		to += max(0, int64(took))
+	} else if s.v.Flags(r).Open() {
+		to = max(to, s.extent(0).to)
+	}
+	return from, to, timed
+}
+
+// isOutermost reports whether a row is a span that is below no other span.
+func (s *state) isOutermost(r view.Row) bool {
+	return s.v.Role(r) == view.RoleSpan && s.v.Role(s.v.Parent(r)) != view.RoleSpan
+}
+
+// outermost returns the outermost span at or above a span, up to the first row above that is none.
+func (s *state) outermost(r view.Row) view.Row {
+	for up := s.v.Parent(r); s.v.Role(up) == view.RoleSpan; up = s.v.Parent(up) {
+		r = up
+	}
+	return r
+}
+
+// A pathStep is a span that the outermost span above waited for.
+type pathStep struct {
+	Row     view.Row `json:"row"`
+	Name    string   `json:"name"`
+	Service string   `json:"service"`
+	Depth   int      `json:"depth"`
+	Took    string   `json:"took"`
+	From    string   `json:"from"`
+	Share   float64  `json:"share"` // of the whole
+}
+
+const maxSteps = 40
+
+// addPath adds the critical path of the outermost span above r.
+func (s *state) addPath(out *why, r view.Row) {
+	whole := s.outermost(r)
+	p, ok := query.Critical(s.v, whole)
+	if !ok || p.To == p.From {
+		return
+	}
+	out.Whole, out.Length = &place{whole, preview(s.v.Name(whole))}, strconv.FormatInt(p.To-p.From, 10)
+	steps := slices.Clone(p.Steps)
+	slices.SortStableFunc(steps, func(a, b query.Step) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	least := (p.To - p.From) / 100
+	if len(steps) > maxSteps {
+		least = max(least, steps[maxSteps].To-steps[maxSteps].From+1)
+	}
+	for _, x := range p.Steps {
+		took := x.To - x.From
+		if took < least {
+			out.Rest++
+			continue
+		}
+		out.Path = append(out.Path, pathStep{
+			x.Row, preview(s.v.Name(x.Row)), s.v.Service(x.Row), x.Depth, strconv.FormatInt(took, 10), strconv.FormatInt(x.From, 10),
+			float64(took) / float64(p.To-p.From),
+		})
+	}
+}

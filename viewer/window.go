@@ -1,0 +1,140 @@
+package viewer
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A window is a part of the time. Rows that do not overlap it are left out.
+type window struct {
+	from, to int64 // nanoseconds since 1970
+	isSet    bool
+}
+
+// windowOf reads the parameter window of a request: two times in nanoseconds, as in "FROM,TO", or
+// "last:N" for the last N nanoseconds of the trace.
+func (s *state) windowOf(q url.Values) (window, error) {
+	text := q.Get("window")
+	if text == "" {
+		return window{}, nil
+	}
+	if last, ok := strings.CutPrefix(text, "last:"); ok {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n <= 0 {
+			return window{}, badRequest("window is not a number of nanoseconds")
+		}
+		to := s.extent(0).to
+		return window{max(to-n, s.extent(0).from), to, true}, nil
+	}
+	first, last, _ := strings.Cut(text, ",")
+	from, ferr := strconv.ParseInt(first, 10, 64)
+	to, terr := strconv.ParseInt(last, 10, 64)
+	if ferr != nil || terr != nil || from > to {
+		return window{}, badRequest("window is not two times in nanoseconds")
+	}
+	return window{from, to, true}, nil
+}
+
+func (w window) key() string {
+	if !w.isSet {
+		return ""
+	}
+	return strconv.FormatInt(w.from, 10) + "," + strconv.FormatInt(w.to, 10)
+}
+
+// options returns the options with which a query looks at the rows of a window alone.
+func (w window) options() *query.Options {
+	if !w.isSet {
+		return nil
+	}
+	return &query.Options{From: time.Unix(0, w.from), To: time.Unix(0, w.to)}
+}
+
+// inside returns the rows that overlap a window.
+func (s *state) inside(ctx context.Context, w window) (view.Set[view.Row], error) {
+	if rows, ok := s.insides.get(w.key()); ok {
+		return rows, nil
+	}
+	rows, err := query.Overlapping(ctx, s.v, nil, w.from, w.to)
+	if err != nil {
+		return nil, err
+	}
+	s.insides.put(w.key(), rows)
+	return rows, nil
+}
+
+// ranksIn returns the ranks of a set whose rows overlap a window.
+func (s *state) ranksIn(ctx context.Context, ranks *rankSet, w window) (*rankSet, error) {
+	if !w.isSet {
+		return ranks, nil
+	}
+	inside, err := s.inside(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	t := s.v.Tree()
+	out := newRankSet(t.Len())
+	for rank := range ranks.All() {
+		if inside.Has(t.Row(rank)) {
+			out.Add(rank)
+		}
+	}
+	out.done()
+	return out, nil
+}
+
+// foundIn returns what a query selects in a window.
+func (s *state) foundIn(ctx context.Context, text string, w window) (*found, error) {
+	if !w.isSet {
+		return s.found(ctx, text)
+	}
+	key := w.key() + " " + text
+	if f, ok := s.finds.get(key); ok {
+		return f, nil
+	}
+	all, err := s.found(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	inside, err := s.inside(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	f := *all
+	f.rows = both(all.rows, inside)
+	if f.ranks, err = s.ranksIn(ctx, all.ranks, w); err != nil {
+		return nil, err
+	}
+	f.outside = all.ranks.n - f.ranks.n
+	s.finds.put(key, &f)
+	return &f, nil
+}
+
+// both returns the rows that two sets have in common.
+func both(a, b view.Set[view.Row]) view.Set[view.Row] {
+	out := make(view.Set[view.Row], len(a))
+	for i := range out {
+		out[i] = a[i] & b[i]
+	}
+	return out
+}
+
+// withAbove returns the shown rows of a set and the rows above them.
+func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
+	out := v.NewSet()
+	for r := range rows.All() {
+		if !isShown(v, r) {
+			continue
+		}
+		for ; r != 0 && !out.Has(r); r = v.Parent(r) {
+			out.Add(r)
+		}
+	}
+	return out
+}

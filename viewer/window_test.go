@@ -1,0 +1,281 @@
+package viewer_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+const ms = 1_000_000
+
+// randomTrace returns spans and log records of two services at random times, some of which failed or
+// never ended.
+func randomTrace(seed uint64, n int) []*format.TraceEntry {
+	r := rand.New(rand.NewPCG(seed, 1))
+	text := func(name, value string) format.Attribute {
+		return format.Attribute{Name: name, Value: format.StringValue(value)}
+	}
+	all := []*format.TraceEntry{format.Root()}
+	for _, service := range []string{"front", "back"} {
+		all = append(all, &format.TraceEntry{Message: format.Some(service), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{text("service.name", service)}})
+	}
+	spans := []uint32{1, 2}
+	for i := range n {
+		at := uint64(1000*ms + r.Int64N(1000*ms))
+		parent := spans[r.IntN(len(spans))]
+		e := &format.TraceEntry{Parent: parent, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(at)}}}
+		if r.IntN(4) == 0 {
+			e.Message, e.Metadata.Name, e.Metadata.Level = format.Some("a record"), "event", format.Level(r.IntN(5))
+			all = append(all, e)
+			continue
+		}
+		e.Metadata.Name, e.Metadata.Level = fmt.Sprint("work ", r.IntN(3)), format.LevelInfo
+		e.Attributes = append(e.Attributes, text(format.AttrSpanID, fmt.Sprintf("%016x", i+1)), text(format.AttrTraceID, fmt.Sprintf("%032x", 1)), text("kind", fmt.Sprint("k", r.IntN(3))))
+		took := 1 + r.Int64N(100*ms)
+		if r.IntN(5) == 0 {
+			took *= 5
+			e.Attributes = append(e.Attributes, text("slow", "yes"))
+		}
+		if r.IntN(10) > 0 {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+		}
+		if r.IntN(6) == 0 {
+			e.Metadata.Level = format.LevelError
+			e.Attributes = append(e.Attributes, text("otel.status_code", "ERROR"))
+		}
+		spans = append(spans, uint32(len(all)))
+		all = append(all, e)
+	}
+	return all
+}
+
+// overlaps reports whether a row overlaps a window, or has a row below it that does.
+func overlaps(v *view.View, r view.Row, from, to int64) bool {
+	start, timed := v.Start(r)
+	took, ended := v.Duration(r)
+	end := start + int64(took)
+	if v.Role(r) == view.RoleSpan && !ended {
+		end = to
+	}
+	if timed && start <= to && end >= from {
+		return true
+	}
+	return slices.ContainsFunc(v.Children(r), func(kid view.Row) bool { return overlaps(v, kid, from, to) })
+}
+
+// TestWindow compares the rows in a window, the hits there and what is counted outside with the rows one
+// by one.
+func TestWindow(t *testing.T) {
+	for seed := range uint64(10) {
+		v := viewOf(t, format.ET, randomTrace(seed, 300))
+		h := serve(t, v, viewer.Options{})
+		for _, w := range [][2]int64{{1000 * ms, 1100 * ms}, {1400 * ms, 1410 * ms}, {1990 * ms, 3000 * ms}, {0, 900 * ms}, {1500 * ms, 1500 * ms}} {
+			window := fmt.Sprintf("window=%d,%d", w[0], w[1])
+			var want []int
+			outside := 0
+			hits := resultOf(t, v, "level = error").Rows
+			inside, hitsOutside := 0, 0
+			for r := range v.Rows() {
+				if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog {
+					continue
+				}
+				if overlaps(v, r, w[0], w[1]) {
+					want = append(want, int(r))
+				} else if v.Role(v.Parent(r)) == view.RoleResource {
+					outside++
+				}
+				if hits.Has(r) {
+					start, _ := v.Start(r)
+					took, ended := v.Duration(r)
+					if start <= w[1] && (start+int64(took) >= w[0] || v.Role(r) == view.RoleSpan && !ended) {
+						inside++
+					} else {
+						hitsOutside++
+					}
+				}
+			}
+			r := rowsOf(t, h, "depth=1000&n=500&"+window)
+			var got []int
+			for _, row := range r.row {
+				got = append(got, int(row))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) || r.Outside != outside || r.From != strconv.FormatInt(w[0], 10) {
+				t.Errorf("trace %d, %s: %d rows and %d outside, want %d and %d", seed, window, len(got), r.Outside, len(want), outside)
+			}
+			found := jsonOf[struct{ Count, Outside int }](t, h, "/api/find?at=0&q=level%3Derror&"+window)
+			if found.Count != inside || found.Outside != hitsOutside {
+				t.Errorf("trace %d, %s: %+v, want %d and %d", seed, window, found, inside, hitsOutside)
+			}
+			top := jsonOf[struct{ Errors int }](t, h, "/api/top?"+window)
+			if top.Errors != inside {
+				t.Errorf("trace %d, %s: %d errors, want %d", seed, window, top.Errors, inside)
+			}
+		}
+		for _, bad := range []string{"1", "2,1", "last:0", "last:x", "a,b"} {
+			if w := ask(h, "GET", "/api/rows?window="+bad); w.Code != 400 {
+				t.Errorf("the window %s is answered with %d", bad, w.Code)
+			}
+		}
+	}
+}
+
+// TestStrip compares the sums and bins of a strip with the rows.
+func TestStrip(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(1, 500))
+	h := serve(t, v, viewer.Options{})
+	type strip struct {
+		Services           [][]int
+		Errors, Open, Hits []int
+		Idle               [][2]string
+	}
+	for _, q := range []string{"n=100&q=slow", "n=7&since=1200000000&until=1300000000"} {
+		s := jsonOf[strip](t, h, "/api/strip?"+q)
+		values, _ := url.ParseQuery(q)
+		n, _ := strconv.Atoi(values.Get("n"))
+		from, to, _ := query.Span(v)
+		if values.Has("since") {
+			from, to = 1200*ms, 1300*ms
+		}
+		want := strip{Services: [][]int{make([]int, n), make([]int, n)}, Errors: make([]int, n), Open: make([]int, n), Hits: make([]int, n)}
+		hits := resultOf(t, v, "slow").Rows
+		for r := range v.Rows() {
+			start, timed := v.Start(r)
+			if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog || !timed || start < from || start > to {
+				continue
+			}
+			i := min(n-1, int(float64(start-from)*float64(n)/float64(to-from)))
+			service := slices.Index(jsonOf[struct{ Services []string }](t, h, "/api/meta").Services, v.Service(r))
+			want.Services[service][i]++
+			if query.IsError(v.Flags(r)) {
+				want.Errors[i]++
+			}
+			if v.Flags(r).Open() {
+				want.Open[i]++
+			}
+			if hits.Has(r) {
+				want.Hits[i]++
+			}
+		}
+		if !values.Has("q") {
+			want.Hits = []int{}
+		}
+		if !slices.EqualFunc(s.Services, want.Services, slices.Equal) || !slices.Equal(s.Errors, want.Errors) || !slices.Equal(s.Open, want.Open) || !slices.Equal(s.Hits, want.Hits) {
+			t.Errorf("%s: got %+v\nwant %+v", q, s, want)
+		}
+	}
+}
+
+// TestWhy compares where a span stands, and what the slow ones share, with the spans one by one.
+func TestWhy(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(2, 2000))
+	h := serve(t, v, viewer.Options{})
+	type why struct {
+		Where                       string
+		Count, Faster, Failed, Slow int
+		Median, Least, Of           string
+		Bars                        []struct{ Count int }
+		Shares                      struct {
+			In, Others int
+			Fields     []struct {
+				Field  string
+				Values []struct {
+					Where      string
+					In, Others int
+				}
+			}
+		}
+	}
+	looked, compared := 0, 0
+	for r := range v.Rows() {
+		took, ended := v.Duration(r)
+		if v.Role(r) != view.RoleSpan || !ended || r%7 != 0 {
+			continue
+		}
+		looked++
+		got := jsonOf[why](t, h, fmt.Sprint("/api/why?row=", r))
+		var all []int64
+		faster, failed, slow := 0, 0, 0
+		least, _ := strconv.ParseInt(got.Least, 10, 64)
+		in := v.NewSet()
+		for s := range v.Rows() {
+			if v.Role(s) != view.RoleSpan || v.Name(s) != v.Name(r) || v.Service(s) != v.Service(r) {
+				continue
+			}
+			if query.IsError(v.Flags(s)) {
+				failed++
+			}
+			d, ended := v.Duration(s)
+			if !ended {
+				if open, _ := v.OpenFor(s); int64(open) >= least {
+					in.Add(s)
+				}
+				continue
+			}
+			all = append(all, int64(d))
+			if d < took {
+				faster++
+			}
+			if int64(d) >= least {
+				slow++
+				in.Add(s)
+			}
+		}
+		slices.Sort(all)
+		bars := 0
+		for _, b := range got.Bars {
+			bars += b.Count
+		}
+		if got.Count != len(all) || bars != len(all) || got.Faster != faster || got.Failed != failed || got.Slow != slow || got.Median != strconv.FormatInt(all[(len(all)-1)/2], 10) {
+			t.Fatalf("row %d: %+v, want %d spans, %d faster, %d failed, %d slow", r, got, len(all), faster, failed, slow)
+		}
+		if n := resultOf(t, v, got.Where).Rows.Len(); n < got.Count {
+			t.Errorf("%s selects %d rows", got.Where, n)
+		}
+		if got.Of != "slow" {
+			continue
+		}
+		for _, f := range got.Shares.Fields {
+			for _, x := range f.Values {
+				n := 0
+				for s := range resultOf(t, v, strings.Replace(got.Where, " }", " && "+x.Where+" }", 1)).Rows.All() {
+					if in.Has(s) {
+						n++
+					}
+				}
+				if n != x.In {
+					t.Errorf("row %d: %s has %d slow ones, want %d", r, x.Where, x.In, n)
+				}
+			}
+		}
+		compared += len(got.Shares.Fields)
+	}
+	if looked < 50 || compared < 50 {
+		t.Errorf("only %d spans and %d fields were compared", looked, compared)
+	}
+	if w := ask(h, "GET", "/api/why?row=1"); w.Code != 400 {
+		t.Errorf("a row that is no span is answered with %d", w.Code)
+	}
+}
+
+func resultOf(t *testing.T, v *view.View, text string) *query.Result {
+	t.Helper()
+	q, err := query.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	r, err := q.Run(t.Context(), v, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return r
+}
