@@ -53,12 +53,16 @@ func ContrastOf(ctx context.Context, v *view.View, in, others view.Set[view.Row]
 	if err != nil {
 		return nil, err
 	}
+	n := &counter{ctx: ctx, v: v, sets: [2]view.Set[view.Row]{in, others}}
+	if err := n.countFixed(); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Concat(contrastFixed, names) {
-		f, err := c.field(ctx, v, name, in, others)
+		counts, err := n.field(name)
 		if err != nil {
 			return nil, err
 		}
-		if len(f.Values) > 0 {
+		if f := c.shares(name, counts); len(f.Values) > 0 {
 			c.Fields = append(c.Fields, f)
 		}
 	}
@@ -77,53 +81,26 @@ func (f *FieldShares) most() float64 {
 	return most
 }
 
-// field counts the values of a field.
-func (c *Contrast) field(ctx context.Context, v *view.View, name string, in, others view.Set[view.Row]) (FieldShares, error) {
+// shares returns the values of a field that is neither constant nor an id.
+func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	f := FieldShares{Field: name}
-	known := make(map[string]int)
 	total := int64(0)
-	for side, rows := range []view.Set[view.Row]{in, others} {
-		q, err := Parse("{} | count() by(" + name + ")")
-		if err != nil {
-			return f, err
-		}
-		m := q.machine(ctx, v)
-		a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-		t, err := m.table([]*stageAggregate{a}, a.by, rows)
-		if err != nil {
-			return f, err
-		}
-		for _, line := range t.Lines {
-			if line[0].kind == kindNil {
-				continue
-			}
-			n, _ := line[1].number()
-			key := string(appendKey(nil, line[0]))
-			i, ok := known[key]
-			if !ok {
-				i = len(f.Values)
-				known[key] = i
-				f.Values = append(f.Values, ValueShare{Value: line[0], Where: where(name, line[0])})
-			}
-			total += int64(n)
-			if side == 0 {
-				f.Values[i].In = int64(n)
-			} else {
-				f.Values[i].Others = int64(n)
-			}
-		}
+	for _, n := range counts.n {
+		total += n[0] + n[1]
 	}
-	isConstant := len(f.Values) == 1 && total == c.In+c.Others
-	if isConstant || isIDs(len(f.Values), total) || len(f.Values) > maxCompared {
-		f.Values = nil
+	isConstant := len(counts.values) == 1 && total == c.In+c.Others
+	if isConstant || isIDs(len(counts.values), total) || len(counts.values) > maxCompared {
+		return f
 	}
-	for i := range f.Values {
-		f.Values[i].compare(c)
+	for i, v := range counts.values {
+		x := ValueShare{Value: v, Where: where(name, v), In: counts.n[i][0], Others: counts.n[i][1]}
+		x.compare(c)
+		f.Values = append(f.Values, x)
 	}
 	slices.SortFunc(f.Values, func(a, b ValueShare) int {
 		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(b.In+b.Others, a.In+a.Others), orderAll(a.Value, b.Value))
 	})
-	return f, nil
+	return f
 }
 
 // isIDs reports whether so many different values in so many rows are likely to be ids: on average, a

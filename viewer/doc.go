@@ -25,7 +25,9 @@
 //	api/complete?q=     the completions at an offset of a query
 //	api/strip           how many rows begin in each part of the time
 //	api/why?row=        where a span stands among those of its name, and what the slow ones share
+//	api/critical?row=   the critical path of the outermost span above a row
 //	api/facets?q=       the values of fields, and by how much the selected rows differ
+//	api/flame           spans merged by the names above them
 //	api/table?q=        the table that a query computes, or one of its rows or of calls
 //	api/events          a stream with an event whenever the trace has grown
 //

@@ -84,6 +84,7 @@ type shape struct {
 	toggled []view.Row // rows that are closed although their level is open, or open although it is not; sorted
 	only    string     // a query: only the rows that it selects, and the rows above them, are shown
 	window  window     // only the rows that overlap it, and the rows above them, are shown
+	least   int64      // spans that took less nanoseconds are left out, with what is below them
 }
 
 // maxToggled is the largest number of rows that a request can open and close.
@@ -109,8 +110,15 @@ func (s *state) shapeOf(q url.Values) (h shape, err error) {
 		}
 	}
 	h.only = q.Get("only")
-	h.window, err = s.windowOf(q)
-	return h, err
+	if h.window, err = s.windowOf(q); err != nil {
+		return h, err
+	}
+	if text := q.Get("least"); text != "" {
+		if h.least, err = strconv.ParseInt(text, 10, 64); err != nil || h.least < 0 {
+			return h, badRequest("least is not a number of nanoseconds")
+		}
+	}
+	return h, nil
 }
 
 func (h *shape) key() string {
@@ -119,7 +127,7 @@ func (h *shape) key() string {
 	for _, r := range h.toggled {
 		b.WriteString("." + strconv.FormatUint(uint64(r), 36))
 	}
-	return b.String() + " " + h.window.key() + " " + h.only
+	return b.String() + " " + strconv.FormatInt(h.least, 10) + " " + h.window.key() + " " + h.only
 }
 
 func (h *shape) isToggled(r view.Row) bool {
@@ -229,6 +237,16 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 		rows = f.rows
 		all = withAbove(s.v, rows)
 	}
+	if h.least > 0 {
+		if rows == nil {
+			rows = s.v.NewSet()
+			for r := range s.v.Rows() {
+				rows.Add(r)
+			}
+		}
+		rows = s.longer(rows, h.least)
+		all = withAbove(s.v, rows)
+	}
 	if !h.window.isSet {
 		return all, all, nil
 	}
@@ -240,6 +258,23 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 		inside = both(rows, inside)
 	}
 	return withAbove(s.v, inside), all, nil
+}
+
+// longer returns the rows of a set without the spans that took less than a number of nanoseconds, and
+// without the log records and events of these. Spans that failed stay.
+func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] {
+	out := s.v.NewSet()
+	for r := range rows.All() {
+		of := r
+		if s.v.Role(r) != view.RoleSpan {
+			of = s.v.Parent(r)
+		}
+		if took, ended := s.v.Duration(of); ended && int64(took) < least && !query.IsError(s.v.Flags(of)) {
+			continue
+		}
+		out.Add(r)
+	}
+	return out
 }
 
 // hiddenRanks returns the ranks of the rows without a line.

@@ -104,6 +104,7 @@ type state struct {
 	times        [][2]int64 // the first and the last time in each block
 	layouts      latest[*layout]
 	insides      latest[view.Set[view.Row]]
+	outermosts   latest[[]view.Row]
 	strips       latest[*strip]
 	tables       latest[*table]
 	finds        latest[*found]
@@ -303,7 +304,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
 		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
-		"api/strip": h.strip, "api/why": h.why, "api/facets": h.facets, "api/table": h.table,
+		"api/strip": h.strip, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/facets": h.facets, "api/table": h.table,
 	}
 	call := calls[path]
 	if call == nil {
@@ -676,6 +677,7 @@ func (h *Handler) rest() {
 		s.finds.drop()
 		s.layouts.drop()
 		s.insides.drop()
+		s.outermosts.drop()
 		s.strips.drop()
 		s.tables.drop()
 		s.v.Columns().Drop()

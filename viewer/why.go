@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
@@ -375,13 +374,14 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 		return []beside{}, nil
 	}
 	whole := s.outermost(r)
-	rows, err := query.Overlapping(ctx, v, nil, from, to)
+	all, err := s.outermostSpans(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := make(map[codes]*beside)
-	for row := range rows.All() {
-		if !s.isOutermost(row) || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
+	for _, row := range all {
+		a, z, timed := s.during(row)
+		if !timed || a > to || z < from || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
 			continue
 		}
 		key := s.codes(row)
@@ -394,7 +394,6 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 			known[key] = b
 		}
 		b.Count++
-		a, z, _ := s.during(row)
 		if took := min(z, to) - max(a, from); took > b.took || b.Row == 0 {
 			b.took, b.Row, b.Open = took, row, v.Flags(row).Open()
 		}
@@ -440,29 +439,16 @@ func (s *state) addShares(ctx context.Context, list []*beside, in, others view.S
 		number[s.codes(b.Row)] = i
 	}
 	times := make([][][2]int64, len(list))
-	var mu sync.Mutex
-	err := s.v.Columns().Each(ctx, func() func(k int) {
-		return func(k int) {
-			b := s.v.Columns().Block(k)
-			for i, f := range b.Flags {
-				if view.Flags(f).Role() != view.RoleSpan {
-					continue
-				}
-				n, wanted := number[codes{b.Meta[i], b.Resource[i]}]
-				row := view.Row(b.First) + view.Row(i)
-				if !wanted || !s.isOutermost(row) {
-					continue
-				}
-				if from, to, timed := s.during(row); timed {
-					mu.Lock()
-					times[n] = append(times[n], [2]int64{from, to})
-					mu.Unlock()
-				}
-			}
-		}
-	})
+	spans, err := s.outermostSpans(ctx)
 	if err != nil {
 		return err
+	}
+	for _, row := range spans {
+		if n, wanted := number[s.codes(row)]; wanted {
+			if from, to, timed := s.during(row); timed {
+				times[n] = append(times[n], [2]int64{from, to})
+			}
+		}
 	}
 	for i, b := range list {
 		all := joined(times[i])
@@ -518,9 +504,29 @@ func (s *state) during(r view.Row) (from, to int64, timed bool) {
 	return from, to, timed
 }
 
-// isOutermost reports whether a row is a span that is below no other span.
-func (s *state) isOutermost(r view.Row) bool {
-	return s.v.Role(r) == view.RoleSpan && s.v.Role(s.v.Parent(r)) != view.RoleSpan
+// outermostSpans returns the spans that are below no other span.
+func (s *state) outermostSpans(ctx context.Context) ([]view.Row, error) {
+	if all, ok := s.outermosts.get(""); ok {
+		return all, nil
+	}
+	c := s.v.Columns()
+	blocks := make([][]view.Row, c.Blocks())
+	err := c.Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := c.Block(k)
+			for i, f := range b.Flags {
+				if view.Flags(f).Role() == view.RoleSpan && s.v.Role(view.Row(b.Parent[i])) != view.RoleSpan {
+					blocks[k] = append(blocks[k], view.Row(b.First)+view.Row(i))
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(blocks...)
+	s.outermosts.put("", all)
+	return all, nil
 }
 
 // outermost returns the outermost span at or above a span, up to the first row above that is none.
@@ -529,6 +535,47 @@ func (s *state) outermost(r view.Row) view.Row {
 		r = up
 	}
 	return r
+}
+
+// A criticalPath is the critical path of the outermost span above a row.
+type criticalPath struct {
+	Row    view.Row       `json:"row"`
+	Length string         `json:"length"`
+	Steps  []criticalStep `json:"steps"`
+}
+
+type criticalStep struct {
+	Row  view.Row `json:"row"`
+	From string   `json:"from"`
+	To   string   `json:"to"`
+}
+
+const maxCritical = 20_000 // steps in an answer; the longest are kept
+
+// critical answers with the critical path of the outermost span above a row, which is inferred from
+// the times of the spans.
+func (h *Handler) critical(_ context.Context, s *state, q url.Values) (answer, error) {
+	r, err := s.rowOf(q, "row")
+	if err != nil {
+		return answer{}, err
+	}
+	for r != 0 && s.v.Role(r) != view.RoleSpan {
+		r = s.v.Parent(r)
+	}
+	out := criticalPath{Row: s.outermost(r), Steps: []criticalStep{}}
+	p, ok := query.Critical(s.v, out.Row)
+	if !ok {
+		return answer{json: out}, nil
+	}
+	out.Length = strconv.FormatInt(p.To-p.From, 10)
+	steps := p.Steps
+	if len(steps) > maxCritical {
+		steps = slices.SortedFunc(slices.Values(steps), func(a, b query.Step) int { return cmp.Compare(b.To-b.From, a.To-a.From) })[:maxCritical]
+	}
+	for _, x := range steps {
+		out.Steps = append(out.Steps, criticalStep{x.Row, strconv.FormatInt(x.From, 10), strconv.FormatInt(x.To, 10)})
+	}
+	return answer{json: out}, nil
 }
 
 // A pathStep is a span that the outermost span above waited for.

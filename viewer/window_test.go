@@ -2,6 +2,7 @@ package viewer_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -119,6 +120,26 @@ func TestWindow(t *testing.T) {
 			top := jsonOf[struct{ Errors int }](t, h, "/api/top?"+window)
 			if top.Errors != inside {
 				t.Errorf("trace %d, %s: %d errors, want %d", seed, window, top.Errors, inside)
+			}
+		}
+		for _, least := range []int64{1, 50 * ms, 300 * ms} {
+			want := 0
+			var long func(r view.Row) bool
+			long = func(r view.Row) bool {
+				of := r
+				if v.Role(r) == view.RoleLog {
+					of = v.Parent(r)
+				}
+				took, ended := v.Duration(of)
+				return !ended || int64(took) >= least || query.IsError(v.Flags(of)) || slices.ContainsFunc(v.Children(r), long)
+			}
+			for r := range v.Rows() {
+				if role := v.Role(r); (role == view.RoleSpan || role == view.RoleLog) && long(r) {
+					want++
+				}
+			}
+			if got := rowsOf(t, h, fmt.Sprint("depth=1000&least=", least)).Total; got != want {
+				t.Errorf("trace %d: of at least %d ns there are %d rows, want %d", seed, least, got, want)
 			}
 		}
 		for _, bad := range []string{"1", "2,1", "last:0", "last:x", "a,b"} {
@@ -278,4 +299,81 @@ func resultOf(t *testing.T, v *view.View, text string) *query.Result {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return r
+}
+
+// TestFlame compares a flame of all spans, and one of those that a query selects, with the spans one by one.
+func TestFlame(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(4, 600))
+	h := serve(t, v, viewer.Options{})
+	type node struct {
+		Name, Service     string
+		Up, Count, Errors int
+		Self, Total       string
+		Weight            float64
+	}
+	for _, q := range []string{"", "work 1"} {
+		var hits view.Set[view.Row]
+		if q != "" {
+			hits = resultOf(t, v, q).Rows
+		}
+		type sums struct{ count, errors, self, total int64 }
+		want := make(map[string]sums)
+		all, roots := int64(0), 0
+		var walk func(r view.Row, path string)
+		walk = func(r view.Row, path string) {
+			if v.Role(r) == view.RoleSpan && (path != "" || hits == nil || hits.Has(r)) {
+				if path == "" {
+					roots++
+				}
+				path += "/" + v.Service(r) + " " + v.Name(r)
+				s := want[path]
+				s.count++
+				if query.IsError(v.Flags(r)) {
+					s.errors++
+				}
+				if self, ended := v.SelfTime(r); ended {
+					s.self += int64(self)
+					all += int64(self)
+				}
+				took, ended := v.Duration(r)
+				if !ended {
+					took, _ = v.OpenFor(r)
+				}
+				s.total += int64(took)
+				want[path] = s
+			}
+			for _, kid := range v.Children(r) {
+				walk(kid, path)
+			}
+		}
+		walk(0, "")
+		got := jsonOf[struct {
+			Nodes       []node
+			Roots, Left int
+		}](t, h, "/api/flame?q="+url.QueryEscape(q))
+		if len(got.Nodes) != len(want) || got.Roots != roots || got.Left != 0 {
+			t.Errorf("%q: %d nodes of %d spans, want %d of %d", q, len(got.Nodes), got.Roots, len(want), roots)
+		}
+		paths := make([]string, len(got.Nodes))
+		weights := make([]float64, len(got.Nodes))
+		for i, n := range got.Nodes {
+			up := ""
+			if n.Up >= 0 {
+				up = paths[n.Up]
+			}
+			paths[i] = up + "/" + n.Service + " " + n.Name
+			s := want[paths[i]]
+			if n.Count != int(s.count) || n.Errors != int(s.errors) || n.Self != strconv.FormatInt(s.self, 10) || n.Total != strconv.FormatInt(s.total, 10) {
+				t.Errorf("%s is %+v, want %+v", paths[i], n, s)
+			}
+			for at := i; at >= 0; at = got.Nodes[at].Up {
+				weights[at] += float64(s.self) / float64(all)
+			}
+		}
+		for i, n := range got.Nodes {
+			if math.Abs(n.Weight-weights[i]) > 1e-9 {
+				t.Errorf("%s is %v wide, want %v", paths[i], n.Weight, weights[i])
+			}
+		}
+	}
 }

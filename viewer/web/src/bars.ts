@@ -2,7 +2,7 @@
 import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleOf, roleSpan } from './source'
 
 export interface Bar {
-  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]
+  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]; path: Period[]
 }
 
 // An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
@@ -11,7 +11,7 @@ export interface Axis { from: bigint; to: bigint; width: number; folds?: Period[
 export interface Period { from: bigint; to: bigint }
 
 // A Shape of a frame is what was drawn, for those who look at it.
-export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'out'; row: number; x: number; y: number; width: number; color: string }
+export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
 export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] }
@@ -81,7 +81,7 @@ export class Canvas2D implements Renderer {
     const style = getComputedStyle(this.canvas)
     const color = (name: string) => style.getPropertyValue('--' + name).trim()
     const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
-    const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line')
+    const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
     const drawn: Drawn[] = []
     const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
     c.setTransform(ratio, 0, 0, ratio, 0, 0)
@@ -165,6 +165,13 @@ export class Canvas2D implements Renderer {
         c.fillStyle = error
         c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
         note('end', b.row, at + w - 3, y, 3, error)
+      }
+      for (const p of b.path) {
+        if (p.to < axis.from || p.from > axis.to) continue
+        const left = x(axis, p.from), long = Math.max(2, x(axis, p.to) - left)
+        c.fillStyle = ink
+        c.fillRect(left, y + barHeight + 1, long, 2)
+        note('path', b.row, left, y + barHeight + 1, long, ink)
       }
       for (const t of b.ticks) {
         if (t.time < axis.from || t.time > axis.to) continue

@@ -4,17 +4,18 @@ import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { Details } from './details'
 import { Facets } from './facets'
+import { FlameView, lastFlame } from './flame'
 import { Icon } from './icons'
 import { Query } from './query'
 import { Problem } from './source'
 import * as s from './state'
 import { Chosen, lastStrip, Strip } from './strip'
 import { TableView } from './table'
-import { count, many, plain } from './text'
+import { count, duration, many, plain } from './text'
 import { Overview, title } from './top'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
-declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip } } }
+declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame } } }
 
 const wide = signal(true) // there is room for facets
 const withFacets = () => s.view.value === 'tree' && (wide.value ? s.facets.value === '1' : s.facetsOver.value)
@@ -29,6 +30,7 @@ function App() {
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
+        <button role="tab" aria-selected={s.view.value === 'flame'} onClick={() => { s.view.value = 'flame' }}>Flame</button>
         <button role="tab" aria-selected={s.view.value === 'table'} onClick={() => { s.view.value = 'table' }}>Table</button>
       </nav>
       <span class="grow" />
@@ -44,7 +46,7 @@ function App() {
     {m.timed && <section aria-label="When"><Strip /></section>}
     <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (withFacets() ? wide.value ? ' fc' : ' fo' : '') + (s.sheet.value ? ' sheet' : '')}>
       {withFacets() && <Facets />}
-      {s.view.value === 'top' ? <div class="centre">{s.chosen.value && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' ? <div class="centre">{(s.chosen.value || m.follow) && <div class="tool"><span class="grow" /><Chosen /></div>}<TableView /></div> : <div class="centre"><Tools /><Tree /></div>}
+      {s.view.value === 'top' ? <div class="centre">{s.chosen.value && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' || s.view.value === 'flame' ? <div class="centre">{(s.chosen.value || m.follow) && <div class="tool"><span class="grow" /><Chosen /></div>}{s.view.value === 'flame' ? <FlameView /> : <TableView />}</div> : <div class="centre"><Tools /><Tree /></div>}
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
     <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>
@@ -59,6 +61,7 @@ function Tools() {
     {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
     <span class="grow" />
     <Chosen />
+    <Pills />
     <label class="q">Open <select aria-label="What is open" value={s.toggled.value.length ? 'some' : String(s.depth.value)} onChange={e => { const what = e.currentTarget.value; if (what === 'hits') s.openToHits(); else s.open(Number(what)) }}>
       {s.toggled.value.length > 0 && <option value="some">some rows</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
@@ -67,10 +70,27 @@ function Tools() {
   </div>
 }
 
+const errors = '{ span:failed || (level >= error && entry:role != event) }', open = '{ span:open }'
+
+// Pills show what people look for first.
+function Pills() {
+  const is = (q: string) => s.query.value === q && s.mode.value === 'only'
+  const pill = (q: string, label: string) => <button class="btn s no-n" aria-pressed={is(q)} onClick={() => {
+    const off = is(q)
+    s.text.value = off ? '' : q
+    s.find().then(() => s.setMode(off ? 'mark' : 'only'))
+  }}>{label}</button>
+  return <>
+    {pill(errors, 'Errors')}{pill(open, 'Never ended')}
+    {s.meta.value!.timed && <button class="btn s no-n" aria-pressed={s.withPath.value} title="What the request of the selected row waited for, inferred from times (c)" onClick={() => { s.withPath.value = !s.withPath.value }}>Critical path{s.path.value && ` ${duration(s.path.value.length)}, inferred`}</button>}
+    {s.shortest.value > 0n && <button class="btn s" aria-pressed={true} title="Spans that took less are left out (t)" onClick={() => s.leaveOutShort(0n)}>From {duration(s.shortest.value)} on</button>}
+  </>
+}
+
 const keys: [string, [string, string][]][] = [
   ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
-  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'choose a part of the time'], ['i', 'what lies outside, too'], ['z', 'fold idle times'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2, 3', 'Top, Tree, Table'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'choose a part of the time'], ['i', 'what lies outside, too'], ['z', 'fold idle times'], ['t', 'leave out short spans'], ['c', 'critical path'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2, 3, 4', 'Top, Tree, Flame, Table'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
 
 function Keys() {
@@ -144,14 +164,14 @@ function press(e: KeyboardEvent) {
     j: () => list.move!(1), ArrowDown: () => list.move!(1), k: () => list.move!(-1), ArrowUp: () => list.move!(-1), l: () => list.open!(true), ArrowRight: () => list.open!(true),
     h: () => list.open!(false), ArrowLeft: () => list.open!(false), g: () => list.end!(false), Home: () => list.end!(false), G: () => list.end!(true), End: () => list.end!(true), PageDown: () => list.page!(1), PageUp: () => list.page!(-1),
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(),
-    E: () => list.more!(), x: () => s.openToHits(), r: () => list.root!(),
+    E: () => list.more!(), t: () => list.short!(), c: () => { s.withPath.value = !s.withPath.value }, x: () => s.openToHits(), r: () => list.root!(),
     Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (list.cancel) list.cancel(); else if (s.facetsOver.value) s.facetsOver.value = false; else if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.wholeAxis() },
     z: () => { if (s.idle().length) s.folded.value = !s.folded.value },
     ']': () => { const on = phone() ? s.sheet : s.details; on.value = !on.value },
   }
   const all: Record<string, () => void> = {
     '/': () => document.getElementById('query')!.focus(), '?': () => { s.help.value = true }, n: () => s.next('next'), N: () => s.next('prev'), e: () => s.next('next', 'error'), u: () => s.next('next', 'open'),
-    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, 3: () => { s.view.value = 'table' }, 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
+    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, 3: () => { s.view.value = 'flame' }, 4: () => { s.view.value = 'table' }, 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
   const act = all[e.key] ?? (s.view.value === 'tree' ? tree[e.key] : undefined)
@@ -172,7 +192,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = { frame: lastFrame, strip: lastStrip }
+  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame }
   const wideEnough = matchMedia('(min-width:1180px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => { wide.value = e.matches })
@@ -191,6 +211,7 @@ async function start() {
   })
   if (s.selected.value && s.view.value === 'tree') s.go(s.selected.value, false)
   effect(s.count)
+  effect(s.followPath)
   effect(() => { document.documentElement.style.colorScheme = s.theme.value === 'auto' ? '' : s.theme.value })
   s.resume.value = () => { if (s.paused.value) pause() }
   effect(() => {

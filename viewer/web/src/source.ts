@@ -48,6 +48,13 @@ export interface Why {
   path: { row: number; name: string; service: string; depth: number; took: string; from: string; share: number }[]; whole: Place | null; length: string; rest: number
 }
 
+// A CriticalPath is what the outermost span above a row waited for.
+export interface CriticalPath { row: number; length: string; steps: { row: number; from: string; to: string }[] }
+
+// A Flame has spans merged by the names above them; see flameNode in flame.go.
+export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
+export interface Flame { nodes: FlameNode[]; roots: number; left: number }
+
 export interface Table {
   columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
   lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
@@ -56,7 +63,7 @@ export interface AskTable { q: string; window: string; form: string; sort: numbe
 
 // A Shape says which rows of the tree are open; see shape in layout.go. Its window is the part of the
 // time whose rows are shown.
-export interface Shape { root: number; depth: number; toggled: number[]; only: string; window: string }
+export interface Shape { root: number; depth: number; toggled: number[]; only: string; window: string; least: bigint }
 
 // Rows are some of the visible rows. Above of them come first: those that the first one is below.
 // Of a span that has not ended, took is for how long it was open at least.
@@ -84,6 +91,8 @@ export interface Source {
   top(window: string, signal?: AbortSignal): Promise<Top>
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
   why(row: number, window: string, of: string, signal?: AbortSignal): Promise<Why>
+  critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
+  flame(q: string, window: string, root: number, by: string, signal?: AbortSignal): Promise<Flame>
   facets(q: string, window: string, signal?: AbortSignal): Promise<Contrast>
   table(ask: AskTable, signal?: AbortSignal): Promise<Table>
   csv(ask: AskTable): Promise<Blob>
@@ -148,6 +157,7 @@ export function shapeQuery(s: Shape): Record<string, string> {
   if (s.depth) q.depth = String(s.depth)
   if (s.only) q.only = s.only
   if (s.window) q.window = s.window
+  if (s.least) q.least = String(s.least)
   if (s.toggled.length) {
     let last = 0
     q.x = s.toggled.map(r => { const d = r - last; last = r; return d.toString(36) }).join('.')
@@ -186,6 +196,8 @@ export class Server implements Source {
   top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
   strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
   why(row: number, window: string, of: string, signal?: AbortSignal) { return this.json<Why>('why', { row: String(row), window, of }, signal) }
+  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath>('critical', { row: String(row) }, signal) }
+  flame(q: string, window: string, root: number, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { q, window, root: String(root), by }, signal) }
   facets(q: string, window: string, signal?: AbortSignal) { return this.json<Contrast>('facets', { q, window }, signal) }
   table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', tableQuery(ask), signal) }
   async csv(ask: AskTable) { return (await this.ask('table', { ...tableQuery(ask), csv: '1' })).blob() }

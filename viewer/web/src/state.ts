@@ -3,7 +3,7 @@ import { batch, computed, effect, signal } from '@preact/signals'
 import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
 import { moment } from './text'
 
-export type View = 'top' | 'tree' | 'table'
+export type View = 'top' | 'tree' | 'flame' | 'table'
 export type Mode = 'mark' | 'only'
 
 export const meta = signal<Meta | null>(null)
@@ -20,9 +20,13 @@ export const axis = signal<Period | null>(null) // the part of the time that is 
 export const chosen = signal<Period | { last: bigint } | null>(null) // the part of the time whose rows are shown; null: all of it
 export const inside = signal(true) // rows outside of what is chosen are left out
 export const outside = signal(0) // outermost rows that are
+export const shortest = signal(0n) // spans that took less are left out; 0: none
+export const withPath = signal(false) // the critical path of what is selected is drawn
+export const path = signal<{ row: number; length: bigint; of: Map<number, Period[]> } | null>(null)
 export const folded = signal(false) // long times without anything take no room on the axis
 export const strip = signal<Strip | null>(null)
 export const form = signal<'' | 'rows' | 'calls'>('') // of the table
+export const wide = signal<'time' | 'count'>('time') // what is wide in the flame
 export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
@@ -46,10 +50,33 @@ export const only = computed(() => mode.value === 'only' ? query.value : '')
 // windowText is what is chosen of the time, as the server takes it; empty if rows outside are shown, too.
 const chosenText = () => !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
 export const windowText = computed(() => inside.value ? chosenText() : '')
-export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value }))
+export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value, least: shortest.value }))
 
 // idle are the long times in which nothing begins or ends.
 export const idle = (): Period[] => (strip.value?.idle ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) }))
+
+// The critical path is that of the outermost span above what is selected.
+let asking = new AbortController()
+export function followPath() {
+  const row = selected.value, on = withPath.value, n = meta.value?.entries
+  asking.abort()
+  if (!on || !row || !n) { path.value = null; return }
+  const own = asking = new AbortController()
+  source.critical(row, own.signal).then(p => {
+    const of = new Map<number, Period[]>()
+    for (const s of p.steps) of.set(s.row, [...of.get(s.row) ?? [], { from: BigInt(s.from), to: BigInt(s.to) }])
+    path.value = p.steps.length ? { row: p.row, length: BigInt(p.length), of } : null
+  }, () => { if (!own.signal.aborted) path.value = null })
+}
+
+// leaveOutShort leaves out the spans that took less than a hundredth of a time, or shows them again.
+export function leaveOutShort(of: bigint) {
+  acts++
+  if (shortest.value) { shortest.value = 0n; return }
+  let round = 1n
+  while (round * 1000n <= of) round *= 10n
+  shortest.value = [5n, 2n, 1n].map(n => n * round).find(n => n * 100n <= of) ?? round
+}
 
 // choose leaves out the rows that are outside of a part of the time; null shows all.
 export function choose(part: typeof chosen.value) {
@@ -150,7 +177,7 @@ export function readAddress(search: string) {
     const print = q.get('f')
     other.value = print && meta.value && !meta.value.same ? print : ''
     const known = (n: number) => n < (meta.value?.rows ?? 0) ? n : 0
-    view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : q.get('v') === 'table' ? 'table' : 'tree'
+    view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : q.get('v') === 'table' ? 'table' : q.get('v') === 'flame' ? 'flame' : 'tree'
     text.value = q.get('q') ?? ''
     details.value = !q.has('p')
     opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
@@ -166,6 +193,9 @@ export function readAddress(search: string) {
     chosen.value = !t ? null : t[1] ? { last: BigInt(t[1]) } : BigInt(t[2]!) <= BigInt(t[3]!) ? { from: BigInt(t[2]!), to: BigInt(t[3]!) } : null
     inside.value = q.get('i') !== '0'
     folded.value = q.has('z')
+    withPath.value = q.has('c')
+    wide.value = q.get('by') === 'count' ? 'count' : 'time'
+    shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
     form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : ''
     order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
@@ -179,7 +209,7 @@ export function address(): string {
   if (query.value) q.set('q', query.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
-  const s = shapeQuery({ ...shape.value, only: '', window: '' })
+  const s = shapeQuery({ ...shape.value, only: '', window: '', least: 0n })
   if (s.root) q.set('root', s.root)
   if (s.depth) q.set('d', s.depth)
   if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
@@ -188,6 +218,9 @@ export function address(): string {
   if (chosen.value) q.set('t', chosenText())
   if (chosen.value && !inside.value) q.set('i', '0')
   if (folded.value) q.set('z', '1')
+  if (withPath.value) q.set('c', '1')
+  if (view.value === 'flame' && wide.value === 'count') q.set('by', 'count')
+  if (shortest.value) q.set('l', String(shortest.value))
   if (view.value === 'table' && form.value) q.set('b', form.value)
   if (view.value === 'table' && order.value) q.set('o', String(order.value))
   return '?' + q
@@ -195,7 +228,7 @@ export function address(): string {
 
 // step tells the states apart between which the browser's Back goes; within one it does not.
 const jumps = signal(0)
-export const step = () => [view.value, root.value, mode.value, axis.value === null, chosenText(), form.value, jumps.value].join()
+export const step = () => [shortest.value, view.value, root.value, mode.value, axis.value === null, chosenText(), form.value, jumps.value].join()
 
 // back shows what an address shows that was left.
 export function back(search: string) {

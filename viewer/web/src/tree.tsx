@@ -15,7 +15,7 @@ const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
-export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void; more?: () => void; cancel?: () => void } = {}
+export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void; more?: () => void; short?: () => void; cancel?: () => void } = {}
 
 interface At { page: Rows; k: number }
 
@@ -150,6 +150,7 @@ export function Tree() {
     else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
   }
   list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => at && isExpanded(at.page.flags[at.k]!) ? at.page.depth[at.k]! + 1 : 0)))
+  list.short = () => s.leaveOutShort(axis.to - axis.from)
   list.root = () => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i), e = s.entry.value
     if (at ? isParent(at.page.flags[at.k]!) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.page.row[at.k]! : s.selected.value)
@@ -254,7 +255,7 @@ export function Tree() {
     if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
     return [{
       y: (i - top) * row + row - (narrow ? 24 : 22), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
-      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k),
+      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k), path: s.path.value?.of.get(page.row[k]!) ?? [],
     }]
   })
   void s.theme.value // colors are drawn
@@ -356,7 +357,7 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
 
 function Empty() {
   return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
-    <p>{s.windowText.value ? 'No row is in the chosen time.' : s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
+    <p>{s.shortest.value ? 'No span took as long.' : s.windowText.value ? 'No row is in the chosen time.' : s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
     {s.windowText.value && <button class="btn" onClick={() => s.choose(null)}>Show all of the time</button>}
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }

@@ -496,6 +496,60 @@ test('table: by name, of a query, of rows and of calls; sorted, saved, and a lin
   assert.deepEqual([await cells(0, 1), await cells(0, 2)], ['stock', '600'])
 })
 
+test('pills and keys: errors, what never ended, the critical path, and no short spans', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=tree&d=9'))
+  const total = async () => Number(await page.locator('.rows').getAttribute('aria-rowcount'))
+  const paths = () => page.evaluate(() => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === 'path'))
+  await until(total, n => n === 1800)
+  await page.locator('.rows .r').nth(2).click()
+  await page.keyboard.press('c')
+  const drawn = await until(paths, d => d.length >= 4)
+  assert.ok(drawn.every(d => [2, 3, 4].includes(d.row - 1) || d.row < 6), 'it is that of one request')
+  await page.getByRole('button', { name: /^Critical path 1\d\.\d\sms, inferred$/ }).waitFor()
+  await page.reload()
+  await until(paths, d => d.length === drawn.length)
+  await page.getByRole('button', { name: /^Critical path/ }).click()
+  await until(paths, d => d.length === 0)
+  await page.keyboard.press('t')
+  await page.getByRole('button', { name: /^From 200\sms on$/ }).waitFor()
+  await until(total, n => n === 240)
+  await page.keyboard.press('t')
+  await until(total, n => n === 1800)
+  await page.getByRole('button', { name: 'Never ended' }).click()
+  await page.getByRole('heading', { name: 'Nothing matches' }).waitFor()
+  await page.getByRole('button', { name: 'Never ended' }).click()
+  await until(total, n => n === 1800)
+  assert.equal(await page.inputValue('#query'), '')
+})
+
+test('flame: spans merged by path, what the hits take longer for, widened by a click and by keys', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=flame'))
+  const boxes = () => page.evaluate(() => window.__entrace?.flame() ?? [])
+  const all = await until(boxes, b => b.length === 3)
+  assert.deepEqual(all.map(b => b.name), ['POST /checkout', 'reserve', 'authorize'])
+  assert.ok(all.every(b => !b.more))
+  assert.match(await page.textContent('.fi'), /POST \/checkout shop 600 spans/)
+  await page.getByRole('button', { name: 'Number' }).click()
+  await until(boxes, b => b.length === 3 && Math.abs(b[1].width - b[2].width) < 1)
+  await page.getByRole('button', { name: 'Own time' }).click()
+  await page.locator('#query').fill('{ name = "POST /checkout" && duration > 100ms }')
+  await until(boxes, b => b.find(b => b.name === 'reserve')?.more === true)
+  const canvas = await page.locator('.fl canvas').boundingBox(), narrow = (await boxes()).find(b => b.name === 'authorize')
+  await page.mouse.click(canvas.x + narrow.x + 1, canvas.y + narrow.y + 8)
+  await until(boxes, b => b.find(b => b.name === 'authorize')?.width > 1000)
+  assert.match(await page.textContent('.fi'), /authorize shop 120 spans/)
+  await page.locator('.fl').press('Escape')
+  await until(boxes, b => b.find(b => b.name === 'authorize')?.width < 10)
+  await page.locator('.fl').press('ArrowUp')
+  await page.locator('.fl').press('ArrowDown')
+  await until(() => page.locator('.fl').getAttribute('aria-label'), t => /Enter widens\. reserve, 120 spans/.test(t))
+  await page.mouse.move(5, 5)
+  await page.locator('.fi').getByRole('button', { name: 'The longest' }).click()
+  await until(() => selected(page), t => t === 'reserve')
+})
+
 test('follow: the last ten seconds move with what is new', async () => {
   const { url } = await serve('warehouse.et', '--follow')
   const page = await open(at(url, '?v=tree'))
@@ -999,9 +1053,10 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
     await page.locator('.rows .r').nth(2).click()
     await page.locator('.det').getByText('SELECT sku').waitFor()
     if (shots && width === 1280 && colorScheme === 'dark') await page.screenshot({ path: shots + '/viewer-dark.png' })
-    for (const view of ['tree', 'why', 'table', 'top']) {
+    for (const view of ['tree', 'why', 'table', 'flame', 'top']) {
       if (view === 'why') { await page.locator('.det').getByRole('tab', { name: 'Why' }).click(); await page.locator('.det .says').first().waitFor() }
-      if (view === 'table') { if (width > 720) await page.keyboard.press('3'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Table' }).click() } await page.locator('.tbs').waitFor() }
+      if (view === 'table') { if (width > 720) await page.keyboard.press('4'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Table' }).click() } await page.locator('.tbs').waitFor() }
+      if (view === 'flame') { await page.getByRole('tab', { name: 'Flame' }).click(); await page.locator('.fi').waitFor() }
       if (view === 'top') { await page.getByRole('tab', { name: 'Top' }).click(); await page.locator('.topv h1').waitFor() }
       await page.evaluate(axe)
       const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))

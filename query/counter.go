@@ -1,0 +1,230 @@
+package query
+
+import (
+	"context"
+	"math/bits"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A counter counts how many rows of two sets have which values of a field.
+type counter struct {
+	ctx  context.Context //nolint:containedctx // of one call
+	v    *view.View
+	sets [2]view.Set[view.Row]
+	// Rows with the same code have the same values of the fixed fields and of the attributes of their
+	// resources.
+	flags, metas, resources codeCounts
+	unknown                 bool // of some rows the view does not know the name or the resource
+}
+
+// A codeCounts has for each code the rows of both sets with it, and one of these rows.
+type codeCounts struct {
+	n   [][2]int64
+	row []view.Row
+}
+
+func newCodeCounts(codes int) codeCounts {
+	return codeCounts{make([][2]int64, codes), make([]view.Row, codes)}
+}
+
+func (c *codeCounts) add(code uint32, side int, r view.Row) {
+	c.n[code][side]++
+	c.row[code] = r
+}
+
+func (c *codeCounts) merge(o *codeCounts) {
+	for i, n := range o.n {
+		if n != [2]int64{} {
+			c.n[i][0] += n[0]
+			c.n[i][1] += n[1]
+			c.row[i] = o.row[i]
+		}
+	}
+}
+
+// valueCounts has for each value the rows of both sets with it.
+type valueCounts struct {
+	values []Value
+	n      [][2]int64
+	known  map[string]int
+}
+
+func (c *valueCounts) add(v Value, n [2]int64) {
+	if v.kind == kindNil || n == [2]int64{} {
+		return
+	}
+	if c.known == nil {
+		c.known = make(map[string]int)
+	}
+	key := string(appendKey(nil, v))
+	i, ok := c.known[key]
+	if !ok {
+		i = len(c.values)
+		c.known[key] = i
+		c.values, c.n = append(c.values, canonical(v)), append(c.n, [2]int64{})
+	}
+	c.n[i][0] += n[0]
+	c.n[i][1] += n[1]
+}
+
+// roleCodes is how many roles are told apart for each name.
+const roleCodes = 16
+
+// each calls what start returns for the rows of the sets, block by block, in several goroutines.
+func (c *counter) each(start func() func(b *columns.Block, k, i, side int)) error {
+	return c.v.Columns().Each(c.ctx, func() func(k int) {
+		fn := start()
+		return func(k int) {
+			b := columns.Block{}
+			for side, set := range c.sets {
+				for w, word := range set[k*words64 : (k+1)*words64] {
+					if word != 0 && b.Flags == nil {
+						b = c.v.Columns().Block(k)
+					}
+					for ; word != 0; word &= word - 1 {
+						fn(&b, k, w*64+bits.TrailingZeros64(word), side)
+					}
+				}
+			}
+		}
+	})
+}
+
+// countFixed counts the codes of all rows.
+func (c *counter) countFixed() error {
+	metas, resources := roleCodes*len(c.v.Columns().Metas()), len(c.v.Columns().Resources())
+	c.flags, c.metas, c.resources = newCodeCounts(1<<16), newCodeCounts(metas), newCodeCounts(resources)
+	var mu sync.Mutex
+	var parts []*counter
+	err := c.each(func() func(b *columns.Block, k, i, side int) {
+		p := &counter{flags: newCodeCounts(1 << 16), metas: newCodeCounts(metas), resources: newCodeCounts(resources)}
+		mu.Lock()
+		parts = append(parts, p)
+		mu.Unlock()
+		return func(b *columns.Block, _, i, side int) {
+			r := view.Row(b.First) + view.Row(i)
+			p.flags.add(uint32(b.Flags[i]), side, r)
+			if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
+				p.unknown = true
+				return
+			}
+			p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
+			p.resources.add(uint32(b.Resource[i]), side, r)
+		}
+	})
+	for _, p := range parts {
+		c.flags.merge(&p.flags)
+		c.metas.merge(&p.metas)
+		c.resources.merge(&p.resources)
+		c.unknown = c.unknown || p.unknown
+	}
+	return err
+}
+
+// field counts the values of a field.
+func (c *counter) field(name string) (*valueCounts, error) {
+	q, err := Parse("{} | count() by(" + name + ")")
+	if err != nil {
+		return nil, err
+	}
+	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
+	m := q.machine(c.ctx, c.v)
+	f, isField := a.by[0].(*field)
+	out := new(valueCounts)
+	if isField && !f.parent {
+		var codes *codeCounts
+		switch f.kind {
+		case fieldLevel, fieldStatus, fieldKindOfSpan:
+			codes = &c.flags
+		case fieldName:
+			codes = &c.metas
+		case fieldService, fieldOfResource:
+			codes = &c.resources
+		case fieldAttribute:
+			if ok, err := c.attribute(m, f.name, out); ok || err != nil {
+				return out, err
+			}
+		}
+		if codes != nil && (!c.unknown || codes == &c.flags) {
+			value, err := m.value(a.by[0])
+			if err != nil {
+				return nil, err
+			}
+			e := &env{m: m, read: c.v.NewReader()}
+			for code, n := range codes.n {
+				if n != [2]int64{} {
+					e.row = codes.row[code]
+					out.add(value(e), n)
+				}
+			}
+			return out, nil
+		}
+	}
+	for side, rows := range c.sets {
+		t, err := m.table([]*stageAggregate{a}, a.by, rows)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range t.Lines {
+			n, _ := line[1].number()
+			var both [2]int64
+			both[side] = int64(n)
+			out.add(line[0], both)
+		}
+	}
+	return out, nil
+}
+
+// attribute counts the values of an attribute by the codes of its column. It returns false if the
+// column does not have them all.
+func (c *counter) attribute(m *machine, name string, out *valueCounts) (ok bool, err error) {
+	a, err := m.attribute(name)
+	if err != nil || len(a.parts) != 1 || a.parts[0].column == nil || c.unknown {
+		return false, err
+	}
+	p := a.parts[0]
+	var mu sync.Mutex
+	own, resources := newCodeCounts(len(p.values)), newCodeCounts(len(a.resources))
+	type part struct {
+		own, resources codeCounts
+		full           bool
+	}
+	var parts []*part
+	err = c.each(func() func(b *columns.Block, k, i, side int) {
+		x := &part{own: newCodeCounts(len(p.values)), resources: newCodeCounts(len(a.resources))}
+		mu.Lock()
+		parts = append(parts, x)
+		mu.Unlock()
+		return func(b *columns.Block, k, i, side int) {
+			code := p.column.Codes[k*columns.BlockRows+i]
+			switch code {
+			case columns.UnknownText:
+				x.full = true
+			case 0:
+				x.resources.add(uint32(b.Resource[i]), side, 0)
+			default:
+				x.own.add(code, side, 0)
+			}
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, x := range parts {
+		if x.full {
+			return false, nil
+		}
+		own.merge(&x.own)
+		resources.merge(&x.resources)
+	}
+	for code, n := range own.n {
+		out.add(p.values[code], n)
+	}
+	for code, n := range resources.n {
+		out.add(a.resources[code], n)
+	}
+	return true, nil
+}

@@ -1,0 +1,239 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A flameNode stands for all spans that have the same names above them, up to the first span that the
+// flame is about.
+type flameNode struct {
+	Name    string   `json:"name"`
+	Service string   `json:"service"`
+	Up      int      `json:"up"`  // the number of the node above, -1 if there is none
+	Row     view.Row `json:"row"` // the longest of the spans
+	Count   int      `json:"count"`
+	Errors  int      `json:"errors"`
+	Total   string   `json:"total"`  // how long they took
+	Self    string   `json:"self"`   // without the spans below them
+	Weight  float64  `json:"weight"` // the width: from 0 to 1, with all nodes below
+	// More is how much longer its spans took on average, for each of the first spans, than with the
+	// others: a share of what the first spans took on average.
+	More float64 `json:"more"`
+
+	codes             codes
+	total, self, took int64
+	weight            float64
+	kids              map[codes]int
+}
+
+// A flame has the nodes of a merged tree, each behind the one above it.
+type flame struct {
+	nodes []flameNode
+	first map[codes]int
+	roots int
+}
+
+// node returns the number of the node of spans with these codes below another node.
+func (f *flame) node(up int, c codes, r view.Row, v *view.View) int {
+	known := f.first
+	if up >= 0 {
+		if f.nodes[up].kids == nil {
+			f.nodes[up].kids = make(map[codes]int)
+		}
+		known = f.nodes[up].kids
+	}
+	if i, ok := known[c]; ok {
+		return i
+	}
+	i := len(f.nodes)
+	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), Service: v.Service(r), Up: up, codes: c})
+	known[c] = i
+	return i
+}
+
+const (
+	maxFlame      = 8000 // nodes in an answer; the widest are kept
+	maxFlameNodes = 1 << 20
+)
+
+// flame answers with spans merged by the names above them. They are the spans at and below those that
+// the query selects, else all at and below root. The parameter by says what is wide: time, which is the
+// spans' own time, or count. With a query each node is compared with the spans of the same names that
+// the query does not select.
+func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	root, err := s.rowOf(q, "root")
+	if err != nil {
+		return answer{}, err
+	}
+	byCount := q.Get("by") == "count"
+	var hits view.Set[view.Row]
+	if text := q.Get("q"); text != "" {
+		f, err := s.foundIn(ctx, text, w)
+		if err != nil {
+			return answer{}, err
+		}
+		hits = f.rows
+	}
+	var inside view.Set[view.Row]
+	if w.isSet {
+		if inside, err = s.inside(ctx, w); err != nil {
+			return answer{}, err
+		}
+	}
+	begins := func(r view.Row) bool { return (hits == nil || hits.Has(r)) && (inside == nil || inside.Has(r)) }
+	in, err := s.merged(ctx, root, begins)
+	if err != nil {
+		return answer{}, err
+	}
+	if hits != nil && in.roots > 0 {
+		others, err := s.merged(ctx, root, func(r view.Row) bool {
+			_, same := in.first[s.codes(r)]
+			return same && !hits.Has(r) && (inside == nil || inside.Has(r))
+		})
+		if err != nil {
+			return answer{}, err
+		}
+		in.compare(others)
+	}
+	nodes, left := in.widest(byCount)
+	return answer{json: map[string]any{"nodes": nodes, "roots": in.roots, "left": left}}, nil
+}
+
+// merged merges the spans at and below those with which a flame begins.
+func (s *state) merged(ctx context.Context, root view.Row, begins func(r view.Row) bool) (*flame, error) {
+	v, t := s.v, s.v.Tree()
+	f := &flame{first: make(map[codes]int)}
+	type level struct{ end, node int }
+	var levels []level
+	from, end := t.Rank(root), t.End(root)
+	if root == 0 {
+		end = t.Len()
+	}
+	for rank := from; rank < end; rank++ {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r := t.Row(rank)
+		if v.Role(r) != view.RoleSpan {
+			continue
+		}
+		for len(levels) > 0 && levels[len(levels)-1].end <= rank {
+			levels = levels[:len(levels)-1]
+		}
+		up := -1
+		if len(levels) > 0 {
+			up = levels[len(levels)-1].node
+		} else if !begins(r) {
+			continue
+		} else {
+			f.roots++
+		}
+		if len(f.nodes) > maxFlameNodes {
+			return nil, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
+		}
+		i := f.node(up, s.codes(r), r, v)
+		n := &f.nodes[i]
+		n.Count++
+		if query.IsError(v.Flags(r)) {
+			n.Errors++
+		}
+		if took, known := lasted(v, r); known {
+			n.total += int64(took)
+			if int64(took) >= n.took {
+				n.took, n.Row = int64(took), r
+			}
+		}
+		if self, ended := v.SelfTime(r); ended {
+			n.self += int64(self)
+		}
+		levels = append(levels, level{t.End(r), i})
+	}
+	return f, nil
+}
+
+// compare says how much longer the spans of each node took than those of others.
+func (f *flame) compare(others *flame) {
+	whole := int64(0)
+	for _, i := range f.first {
+		whole += f.nodes[i].total
+	}
+	mean := float64(whole) / float64(f.roots)
+	if others.roots == 0 || mean == 0 {
+		return
+	}
+	same := make([]int, len(f.nodes)) // the node of others, -1 if there is none
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		same[i] = -1
+		known := others.first
+		if n.Up >= 0 {
+			known = nil
+			if at := same[n.Up]; at >= 0 {
+				known = others.nodes[at].kids
+			}
+		}
+		took := 0.0
+		if at, ok := known[n.codes]; ok {
+			same[i], took = at, float64(others.nodes[at].self)/float64(others.roots)
+		}
+		n.More = (float64(n.self)/float64(f.roots) - took) / mean
+	}
+}
+
+// widest returns the widest nodes, and how many are left out.
+func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
+	for i := range f.nodes {
+		f.nodes[i].weight = float64(f.nodes[i].self)
+		if byCount {
+			f.nodes[i].weight = float64(f.nodes[i].Count)
+		}
+	}
+	whole := 0.0
+	for _, n := range slices.Backward(f.nodes) { // those below come behind
+		if n.Up >= 0 {
+			f.nodes[n.Up].weight += n.weight
+		} else {
+			whole += n.weight
+		}
+	}
+	least := 0.0
+	if len(f.nodes) > maxFlame {
+		all := make([]float64, len(f.nodes))
+		for i := range f.nodes {
+			all[i] = f.nodes[i].weight
+		}
+		slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+		least = all[maxFlame]
+	}
+	number := make([]int, len(f.nodes))
+	nodes = []flameNode{}
+	for i := range f.nodes {
+		n := f.nodes[i]
+		number[i] = -1
+		if len(f.nodes) > maxFlame && n.weight <= least {
+			left++
+			continue
+		}
+		number[i] = len(nodes)
+		if n.Up >= 0 {
+			n.Up = number[n.Up] // it is at least as wide
+		}
+		n.Total, n.Self = strconv.FormatInt(n.total, 10), strconv.FormatInt(n.self, 10)
+		if whole > 0 {
+			n.Weight = n.weight / whole
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, left
+}

@@ -1,0 +1,122 @@
+// Spans merged by the names above them, the widest first.
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Flame, FlameNode } from './source'
+import * as s from './state'
+import { count, duration, many, plain } from './text'
+import { percent, useAnswer } from './why'
+
+const row = 20
+const letter = 6.4 // pixels
+
+// A Box is a node that was drawn, for those who look at it.
+export interface Box { node: number; name: string; x: number; y: number; width: number; more: boolean }
+let drawn: Box[] = []
+export const lastFlame = () => drawn
+
+export function FlameView() {
+  const q = s.problem.value ? '' : s.query.value, m = s.meta.value!
+  const { value: f, failed } = useAnswer<Flame>(`${q} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${m.follow ? Math.floor(m.entries / 1000) : m.entries}`,
+    signal => s.src().flame(q, s.windowText.value, s.root.value, s.wide.value, signal))
+  const by = (to: typeof s.wide.value, label: string) => <button aria-pressed={s.wide.value === to} onClick={() => { s.wide.value = to }}>{label}</button>
+  return <div class="tbv">
+    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{by('time', 'Own time')}{by('count', 'Number')}</div>
+      <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f ? `${many(f.roots, 'hit', 'hits')} and what is below` : '' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
+      {s.root.value > 0 && <button class="btn s" onClick={() => s.subtree(0)}>Whole file</button>}
+      <span class="grow" />{q && <span class="q"><i class="fedge" /> takes longer than in others of the name</span>}</div>
+    {failed && <p class="none err" role="alert">{plain(failed)}</p>}
+    {!failed && !f && <p class="none">Merging…</p>}
+    {f && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
+  </div>
+}
+
+function Chart({ f }: { f: Flame }) {
+  const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
+  const width = useSignal(0), at = useSignal(0), zoom = useSignal(-1), over = useSignal(-1)
+  useEffect(() => {
+    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
+    watch.observe(box.current!)
+    return () => watch.disconnect()
+  }, [])
+  useEffect(() => { at.value = 0; zoom.value = over.value = -1 }, [f])
+  // Kids of each node, the widest first.
+  const kids: number[][] = f.nodes.map(() => []), top: number[] = []
+  f.nodes.forEach((n, i) => (n.up < 0 ? top : kids[n.up]!).push(i))
+  const wide = (a: number, b: number) => f.nodes[b]!.weight - f.nodes[a]!.weight || a - b
+  for (const k of kids) k.sort(wide)
+  top.sort(wide)
+  const z = zoom.value < f.nodes.length ? zoom.value : -1
+  const boxes: Box[] = []
+  let deepest = 0
+  const place = (i: number, x: number, scale: number, depth: number) => {
+    const n = f.nodes[i]!, w = n.weight * scale
+    if (w < .6) return
+    deepest = Math.max(deepest, depth)
+    boxes.push({ node: i, name: n.name, x, y: depth * row, width: w, more: n.more > .01 })
+    for (const k of kids[i]!) { place(k, x, scale, depth + 1); x += f.nodes[k]!.weight * scale }
+  }
+  if (z >= 0) {
+    const above: number[] = []
+    for (let i = f.nodes[z]!.up; i >= 0; i = f.nodes[i]!.up) above.unshift(i)
+    above.forEach((i, depth) => boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width.value, more: f.nodes[i]!.more > .01 }))
+    place(z, 0, width.value / f.nodes[z]!.weight, above.length)
+  } else {
+    let x = 0
+    for (const i of top) { place(i, x, width.value, 0); x += f.nodes[i]!.weight * width.value }
+  }
+  const height = (deepest + 1) * row + 2
+  void s.theme.value
+  useEffect(() => { drawn = boxes; paint(canvas.current!, f, boxes, width.value, height, at.value, over.value) })
+  const hit = (e: MouseEvent) => {
+    const r = canvas.current!.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top
+    return boxes.findLast(b => x >= b.x && x < b.x + Math.max(2, b.width) && y >= b.y && y < b.y + row)?.node ?? -1
+  }
+  const n: FlameNode | undefined = f.nodes[over.value >= 0 ? over.value : at.value]
+  const move = (to: number | undefined) => { if (to !== undefined && to >= 0) { at.value = to; over.value = -1; s.spoken.value = says(f.nodes[to]!) } }
+  const key = (e: KeyboardEvent) => {
+    const now = at.value, siblings = f.nodes[now]!.up < 0 ? top : kids[f.nodes[now]!.up]!, place = siblings.indexOf(now)
+    const act: Record<string, () => void> = {
+      ArrowDown: () => move(kids[now]![0]), ArrowUp: () => move(f.nodes[now]!.up), ArrowLeft: () => move(siblings[place - 1]), ArrowRight: () => move(siblings[place + 1]),
+      Enter: () => { zoom.value = zoom.value === now ? -1 : now }, Escape: () => { zoom.value = -1 },
+    }
+    const a = act[e.key]
+    if (!a || e.key === 'Escape' && zoom.value < 0) return
+    e.preventDefault()
+    e.stopPropagation()
+    a()
+  }
+  return <>
+    <div class="fl" ref={box} role="group" tabIndex={0} aria-label={`Flame of ${count(f.nodes.length)} names; arrows move, Enter widens. ${n ? says(n) : ''}`} onKeyDown={key}
+      onPointerMove={e => { over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }}
+      onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
+    {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(BigInt(n.total))} in all, {duration(BigInt(n.self))} of their own, {percent(n.weight, 1)}{'\u202f'}%
+      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the hits' time more than in others</span>}
+      {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${JSON.stringify(n.name)}`) }}>Find them</button></div>}
+  </>
+}
+
+const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(BigInt(n.self))} of their own`
+
+function paint(canvas: HTMLCanvasElement, f: Flame, boxes: Box[], width: number, height: number, at: number, over: number) {
+  const ratio = devicePixelRatio || 1
+  canvas.width = Math.round(width * ratio)
+  canvas.height = Math.round(height * ratio)
+  canvas.style.width = width + 'px'
+  canvas.style.height = height + 'px'
+  const c = canvas.getContext('2d')!, style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
+  const tints = Array.from({ length: 8 }, (_, i) => color('t' + i)), ink = color('tx'), err = color('err'), edge = color('hitln'), acc = color('acc')
+  const services = s.meta.value!.services
+  c.setTransform(ratio, 0, 0, ratio, 0, 0)
+  c.font = `12px ${style.fontFamily}`
+  c.textBaseline = 'middle'
+  for (const b of boxes) {
+    const n = f.nodes[b.node]!, w = Math.max(1, b.width - 1)
+    c.fillStyle = tints[Math.max(0, services.indexOf(n.service)) % 8]!
+    c.fillRect(b.x, b.y, w, row - 1)
+    if (n.errors) { c.fillStyle = err; c.fillRect(b.x, b.y + row - 3, w * n.errors / n.count, 2) }
+    if (b.more) { c.fillStyle = edge; c.fillRect(b.x, b.y, Math.min(4, w), row - 1) }
+    if (b.node === at || b.node === over) { c.strokeStyle = acc; c.lineWidth = 1.5; c.strokeRect(b.x + .75, b.y + .75, w - 1.5, row - 2.5) }
+    const room = Math.floor((w - 12) / letter)
+    if (room > 2) { c.fillStyle = ink; const name = plain(n.name); c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, b.x + 7, b.y + row / 2) }
+  }
+}
