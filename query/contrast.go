@@ -45,22 +45,31 @@ const (
 // contrastFixed are the fields that all rows have.
 var contrastFixed = []string{"service", "level", "status", "name", "kind"}
 
-// ContrastOf compares rows with others by their service, level, status, name, kind and attributes. A
-// sample of both says which attributes may differ; the rows with their values are counted in all.
-func ContrastOf(ctx context.Context, v *view.View, in, others view.Set[view.Row]) (*Contrast, error) {
-	c := &Contrast{In: int64(in.Len()), Others: int64(others.Len())}
-	names, err := contrastNames(ctx, v, in, others, c)
+// ContrastOf compares rows with others, which may be of another view, by their service, level, status,
+// name, kind and attributes. A sample of both says which attributes may differ; the rows with their values
+// are counted in all.
+func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
+	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
+	names, err := contrastNames(ctx, [2]Run{in, others}, c)
 	if err != nil {
 		return nil, err
 	}
-	n := &counter{ctx: ctx, v: v, sets: [2]view.Set[view.Row]{in, others}}
-	if err := n.countFixed(); err != nil {
-		return nil, err
+	counters := []*counter{{ctx: ctx, v: in.View, sets: [2]view.Set[view.Row]{in.Rows, others.Rows}}}
+	if in.View != others.View {
+		counters[0].sets[1] = in.View.NewSet()
+		counters = append(counters, &counter{ctx: ctx, v: others.View, sets: [2]view.Set[view.Row]{others.View.NewSet(), others.Rows}})
+	}
+	for _, n := range counters {
+		if err := n.countFixed(); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range slices.Concat(contrastFixed, names) {
-		counts, err := n.field(name)
-		if err != nil {
-			return nil, err
+		counts := new(valueCounts)
+		for _, n := range counters {
+			if err := n.field(name, counts); err != nil {
+				return nil, err
+			}
 		}
 		if f := c.shares(name, counts); len(f.Values) > 0 {
 			c.Fields = append(c.Fields, f)
@@ -151,7 +160,7 @@ type sampled struct {
 }
 
 // contrastNames returns the attributes that differ most in a sample.
-func contrastNames(ctx context.Context, v *view.View, in, others view.Set[view.Row], c *Contrast) ([]string, error) {
+func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, error) {
 	known := make(map[string]*sampled)
 	var all []*sampled
 	look := func(side int, scope string, list []format.Attribute) {
@@ -173,10 +182,11 @@ func contrastNames(ctx context.Context, v *view.View, in, others view.Set[view.R
 			s.values[key] = n
 		}
 	}
-	read := v.NewReader()
-	resources := make(map[view.Row][]format.Attribute)
 	sizes := [2]float64{}
-	for side, rows := range []view.Set[view.Row]{in, others} {
+	for side, run := range sides {
+		v, rows := run.View, run.Rows
+		read := v.NewReader()
+		resources := make(map[view.Row][]format.Attribute)
 		step := max(1, rows.Len()/contrastSample)
 		i := 0
 		for r := range rows.All() {

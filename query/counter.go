@@ -124,49 +124,23 @@ func (c *counter) countFixed() error {
 	return err
 }
 
-// field counts the values of a field.
-func (c *counter) field(name string) (*valueCounts, error) {
+// field adds the counts of the values of a field.
+func (c *counter) field(name string, out *valueCounts) error {
 	q, err := Parse("{} | count() by(" + name + ")")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
 	m := q.machine(c.ctx, c.v)
-	f, isField := a.by[0].(*field)
-	out := new(valueCounts)
-	if isField && !f.parent {
-		var codes *codeCounts
-		switch f.kind {
-		case fieldLevel, fieldStatus, fieldKindOfSpan:
-			codes = &c.flags
-		case fieldName:
-			codes = &c.metas
-		case fieldService, fieldOfResource:
-			codes = &c.resources
-		case fieldAttribute:
-			if ok, err := c.attribute(m, f.name, out); ok || err != nil {
-				return out, err
-			}
-		}
-		if codes != nil && (!c.unknown || codes == &c.flags) {
-			value, err := m.value(a.by[0])
-			if err != nil {
-				return nil, err
-			}
-			e := &env{m: m, read: c.v.NewReader()}
-			for code, n := range codes.n {
-				if n != [2]int64{} {
-					e.row = codes.row[code]
-					out.add(value(e), n)
-				}
-			}
-			return out, nil
+	if f, isField := a.by[0].(*field); isField && !f.parent {
+		if ok, err := c.coded(m, f, out); ok || err != nil {
+			return err
 		}
 	}
 	for side, rows := range c.sets {
 		t, err := m.table([]*stageAggregate{a}, a.by, rows)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, line := range t.Lines {
 			n, _ := line[1].number()
@@ -175,7 +149,37 @@ func (c *counter) field(name string) (*valueCounts, error) {
 			out.add(line[0], both)
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// coded adds the counts of the values of a field by codes. It returns false if that cannot be done.
+func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err error) {
+	var codes *codeCounts
+	switch f.kind {
+	case fieldAttribute:
+		return c.attribute(m, f.name, out)
+	case fieldLevel, fieldStatus, fieldKindOfSpan:
+		codes = &c.flags
+	case fieldName:
+		codes = &c.metas
+	case fieldService, fieldOfResource:
+		codes = &c.resources
+	}
+	if codes == nil || c.unknown && codes != &c.flags {
+		return false, nil
+	}
+	value, err := m.value(f)
+	if err != nil {
+		return false, err
+	}
+	e := &env{m: m, read: c.v.NewReader()}
+	for code, n := range codes.n {
+		if n != [2]int64{} {
+			e.row = codes.row[code]
+			out.add(value(e), n)
+		}
+	}
+	return true, nil
 }
 
 // attribute counts the values of an attribute by the codes of its column. It returns false if the

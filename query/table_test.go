@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestContrast(t *testing.T) {
 	for i := range others {
 		others[i] &^= in[i]
 	}
-	c, err := query.ContrastOf(t.Context(), v, in, others)
+	c, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil || int(c.In) != in.Len() || int(c.Others) != others.Len() || len(c.Fields) == 0 {
 		t.Fatalf("got %+v, %v", c, err)
 	}
@@ -90,6 +91,10 @@ func TestContrast(t *testing.T) {
 				t.Errorf("%s differs by %v, want %v", x.Where, x.Difference, want)
 			}
 		}
+	}
+	twice, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: in}, query.Run{View: viewOf(t, querytest.Entries()), Rows: others})
+	if err != nil || !reflect.DeepEqual(c, twice) {
+		t.Errorf("with another view of the same it is %+v, %v, want %+v", twice, err, c)
 	}
 	if f := c.Fields[1]; f.Field != "kind" || f.Values[0].Where != "kind = server" || f.Values[0].Difference != 1 || f.Values[0].Chance {
 		t.Errorf("what differs most, but for the name, is %+v", f)

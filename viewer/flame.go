@@ -27,7 +27,6 @@ type flameNode struct {
 	// others: a share of what the first spans took on average.
 	More float64 `json:"more"`
 
-	codes             codes
 	total, self, took int64
 	weight            float64
 	kids              map[codes]int
@@ -53,7 +52,7 @@ func (f *flame) node(up int, c codes, r view.Row, v *view.View) int {
 		return i
 	}
 	i := len(f.nodes)
-	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), Service: v.Service(r), Up: up, codes: c})
+	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), Service: v.Service(r), Up: up})
 	known[c] = i
 	return i
 }
@@ -66,7 +65,7 @@ const (
 // flame answers with spans merged by the names above them. They are the spans at and below those that
 // the query selects, else all at and below root. The parameter by says what is wide: time, which is the
 // spans' own time, or count. With a query each node is compared with the spans of the same names that
-// the query does not select.
+// the query does not select, or with those of the other trace.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -96,7 +95,23 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	if hits != nil && in.roots > 0 {
+	switch {
+	case in.roots == 0:
+	case s.against != nil:
+		var begun view.Set[view.Row]
+		if text := q.Get("q"); text != "" {
+			f, err := s.against.found(ctx, text)
+			if err != nil {
+				return answer{}, err
+			}
+			begun = f.rows
+		}
+		others, err := s.against.merged(ctx, 0, func(r view.Row) bool { return begun == nil || begun.Has(r) })
+		if err != nil {
+			return answer{}, err
+		}
+		in.compare(others)
+	case hits != nil:
 		others, err := s.merged(ctx, root, func(r view.Row) bool {
 			_, same := in.first[s.codes(r)]
 			return same && !hits.Has(r) && (inside == nil || inside.Has(r))
@@ -172,19 +187,26 @@ func (f *flame) compare(others *flame) {
 	if others.roots == 0 || mean == 0 {
 		return
 	}
-	same := make([]int, len(f.nodes)) // the node of others, -1 if there is none
+	// The others may be of another view, where names have other codes.
+	type key struct {
+		up            int
+		service, name string
+	}
+	known := make(map[key]int)
+	for i := range others.nodes {
+		n := &others.nodes[i]
+		known[key{n.Up, n.Service, n.Name}] = i
+	}
+	same := make([]int, len(f.nodes)) // the node of others, -2 if there is none
 	for i := range f.nodes {
 		n := &f.nodes[i]
-		same[i] = -1
-		known := others.first
+		same[i] = -2
+		up := -1
 		if n.Up >= 0 {
-			known = nil
-			if at := same[n.Up]; at >= 0 {
-				known = others.nodes[at].kids
-			}
+			up = same[n.Up]
 		}
 		took := 0.0
-		if at, ok := known[n.codes]; ok {
+		if at, ok := known[key{up, n.Service, n.Name}]; ok {
 			same[i], took = at, float64(others.nodes[at].self)/float64(others.roots)
 		}
 		n.More = (float64(n.self)/float64(f.roots) - took) / mean

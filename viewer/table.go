@@ -47,7 +47,8 @@ const (
 
 // table answers with a part of a table: the parameter form says of what. Without it, it is the table
 // that the query computes, or else one of the spans that it selects by service and name; with rows it
-// is the rows that it selects, with calls the calls between services. sort is the number of a column,
+// is the rows that it selects, with calls the calls between services, with compare how the spans differ
+// from those of the other trace. sort is the number of a column,
 // from 1 on, below 0 with the smallest first; another number stands for none. With csv the answer is all lines as CSV text (RFC 4180).
 func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, error) {
 	w, err := s.windowOf(q)
@@ -78,8 +79,10 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 			t, err = s.queryTable(ctx, text, w)
 		case "calls":
 			t, err = s.callTable(ctx, text, w)
+		case "compare":
+			t, err = s.compareTable(ctx, text, w)
 		default:
-			err = badRequest("form can be rows or calls")
+			err = badRequest("form can be rows, calls or compare")
 		}
 		if err != nil {
 			return answer{}, err
@@ -339,6 +342,69 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 		t.lines = append(t.lines, tableLine{
 			values: []any{c.caller, c.callee, c.n, c.errors, at(.5), at(.95), at(.99)},
 			where:  "{ entry:role = span && " + query.Where("service", c.caller) + " } > { entry:role = span && " + query.Where("service", c.callee) + " }",
+		})
+	}
+	return t, nil
+}
+
+// compareTable returns how the spans that a query selects differ from those of the other trace, by path,
+// as query.Compare has it.
+func (s *state) compareTable(ctx context.Context, text string, w window) (*table, error) {
+	if s.against == nil {
+		return nil, badRequest("there is no other trace to compare with")
+	}
+	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.against.found(ctx, cmp.Or(text, "{}"))
+	if err != nil {
+		return nil, err
+	}
+	d, err := query.Compare(ctx, []query.Run{{View: s.against.v, Rows: o.rows}}, []query.Run{{View: s.v, Rows: f.rows}})
+	if err != nil {
+		return nil, err
+	}
+	t := &table{Columns: []column{
+		{"service", "text"}, {"path", "text"}, {"significant", "text"}, {"p95 %", "number"}, {"p95", "duration"}, {"other p95", "duration"}, {"p50", "duration"}, {"other p50", "duration"},
+		{"count", "number"}, {"other count", "number"}, {"errors", "number"}, {"other errors", "number"}, {"self", "duration"}, {"other self", "duration"},
+	}}
+	for _, p := range d.Paths {
+		last := p.Path[len(p.Path)-1]
+		var names, marks []string
+		for _, step := range p.Path {
+			names = append(names, step.Name)
+		}
+		change, significant := p.Change()
+		var percent any
+		if !math.IsInf(change, 0) && p.Before.Count > 0 && p.After.Count > 0 {
+			percent = math.Round(1000*change) / 10
+		}
+		if significant && change != 0 {
+			marks = append(marks, map[bool]string{true: "slower", false: "faster"}[change > 0])
+		}
+		if is, sure := p.IsNew(); is && sure {
+			marks = append(marks, "new")
+		}
+		if p.ErrorsP <= d.Level {
+			marks = append(marks, "errors")
+		}
+		took := func(n int64, of query.PathStats) any {
+			if of.Count == 0 {
+				return nil
+			}
+			return n
+		}
+		service := "service = nil"
+		if last.Service != "" {
+			service = query.Where("service", last.Service)
+		}
+		t.lines = append(t.lines, tableLine{
+			values: []any{
+				last.Service, strings.Join(names, " › "), strings.Join(marks, ", "), percent, took(p.After.P95, p.After), took(p.Before.P95, p.Before), took(p.After.P50, p.After), took(p.Before.P50, p.Before),
+				int64(p.After.Count), int64(p.Before.Count), int64(p.After.Errors), int64(p.Before.Errors), took(p.After.Self, p.After), took(p.Before.Self, p.Before),
+			},
+			where: "{ entry:role = span && " + service + " && " + query.Where("name", last.Name) + " }",
 		})
 	}
 	return t, nil

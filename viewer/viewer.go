@@ -57,6 +57,11 @@ type Options struct {
 	// the results of requests, such as columns of attributes. A program that does nothing else can
 	// then return memory to the system.
 	Released func()
+	// Against, if set, is another trace with which the page compares the view. AgainstName is its name,
+	// and AgainstArguments are the flags with which 'entrace view' opens it.
+	Against          *view.View
+	AgainstName      string
+	AgainstArguments []string
 	// Arguments are the arguments with which a command, such as 'entrace view', opens the same
 	// files again. If there are any, the page shows commands to copy.
 	Arguments []string
@@ -82,6 +87,7 @@ type Handler struct {
 	growing sync.Mutex // held while the files are read for new entries
 	mu      sync.Mutex // held while the view is replaced
 	state   *state
+	against *state          // nil: there is none
 	pins    map[string]*pin // the states that paused pages show
 	clients int
 	idle    chan struct{} // holds an item once the last client has gone
@@ -91,6 +97,7 @@ type Handler struct {
 // A state holds a view and the results that were computed from it.
 type state struct {
 	v           *view.View
+	against     *state // nil: there is none
 	fingerprint string
 	names       []string // of the files
 	generation  int      // grows when rows get other numbers
@@ -118,6 +125,9 @@ func New(v *view.View, o *Options) *Handler {
 	}
 	h := &Handler{options: *o, idle: make(chan struct{}, 1), pins: make(map[string]*pin), nonce: rand.Text()[:8]}
 	h.options.Base = strings.TrimSuffix(o.Base, "/")
+	if o.Against != nil {
+		h.against = &state{v: o.Against}
+	}
 	if v != nil {
 		h.state = h.stateOf(v, 0)
 	}
@@ -126,7 +136,7 @@ func New(v *view.View, o *Options) *Handler {
 
 // stateOf returns a new state for a view.
 func (h *Handler) stateOf(v *view.View, generation int) *state {
-	s := &state{v: v, fingerprint: fingerprint(v, fingerprintSize), generation: generation}
+	s := &state{v: v, against: h.against, fingerprint: fingerprint(v, fingerprintSize), generation: generation}
 	for i, f := range v.Files() {
 		if h.options.Names != nil {
 			s.names = append(s.names, h.options.Names(i))
@@ -436,7 +446,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s),
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName,
 	}}, nil
 }
 
@@ -448,6 +458,9 @@ func (h *Handler) command(verb string, flags ...string) string {
 	}
 	var line strings.Builder
 	line.WriteString("entrace " + verb)
+	if verb == "view" {
+		flags = slices.Concat(flags, h.options.AgainstArguments)
+	}
 	for _, arg := range slices.Concat(flags, h.options.Arguments) {
 		line.WriteString(" " + shellQuote(arg))
 	}
@@ -669,6 +682,9 @@ func (h *Handler) restLater() {
 func (h *Handler) rest() {
 	h.mu.Lock()
 	states := []*state{h.state}
+	if h.against != nil {
+		states = append(states, h.against)
+	}
 	for _, p := range h.pins {
 		states = append(states, p.state)
 	}

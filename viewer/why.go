@@ -37,7 +37,8 @@ type why struct {
 	Path    []pathStep `json:"path"`
 	Whole   *place     `json:"whole"` // the outermost span above, whose critical path Path is
 	Length  string     `json:"length"`
-	Rest    int        `json:"rest"` // steps that are too short to be in Path
+	Against *against   `json:"against"` // nil: the page compares with no other trace
+	Rest    int        `json:"rest"`    // steps that are too short to be in Path
 }
 
 // A bar counts the spans that took from From up to To nanoseconds.
@@ -106,16 +107,24 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	in, others := all.rows, s.v.NewSet()
-	if text := q.Get("q"); text != "" {
+	in, others := query.Run{View: s.v, Rows: all.rows}, query.Run{View: s.v, Rows: s.v.NewSet()}
+	text := q.Get("q")
+	if text != "" {
 		f, err := s.foundIn(ctx, text, w)
 		if err != nil {
 			return answer{}, err
 		}
-		in = both(all.rows, f.rows)
-		others = without(all.rows, f.rows)
+		in.Rows = both(all.rows, f.rows)
+		others.Rows = without(all.rows, f.rows)
 	}
-	c, err := query.ContrastOf(ctx, s.v, in, others)
+	if s.against != nil {
+		f, err := s.against.found(ctx, cmp.Or(text, "{}"))
+		if err != nil {
+			return answer{}, err
+		}
+		others = query.Run{View: s.against.v, Rows: f.rows}
+	}
+	c, err := query.ContrastOf(ctx, in, others)
 	if err != nil {
 		return answer{}, err
 	}
@@ -179,6 +188,11 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	case d.failed > 0 && d.failed < same.rows.Len():
 		out.Of, out.Among = "failed", failed
 	}
+	if s.against != nil {
+		if err := s.whyAgainst(ctx, &out, same); err != nil {
+			return answer{}, err
+		}
+	}
 	in := v.NewSet()
 	for r := range same.rows.All() {
 		took, known := lasted(v, r)
@@ -188,7 +202,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	others := without(same.rows, in)
 	if out.Of != "" {
-		c, err := query.ContrastOf(ctx, v, in, others)
+		c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 		if err != nil {
 			return answer{}, err
 		}
@@ -202,6 +216,29 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	s.addPath(&out, r)
 	return answer{json: out}, nil
+}
+
+// An against says how the spans of a name took in the trace with which the page compares.
+type against struct {
+	Count  int      `json:"count"`
+	Failed int      `json:"failed"`
+	Median string   `json:"median"`
+	Shares contrast `json:"shares"`
+}
+
+// whyAgainst compares the spans of a name and service with those of the other trace.
+func (s *state) whyAgainst(ctx context.Context, out *why, same *found) error {
+	f, err := s.against.found(ctx, out.Where)
+	if err != nil {
+		return err
+	}
+	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: same.rows}, query.Run{View: s.against.v, Rows: f.rows})
+	if err != nil {
+		return err
+	}
+	d := durationsOf(s.against.v, f.rows)
+	out.Against = &against{d.n, d.failed, strconv.FormatInt(d.median(s.against.v, f.rows), 10), contrastOf(c, true)}
+	return nil
 }
 
 // A durations counts spans by how long they took. All durations of a bucket have the same highest bit

@@ -377,3 +377,67 @@ func TestFlame(t *testing.T) {
 		}
 	}
 }
+
+// TestAgainst compares a trace with another one in each panel.
+func TestAgainst(t *testing.T) {
+	v, other := viewOf(t, format.ET, randomTrace(5, 800)), viewOf(t, format.IET, randomTrace(6, 700))
+	h := serve(t, v, viewer.Options{Against: other, AgainstName: "old.et", AgainstArguments: []string{"--against", "old.et"}, Arguments: []string{"new.et"}})
+	meta := jsonOf[struct{ Against, Command string }](t, h, "/api/meta")
+	if meta.Against != "old.et" || meta.Command != "entrace view --against old.et new.et" {
+		t.Errorf("got %+v", meta)
+	}
+	type shares struct {
+		In, Others int
+		Fields     []struct {
+			Values []struct {
+				Where      string
+				In, Others int
+			}
+		}
+	}
+	for _, q := range []string{"", "level = error"} {
+		c := jsonOf[shares](t, h, "/api/facets?q="+url.QueryEscape(q))
+		if all := resultOf(t, v, q).Rows.Len(); c.In != all || c.Others != resultOf(t, other, q).Rows.Len() || len(c.Fields) == 0 {
+			t.Errorf("%q: %d rows and %d", q, c.In, c.Others)
+		}
+		for _, f := range c.Fields {
+			for _, x := range f.Values {
+				where := "{ (" + x.Where + ") } | {" + strings.TrimSpace(" "+q) + "}"
+				if in, others := resultOf(t, v, where).Rows.Len(), resultOf(t, other, where).Rows.Len(); in != x.In || others != x.Others {
+					t.Errorf("%s: %d and %d, want %d and %d", where, x.In, x.Others, in, others)
+				}
+			}
+		}
+	}
+	row := view.Row(0)
+	for v.Role(row) != view.RoleSpan {
+		row++
+	}
+	why := jsonOf[struct {
+		Where   string
+		Against struct {
+			Count  int
+			Shares shares
+		}
+	}](t, h, fmt.Sprint("/api/why?row=", row))
+	if n := resultOf(t, other, strings.Replace(why.Where, " }", " && duration != nil }", 1)).Rows.Len(); why.Against.Count != n || n == 0 {
+		t.Errorf("of %s there are %d, want %d", why.Where, why.Against.Count, n)
+	}
+	table := jsonOf[struct {
+		Lines []struct{ Values []any }
+		Total int
+	}](t, h, "/api/table?form=compare")
+	want, err := query.Compare(t.Context(), []query.Run{{View: other, Rows: resultOf(t, other, "{}").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "{}").Rows}})
+	must(t, err)
+	if table.Total != len(want.Paths) || table.Total == 0 {
+		t.Errorf("%d paths, want %d", table.Total, len(want.Paths))
+	}
+	for i, l := range table.Lines {
+		if p := want.Paths[i]; l.Values[8] != strconv.Itoa(p.After.Count) || l.Values[9] != strconv.Itoa(p.Before.Count) {
+			t.Errorf("line %d has %v, want %d and %d", i, l.Values, p.After.Count, p.Before.Count)
+		}
+	}
+	if w := ask(serve(t, v, viewer.Options{}), "GET", "/api/table?form=compare"); w.Code != 400 {
+		t.Errorf("without another trace it is answered with %d", w.Code)
+	}
+}

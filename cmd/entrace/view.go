@@ -34,6 +34,7 @@ type viewOptions struct {
 	lookFlags
 
 	listen, editor, state string
+	against               []string
 	noOpen, once, follow  bool
 }
 
@@ -57,6 +58,7 @@ func (a *app) viewCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
 	c.Flags().StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 	c.Flags().BoolVar(&o.noOpen, "no-open", false, "open no browser")
+	c.Flags().StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
 	c.Flags().BoolVar(&o.once, "once", false, "end when the last page has gone")
 	c.Flags().BoolVar(&o.follow, "follow", false, "show what is written to the files meanwhile")
 	c.Flags().StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
@@ -152,6 +154,17 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return err
 	}
 	defer t.close()
+	if len(o.against) > 0 {
+		other, err := a.open(ctx, o.against, &lookFlags{redact: o.redact})
+		if err != nil {
+			return err
+		}
+		defer other.Close()
+		options.Against, options.AgainstName = other.View(), title(other)
+		for _, name := range o.against {
+			options.AgainstArguments = append(options.AgainstArguments, "--against", name)
+		}
+	}
 	options.Names = func(file int) string { return t.now().Name(file) }
 	options.Notices = func() (all []string) {
 		now := t.now()

@@ -10,17 +10,18 @@ export function Facets() {
   const rows = s.meta.value!.follow ? 0 : s.meta.value!.rows
   const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.windowText.value} ${rows} ${s.meta.value!.generation} `, signal => s.src().facets(q, s.windowText.value, signal))
   if (!c) return <aside class="fac" aria-label="Facets"><p class="none">{failed ? plain(failed) : 'Counting…'}</p></aside>
-  const hits = q && c.others > 0 ? c.in : 0, total = c.in + c.others
+  const against = s.meta.value!.against
+  const hits = (q || against) && c.others > 0 ? c.in : 0, total = against ? c.others : c.in + c.others
   const most = 8, shown = all.value ? c.fields : c.fields.slice(0, most)
   return <aside class="fac" aria-label="Facets" tabIndex={0}>
     <h2>{hits ? 'What differs' : 'What there is'}</h2>
-    <p class="key"><span><i class="k1" /> all in the window</span>{hits > 0 && <span><i class="k2" /> the {count(hits)} hits</span>}</p>
+    <p class="key"><span class="el"><i class="k1" /> {against ? `in ${plain(against)}` : 'all in the window'}</span>{hits > 0 && <span><i class="k2" /> {against ? 'here' : <>the {count(hits)} hits</>}</span>}</p>
     {shown.map(f => <section><h3><code class="mono el">{plain(f.field)}</code>{hits > 0 && f.points > 0 && <span class="n">{f.points} points</span>}</h3>
       {f.values.map(v => {
-        const of = (v.in + v.others) / Math.max(1, total), hit = v.in / Math.max(1, hits)
+        const grey = against ? v.others : v.in + v.others, of = grey / Math.max(1, total), hit = v.in / Math.max(1, hits)
         return <button class="fv" title={`Only ${plain(v.where)}; with Alt without it`} onClick={e => s.add(v.where, e.altKey)}>
           <i class="all" style={{ width: of * 100 + '%' }} /><span class="el">{plain(v.value)}</span>
-          <span class="n">{percent(v.in + v.others, total)}{hits > 0 && <> → {percent(v.in, hits)}</>}{'\u202f'}%</span>{hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}</button>
+          <span class="n">{percent(grey, total)}{hits > 0 && <> → {percent(v.in, hits)}</>}{'\u202f'}%</span>{hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}</button>
       })}
       {f.more > 0 && <p class="q">{count(f.more)} more</p>}</section>)}
     {c.fields.length > most && <button class="lk" onClick={() => { all.value = !all.value }}>{all.value ? 'Fewer' : `${c.fields.length - most} more`}</button>}

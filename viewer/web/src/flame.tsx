@@ -23,7 +23,7 @@ export function FlameView() {
     <div class="tool"><div class="seg" role="group" aria-label="What is wide">{by('time', 'Own time')}{by('count', 'Number')}</div>
       <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f ? `${many(f.roots, 'hit', 'hits')} and what is below` : '' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
       {s.root.value > 0 && <button class="btn s" onClick={() => s.subtree(0)}>Whole file</button>}
-      <span class="grow" />{q && <span class="q"><i class="fedge" /> takes longer than in others of the name</span>}</div>
+      <span class="grow" />{(q || m.against) && <span class="q"><i class="fedge" /> takes longer than in {m.against ? plain(m.against) : 'others of the name'}</span>}</div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
     {!failed && !f && <p class="none">Merging…</p>}
     {f && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
@@ -90,7 +90,7 @@ function Chart({ f }: { f: Flame }) {
       onPointerMove={e => { over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }}
       onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
     {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(BigInt(n.total))} in all, {duration(BigInt(n.self))} of their own, {percent(n.weight, 1)}{'\u202f'}%
-      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the hits' time more than in others</span>}
+      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.meta.value!.against ? plain(s.meta.value!.against) : 'others'}</span>}
       {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${JSON.stringify(n.name)}`) }}>Find them</button></div>}
   </>
 }

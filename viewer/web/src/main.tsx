@@ -26,7 +26,7 @@ function App() {
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class="top">
       {s.view.value !== 'top' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
-      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> <span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
+      <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> {m.against && <span class="q">against {plain(m.against)} </span>}<span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
         <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
         <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>

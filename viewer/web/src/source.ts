@@ -5,7 +5,7 @@ export interface File { name: string; entries: number }
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string
+  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string
 }
 
 export interface State { word: string; text: string }
@@ -46,6 +46,7 @@ export interface Why {
   bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
   beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]
   path: { row: number; name: string; service: string; depth: number; took: string; from: string; share: number }[]; whole: Place | null; length: string; rest: number
+  against: { count: number; failed: number; median: string; shares: Contrast } | null // how they took in the trace with which the page compares
 }
 
 // A CriticalPath is what the outermost span above a row waited for.

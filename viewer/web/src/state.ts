@@ -25,7 +25,7 @@ export const withPath = signal(false) // the critical path of what is selected i
 export const path = signal<{ row: number; length: bigint; of: Map<number, Period[]> } | null>(null)
 export const folded = signal(false) // long times without anything take no room on the axis
 export const strip = signal<Strip | null>(null)
-export const form = signal<'' | 'rows' | 'calls'>('') // of the table
+export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // of the table
 export const wide = signal<'time' | 'count'>('time') // what is wide in the flame
 export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
 export const found = signal<Found | null>(null)
@@ -196,7 +196,7 @@ export function readAddress(search: string) {
     withPath.value = q.has('c')
     wide.value = q.get('by') === 'count' ? 'count' : 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
-    form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : ''
+    form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : q.get('b') === 'compare' && meta.value?.against ? 'compare' : ''
     order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
 }

@@ -42,7 +42,7 @@ export function TableView() {
   const cell = (v: string | number | null, kind: string) => v === null ? '' : kind === 'duration' ? duration(BigInt(v)) : kind === 'time' ? <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
     : kind === 'number' ? Number.isInteger(Number(v)) ? count(Number(v)) : Number(v).toPrecision(3) : plain(String(v))
   return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', q && /\|/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}</div>
+    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', q && /\|/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{m.against && form('compare', 'Compare')}</div>
       <span class="q">{t && many(t.total, 'line', 'lines')}</span><span class="grow" />
       <button class="btn s" disabled={!t?.total} onClick={save}>Save CSV</button></div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}

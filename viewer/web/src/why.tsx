@@ -32,6 +32,10 @@ export function WhyOf({ row }: { row: number }) {
       {w.bars.length > 0 && <Histogram w={w} />}
       <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. <button class="lk" onClick={() => { s.text.value = w.where; s.find() }}>Find them</button></>}</p>
     </Section>
+    {w.against && <Section title={`Against ${plain(s.meta.value!.against)}`}>
+      <p class="says">{w.against.count ? <>There {many(w.against.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.median))}, here {duration(BigInt(w.median))}; {count(w.against.failed)} failed there, {count(w.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
+      {w.against.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
+    </Section>}
     {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
       {!w.among && <p class="q">This one is among the others.</p>}
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
@@ -50,12 +54,12 @@ export function WhyOf({ row }: { row: number }) {
 }
 
 // Shares has two bars for each value that the one kind has more often.
-export function Shares({ c, of }: { c: Contrast; of: string }) {
+export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
   if (!c.fields.length) return <p class="none">Nothing that was recorded tells them from the others.</p>
   return <>{c.fields.map(f => f.values.slice(0, 2).map(v => <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
     <code class="mono el">{plain(v.where)}</code>
     <span class="q">{of}</span><i class="b1"><i style={{ width: v.in / Math.max(1, c.in) * 100 + '%' }} /></i><span class="n">{percent(v.in, c.in)}{'\u202f'}%</span>
-    <span class="q">others</span><i class="b2"><i style={{ width: v.others / Math.max(1, c.others) * 100 + '%' }} /></i><span class="n">{percent(v.others, c.others)}{'\u202f'}%</span>
+    <span class="q">{others}</span><i class="b2"><i style={{ width: v.others / Math.max(1, c.others) * 100 + '%' }} /></i><span class="n">{percent(v.others, c.others)}{'\u202f'}%</span>
   </button>))}</>
 }
 
@@ -66,7 +70,8 @@ export function HitsOf() {
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
   const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length)
-  return <Section title={`What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of="hits" /></Section>
+  const against = s.meta.value!.against
+  return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
 }
 
 // A Histogram of durations on a log axis; a part that is drawn over it becomes a condition.

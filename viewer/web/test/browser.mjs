@@ -550,6 +550,24 @@ test('flame: spans merged by path, what the hits take longer for, widened by a c
   await until(() => selected(page), t => t === 'reserve')
 })
 
+test('compare: a trace against another one, in Why, facets, flame and table', async () => {
+  const { url } = await serve('after.et', '--against', 'before.et')
+  const page = await open(at(url, '?v=tree'), { tab: 'why' })
+  await until(() => page.textContent('.top .file'), t => /against before\.et/.test(t))
+  await page.locator('.rows .r').nth(2).click()
+  const det = page.locator('.det'), facets = page.locator('.fac')
+  await until(() => det.textContent(), t => /Against before\.etThere 1,000 spans of the name, median [\d.]+\sms, here [\d.]+\sms; \d\d failed there, 1\d\d here/.test(t))
+  await until(() => det.locator('.shr').first().textContent(), t => /^resource\.service\.version = "1\.14\.2"here100\s%there0\s%$/.test(t))
+  await until(() => facets.textContent(), t => /in before\.et here/.test(t) && /resource\.service\.version100 points/.test(t))
+  await page.getByRole('tab', { name: 'Flame' }).click()
+  await page.getByText('takes longer than in before.et').waitFor()
+  await page.getByRole('tab', { name: 'Table' }).click()
+  await page.getByRole('button', { name: 'Compare' }).click()
+  const line = page.locator('.tbs tbody tr').first()
+  await until(() => line.locator('td').allTextContents().then(t => t.slice(0, 3).join()), t => t === 'shop,GET /price,errors')
+  await until(() => line.locator('td').nth(9).textContent(), t => t === '1,000')
+})
+
 test('follow: the last ten seconds move with what is new', async () => {
   const { url } = await serve('warehouse.et', '--follow')
   const page = await open(at(url, '?v=tree'))

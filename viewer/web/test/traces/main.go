@@ -50,7 +50,7 @@ func run(args []string) error {
 	if err := write(filepath.Join(dir, "long.et"), long()); err != nil {
 		return err
 	}
-	for name, entries := range map[string][]*format.TraceEntry{"warehouse": warehouse(), "pool": pool(), "release": release()} {
+	for name, entries := range map[string][]*format.TraceEntry{"warehouse": warehouse(), "pool": pool(), "release": release(0, 2000), "before": release(0, 1000), "after": release(1000, 2000)} {
 		if err := write(filepath.Join(dir, name+".et"), entries); err != nil {
 			return err
 		}
