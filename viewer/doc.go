@@ -21,6 +21,7 @@
 //	api/entry?row=      everything about a row
 //	api/row?id=FILE#ID  the row of an entry
 //	api/logs?row=       log records at and below a row, by time
+//	api/talk?row=       the conversation with a model at and below a row
 //	api/find?q=         how many rows a query selects, and the next one
 //	api/complete?q=     the completions at an offset of a query
 //	api/strip           how many rows begin in each part of the time

@@ -84,6 +84,7 @@ type details struct {
 	Resource    []attribute `json:"resource"`
 	Links       []linked    `json:"links"`
 	Stacks      []stack     `json:"stacks"`             // of a span that has not ended: its latest stacks
+	Talk        bool        `json:"talk"`               // it is a part of a conversation with a model, or a row below is
 	StacksOf    string      `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
 }
 
@@ -268,6 +269,9 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 		}
 	}
 	d.Below = s.below(r)
+	if d.Talk, err = s.hasTalk(r); err != nil {
+		return answer{}, err
+	}
 	return answer{json: d}, nil
 }
 

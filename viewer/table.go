@@ -366,8 +366,20 @@ func (s *state) compareTable(ctx context.Context, text string, w window) (*table
 		return nil, err
 	}
 	t := &table{Columns: []column{
-		{"service", "text"}, {"path", "text"}, {"significant", "text"}, {"p95 %", "number"}, {"p95", "duration"}, {"other p95", "duration"}, {"p50", "duration"}, {"other p50", "duration"},
-		{"count", "number"}, {"other count", "number"}, {"errors", "number"}, {"other errors", "number"}, {"self", "duration"}, {"other self", "duration"},
+		{"service", "text"},
+		{"path", "text"},
+		{"significant", "text"},
+		{"p95 %", "number"},
+		{"p95", "duration"},
+		{"other p95", "duration"},
+		{"p50", "duration"},
+		{"other p50", "duration"},
+		{"count", "number"},
+		{"other count", "number"},
+		{"errors", "number"},
+		{"other errors", "number"},
+		{"self", "duration"},
+		{"other self", "duration"},
 	}}
 	for _, p := range d.Paths {
 		last := p.Path[len(p.Path)-1]

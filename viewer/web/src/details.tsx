@@ -5,6 +5,7 @@ import { Icon, Level } from './icons'
 import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
 import * as s from './state'
 import { folded } from './rows'
+import { Talk } from './talk'
 import { HitsOf, WhyOf } from './why'
 import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
 
@@ -21,8 +22,8 @@ export function Details() {
   }, [row, s.rowsKnown.value])
   const e = s.entry.value
   if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
-  const shown = tab.value === 'why' && e.role !== 'span' ? 'attributes' : tab.value
-  const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ['logs', `Logs and events ${count(e.logs)}`], ['json', 'JSON']]
+  const shown = tab.value === 'why' && e.role !== 'span' || tab.value === 'talk' && !e.talk ? 'attributes' : tab.value
+  const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []), ['logs', `Logs ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details" tabIndex={0}>
     <div class="dh">
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
@@ -41,7 +42,7 @@ export function Details() {
     </div>
     <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={shown === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
     <div class="db" role="tabpanel">
-      {shown === 'why' ? <><Reasons e={e} /><WhyOf row={e.row} /></> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
+      {shown === 'why' ? <><Reasons e={e} /><WhyOf row={e.row} /></> : shown === 'talk' ? <Talk row={e.row} /> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
     </div>
   </aside>
 }

@@ -18,8 +18,11 @@ export interface Entry {
   row: number; id: string; role: string; name: string; message: string | null; level: string; kind: string; status: string
   description: string; exception: { row: number; type: string; message: string; stack: string } | null; target: string; file: string; line: number; service: string; trace: string; span: string
   start: string | null; took: string | null; self: string | null; open: boolean; path: Place[]; below: number; logs: number
-  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]; stacks: Stack[]; stacksOf?: string
+  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]; stacks: Stack[]; stacksOf?: string; talk: boolean
 }
+
+// A Turn is a span, an event or a log record of a conversation with a model.
+export interface Turn { row: number; span: number; name: string; role: string; start: string | null; took: string | null; failed: boolean; body: string; attributes: Attribute[] }
 
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
 export interface Found { count: number; outside: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
@@ -93,6 +96,7 @@ export interface Source {
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
   why(row: number, window: string, of: string, signal?: AbortSignal): Promise<Why>
   critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
+  talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
   flame(q: string, window: string, root: number, by: string, signal?: AbortSignal): Promise<Flame>
   facets(q: string, window: string, signal?: AbortSignal): Promise<Contrast>
   table(ask: AskTable, signal?: AbortSignal): Promise<Table>
@@ -197,6 +201,7 @@ export class Server implements Source {
   top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
   strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
   why(row: number, window: string, of: string, signal?: AbortSignal) { return this.json<Why>('why', { row: String(row), window, of }, signal) }
+  talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }
   critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath>('critical', { row: String(row) }, signal) }
   flame(q: string, window: string, root: number, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { q, window, root: String(root), by }, signal) }
   facets(q: string, window: string, signal?: AbortSignal) { return this.json<Contrast>('facets', { q, window }, signal) }

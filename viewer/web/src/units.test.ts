@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { conversation } from './said'
 import { test } from 'node:test'
 import { steps, x } from './bars'
 import { folded, indents, staying } from './rows'
@@ -58,7 +59,7 @@ test('long paths are folded', () => {
 
 test('what is open goes into the address and back', () => {
   const toggled = [3, 4, 1000, 999_999]
-  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, toggled, only: '' }).x!), toggled)
+  assert.deepEqual(readToggled(shapeQuery({ root: 0, depth: 0, toggled, only: '', window: '', least: 0n }).x!), toggled)
   assert.deepEqual(readToggled(null), [])
 })
 
@@ -125,4 +126,22 @@ test('an answer is read as it was packed', () => {
   const r = decode(b)
   assert.deepEqual([r.total, r.first, r.count, r.row[0], r.start[0], r.took[0], r.name[0], r.service[0], r.depth[0], r.flags[0]], [7, 3, 1, 5, 123n, -1n, 'b', 'a', 4, 1 << 16])
   assert.deepEqual(r.ticks, [{ time: 77n, row: 0, level: 3 }])
+})
+
+test('a conversation has what is new in each step, in the forms of the conventions', () => {
+  const turn = (row: number, name: string, attributes: Record<string, unknown>, more: object = {}) => ({ row, span: row, name, role: 'span', start: null, took: null, failed: false, body: '',
+    attributes: Object.entries(attributes).map(([k, v]) => ({ name: 'gen_ai.' + k, kind: 'String', value: typeof v === 'string' ? v : JSON.stringify(v) })), ...more })
+  const question = { role: 'user', parts: [{ type: 'text', content: 'weather?' }] }, call = { role: 'assistant', parts: [{ type: 'tool_call', id: 'c1', name: 'get', arguments: { city: 'Bern' } }], finish_reason: 'tool_call' }
+  const steps = conversation([
+    turn(1, 'invoke_agent', { 'input.messages': [question] }),
+    turn(2, 'chat', { 'request.model': 'm', 'system_instructions': [{ type: 'text', content: 'be short' }], 'input.messages': [question], 'output.messages': [call], 'response.finish_reasons': ['tool_call'], 'usage.input_tokens': '7' }),
+    turn(3, 'execute_tool get', { 'operation.name': 'execute_tool', 'tool.name': 'get', 'tool.call.id': 'c1', 'tool.call.arguments': { city: 'Bern' }, 'tool.call.result': 'rain' }),
+    turn(4, 'chat', { 'input.messages': [question, call, { role: 'tool', parts: [{ type: 'tool_call_response', id: 'c1', response: 'rain' }] }], 'output.messages': [{ role: 'assistant', parts: [{ type: 'text', content: 'rain' }] }] }),
+    turn(5, 'broken', { 'input.messages': '[{"role":', 'output.messages': '7' }),
+    turn(6, 'gen_ai.choice', {}, { role: 'log', span: 4, body: '{"message":{"content":"also"}}' }),
+  ])
+  assert.deepEqual(steps.map(s => s.said.map(m => [m.role, m.kind, m.text.replace(/\s/g, '')].join(' '))), [
+    ['user text weather?'], ['system text beshort', 'assistant call {"city":"Bern"}'], ['tool result rain'], ['assistant text rain', 'assistant text also'], ['user text [{"role":', 'assistant text 7'],
+  ])
+  assert.deepEqual([steps[1]!.model, steps[1]!.finish, steps[1]!.tokens[0]], ['m', 'tool_call', '7'])
 })

@@ -568,6 +568,23 @@ test('compare: a trace against another one, in Why, facets, flame and table', as
   await until(() => line.locator('td').nth(9).textContent(), t => t === '1,000')
 })
 
+test('conversation: what was said to a model, in order, each thing once, as text', async () => {
+  const { url } = await serve('talk.jsonl')
+  const page = await open(at(url, '?v=tree&d=9'), { tab: 'why' })
+  await page.locator('.rows .r', { hasText: 'POST /ask' }).click()
+  const det = page.locator('.det')
+  await det.getByRole('tab', { name: 'Conversation' }).click()
+  await until(() => det.locator('.msg').allTextContents(), t => JSON.stringify(t) === JSON.stringify([
+    'systemYou sell shoes.', 'userHow many of 4711 are left?', 'calls stock call_1{\n  "sku": "4711"\n}', 'result call_13', 'assistantThere are 3 left.\n<script>alert(1)</script>',
+  ]))
+  assert.match(await det.locator('.talk h3').first().textContent(), /^chat gpt-4o-mini gpt-4o-mini-2024, 20 tokens in, 5 out, tool_calls, [\d.]+\sms$/)
+  await det.getByRole('button', { name: 'execute_tool stock' }).click()
+  await until(() => selected(page), t => t === 'execute_tool stock')
+  const silent = await open(at((await serve('silent.jsonl')).url, '?v=tree&d=9'), { tab: 'talk' })
+  await silent.locator('.rows .r', { hasText: 'POST /ask' }).click()
+  await silent.getByText('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true').waitFor()
+})
+
 test('follow: the last ten seconds move with what is new', async () => {
   const { url } = await serve('warehouse.et', '--follow')
   const page = await open(at(url, '?v=tree'))
@@ -600,7 +617,7 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
   await det.getByRole('searchbox').fill('')
   await det.locator('.kv', { hasText: 'db.system' }).getByRole('button', { name: 'Copy the value' }).click()
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'postgres')
-  await det.getByRole('tab', { name: 'Logs and events 2' }).click()
+  await det.getByRole('tab', { name: 'Logs 2' }).click()
   await det.getByRole('button', { name: /payment failed/ }).click()
   await until(() => selected(page), t => t === 'payment failed')
   await page.locator('.rows .r').nth(6).click()

@@ -103,7 +103,7 @@ func release(from, to uint64) []*format.TraceEntry {
 	s := newStory()
 	versions := []uint32{s.resource("shop", text("service.version", "1.14.1")), s.resource("shop", text("service.version", "1.14.2"))}
 	for i := from; i < to; i++ {
-		at := time.Duration(i) * 20 * time.Millisecond //nolint:gosec // they are few
+		at := time.Duration(i) * 20 * time.Millisecond
 		version, often := 0, .06
 		if i >= 1000 {
 			version, often = 1, .12

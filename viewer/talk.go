@@ -1,0 +1,114 @@
+package viewer
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// genAI is the beginning of the names of attributes and events that OpenTelemetry's conventions for
+// generative AI define.
+const genAI = "gen_ai."
+
+const (
+	maxTurns  = 500     // of a conversation
+	talkRows  = 20_000  // that are looked at for one
+	maxSpoken = 1 << 20 // bytes of an attribute of a turn
+)
+
+// A turn is a span, an event or a log record of a conversation with a model, with its attributes whose
+// names begin with gen_ai, and its body.
+type turn struct {
+	Row        view.Row    `json:"row"`
+	Span       view.Row    `json:"span"` // the span that it is, or is below
+	Name       string      `json:"name"`
+	Role       string      `json:"role"`
+	Start      *string     `json:"start"`
+	Took       *string     `json:"took"`
+	Failed     bool        `json:"failed"`
+	Body       string      `json:"body"`
+	Attributes []attribute `json:"attributes"`
+}
+
+// spokenOf returns the attributes of a conversation.
+func spokenOf(list []format.Attribute) []format.Attribute {
+	return slices.DeleteFunc(slices.Clone(list), func(a format.Attribute) bool { return !strings.HasPrefix(a.Name, genAI) })
+}
+
+// hasTalk reports whether a row or one of the first rows below it is a part of a conversation.
+func (s *state) hasTalk(r view.Row) (bool, error) {
+	if !slices.ContainsFunc(s.v.Columns().Keys(), func(k columns.Key) bool { return strings.HasPrefix(k.Name, genAI) }) {
+		return false, nil
+	}
+	t, read := s.v.Tree(), s.v.NewReader()
+	for rank := t.Rank(r); rank < min(t.End(r), t.Rank(r)+talkRows/20); rank++ {
+		e, err := read.Entry(t.Row(rank))
+		if err != nil {
+			return false, err
+		}
+		if len(spokenOf(e.UserAttributes())) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// talk answers with the conversation at and below a row.
+func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, error) {
+	r, err := s.rowOf(q, "row")
+	if err != nil {
+		return answer{}, err
+	}
+	v, t := s.v, s.v.Tree()
+	var rows []view.Row // in the order of the tree, because log records may have no time
+	end := min(t.End(r), t.Rank(r)+talkRows)
+	read := v.NewReader()
+	for rank := t.Rank(r); rank < end; rank++ {
+		if ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		row := t.Row(rank)
+		e, err := read.Entry(row)
+		if err != nil {
+			return answer{}, err
+		}
+		if role := v.Role(row); role != view.RoleResource && role != view.RoleLink && (strings.HasPrefix(e.Metadata.Name, genAI) || len(spokenOf(e.UserAttributes())) > 0) {
+			rows = append(rows, row)
+		}
+	}
+	out := []turn{}
+	for _, row := range rows[:min(len(rows), maxTurns)] {
+		e, err := v.Entry(row)
+		if err != nil {
+			return answer{}, err
+		}
+		x := turn{
+			Row: row, Span: row, Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: query.IsError(v.Flags(row)),
+			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
+		}
+		if v.Role(row) != view.RoleSpan {
+			x.Span = v.Parent(row)
+		}
+		if name, ok := e.Attribute(otel.AttrEventName); ok {
+			x.Name = preview(name.Text())
+		}
+		if start, timed := v.Start(row); timed {
+			text := strconv.FormatInt(start, 10)
+			x.Start = &text
+		}
+		if took, known := lasted(v, row); known {
+			text := strconv.FormatInt(int64(took), 10)
+			x.Took = &text
+		}
+		out = append(out, x)
+	}
+	return answer{json: map[string]any{"turns": out, "more": len(rows) - len(out), "cut": t.End(r) > end}}, nil
+}
