@@ -90,7 +90,7 @@ var layers = map[string][]string{
 		module + "internal/querytest", module + "recorder",
 	},
 	"viewer": {
-		module + "format", module + "internal/columns", module + "internal/interest", module + "internal/mapping",
+		module + "format", module + "internal/columns", module + "internal/interest", module + "internal/mapping", module + "internal/otel",
 		module + "internal/text", module + "internal/wire", module + "query", module + "view",
 	},
 	"query/lua": {
