@@ -3,8 +3,10 @@ package query
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -130,10 +132,13 @@ func (s *ValueShare) compare(c *Contrast) {
 // Where returns a filter for the rows in which a field has a text.
 func Where(field, text string) string { return where(field, stringValue(text)) }
 
-// where returns a filter for the rows in which a field has a value.
+// where returns a filter for the rows in which a field has a value, or nothing if there is none.
 func where(field string, v Value) string {
 	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
 		return "!(" + field + " != nil)" // of what only spans have, = nil is false for other rows
+	}
+	if f := v.float(); v.kind == kindFloat && (math.IsInf(f, 0) || math.IsNaN(f)) {
+		return "" // which a query cannot name
 	}
 	return field + " = " + v.literal()
 }
@@ -148,6 +153,8 @@ func (v Value) literal() string {
 		return quote(v.String())
 	case kindLevel:
 		return strings.ToLower(v.String())
+	case kindFloat:
+		return strconv.FormatFloat(v.float(), 'f', -1, 64) // queries have no exponents
 	}
 	return v.String()
 }
@@ -156,11 +163,12 @@ func (v Value) literal() string {
 type sampled struct {
 	field  string
 	n      int
-	values map[string][2]int // rows of both sets
+	values map[uint64][2]int // rows of both sets, by the hash of a value
 }
 
 // contrastNames returns the attributes that differ most in a sample.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, error) {
+	seed := maphash.MakeSeed()
 	known := make(map[string]*sampled)
 	var all []*sampled
 	look := func(side int, scope string, list []format.Attribute) {
@@ -168,16 +176,13 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, er
 			field := scope + attributeName(list[i].Name)
 			s := known[field]
 			if s == nil {
-				s = &sampled{field: field, values: make(map[string][2]int)}
+				s = &sampled{field: field, values: make(map[uint64][2]int)}
 				known[field] = s
 				all = append(all, s)
 			}
 			s.n++
-			key := list[i].Value.String()
-			n, known := s.values[key]
-			if !known {
-				key = strings.Clone(key) // it is in memory that the reader will reuse
-			}
+			key := maphash.String(seed, list[i].Value.String())
+			n := s.values[key]
 			n[side]++
 			s.values[key] = n
 		}

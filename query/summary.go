@@ -24,6 +24,9 @@ type sum struct {
 // Summary.
 var maxNames = 100_000
 
+// maxKnown is the maximum number of pairs of a name and a resource that are found without a hash.
+const maxKnown = 1 << 20
+
 // otherNames is the name of the line for all other spans.
 const otherNames = "(all other names)"
 
@@ -34,16 +37,20 @@ type summary struct {
 	rows   view.Set[view.Row]
 	sums   []*sum
 	byName map[[2]string]*sum
-	known  map[[2]uint16]*sum // by meta and resource
+	known  []*sum // by meta and resource
+	width  int    // resources
 	others *sum
 }
 
 // of returns the sum to which row i of a block belongs.
 func (y *summary) of(b *columns.Block, i int) *sum {
-	code := [2]uint16{b.Meta[i], b.Resource[i]}
-	isKnown := code[0] != columns.Unknown && code[1] != columns.Unknown
-	if s := y.known[code]; isKnown && s != nil {
-		return s
+	code := len(y.known)
+	if b.Meta[i] != columns.Unknown && b.Resource[i] != columns.Unknown {
+		code = int(b.Meta[i])*y.width + int(b.Resource[i])
+	}
+	isKnown := code < len(y.known)
+	if isKnown && y.known[code] != nil {
+		return y.known[code]
 	}
 	r := view.Row(b.First) + view.Row(i)
 	key := [2]string{y.v.Service(r), y.read.Name(r)}
@@ -87,9 +94,10 @@ const minForRate = 20
 // spans, the number that failed, the number for each second of the trace if there are at least 20
 // spans, quantiles of their durations, the longest duration, and the sums of the durations and of
 // the self times. The first 100,000 names have a line each. All other names share one line, without
-// quantiles.
-func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table, error) {
-	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), known: make(map[[2]uint16]*sum)}
+// quantiles. The period of o, which may be nil, takes the place of the whole trace.
+func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
+	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), width: len(v.Columns().Resources())}
+	y.known = make([]*sum, min(y.width*len(v.Columns().Metas()), maxKnown))
 	self := selfTimes{v: v}
 	for k := 0; k < v.Columns().Blocks(); k += selfRows / columns.BlockRows {
 		if err := self.compute(ctx, view.Row(k*columns.BlockRows)); err != nil {
@@ -127,6 +135,12 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Table
 	}
 	seconds := 0.0
 	if first, last, ok := Span(v); ok {
+		if o != nil && !o.From.IsZero() {
+			first = max(first, o.From.UnixNano())
+		}
+		if o != nil && !o.To.IsZero() {
+			last = min(last, o.To.UnixNano())
+		}
 		seconds = float64(last-first) / 1e9
 	}
 	slices.SortFunc(y.sums, func(a, b *sum) int {

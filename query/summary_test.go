@@ -27,7 +27,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 			}
 		}
 		v := viewOf(t, entries)
-		table, err := query.Summary(t.Context(), v, everything(t, v))
+		table, err := query.Summary(t.Context(), v, everything(t, v), nil)
 		must(t, err)
 		type want struct {
 			took []int64
@@ -70,7 +70,7 @@ func TestSummaryAsBruteForce(t *testing.T) {
 func TestSummaryOfManyNames(t *testing.T) {
 	defer query.SmallSummaries(3)()
 	v := viewOf(t, steps(30))
-	table, err := query.Summary(t.Context(), v, everything(t, v))
+	table, err := query.Summary(t.Context(), v, everything(t, v), nil)
 	must(t, err)
 	n := int64(0)
 	for _, line := range table.Lines {
@@ -89,7 +89,7 @@ func TestRateIsOfTheWholeTrace(t *testing.T) {
 	entries[1].Metadata.Name = "rare"
 	v := viewOf(t, entries)
 	first, last, _ := query.Span(v)
-	table, err := query.Summary(t.Context(), v, everything(t, v))
+	table, err := query.Summary(t.Context(), v, everything(t, v), nil)
 	must(t, err)
 	for _, line := range table.Lines {
 		n, _ := query.Number(line[2]).(int64)

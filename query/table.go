@@ -9,7 +9,7 @@ import (
 )
 
 // Where returns a filter that selects the rows of a line of t, without the filter of the query that
-// computed t. It is empty if t has no groups.
+// computed t. It is empty if t has no groups, or if no filter can select them, as those with NaN.
 func (t *Table) Where(line []Value) string {
 	var all []string
 	for i, v := range line[:min(t.groups, len(line))] {
@@ -17,7 +17,11 @@ func (t *Table) Where(line []Value) string {
 		if name == "service" && v.kind == kindString && v.s == "" {
 			v = Value{} // as Summary has it
 		}
-		all = append(all, where(name, v))
+		part := where(name, v)
+		if part == "" {
+			return ""
+		}
+		all = append(all, part)
 	}
 	if len(all) == 0 && len(line) > 1 && t.Columns[0] == "attribute" && t.Columns[1] == "value" { // of compare()
 		return where("."+attributeName(line[0].s), line[1])
@@ -49,8 +53,14 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	for i := range all {
 		all[i] &= rows[i]
 	}
+	begun := v.NewSet()
+	for r := range all.All() {
+		if start, timed := v.Start(r); timed && start >= from && uint64(start-from) < uint64(max(1, every))*uint64(periods) {
+			begun.Add(r)
+		}
+	}
 	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	counts, err := m.table([]*stageAggregate{a}, a.by, all)
+	counts, err := m.table([]*stageAggregate{a}, a.by, begun)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,12 @@ package query_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -98,5 +100,29 @@ func TestContrast(t *testing.T) {
 	}
 	if f := c.Fields[1]; f.Field != "kind" || f.Values[0].Where != "kind = server" || f.Values[0].Difference != 1 || f.Values[0].Chance {
 		t.Errorf("what differs most, but for the name, is %+v", f)
+	}
+}
+
+// TestWhereOfNumbers: a filter has numbers as queries have them.
+func TestWhereOfNumbers(t *testing.T) {
+	entries := []*format.TraceEntry{format.Root()}
+	for _, n := range []float64{5e-5, 1e21, -2.5, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.NaN()} {
+		entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "x"}, Attributes: []format.Attribute{{Name: "n", Value: format.FloatValue(n)}}})
+	}
+	v := viewOf(t, entries)
+	named := 0
+	table := resultOf(t, v, "{} | count() by(.n)").Table
+	for _, line := range table.Lines {
+		where := table.Where(line)
+		if where == "" {
+			continue
+		}
+		named++
+		if n := resultOf(t, v, "{ "+where+" }").Rows.Len(); n != 1 {
+			t.Errorf("%s selects %d rows", where, n)
+		}
+	}
+	if named != 5 {
+		t.Errorf("%d numbers have a filter", named)
 	}
 }

@@ -144,7 +144,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
 	})
 	var err error
-	if o.Self, err = Summary(ctx, v, rows); err == nil {
+	if o.Self, err = Summary(ctx, v, rows, nil); err == nil {
 		err = o.Self.Sort("self")
 		o.Self.Lines = o.Self.Lines[:min(limit, len(o.Self.Lines))]
 	}

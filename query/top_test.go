@@ -250,7 +250,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 	if !slices.Equal(o.Patterns, want) {
 		t.Errorf("the patterns are %+v, want %+v", o.Patterns, want)
 	}
-	table, err := query.Summary(t.Context(), v, rows)
+	table, err := query.Summary(t.Context(), v, rows, nil)
 	must(t, err)
 	for _, line := range table.Lines {
 		want := "0"

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // TestPruneOwnFiles checks that prune removes the files of this process in the order in
@@ -67,6 +70,38 @@ func TestStrangerAtOwnName(t *testing.T) {
 		w.finishOwn(t.Context(), nil)
 		if _, err := os.Stat(w.name); err != nil {
 			t.Errorf("%s: %v", final, err)
+		}
+	}
+}
+
+// TestMarkedFilesKeepTheirAge: torn files that lay there for long get a mark, and make no room for
+// themselves at the expense of newer ones.
+func TestMarkedFilesKeepTheirAge(t *testing.T) {
+	dir := t.TempDir()
+	whole := format.AppendTraceEntry(wire.AppendMagic(nil, format.V1, format.IET), format.V1, format.Root())
+	file := func(at time.Time, name string, more ...byte) string {
+		b := format.AppendTraceEntry(slices.Clone(whole), format.V1, &format.TraceEntry{Metadata: format.Metadata{Name: name}})
+		path := filepath.Join(dir, "app."+at.UTC().Format(deadtrace.TimeFormat)+tracename.IET)
+		must(t, os.WriteFile(path, append(b, more...), 0o600))
+		must(t, os.Chtimes(path, at, at))
+		return path
+	}
+	var torn, ended []string
+	for i := range 4 {
+		torn = append(torn, file(time.Now().Add(-time.Duration(2000-i)*time.Hour), "old", 0, 0, 1))
+		ended = append(ended, file(time.Now().Add(-time.Duration(30-i)*time.Hour), mapping.NameEnd))
+	}
+	r, err := Create(filepath.Join(dir, "app.iet"), &Options{KeepFiles: 4})
+	must(t, err)
+	must(t, r.Close(t.Context()))
+	for _, name := range torn {
+		if _, err := os.Stat(name); err == nil {
+			t.Errorf("%s is kept", name)
+		}
+	}
+	for _, name := range ended {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -133,9 +133,11 @@ func (w *writer) finishFolder(ctx context.Context, is deadtrace.Filter, o *deadt
 		case err != nil:
 			w.report(err)
 		case r.Changed:
-			path := tracename.Base(r.Output)
-			finished = append(finished, path)
-			w.finished.ended.Add(path)
+			if !r.Old {
+				path := tracename.Base(r.Output)
+				finished = append(finished, path)
+				w.finished.ended.Add(path)
+			}
 			w.notice(reportOf(r).Finished())
 		}
 	})

@@ -447,7 +447,15 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 		next++
 		return next - 1
 	}
+	var failed any // a panic, which only the goroutine of the caller may pass on
 	work := func() {
+		defer func() {
+			if p := recover(); p != nil {
+				mu.Lock()
+				failed, next = p, len(v.blocks)
+				mu.Unlock()
+			}
+		}()
 		fn := start()
 		for k := take(); k >= 0; k = take() {
 			fn(k)
@@ -459,6 +467,9 @@ func (c columnsOf) Each(ctx context.Context, start func() func(k int)) error {
 	}
 	work()
 	wg.Wait()
+	if failed != nil {
+		panic(failed)
+	}
 	return ctx.Err()
 }
 

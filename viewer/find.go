@@ -118,7 +118,9 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 	f := new(found)
 	switch what := q.Get("what"); what {
 	case "error":
-		f.ranks, err = s.ranksIn(ctx, s.errorRanks(), w)
+		if f.ranks, err = s.ranksIn(ctx, s.errorRanks(), w); err == nil {
+			f.outside = s.errorRanks().n - f.ranks.n
+		}
 	case "open":
 		f, err = s.foundIn(ctx, "{ span:open }", w)
 	case "":

@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -29,22 +30,22 @@ type flameNode struct {
 
 	total, self, took int64
 	weight            float64
-	kids              map[codes]int
+	kids              map[int]int
 }
 
 // A flame has the nodes of a merged tree, each behind the one above it.
 type flame struct {
 	nodes []flameNode
-	first map[codes]int
+	first map[int]int
 	roots int
 }
 
-// node returns the number of the node of spans with these codes below another node.
-func (f *flame) node(up int, c codes, r view.Row, v *view.View) int {
+// node returns the number of the node of spans with this number of a name below another node.
+func (f *flame) node(up, c int, r view.Row, v *view.View) int {
 	known := f.first
 	if up >= 0 {
 		if f.nodes[up].kids == nil {
-			f.nodes[up].kids = make(map[codes]int)
+			f.nodes[up].kids = make(map[int]int)
 		}
 		known = f.nodes[up].kids
 	}
@@ -59,7 +60,7 @@ func (f *flame) node(up int, c codes, r view.Row, v *view.View) int {
 
 const (
 	maxFlame      = 8000 // nodes in an answer; the widest are kept
-	maxFlameNodes = 1 << 20
+	maxFlameNodes = 1 << 17
 )
 
 // flame answers with spans merged by the names above them. They are the spans at and below those that
@@ -91,7 +92,8 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 		}
 	}
 	begins := func(r view.Row) bool { return (hits == nil || hits.Has(r)) && (inside == nil || inside.Has(r)) }
-	in, err := s.merged(ctx, root, begins)
+	names := s.newNames()
+	in, err := s.merged(ctx, root, names, begins, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -106,16 +108,16 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 			}
 			begun = f.rows
 		}
-		others, err := s.against.merged(ctx, 0, func(r view.Row) bool { return begun == nil || begun.Has(r) })
+		others, err := s.against.merged(ctx, 0, s.against.newNames(), func(r view.Row) bool { return begun == nil || begun.Has(r) }, nil)
 		if err != nil {
 			return answer{}, err
 		}
 		in.compare(others)
 	case hits != nil:
-		others, err := s.merged(ctx, root, func(r view.Row) bool {
-			_, same := in.first[s.codes(r)]
-			return same && !hits.Has(r) && (inside == nil || inside.Has(r))
-		})
+		others, err := s.merged(ctx, root, names, func(r view.Row) bool {
+			_, same := in.first[names.of(r)]
+			return same && (inside == nil || inside.Has(r))
+		}, hits)
 		if err != nil {
 			return answer{}, err
 		}
@@ -125,10 +127,11 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	return answer{json: map[string]any{"nodes": nodes, "roots": in.roots, "left": left}}, nil
 }
 
-// merged merges the spans at and below those with which a flame begins.
-func (s *state) merged(ctx context.Context, root view.Row, begins func(r view.Row) bool) (*flame, error) {
+// merged merges the spans at and below those with which a flame begins, but for those at and below the
+// rows in skip, which may be nil.
+func (s *state) merged(ctx context.Context, root view.Row, names *names, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
 	v, t := s.v, s.v.Tree()
-	f := &flame{first: make(map[codes]int)}
+	f := &flame{first: make(map[int]int)}
 	type level struct{ end, node int }
 	var levels []level
 	from, end := t.Rank(root), t.End(root)
@@ -141,6 +144,10 @@ func (s *state) merged(ctx context.Context, root view.Row, begins func(r view.Ro
 		}
 		r := t.Row(rank)
 		if v.Role(r) != view.RoleSpan {
+			continue
+		}
+		if skip != nil && skip.Has(r) {
+			rank = t.End(r) - 1
 			continue
 		}
 		for len(levels) > 0 && levels[len(levels)-1].end <= rank {
@@ -157,24 +164,32 @@ func (s *state) merged(ctx context.Context, root view.Row, begins func(r view.Ro
 		if len(f.nodes) > maxFlameNodes {
 			return nil, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
 		}
-		i := f.node(up, s.codes(r), r, v)
+		i := f.node(up, names.of(r), r, v)
 		n := &f.nodes[i]
 		n.Count++
 		if query.IsError(v.Flags(r)) {
 			n.Errors++
 		}
 		if took, known := lasted(v, r); known {
-			n.total += int64(took)
+			n.total = sum(n.total, int64(took))
 			if int64(took) >= n.took {
 				n.took, n.Row = int64(took), r
 			}
 		}
 		if self, ended := v.SelfTime(r); ended {
-			n.self += int64(self)
+			n.self = sum(n.self, int64(self))
 		}
 		levels = append(levels, level{t.End(r), i})
 	}
 	return f, nil
+}
+
+// sum adds durations, which are not negative, up to the longest that a number can say.
+func sum(a, b int64) int64 {
+	if b = max(0, b); a+b < 0 {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // compare says how much longer the spans of each node took than those of others.
@@ -229,27 +244,32 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 			whole += n.weight
 		}
 	}
-	least := 0.0
+	least, ties := 0.0, maxFlame // of as many as narrow as the last one there is room
 	if len(f.nodes) > maxFlame {
 		all := make([]float64, len(f.nodes))
 		for i := range f.nodes {
 			all[i] = f.nodes[i].weight
 		}
 		slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
-		least = all[maxFlame]
+		least = all[maxFlame-1]
+		first, _ := slices.BinarySearchFunc(all, least, func(x, least float64) int { return cmp.Compare(least, x) })
+		ties = maxFlame - first
 	}
 	number := make([]int, len(f.nodes))
 	nodes = []flameNode{}
 	for i := range f.nodes {
 		n := f.nodes[i]
 		number[i] = -1
-		if len(f.nodes) > maxFlame && n.weight <= least {
+		switch {
+		case n.Up >= 0 && number[n.Up] < 0, n.weight < least, n.weight == least && ties == 0:
 			left++
 			continue
+		case n.weight == least:
+			ties--
 		}
 		number[i] = len(nodes)
 		if n.Up >= 0 {
-			n.Up = number[n.Up] // it is at least as wide
+			n.Up = number[n.Up]
 		}
 		n.Total, n.Self = strconv.FormatInt(n.total, 10), strconv.FormatInt(n.self, 10)
 		if whole > 0 {

@@ -40,13 +40,16 @@ func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
+	if n == 0 {
+		return answer{}, badRequest("n is not a number from 1 on")
+	}
 	all := s.extent(0)
 	from, to := all.from, all.to
 	if q.Has("since") {
 		var ferr, terr error
 		from, ferr = strconv.ParseInt(q.Get("since"), 10, 64)
 		to, terr = strconv.ParseInt(q.Get("until"), 10, 64)
-		if ferr != nil || terr != nil || from > to {
+		if ferr != nil || terr != nil || from > to || to-from < 0 { // the last if the time is longer than a number can say
 			return answer{}, badRequest("since and until are not nanoseconds")
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"encoding/csv"
+	"errors"
 	"math"
 	"net/url"
 	"slices"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -55,7 +54,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	first, err := number(q, "first", 0, math.MaxInt32)
+	first, err := number(q, "first", 0, 1<<30)
 	if err != nil {
 		return answer{}, err
 	}
@@ -96,8 +95,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	total := len(lines)
 	if q.Has("csv") {
-		b, err := csvOf(t.Columns, lines)
-		return answer{bytes: b}, err
+		return answer{bytes: csvOf(t.Columns, lines)}, nil
 	}
 	lines = lines[min(first, total):min(first+n, total)]
 	return tableAnswer(t, lines, total)
@@ -122,6 +120,8 @@ func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
 			switch v := v.(type) {
 			case int64:
 				values[i] = strconv.FormatInt(v, 10) // JavaScript's numbers do not hold all of them
+			case uint64:
+				values[i] = strconv.FormatUint(v, 10)
 			case string:
 				values[i] = preview(v)
 			default:
@@ -133,30 +133,22 @@ func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
 	return answer{json: out}, nil
 }
 
-// order compares two values of a column. Without a value comes last, whatever the direction.
+// order compares two values of a column: numbers, then texts. Without a value comes last, whatever the
+// direction.
 func order(a, b any, largestFirst bool) int {
-	n := 0
-	switch x := a.(type) {
-	case nil:
-		if b == nil {
-			return 0
-		}
-		return 1
-	case int64:
-		if y, ok := b.(int64); ok {
-			n = cmp.Compare(x, y)
-		}
-	case float64:
-		if y, ok := b.(float64); ok {
-			n = cmp.Compare(x, y)
-		}
-	case string:
-		if y, ok := b.(string); ok {
-			n = strings.Compare(x, y)
-		}
+	if a == nil || b == nil {
+		return cmp.Compare(boolNumber(a == nil), boolNumber(b == nil))
 	}
-	if b == nil {
-		return -1
+	x, xText := a.(string)
+	y, yText := b.(string)
+	n := 0
+	switch {
+	case xText && yText:
+		n = strings.Compare(x, y)
+	case xText || yText:
+		n = cmp.Compare(boolNumber(xText), boolNumber(yText))
+	default:
+		n = cmp.Or(cmp.Compare(numberOf(a), numberOf(b)), compareWhole(a, b))
 	}
 	if largestFirst {
 		return -n
@@ -164,37 +156,72 @@ func order(a, b any, largestFirst bool) int {
 	return n
 }
 
-// csvOf returns a table as CSV. Durations and times are in nanoseconds.
-func csvOf(columns []column, lines []tableLine) ([]byte, error) {
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	var record []string
-	for _, c := range columns {
+func boolNumber(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func numberOf(x any) float64 {
+	switch x := x.(type) {
+	case int64:
+		return float64(x)
+	case uint64:
+		return float64(x)
+	case float64:
+		return x
+	}
+	return 0
+}
+
+// compareWhole compares whole numbers that are the same as floats.
+func compareWhole(a, b any) int {
+	x, xInt := a.(int64)
+	y, yInt := b.(int64)
+	if xInt && yInt {
+		return cmp.Compare(x, y)
+	}
+	u, _ := a.(uint64)
+	w, _ := b.(uint64)
+	return cmp.Compare(u, w)
+}
+
+// csvOf returns a table as CSV. Durations and times are in nanoseconds. Each text is in quotes, whatever
+// a spreadsheet takes for the end of a field.
+func csvOf(columns []column, lines []tableLine) []byte {
+	var b []byte
+	text := func(s string) { b = append(append(append(b, '"'), strings.ReplaceAll(harmless(s), `"`, `""`)...), '"') }
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
 		name := c.Name
 		if c.Kind == "duration" || c.Kind == "time" {
 			name += " (ns)"
 		}
-		record = append(record, name)
+		text(name)
 	}
-	_ = w.Write(record) // to memory
+	b = append(b, "\r\n"...)
 	for _, l := range lines {
-		record = record[:0]
-		for _, v := range l.values {
+		for i, v := range l.values {
+			if i > 0 {
+				b = append(b, ',')
+			}
 			switch v := v.(type) {
 			case int64:
-				record = append(record, strconv.FormatInt(v, 10))
+				b = strconv.AppendInt(b, v, 10)
+			case uint64:
+				b = strconv.AppendUint(b, v, 10)
 			case float64:
-				record = append(record, strconv.FormatFloat(v, 'g', -1, 64))
+				b = strconv.AppendFloat(b, v, 'g', -1, 64)
 			case string:
-				record = append(record, harmless(v))
-			default:
-				record = append(record, "")
+				text(v)
 			}
 		}
-		_ = w.Write(record) // to memory
+		b = append(b, "\r\n"...)
 	}
-	w.Flush()
-	return []byte(b.String()), w.Error()
+	return b
 }
 
 // harmless returns a text that a spreadsheet does not take for a formula.
@@ -218,7 +245,7 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 	from := r.Table
 	summary := from == nil
 	if summary {
-		if from, err = query.Summary(ctx, s.v, r.Rows); err != nil {
+		if from, err = query.Summary(ctx, s.v, r.Rows, w.options()); err != nil {
 			return nil, err
 		}
 	}
@@ -257,7 +284,7 @@ func cell(v query.Value) (x any, kind string) {
 	case int64:
 		return x, "number"
 	case uint64:
-		return float64(x), "number"
+		return x, "number"
 	case float64:
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return strconv.FormatFloat(x, 'g', -1, 64), "text"
@@ -281,6 +308,9 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 		x.from, x.to = w.from, w.to
 	}
 	counts, err := from.Spread(ctx, s.v, rows, x.from, (x.to-x.from)/sparkBins+1, sparkBins)
+	if _, tooMany := errors.AsType[*query.Error](err); tooMany {
+		return nil // the table is worth more
+	}
 	if err != nil {
 		return err
 	}
@@ -288,6 +318,14 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 		t.lines[i].spark = counts[from.Where(from.Lines[i])]
 	}
 	return nil
+}
+
+// whereService returns a filter for the rows of a service, which is empty if they have none.
+func whereService(name string) string {
+	if name == "" {
+		return "service = nil"
+	}
+	return query.Where("service", name)
 }
 
 // callTable returns how often services call each other.
@@ -306,7 +344,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 	v := s.v
 	for r := range f.rows.All() {
 		up := v.Parent(r)
-		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan || !s.resourcesDiffer(r, up) {
+		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan {
 			continue
 		}
 		key := [2]string{v.Service(up), v.Service(r)}
@@ -341,7 +379,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 		}
 		t.lines = append(t.lines, tableLine{
 			values: []any{c.caller, c.callee, c.n, c.errors, at(.5), at(.95), at(.99)},
-			where:  "{ entry:role = span && " + query.Where("service", c.caller) + " } > { entry:role = span && " + query.Where("service", c.callee) + " }",
+			where:  "{ entry:role = span && " + whereService(c.caller) + " } > { entry:role = span && " + whereService(c.callee) + " }",
 		})
 	}
 	return t, nil
@@ -407,24 +445,15 @@ func (s *state) compareTable(ctx context.Context, text string, w window) (*table
 			}
 			return n
 		}
-		service := "service = nil"
-		if last.Service != "" {
-			service = query.Where("service", last.Service)
-		}
 		t.lines = append(t.lines, tableLine{
 			values: []any{
 				last.Service, strings.Join(names, " › "), strings.Join(marks, ", "), percent, took(p.After.P95, p.After), took(p.Before.P95, p.Before), took(p.After.P50, p.After), took(p.Before.P50, p.Before),
 				int64(p.After.Count), int64(p.Before.Count), int64(p.After.Errors), int64(p.Before.Errors), took(p.After.Self, p.After), took(p.Before.Self, p.Before),
 			},
-			where: "{ entry:role = span && " + service + " && " + query.Where("name", last.Name) + " }",
+			where: "{ entry:role = span && " + whereService(last.Service) + " && " + query.Where("name", last.Name) + " }",
 		})
 	}
 	return t, nil
-}
-
-func (s *state) resourcesDiffer(a, b view.Row) bool {
-	x, y := s.codes(a)[1], s.codes(b)[1]
-	return x != y || x == columns.Unknown
 }
 
 // rowColumns are the columns of a table of rows.
@@ -468,8 +497,7 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		lines = append(lines, l)
 	}
 	if asCSV {
-		b, err := csvOf(t.Columns, lines)
-		return answer{bytes: b}, err
+		return answer{bytes: csvOf(t.Columns, lines)}, nil
 	}
 	return tableAnswer(t, lines, f.ranks.n)
 }

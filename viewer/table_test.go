@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -93,6 +94,12 @@ func TestTable(t *testing.T) {
 	if len(byName.Lines) != 6 || byName.Columns[2].Name != "count" || byName.Columns[5].Kind != "duration" {
 		t.Errorf("got %+v", byName)
 	}
+	for _, l := range jsonOf[table](t, h, "/api/table?x="+window).Lines {
+		n, _ := strconv.ParseFloat(l.Values[2].(string), 64) //nolint:forcetypeassert // a number
+		if rate, _ := l.Values[4].(float64); n >= 20 && math.Abs(rate-n/.1) > 1e-6 {
+			t.Errorf("in a tenth of a second there are %v spans, at a rate of %v", n, l.Values[4])
+		}
+	}
 	last := 0
 	for _, l := range byName.Lines {
 		n, err := strconv.Atoi(l.Values[2].(string)) //nolint:forcetypeassert // a number
@@ -133,7 +140,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("%d services call each other; a span has the resource that it is below", calls.Total)
 	}
 	formula := viewOf(t, format.ET, []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "=1+1"}, Message: format.Some("@SUM(A1)")}})
-	if text := ask(serve(t, formula, viewer.Options{}), http.MethodGet, "/api/table?form=rows&csv=1").Body.String(); !strings.Contains(text, ",'=1+1,") {
+	if text := ask(serve(t, formula, viewer.Options{}), http.MethodGet, "/api/table?form=rows&csv=1").Body.String(); !strings.Contains(text, `,"'=1+1",`) {
 		t.Errorf("a spreadsheet takes this for a formula: %s", text)
 	}
 }

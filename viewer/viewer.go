@@ -115,6 +115,7 @@ type state struct {
 	strips       latest[*strip]
 	tables       latest[*table]
 	finds        latest[*found]
+	findsIn      latest[*found] // in a window
 }
 
 // New returns a handler that shows a view. A nil o means defaults. If v is nil, the page shows the text
@@ -691,6 +692,7 @@ func (h *Handler) rest() {
 	h.mu.Unlock()
 	for _, s := range states {
 		s.finds.drop()
+		s.findsIn.drop()
 		s.layouts.drop()
 		s.insides.drop()
 		s.outermosts.drop()

@@ -72,7 +72,9 @@ type share struct {
 
 const maxShares = 6 // values of a field
 
-func contrastOf(c *query.Contrast, differing bool) contrast {
+// contrastOf keeps the values that the first set has more often, if differing. Beside says that the page
+// shows the first set beside all rows, and not beside the others.
+func contrastOf(c *query.Contrast, differing, beside bool) contrast {
 	out := contrast{c.In, c.Others, []shares{}}
 	for _, f := range c.Fields {
 		x := shares{Field: f.Field, Values: []share{}}
@@ -85,7 +87,11 @@ func contrastOf(c *query.Contrast, differing bool) contrast {
 				continue
 			}
 			if !v.Chance {
-				x.Points = max(x.Points, math.Round(100*math.Abs(v.Difference)))
+				apart := v.Difference
+				if beside {
+					apart = float64(v.In)/float64(max(1, c.In)) - float64(v.In+v.Others)/float64(max(1, c.In+c.Others))
+				}
+				x.Points = max(x.Points, math.Round(100*math.Abs(apart)))
 			}
 			x.Values = append(x.Values, share{preview(v.Value.String()), v.Where, v.In, v.Others, v.Chance})
 		}
@@ -128,7 +134,7 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{json: contrastOf(c, false)}, nil
+	return answer{json: contrastOf(c, false, s.against == nil)}, nil
 }
 
 // without returns the rows of a that are not in b.
@@ -157,11 +163,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 		return answer{}, badRequest(errNoSpan.Error())
 	}
 	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Beside: []beside{}, Path: []pathStep{}}
-	service := "service = nil"
-	if out.Service != "" {
-		service = query.Where("service", out.Service)
-	}
-	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + service + " }"
+	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(out.Service) + " }"
 	same, err := s.foundIn(ctx, out.Where, w)
 	if err != nil {
 		return answer{}, err
@@ -209,7 +211,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 		if out.Of == "failed" { // these say so, and no more
 			c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
 		}
-		out.Shares = contrastOf(c, true)
+		out.Shares = contrastOf(c, true, false)
 	}
 	if out.Beside, err = s.beside(ctx, r, in, others); err != nil {
 		return answer{}, err
@@ -237,7 +239,7 @@ func (s *state) whyAgainst(ctx context.Context, out *why, same *found) error {
 		return err
 	}
 	d := durationsOf(s.against.v, f.rows)
-	out.Against = &against{d.n, d.failed, strconv.FormatInt(d.median(s.against.v, f.rows), 10), contrastOf(c, true)}
+	out.Against = &against{d.n, d.failed, strconv.FormatInt(d.median(s.against.v, f.rows), 10), contrastOf(c, true, false)}
 	return nil
 }
 
@@ -415,13 +417,14 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[codes]*beside)
+	names := s.newNames()
+	known := make(map[int]*beside)
 	for _, row := range all {
 		a, z, timed := s.during(row)
 		if !timed || a > to || z < from || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
 			continue
 		}
-		key := s.codes(row)
+		key := names.of(row)
 		b := known[key]
 		if b == nil {
 			if len(known) > 10_000 {
@@ -443,7 +446,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]
-	if err := s.addShares(ctx, list, in, others); err != nil {
+	if err := s.addShares(ctx, names, list, in, others); err != nil {
 		return nil, err
 	}
 	const least = .1
@@ -457,58 +460,83 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	return out, nil
 }
 
-// codes are the numbers of the name and of the resource of a row. Names that the view does not hold in
-// memory share a number.
-type codes [2]uint16
-
-func (s *state) codes(r view.Row) codes {
-	b := s.v.Columns().Block(int(r) / columns.BlockRows)
-	return codes{b.Meta[r%columns.BlockRows], b.Resource[r%columns.BlockRows]}
+// names give each pair of a service and a name a number. Spans of several processes and targets have the
+// same one.
+type names struct {
+	s      *state
+	byCode map[[2]uint16]int
+	byName map[[2]string]int
 }
 
-// addShares says during which part of two sets of spans those of each name ran.
-func (s *state) addShares(ctx context.Context, list []*beside, in, others view.Set[view.Row]) error {
+func (s *state) newNames() *names {
+	return &names{s, make(map[[2]uint16]int), make(map[[2]string]int)}
+}
+
+// of returns the number of a span.
+func (n *names) of(r view.Row) int {
+	b := n.s.v.Columns().Block(int(r) / columns.BlockRows)
+	code := [2]uint16{b.Meta[r%columns.BlockRows], b.Resource[r%columns.BlockRows]}
+	isKnown := code[0] != columns.Unknown && code[1] != columns.Unknown
+	if i, ok := n.byCode[code]; ok && isKnown {
+		return i
+	}
+	key := [2]string{n.s.v.Service(r), n.s.v.Name(r)}
+	i, ok := n.byName[key]
+	if !ok {
+		i = len(n.byName)
+		n.byName[key] = i
+	}
+	if isKnown {
+		n.byCode[code] = i
+	}
+	return i
+}
+
+// addShares says during which part of two sets of spans one of another request ran, for each name.
+func (s *state) addShares(ctx context.Context, names *names, list []*beside, in, others view.Set[view.Row]) error {
 	if len(list) == 0 {
 		return nil
 	}
-	number := make(map[codes]int)
+	number := make(map[int]int)
 	for i, b := range list {
-		number[s.codes(b.Row)] = i
+		number[names.of(b.Row)] = i
 	}
-	times := make([][][2]int64, len(list))
+	begins, ends := make([][]int64, len(list)), make([][]int64, len(list))
 	spans, err := s.outermostSpans(ctx)
 	if err != nil {
 		return err
 	}
 	for _, row := range spans {
-		if n, wanted := number[s.codes(row)]; wanted {
+		if n, wanted := number[names.of(row)]; wanted {
 			if from, to, timed := s.during(row); timed {
-				times[n] = append(times[n], [2]int64{from, to})
+				begins[n], ends[n] = append(begins[n], from), append(ends[n], to)
 			}
 		}
 	}
 	for i, b := range list {
-		all := joined(times[i])
-		b.In, b.Others = s.covered(in, all), s.covered(others, all)
+		slices.Sort(begins[i])
+		slices.Sort(ends[i])
+		own := names.of(b.Row)
+		ran := func(r view.Row) bool { // while the span was open
+			from, to, timed := s.during(r)
+			if !timed {
+				return false
+			}
+			begun, _ := slices.BinarySearch(begins[i], to+1)
+			over, _ := slices.BinarySearch(ends[i], from)
+			n := begun - over
+			if names.of(s.outermost(r)) == own {
+				n-- // its own request
+			}
+			return n > 0
+		}
+		b.In, b.Others = shareOf(in, ran), shareOf(others, ran)
 	}
 	return nil
 }
 
-// joined sorts periods and joins those that overlap.
-func joined(all [][2]int64) (out [][2]int64) {
-	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	for _, p := range all {
-		if n := len(out); n > 0 && p[0] <= out[n-1][1] {
-			out[n-1][1] = max(out[n-1][1], p[1])
-			continue
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
-// covered returns the share of the spans of a set during which one of the periods was.
-func (s *state) covered(rows view.Set[view.Row], periods [][2]int64) float64 {
+// shareOf returns for which share of a sample of some rows is holds.
+func shareOf(rows view.Set[view.Row], is func(r view.Row) bool) float64 {
 	n, hit := 0, 0
 	step := max(1, rows.Len()/besideSample)
 	i := 0
@@ -516,13 +544,7 @@ func (s *state) covered(rows view.Set[view.Row], periods [][2]int64) float64 {
 		if i++; i%step != 0 {
 			continue
 		}
-		from, to, timed := s.during(r)
-		if !timed {
-			continue
-		}
-		n++
-		at, _ := slices.BinarySearchFunc(periods, from, func(p [2]int64, t int64) int { return cmp.Compare(p[1], t) })
-		if at < len(periods) && periods[at][0] <= to {
+		if n++; is(r) {
 			hit++
 		}
 	}
@@ -587,6 +609,9 @@ type criticalStep struct {
 	To   string   `json:"to"`
 }
 
+// maxBelow is how many rows may be below a span of which the critical path is found.
+const maxBelow = 500_000
+
 const maxCritical = 20_000 // steps in an answer; the longest are kept
 
 // critical answers with the critical path of the outermost span above a row, which is inferred from
@@ -600,6 +625,9 @@ func (h *Handler) critical(_ context.Context, s *state, q url.Values) (answer, e
 		r = s.v.Parent(r)
 	}
 	out := criticalPath{Row: s.outermost(r), Steps: []criticalStep{}}
+	if s.below(out.Row) > maxBelow {
+		return answer{}, badRequest("the request has more than " + strconv.Itoa(maxBelow) + " rows: 'entrace critical' prints its critical path")
+	}
 	p, ok := query.Critical(s.v, out.Row)
 	if !ok {
 		return answer{json: out}, nil
@@ -631,6 +659,9 @@ const maxSteps = 40
 // addPath adds the critical path of the outermost span above r.
 func (s *state) addPath(out *why, r view.Row) {
 	whole := s.outermost(r)
+	if s.below(whole) > maxBelow {
+		return
+	}
 	p, ok := query.Critical(s.v, whole)
 	if !ok || p.To == p.From {
 		return

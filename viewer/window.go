@@ -29,13 +29,13 @@ func (s *state) windowOf(q url.Values) (window, error) {
 		if err != nil || n <= 0 {
 			return window{}, badRequest("window is not a number of nanoseconds")
 		}
-		to := s.extent(0).to
-		return window{max(to-n, s.extent(0).from), to, true}, nil
+		x := s.extent(0)
+		return window{x.to - min(n, x.to-x.from), x.to, true}, nil
 	}
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
-	if ferr != nil || terr != nil || from > to {
+	if ferr != nil || terr != nil || from > to || to-from < 0 {
 		return window{}, badRequest("window is not two times in nanoseconds")
 	}
 	return window{from, to, true}, nil
@@ -95,7 +95,7 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 		return s.found(ctx, text)
 	}
 	key := w.key() + " " + text
-	if f, ok := s.finds.get(key); ok {
+	if f, ok := s.findsIn.get(key); ok {
 		return f, nil
 	}
 	all, err := s.found(ctx, text)
@@ -112,7 +112,7 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 		return nil, err
 	}
 	f.outside = all.ranks.n - f.ranks.n
-	s.finds.put(key, &f)
+	s.findsIn.put(key, &f)
 	return &f, nil
 }
 

@@ -142,7 +142,7 @@ func TestWindow(t *testing.T) {
 				t.Errorf("trace %d: of at least %d ns there are %d rows, want %d", seed, least, got, want)
 			}
 		}
-		for _, bad := range []string{"1", "2,1", "last:0", "last:x", "a,b"} {
+		for _, bad := range []string{"1", "2,1", "-9223372036854775808,9223372036854775807", "last:0", "last:x", "a,b"} {
 			if w := ask(h, "GET", "/api/rows?window="+bad); w.Code != 400 {
 				t.Errorf("the window %s is answered with %d", bad, w.Code)
 			}
@@ -192,6 +192,32 @@ func TestStrip(t *testing.T) {
 		}
 		if !slices.EqualFunc(s.Services, want.Services, slices.Equal) || !slices.Equal(s.Errors, want.Errors) || !slices.Equal(s.Open, want.Open) || !slices.Equal(s.Hits, want.Hits) {
 			t.Errorf("%s: got %+v\nwant %+v", q, s, want)
+		}
+	}
+}
+
+// TestExtremeTimes asks for times at the ends of what nanoseconds can say, and for traces with nothing in them.
+func TestExtremeTimes(t *testing.T) {
+	e := func(at, took uint64) *format.TraceEntry {
+		return &format.TraceEntry{Metadata: format.Metadata{Name: "extreme"}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue("00000000000000a1")},
+			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("b", 32))},
+			{Name: format.AttrTime, Value: format.U64Value(at)},
+			{Name: format.AttrDuration, Value: format.U64Value(took)},
+		}}
+	}
+	for i, entries := range [][]*format.TraceEntry{
+		{format.Root()},
+		{format.Root(), {Metadata: format.Metadata{Name: "untimed"}}},
+		{format.Root(), e(0, math.MaxInt64), e(math.MaxInt64, math.MaxInt64), e(math.MaxUint64, 1), e(1, math.MaxUint64)},
+	} {
+		h := serve(t, viewOf(t, format.ET, entries), viewer.Options{})
+		for _, path := range []string{"rows?x=", "top?x=", "strip?n=10", "strip?n=0", "strip?n=4000&q=extreme", "find?at=0&q=extreme", "facets?q=extreme", "facets?x=", "table?x=", "table?form=rows&sort=5", "table?form=calls", "table?csv=1", "flame?q=extreme", "flame?by=count", "why?row=1", "critical?row=1", "talk?row=0", "entry?row=0"} {
+			for _, more := range []string{"", "&window=0,9223372036854775807", "&window=last:9223372036854775807", "&window=-9223372036854775808,-9223372036854775807", "&since=-9223372036854775808&until=9223372036854775807", "&since=9223372036854775806&until=9223372036854775807", "&least=9223372036854775807"} {
+				if w := ask(h, "GET", "/api/"+path+more); w.Code >= 500 {
+					t.Errorf("trace %d: %s%s: %d %s", i, path, more, w.Code, w.Body)
+				}
+			}
 		}
 	}
 }
@@ -439,5 +465,72 @@ func TestAgainst(t *testing.T) {
 	}
 	if w := ask(serve(t, v, viewer.Options{}), "GET", "/api/table?form=compare"); w.Code != 400 {
 		t.Errorf("without another trace it is answered with %d", w.Code)
+	}
+}
+
+// TestFlameOfEqualWidths: as many nodes as there is room for are kept, however many are as narrow.
+func TestFlameOfEqualWidths(t *testing.T) {
+	span := func(parent uint32, name string) *format.TraceEntry {
+		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(name)))},
+			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("b", 32))},
+			{Name: format.AttrTime, Value: format.U64Value(1)},
+			{Name: format.AttrDuration, Value: format.U64Value(1000)},
+		}}
+	}
+	wide, deep := []*format.TraceEntry{format.Root(), span(0, "all")}, []*format.TraceEntry{format.Root()}
+	for i := range uint32(9000) {
+		wide, deep = append(wide, span(1, fmt.Sprint("kid ", i))), append(deep, span(i, fmt.Sprint("level ", i)))
+	}
+	for _, entries := range [][]*format.TraceEntry{wide, deep} {
+		got := jsonOf[struct {
+			Nodes []struct{ Up int }
+			Left  int
+		}](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/flame?by=count")
+		if len(got.Nodes) != 8000 || got.Left != len(entries)-1-8000 {
+			t.Errorf("%d nodes, and %d left out", len(got.Nodes), got.Left)
+		}
+		for i, n := range got.Nodes {
+			if n.Up >= i {
+				t.Fatalf("node %d is before %d, which it is below", i, n.Up)
+			}
+		}
+	}
+}
+
+// TestBesideOfTheSameName: what ran meanwhile may be another request of the same name, in another process.
+func TestBesideOfTheSameName(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	for i := range 2 {
+		all = append(all, &format.TraceEntry{Message: format.Some("svc"), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{
+			{Name: "service.name", Value: format.StringValue("svc")}, {Name: "pid", Value: format.U64Value(uint64(i))},
+		}})
+	}
+	span := func(resource uint32, at, took uint64) {
+		all = append(all, &format.TraceEntry{Parent: resource, Metadata: format.Metadata{Name: "job"}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
+			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
+			{Name: format.AttrTime, Value: format.U64Value(at * ms)},
+			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
+		}})
+	}
+	for i := range uint64(8) {
+		span(1, 1000*i, 200) // while another runs
+		span(2, 1000*i+10, 180)
+		span(1, 1000*i+500, 1)
+		span(1, 1000*i+600, 2)
+	}
+	got := jsonOf[struct {
+		Beside []struct {
+			Name       string
+			In, Others float64
+		}
+	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=3")
+	if len(got.Beside) != 1 || got.Beside[0].Name != "job" || got.Beside[0].In != 1 || got.Beside[0].Others != 0 {
+		t.Errorf("got %+v", got.Beside)
+	}
+	flame := jsonOf[struct{ Nodes []struct{ Count int } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame")
+	if len(flame.Nodes) != 1 || flame.Nodes[0].Count != 32 {
+		t.Errorf("the flame is %+v", flame.Nodes)
 	}
 }

@@ -85,8 +85,9 @@ func (o *lookFlags) clocks() (map[string]time.Duration, error) {
 type look struct {
 	*convert.Trace
 
-	v      *view.View
-	result *query.Result
+	v       *view.View
+	between *query.Options
+	result  *query.Result
 }
 
 // look opens files and runs the query of o, if it has one.
@@ -107,9 +108,8 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 		return nil, errors.Join(&usageError{unfinished.WithValue(ctx, t.View())}, t.Close())
 	}
 	l := &look{Trace: t, v: t.View()}
-	between, err := o.between(l.v)
-	if err == nil {
-		l.result, err = q.Run(ctx, l.v, between)
+	if l.between, err = o.between(l.v); err == nil {
+		l.result, err = q.Run(ctx, l.v, l.between)
 	}
 	if err != nil {
 		return nil, errors.Join(asUsage(err), t.Close())

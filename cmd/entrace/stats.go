@@ -90,7 +90,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 			return asUsage(err)
 		}
 	case t == nil:
-		if t, err = query.Summary(ctx, l.v, l.result.Rows); err != nil {
+		if t, err = query.Summary(ctx, l.v, l.result.Rows, l.between); err != nil {
 			return err
 		}
 		if o.sort == "" {

@@ -65,6 +65,7 @@ type Result struct {
 	Output  string
 	Broken  string // where a corrupt original is
 	Changed bool   // something was done
+	Old     bool   // nothing but a mark was missing: its age is that of its name
 	Twin    bool   // the stream is gone, because Output has the same entries
 }
 
@@ -171,7 +172,7 @@ func (d *dead) cannotChange(err error) (state, error) {
 		return stateNothing, err
 	}
 	defer f.Close()
-	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && lastMark(f, fi.Size()) == markEnd {
+	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && lastMark(f, fi.Size()) != markNone {
 		return stateWhole, nil
 	}
 	return stateNothing, err
@@ -337,7 +338,7 @@ func (d *dead) removeTwin(r *Result) error {
 // finish adds the journal to the IET and then makes the final file of the IET.
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has || d.o.AtStart {
-		r.Changed = d.has || d.rest.adds(d.s) || d.s.size < d.size
+		r.Changed, r.Old = d.has || d.rest.adds(d.s) || d.s.size < d.size, !d.has
 		d.rest.reportUnreadable(d.o.report)
 		if err := d.rest.replay(d.f, d.s); err != nil {
 			return fmt.Errorf("journal %s: %w", d.rest.name, err)

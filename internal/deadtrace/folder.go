@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/crashtext"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracename"
@@ -128,9 +129,14 @@ const (
 func EndsCleanly(name string) bool { return markOf(name) == markEnd }
 
 // IsFinished reports whether nothing is left to do for the IET name, which may be that of a journal
-// alone: its last bytes say how it ended, and it has no journal.
+// alone: it has no journal and no text of a crash, and its last bytes say how it ended, or its user has
+// made it read-only.
 func IsFinished(name string) bool {
-	return !osfile.Exists(name+tracename.Journal) && markOf(name) != markNone
+	if osfile.Exists(name+tracename.Journal) || osfile.Exists(name+crashtext.Ext) {
+		return false
+	}
+	fi, err := os.Lstat(name)
+	return err == nil && fi.Mode()&0o200 == 0 || markOf(name) != markNone
 }
 
 func markOf(name string) mark {

@@ -147,6 +147,6 @@ func (t *kept) inUse() bool {
 		if !strings.HasSuffix(name, tracename.IET) {
 			return false
 		}
-		return osfile.Locked(name) || osfile.Exists(name+tracename.Journal) || !t.own && len(t.files) == 1 && !EndsCleanly(name)
+		return osfile.Locked(name) || osfile.Exists(name+tracename.Journal) || !t.own && len(t.files) == 1 && markOf(name) == markNone
 	})
 }

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { Contrast } from './source'
 import * as s from './state'
 import { count, plain } from './text'
-import { percent, useAnswer } from './why'
+import { implied, percent, useAnswer } from './why'
 
 export function Facets() {
   const q = s.found.value && !s.problem.value ? s.query.value : '', all = useSignal(false)
@@ -12,7 +12,7 @@ export function Facets() {
   if (!c) return <aside class="fac" aria-label="Facets"><p class="none">{failed ? plain(failed) : 'Counting…'}</p></aside>
   const against = s.meta.value!.against
   const hits = (q || against) && c.others > 0 ? c.in : 0, total = against ? c.others : c.in + c.others
-  const most = 8, shown = all.value ? c.fields : c.fields.slice(0, most)
+  const most = 8, fields = c.fields.filter(f => !hits || !implied(q, f.field, f.values.some(v => v.in === c.in))), shown = all.value ? fields : fields.slice(0, most)
   return <aside class="fac" aria-label="Facets" tabIndex={0}>
     <h2>{hits ? 'What differs' : 'What there is'}</h2>
     <p class="key"><span class="el"><i class="k1" /> {against ? `in ${plain(against)}` : 'all in the window'}</span>{hits > 0 && <span><i class="k2" /> {against ? 'here' : <>the {count(hits)} hits</>}</span>}</p>
@@ -24,6 +24,6 @@ export function Facets() {
           <span class="n">{percent(grey, total)}{hits > 0 && <> → {percent(v.in, hits)}</>}{'\u202f'}%</span>{hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}</button>
       })}
       {f.more > 0 && <p class="q">{count(f.more)} more</p>}</section>)}
-    {c.fields.length > most && <button class="lk" onClick={() => { all.value = !all.value }}>{all.value ? 'Fewer' : `${c.fields.length - most} more`}</button>}
+    {fields.length > most && <button class="lk" onClick={() => { all.value = !all.value }}>{all.value ? 'Fewer' : `${fields.length - most} more`}</button>}
   </aside>
 }

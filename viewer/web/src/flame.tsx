@@ -8,6 +8,7 @@ import { percent, useAnswer } from './why'
 
 const row = 20
 const letter = 6.4 // pixels
+const most = 1500 // levels that are drawn: a canvas has a limit
 
 // A Box is a node that was drawn, for those who look at it.
 export interface Box { node: number; name: string; x: number; y: number; width: number; more: boolean }
@@ -50,7 +51,7 @@ function Chart({ f }: { f: Flame }) {
   let deepest = 0
   const place = (i: number, x: number, scale: number, depth: number) => {
     const n = f.nodes[i]!, w = n.weight * scale
-    if (w < .6) return
+    if (w < .6 || depth > most) return
     deepest = Math.max(deepest, depth)
     boxes.push({ node: i, name: n.name, x, y: depth * row, width: w, more: n.more > .01 })
     for (const k of kids[i]!) { place(k, x, scale, depth + 1); x += f.nodes[k]!.weight * scale }

@@ -17,6 +17,12 @@ import { lastFrame, list, phone, renew, Tree } from './tree'
 
 declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame } } }
 
+// nextTheme goes from the theme of the system to the other one, to that of the system by name, and back.
+function nextTheme() {
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches, other = dark ? 'light' : 'dark', same = dark ? 'dark' : 'light'
+  s.theme.value = s.theme.value === 'auto' ? other : s.theme.value === other ? same : 'auto'
+}
+
 const wide = signal(true) // there is room for facets
 const withFacets = () => s.view.value === 'tree' && (wide.value ? s.facets.value === '1' : s.facetsOver.value)
 
@@ -36,7 +42,7 @@ function App() {
       <span class="grow" />
       {m.follow && <button class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : s.running() ? 'Live' : s.ending()}</button>}
       <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}><Icon name="link" /> <span class="no-n">Copy link</span></button>
-      <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={() => { s.theme.value = s.theme.value === 'auto' ? 'light' : s.theme.value === 'light' ? 'dark' : 'auto' }}>◐</button>
+      <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={nextTheme}>◐</button>
       <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
     </header>
     <Query />
@@ -46,7 +52,7 @@ function App() {
     {m.timed && <section aria-label="When"><Strip /></section>}
     <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (withFacets() ? wide.value ? ' fc' : ' fo' : '') + (s.sheet.value ? ' sheet' : '')}>
       {withFacets() && <Facets />}
-      {s.view.value === 'top' ? <div class="centre">{s.chosen.value && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' || s.view.value === 'flame' ? <div class="centre">{(s.chosen.value || m.follow) && <div class="tool"><span class="grow" /><Chosen /></div>}{s.view.value === 'flame' ? <FlameView /> : <TableView />}</div> : <div class="centre"><Tools /><Tree /></div>}
+      {s.view.value === 'top' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' || s.view.value === 'flame' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}{s.view.value === 'flame' ? <FlameView /> : <TableView />}</div> : <div class="centre"><Tools /><Tree /></div>}
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
     <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>

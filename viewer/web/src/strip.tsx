@@ -6,7 +6,7 @@ import { Strip as StripData } from './source'
 import * as s from './state'
 import { count, duration, many, moment } from './text'
 
-const height = 52, bars = 34, barWidth = 3
+const height = 56, bars = 34, barWidth = 3
 const edge = 5 // pixels at which the end of what is chosen can be taken
 
 // A Shape is what was drawn, for those who look at it.
@@ -108,7 +108,7 @@ export function Strip() {
     title="Draw over a part to see its rows alone; double click for all" onPointerDown={begin} onKeyDown={key_} onDblClick={() => s.choose(null)}>
     <canvas ref={canvas} aria-hidden="true" />
     {steps(axis, 110).map((t, i) => x(axis, t) < axis.width - 70 && <span class="at" aria-hidden="true" style={{ left: x(axis, t) + 2 + 'px' }}>{i ? moment(t, axis.to - axis.from < 10_000_000_000n ? 3 : 0) : moment(t, 3)}</span>)}
-    {pulled.value && <span class="len" style={{ left: Math.min(axis.width - 60, x(axis, pulled.value.from)) + 'px' }}>{duration(pulled.value.to - pulled.value.from)}</span>}
+    {part && <span class="len" aria-hidden="true" style={{ left: Math.max(0, Math.min(axis.width - 250, x(axis, part.from) + 4)) + 'px' }}>{moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}</span>}
   </div>
 }
 let cancel = () => {}
@@ -159,7 +159,7 @@ function paint(canvas: HTMLCanvasElement, d: StripData | null, axis: Axis, part:
   }
   if (zoom) {
     const [a, b] = [x(axis, zoom.from), x(axis, zoom.to)]
-    c.fillStyle = color('acc')
+    c.fillStyle = color('tx2')
     c.fillRect(a, bars + 9, Math.max(2, b - a), 2)
     shapes.push({ kind: 'axis', x: a, width: b - a, height: 2 })
   }

@@ -42,7 +42,7 @@ export function TableView() {
   const cell = (v: string | number | null, kind: string) => v === null ? '' : kind === 'duration' ? duration(BigInt(v)) : kind === 'time' ? <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
     : kind === 'number' ? Number.isInteger(Number(v)) ? count(Number(v)) : Number(v).toPrecision(3) : plain(String(v))
   return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', q && /\|/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{m.against && form('compare', 'Compare')}</div>
+    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{m.against && form('compare', 'Compare')}</div>
       <span class="q">{t && many(t.total, 'line', 'lines')}</span><span class="grow" />
       <button class="btn s" disabled={!t?.total} onClick={save}>Save CSV</button></div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
@@ -53,7 +53,7 @@ export function TableView() {
         const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
         return <th aria-sort={up} class={c.kind}>{s.form.value === 'rows' && c.name === 'attributes' ? c.name : <button onClick={() => { s.order.value = s.order.value === i + 1 ? -i - 1 : s.order.value === -i - 1 ? 0 : c.kind === 'text' && s.order.value !== -i - 1 ? -i - 1 : i + 1 }}>{plain(c.name)}{up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}</button>}</th>
       })}{t.lines.some(l => l.spark) && <th>over time</th>}</tr></thead>
-      <tbody>{t.lines.map(l => <tr>
+      <tbody>{t.lines.map(l => <tr onClick={e => { if (!(e.target as HTMLElement).closest('button') && !getSelection()?.toString()) take(l, e.altKey) }}>
         {l.values.map((v, i) => <td class={t.columns[i]!.kind + (t.columns[i]!.name === 'errors' && v !== '0' || v === 'error' ? ' err' : '')} title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>{(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? <button class="lk" title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'} onClick={e => take(l, e.altKey)}>{cell(v, t.columns[i]!.kind) || '(none)'}</button> : cell(v, t.columns[i]!.kind)}</td>)}
         {l.spark && <td><Spark list={l.spark} /></td>}
       </tr>)}</tbody></table>

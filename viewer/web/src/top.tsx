@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Line, Top } from './source'
 import * as s from './state'
+import { period } from './strip'
 import { count, day, duration, many, moment, plain } from './text'
 
 export function Overview() {
@@ -23,7 +24,7 @@ export function Overview() {
   }, [known])
   const t = top.value, m = s.meta.value!
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
-  const first = BigInt(m.first), last = BigInt(m.last)
+  const w = s.inside.value ? period() : null, first = w?.from ?? BigInt(m.first), last = w?.to ?? BigInt(m.last)
   const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
   return <div class="topv">
     <h1>{plain(title())}</h1>

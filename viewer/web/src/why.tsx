@@ -27,20 +27,22 @@ export function WhyOf({ row }: { row: number }) {
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
   const took = w.took === null ? null : BigInt(w.took)
   const slowest = w.count > 0 && w.faster === w.count
+  const look = (q: string) => { s.text.value = q; s.find() }
+  const longest = w.path.reduce<Why['path'][number] | null>((a, p) => !a || BigInt(p.took) > BigInt(a.took) ? p : a, null)
   return <>
-    <Section title={`Among ${count(w.count)} of this name`}>
+    {w.count < 2 ? <Section title="The only one of this name"><p class="q">{took === null ? '' : duration(took)}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.bars.length > 0 && <Histogram w={w} />}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. <button class="lk" onClick={() => { s.text.value = w.where; s.find() }}>Find them</button></>}</p>
-    </Section>
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. <button class="lk" onClick={() => look(w.where)}>Find all of the name</button></>}</p>
+    </Section>}
     {w.against && <Section title={`Against ${plain(s.meta.value!.against)}`}>
       <p class="says">{w.against.count ? <>There {many(w.against.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.median))}, here {duration(BigInt(w.median))}; {count(w.against.failed)} failed there, {count(w.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
       {w.against.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
     </Section>}
     {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
-      {!w.among && <p class="q">This one is among the others.</p>}
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
         <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
-      <Shares c={w.shares} of={w.of} />
+      {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">Nothing that was recorded of it tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
+      <p class="says"><button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
       {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(BigInt(b.took))} of it{b.open && <b class="warn"> never ended</b>}.
@@ -63,15 +65,25 @@ export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; 
   </button>))}</>
 }
 
+// implied reports whether a query says itself that all of its hits have a value of a field.
+export const implied = (q: string, field: string, all: boolean) => all && (q.includes(field.replace(/^\.|^resource\./, '')) || field === 'status' && /span:failed/.test(q))
+
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
   const q = s.query.value
   const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.windowText.value} ${s.meta.value!.generation}`, signal => s.src().facets(q, s.windowText.value, signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
-  const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length)
+  const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
   const against = s.meta.value!.against
   return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
+}
+
+// short writes nanoseconds with three digits, as a query has them.
+function short(ns: string): string {
+  const unit = ns.length > 9 ? ['s', 9] as const : ns.length > 6 ? ['ms', 6] as const : ns.length > 3 ? ['us', 3] as const : ['ns', 0] as const
+  const whole = ns.slice(0, ns.length - unit[1]), rest = ns.slice(ns.length - unit[1]).slice(0, Math.max(0, 3 - whole.length)).replace(/0+$/, '')
+  return whole + (rest && unit[1] ? '.' + rest : '') + unit[0]
 }
 
 // A Histogram of durations on a log axis; a part that is drawn over it becomes a condition.
@@ -96,7 +108,7 @@ function Histogram({ w }: { w: Why }) {
       const p = part.value
       part.value = null
       if (!take || !p || p[0] === p[1]) return
-      const low = p[0] > 0 ? `duration >= ${w.bars[p[0]]!.from}ns` : '', high = p[1] < n ? `duration < ${w.bars[p[1]]!.from}ns` : ''
+      const low = p[0] > 0 ? `duration >= ${short(w.bars[p[0]]!.from)}` : '', high = p[1] < n ? `duration < ${short(w.bars[p[1]]!.from)}` : ''
       s.text.value = w.where.replace(/ }$/, [low, high].filter(Boolean).map(c => ' && ' + c).join('') + ' }')
       s.find()
     }
@@ -106,9 +118,9 @@ function Histogram({ w }: { w: Why }) {
   const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
   return <div class="hist">
     <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(BigInt(w.bars[0]!.from))} to ${duration(BigInt(w.bars[n - 1]!.to))}`} title="Draw over the bars to choose others" onPointerDown={begin}>
-      {w.bars.map((b, i) => <i class={(w.slow && BigInt(b.from) >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(BigInt(b.from))}: ${count(b.count)}`} />)}
+      {w.bars.map((b, i) => <i class={(w.of === 'slow' && BigInt(b.from) >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(BigInt(b.from))}: ${count(b.count)}`} />)}
       {took !== null && <b style={{ left: at(took) / n * 100 + '%' }} />}
     </div>
-    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(BigInt(w.bars[i]!.from))}</span>)}</div>
+    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(BigInt(i === n - 1 && n > 1 ? w.bars[i]!.to : w.bars[i]!.from))}</span>)}</div>
   </div>
 }
