@@ -29,6 +29,7 @@
 //	api/critical?row=   the critical path of the outermost span above a row
 //	api/facets?q=       the values of fields, and by how much the selected rows differ
 //	api/flame           spans merged by the names above them
+//	api/runtime         samples of the Go runtime: heap, goroutines, collections
 //	api/table?q=        the table that a query computes, or one of its rows or of calls
 //	api/events          a stream with an event whenever the trace has grown
 //

@@ -1,6 +1,7 @@
 package viewer_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -145,5 +146,27 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	}
 	if got := jsonOf[struct{ Never []line }](t, h, "/api/top").Never; len(got) != 1 || got[0] != (line{strconv.Itoa(want), true}) {
 		t.Errorf("the first look has %+v", got)
+	}
+}
+
+// TestRuntime reads the samples of the runtime, which are in the file in another order than in time.
+func TestRuntime(t *testing.T) {
+	sample := func(name, target string, at uint64, more ...format.Attribute) *format.TraceEntry {
+		return &format.TraceEntry{Metadata: format.Metadata{Name: name, Target: target}, Attributes: append([]format.Attribute{{Name: format.AttrTime, Value: format.U64Value(at)}}, more...)}
+	}
+	heap := func(n uint64) format.Attribute {
+		return format.Attribute{Name: "/memory/classes/heap/objects:bytes", Value: format.U64Value(n)}
+	}
+	all := []*format.TraceEntry{
+		format.Root(), sample("runtime.metrics", "runtime/metrics", 20, heap(7)),
+		sample("runtime.metrics", "runtime/metrics", 10, heap(5), format.Attribute{Name: "/sched/goroutines:goroutines", Value: format.U64Value(3)}),
+		sample("runtime.metrics", "another", 15, heap(9)), sample("gc", "runtime/debug", 12, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(4)}),
+	}
+	got := jsonOf[map[string][]struct {
+		Time  string
+		Value float64
+	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/runtime")
+	if text := fmt.Sprint(got); text != "map[collections:[{12 4}] goroutines:[{10 3}] heap:[{10 5} {20 7}]]" {
+		t.Errorf("got %s", text)
 	}
 }

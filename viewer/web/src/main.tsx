@@ -7,6 +7,7 @@ import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
 import { Icon } from './icons'
 import { Query } from './query'
+import { hasRuntime, lastLane } from './runtime'
 import { Problem } from './source'
 import * as s from './state'
 import { Chosen, lastStrip, Strip } from './strip'
@@ -15,7 +16,7 @@ import { count, duration, many, plain } from './text'
 import { Overview, title } from './top'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
-declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame } } }
+declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame; lane: typeof lastLane } } }
 
 // nextTheme goes from the theme of the system to the other one, to that of the system by name, and back.
 function nextTheme() {
@@ -89,6 +90,7 @@ function Pills() {
   return <>
     {pill(errors, 'Errors')}{pill(open, 'Never ended')}
     {s.meta.value!.timed && <button class="btn s no-n" aria-pressed={s.withPath.value} title="What the request of the selected row waited for, inferred from times (c)" onClick={() => { s.withPath.value = !s.withPath.value }}>Critical path{s.path.value && ` ${duration(s.path.value.length)}, inferred`}</button>}
+    {hasRuntime.value && <button class="btn s no-n" aria-pressed={s.lane.value} onClick={() => { s.lane.value = !s.lane.value }}>GC and runtime</button>}
     {s.shortest.value > 0n && <button class="btn s" aria-pressed={true} title="Spans that took less are left out (t)" onClick={() => s.leaveOutShort(0n)}>From {duration(s.shortest.value)} on</button>}
   </>
 }
@@ -198,7 +200,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame }
+  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame, lane: lastLane }
   const wideEnough = matchMedia('(min-width:1180px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => { wide.value = e.matches })

@@ -59,6 +59,10 @@ export interface CriticalPath { row: number; length: string; steps: { row: numbe
 export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
 export interface Flame { nodes: FlameNode[]; roots: number; left: number }
 
+// A Runtime has what a flight recorder knows of the Go runtime.
+export interface Sample { time: string; value: number }
+export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
+
 export interface Table {
   columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
   lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
@@ -95,6 +99,7 @@ export interface Source {
   top(window: string, signal?: AbortSignal): Promise<Top>
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
   why(row: number, window: string, of: string, signal?: AbortSignal): Promise<Why>
+  runtime(signal?: AbortSignal): Promise<Runtime>
   critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
   talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
   flame(q: string, window: string, root: number, by: string, signal?: AbortSignal): Promise<Flame>
@@ -202,6 +207,7 @@ export class Server implements Source {
   strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
   why(row: number, window: string, of: string, signal?: AbortSignal) { return this.json<Why>('why', { row: String(row), window, of }, signal) }
   talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }
+  runtime(signal?: AbortSignal) { return this.json<Runtime>('runtime', {}, signal) }
   critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath>('critical', { row: String(row) }, signal) }
   flame(q: string, window: string, root: number, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { q, window, root: String(root), by }, signal) }
   facets(q: string, window: string, signal?: AbortSignal) { return this.json<Contrast>('facets', { q, window }, signal) }

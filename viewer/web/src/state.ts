@@ -21,6 +21,7 @@ export const chosen = signal<Period | { last: bigint } | null>(null) // the part
 export const inside = signal(true) // rows outside of what is chosen are left out
 export const outside = signal(0) // outermost rows that are
 export const shortest = signal(0n) // spans that took less are left out; 0: none
+export const lane = signal(true) // the runtime is drawn below the rows
 export const withPath = signal(false) // the critical path of what is selected is drawn
 export const path = signal<{ row: number; length: bigint; of: Map<number, Period[]> } | null>(null)
 export const folded = signal(false) // long times without anything take no room on the axis
@@ -194,6 +195,7 @@ export function readAddress(search: string) {
     inside.value = q.get('i') !== '0'
     folded.value = q.has('z')
     withPath.value = q.has('c')
+    lane.value = q.get('g') !== '0'
     wide.value = q.get('by') === 'count' ? 'count' : 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
     form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : q.get('b') === 'compare' && meta.value?.against ? 'compare' : ''
@@ -219,6 +221,7 @@ export function address(): string {
   if (chosen.value && !inside.value) q.set('i', '0')
   if (folded.value) q.set('z', '1')
   if (withPath.value) q.set('c', '1')
+  if (!lane.value) q.set('g', '0')
   if (view.value === 'flame' && wide.value === 'count') q.set('by', 'count')
   if (shortest.value) q.set('l', String(shortest.value))
   if (view.value === 'table' && form.value) q.set('b', form.value)

@@ -3,6 +3,7 @@ import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Axis, Bar, Canvas2D, Drawn, foldsIn, steps, timeAt, x } from './bars'
 import { Icon, Level } from './icons'
+import { RuntimeLane } from './runtime'
 import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
 import { indents, staying } from './rows'
 import * as s from './state'
@@ -337,6 +338,7 @@ export function Tree() {
       {p.total === 0 && <Empty />}
       {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); toEnd() }}>{count(s.fresh.value)} new</button>}
     </div>
+    {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
   </div>
 }
 

@@ -585,6 +585,24 @@ test('conversation: what was said to a model, in order, each thing once, as text
   await silent.getByText('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true').waitFor()
 })
 
+test('runtime: heap, goroutines and collections below the rows, on their axis', async () => {
+  const { url } = await serve('runtime.et')
+  const page = await open(at(url, '?v=tree'))
+  const lane = () => page.evaluate(() => window.__entrace?.lane() ?? [])
+  const all = await until(lane, d => ['heap', 'goroutines', 'gc'].every(kind => d.some(d => d.kind === kind)))
+  assert.match(await page.getByRole('img', { name: /^Go runtime: heap up to [\d.]+\sMiB, \d+ goroutines at most, \d+ collections?, longest pause / }).getAttribute('aria-label'), /Go runtime/)
+  await page.locator('.rows').focus()
+  await page.keyboard.press('w')
+  await page.keyboard.press('w')
+  await page.keyboard.press('w')
+  await until(lane, d => d.filter(d => d.kind === 'heap').length < all.filter(d => d.kind === 'heap').length)
+  await page.getByRole('button', { name: 'GC and runtime' }).click()
+  await until(() => page.locator('.lane').count(), n => n === 0)
+  await page.reload()
+  await page.getByRole('button', { name: 'GC and runtime' }).click()
+  await page.locator('.lane').waitFor()
+})
+
 test('follow: the last ten seconds move with what is new', async () => {
   const { url } = await serve('warehouse.et', '--follow')
   const page = await open(at(url, '?v=tree'))

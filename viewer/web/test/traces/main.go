@@ -12,6 +12,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -63,7 +64,10 @@ func run(args []string) error {
 			return err
 		}
 	}
-	if err := hang(dir); err != nil {
+	if err := hang(dir, "hang.et", 0); err != nil {
+		return err
+	}
+	if err := hang(dir, "runtime.et", control.RuntimeMetrics|control.GC); err != nil {
 		return err
 	}
 	return many(filepath.Join(dir, "million.et"), 1_000_000)
@@ -251,14 +255,14 @@ func live(name string) error {
 }
 
 // hang records a span that does not end, and waits until the watchdog has made a trace of it.
-func hang(dir string) error {
+func hang(dir, name string, always control.Set) error {
 	made := make(chan string, 1)
 	ctl, err := control.New(&control.Options{
 		Config: &control.Config{
-			ID: "traces", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: control.Spans | control.Logs},
+			ID: "traces", Dir: dir, Ring: control.RingConfig{Bytes: 4 << 20, Always: control.Spans | control.Logs | always, Params: map[string]string{"runtime.metrics.interval": "20ms"}},
 			Traces: []control.TraceConfig{{
 				Name: "hang", On: []control.On{{Trigger: control.TriggerWatchdog, LongerThan: 200 * time.Millisecond}},
-				Providers: control.Spans | control.Logs | control.Goroutines, Window: time.Minute, PerHour: 1,
+				Providers: control.Spans | control.Logs | control.Goroutines | always, Window: time.Minute, PerHour: 1,
 			}},
 		},
 		Providers: provider.All(), Service: "shop",
@@ -276,11 +280,14 @@ func hang(dir string) error {
 	ctx, lock := otel.Tracer("shop").Start(ctx, "wait for the lock")
 	done := make(chan struct{})
 	go waitForLock(ctx, done)
+	if always != 0 {
+		runtime.GC() // it is drawn
+	}
 	path := <-made
 	close(done)
 	lock.End()
 	checkout.End()
-	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, "hang.et"))) //nolint:gosec // within the folder that it is given
+	return errors.Join(p.Shutdown(ctx), ctl.Shutdown(ctx), os.Rename(path, filepath.Join(dir, name))) //nolint:gosec // within the folder that it is given
 }
 
 // waitForLock has the labels of the span for which it works.

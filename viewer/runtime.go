@@ -1,0 +1,116 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A sample is a value at a time, in nanoseconds since 1970.
+type sample struct {
+	Time  string  `json:"time"`
+	Value float64 `json:"value"`
+
+	time int64
+}
+
+// The attributes of package control/provider that the page draws.
+const (
+	metricHeap       = "/memory/classes/heap/objects:bytes"
+	metricGoroutines = "/sched/goroutines:goroutines"
+)
+
+const maxSamples = 4000 // of each kind in an answer, evenly chosen
+
+// runtimeRows returns the rows with samples of the runtime, and those with its collections.
+func (s *state) runtimeRows(ctx context.Context) (metrics, collections []view.Row, err error) {
+	c := s.v.Columns()
+	kind := make(map[uint16]int)
+	for i, m := range c.Metas() {
+		switch {
+		case m.Name == "runtime.metrics" && m.Target == "runtime/metrics":
+			kind[uint16(i)] = 1
+		case m.Name == "gc" && m.Target == "runtime/debug":
+			kind[uint16(i)] = 2
+		}
+	}
+	if len(kind) == 0 {
+		return nil, nil, nil
+	}
+	blocks := make([][2][]view.Row, c.Blocks())
+	err = c.Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := c.Block(k)
+			for i, m := range b.Meta {
+				if n := kind[m]; n > 0 && b.Start[i] != columns.NoTime {
+					blocks[k][n-1] = append(blocks[k][n-1], view.Row(b.First)+view.Row(i))
+				}
+			}
+		}
+	})
+	for _, b := range blocks {
+		metrics, collections = append(metrics, b[0]...), append(collections, b[1]...)
+	}
+	return metrics, collections, err
+}
+
+// some returns at most maxSamples of a list.
+func some(list []view.Row) []view.Row {
+	step := (len(list) + maxSamples - 1) / maxSamples
+	if step <= 1 {
+		return list
+	}
+	var out []view.Row
+	for i := 0; i < len(list); i += step {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+// runtime answers with what a flight recorder knows of the Go runtime: the size of the heap, the number
+// of goroutines, and the collections with the length of their pauses.
+func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (answer, error) {
+	metrics, collections, err := s.runtimeRows(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	out := struct {
+		Heap        []sample `json:"heap"` // bytes
+		Goroutines  []sample `json:"goroutines"`
+		Collections []sample `json:"collections"` // nanoseconds of the pause
+	}{[]sample{}, []sample{}, []sample{}}
+	read := s.v.NewReader()
+	add := func(list *[]sample, at int64, e *format.TraceEntry, name string) {
+		if v, ok := e.Attribute(name); ok {
+			f, err := strconv.ParseFloat(v.String(), 64)
+			if err == nil {
+				*list = append(*list, sample{strconv.FormatInt(at, 10), f, at})
+			}
+		}
+	}
+	for _, r := range append(some(metrics), some(collections)...) {
+		if ctx.Err() != nil {
+			return answer{}, ctx.Err()
+		}
+		e, err := read.Entry(r)
+		if err != nil {
+			return answer{}, err
+		}
+		at, _ := s.v.Start(r)
+		add(&out.Heap, at, e, metricHeap)
+		add(&out.Goroutines, at, e, metricGoroutines)
+		if e.Metadata.Name == "gc" {
+			add(&out.Collections, at, e, format.AttrDuration)
+		}
+	}
+	for _, list := range []*[]sample{&out.Heap, &out.Goroutines, &out.Collections} {
+		slices.SortStableFunc(*list, func(a, b sample) int { return cmp.Compare(a.time, b.time) })
+	}
+	return answer{json: out}, nil
+}

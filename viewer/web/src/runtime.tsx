@@ -1,0 +1,74 @@
+// The Go runtime below the rows, on their axis: heap, goroutines and collections.
+import { signal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { Axis, x } from './bars'
+import { Runtime, Sample } from './source'
+import * as s from './state'
+import { count, duration, many } from './text'
+import { useAnswer } from './why'
+
+export const hasRuntime = signal(false)
+
+// A Drawn is what was drawn, for those who look at it.
+export interface Drawn { kind: 'heap' | 'goroutines' | 'gc'; x: number; y: number }
+let drawn: Drawn[] = []
+export const lastLane = () => drawn
+
+const height = 46
+
+const bytes = (n: number) => n >= 1 << 30 ? (n / (1 << 30)).toFixed(1) + '\u202fGiB' : n >= 1 << 20 ? (n / (1 << 20)).toFixed(1) + '\u202fMiB' : (n / 1024).toFixed(0) + '\u202fKiB'
+
+export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
+  const m = s.meta.value!
+  const { value: r } = useAnswer<Runtime>(`${m.generation} ${m.follow ? Math.floor(m.entries / 1000) : m.entries}`, signal => s.src().runtime(signal))
+  hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
+  if (!r || !hasRuntime.value || !s.lane.value) return null
+  return <Lane r={r} axis={axis} left={left} />
+}
+
+function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const seen = (list: Sample[]) => list.filter(p => BigInt(p.time) >= axis.from && BigInt(p.time) <= axis.to)
+  const heap = seen(r.heap), goroutines = seen(r.goroutines), gc = seen(r.collections)
+  const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
+  void s.theme.value
+  useEffect(() => { drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines)) })
+  const says = [heap.length && `heap up to ${bytes(most(heap))}`, goroutines.length && `${count(most(goroutines))} goroutines at most`, gc.length && `${many(gc.length, 'collection', 'collections')}, longest pause ${duration(BigInt(Math.round(most(gc))))}`].filter(Boolean).join(', ')
+  return <div class="lane" style={{ height: height + 'px' }}>
+    <span class="q" style={{ width: left - 20 + 'px' }}><b><i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC</b><br />{says || 'no sample in sight'}</span>
+    <canvas ref={canvas} role="img" aria-label={'Go runtime: ' + says} style={{ left: left + 'px' }} />
+  </div>
+}
+
+function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: number, mostGoroutines: number): Drawn[] {
+  const ratio = devicePixelRatio || 1, out: Drawn[] = []
+  canvas.width = Math.round(axis.width * ratio)
+  canvas.height = Math.round(height * ratio)
+  canvas.style.width = axis.width + 'px'
+  canvas.style.height = height + 'px'
+  const c = canvas.getContext('2d')!, style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
+  c.setTransform(ratio, 0, 0, ratio, 0, 0)
+  c.fillStyle = color('warn')
+  for (const p of r.collections) {
+    const from = BigInt(p.time), to = from + BigInt(Math.round(p.value))
+    if (to < axis.from || from > axis.to) continue
+    const at = x(axis, from)
+    c.fillRect(at, 2, Math.max(1.5, x(axis, to) - at), height - 4)
+    out.push({ kind: 'gc', x: at, y: 2 })
+  }
+  const line = (list: Sample[], most: number, kind: 'heap' | 'goroutines', name: string) => {
+    if (!most) return
+    c.strokeStyle = color(name)
+    c.lineWidth = 1.5
+    c.beginPath()
+    list.forEach((p, i) => {
+      const at = x(axis, BigInt(p.time)), y = height - 3 - p.value / most * (height - 8)
+      if (i) c.lineTo(at, y); else c.moveTo(at, y)
+      if (at >= 0 && at <= axis.width) out.push({ kind, x: at, y })
+    })
+    c.stroke()
+  }
+  line(r.heap, mostHeap, 'heap', 's0')
+  line(r.goroutines, mostGoroutines, 'goroutines', 's3')
+  return out
+}
