@@ -210,6 +210,7 @@ func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer,
 // A gap is a time in which nothing began, ended or was logged.
 type gap struct {
 	Row    view.Row `json:"row"`
+	From   string   `json:"from"`
 	Took   string   `json:"took"`
 	Before string   `json:"before"`
 	After  string   `json:"after"` // empty if the gap is at the end of the trace
@@ -217,8 +218,8 @@ type gap struct {
 	took int64
 }
 
-func newGap(row view.Row, took int64, before, after string) gap {
-	return gap{row, strconv.FormatInt(took, 10), before, after, took}
+func newGap(row view.Row, from, took int64, before, after string) gap {
+	return gap{row, strconv.FormatInt(from, 10), strconv.FormatInt(took, 10), before, after, took}
 }
 
 // silentEnd returns the gap between the last span, log record or event of the program and the end of
@@ -247,7 +248,7 @@ func (s *state) silentEnd() (gap, bool) {
 	if last == 0 || end <= at {
 		return gap{}, false
 	}
-	return newGap(last, end-at, preview(s.title(last)), ""), true
+	return newGap(last, at, end-at, preview(s.title(last)), ""), true
 }
 
 // top answers with an overview.
@@ -323,7 +324,7 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	}
 	gaps := []gap{}
 	for _, g := range o.Gaps {
-		gaps = append(gaps, newGap(g.After, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
+		gaps = append(gaps, newGap(g.After, g.From, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
 	}
 	if end, ok := s.silentEnd(); ok && !w.isSet {
 		gaps = append(gaps, end)

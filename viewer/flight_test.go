@@ -162,10 +162,17 @@ func TestRuntime(t *testing.T) {
 		sample("runtime.metrics", "runtime/metrics", 10, heap(5), format.Attribute{Name: "/sched/goroutines:goroutines", Value: format.U64Value(3)}),
 		sample("runtime.metrics", "another", 15, heap(9)), sample("gc", "runtime/debug", 12, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(4)}),
 	}
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
 	got := jsonOf[map[string][]struct {
 		Time  string
 		Value float64
-	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/runtime")
+	}](t, h, "/api/runtime")
+	if c := jsonOf[struct{ In int }](t, h, "/api/facets"); c.In != 1 {
+		t.Errorf("facets count %d rows, want that of the program alone", c.In)
+	}
+	if s := jsonOf[struct{ Services [][]int }](t, h, "/api/strip?n=1"); len(s.Services) != 1 || s.Services[0][0] != 1 {
+		t.Errorf("the strip has %v", s.Services)
+	}
 	if text := fmt.Sprint(got); text != "map[collections:[{12 4}] goroutines:[{10 3}] heap:[{10 5} {20 7}]]" {
 		t.Errorf("got %s", text)
 	}

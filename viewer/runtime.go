@@ -28,6 +28,35 @@ const (
 
 const maxSamples = 4000 // of each kind in an answer, evenly chosen
 
+// sampleMetas returns which metadata are those of samples that package control/provider takes, which
+// no program has recorded.
+func (s *state) sampleMetas() map[uint16]bool {
+	out := make(map[uint16]bool)
+	for i, m := range s.v.Columns().Metas() {
+		switch m.Target {
+		case "runtime/metrics", "runtime/debug", "github.com/entrace-go/entrace/control/provider":
+			out[uint16(i)] = true
+		}
+	}
+	return out
+}
+
+// withoutSamples returns the rows of a set that are no such samples.
+func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
+	metas := s.sampleMetas()
+	if len(metas) == 0 {
+		return rows
+	}
+	c := s.v.Columns()
+	out := s.v.NewSet()
+	for r := range rows.All() {
+		if !metas[c.Block(int(r) / columns.BlockRows).Meta[r%columns.BlockRows]] {
+			out.Add(r)
+		}
+	}
+	return out
+}
+
 // runtimeRows returns the rows with samples of the runtime, and those with its collections.
 func (s *state) runtimeRows(ctx context.Context) (metrics, collections []view.Row, err error) {
 	c := s.v.Columns()

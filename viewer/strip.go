@@ -100,7 +100,7 @@ type stripPart struct {
 const fineBins = 1 << 14
 
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
-	colors := s.serviceColors()
+	colors, samples := s.serviceColors(), s.sampleMetas()
 	spans := s.blockTimes()
 	var mu sync.Mutex
 	var parts []*stripPart
@@ -119,7 +119,7 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 			}
 			b := s.v.Columns().Block(k)
 			for i, start := range b.Start {
-				if start == columns.NoTime {
+				if start == columns.NoTime || len(samples) > 0 && samples[b.Meta[i]] {
 					continue
 				}
 				f := view.Flags(b.Flags[i])

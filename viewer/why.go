@@ -109,19 +109,20 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	all, err := s.foundIn(ctx, "{}", w)
+	found, err := s.foundIn(ctx, "{}", w)
 	if err != nil {
 		return answer{}, err
 	}
-	in, others := query.Run{View: s.v, Rows: all.rows}, query.Run{View: s.v, Rows: s.v.NewSet()}
+	all := s.withoutSamples(found.rows)
+	in, others := query.Run{View: s.v, Rows: all}, query.Run{View: s.v, Rows: s.v.NewSet()}
 	text := q.Get("q")
 	if text != "" {
 		f, err := s.foundIn(ctx, text, w)
 		if err != nil {
 			return answer{}, err
 		}
-		in.Rows = both(all.rows, f.rows)
-		others.Rows = without(all.rows, f.rows)
+		in.Rows = both(all, f.rows)
+		others.Rows = without(all, f.rows)
 	}
 	if s.against != nil {
 		f, err := s.against.found(ctx, cmp.Or(text, "{}"))

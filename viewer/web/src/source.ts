@@ -33,7 +33,7 @@ export interface Top {
   spans: number; logs: number; events: number; errors: number; open: number
   slowest: Line[]; never: Line[]
   patterns: { row: number; pattern: string; role: string; count: number }[]; otherErrors: number
-  gaps: { row: number; took: string; before: string; after: string }[]
+  gaps: { row: number; from: string; took: string; before: string; after: string }[]
   services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
 }
 
