@@ -174,7 +174,7 @@ function press(e: KeyboardEvent) {
     w: () => list.zoom!(0.8), s: () => list.zoom!(1.25), a: () => list.pan!(-0.2), d: () => list.pan!(0.2), f: () => list.fit!(),
     E: () => list.more!(), t: () => list.short!(), c: () => { s.withPath.value = !s.withPath.value }, x: () => s.openToHits(), r: () => list.root!(),
     Enter: () => { s.details.value = true; s.sheet.value = phone() }, Escape: () => { if (list.cancel) list.cancel(); else if (s.facetsOver.value) s.facetsOver.value = false; else if (s.sheet.value) s.sheet.value = false; else if (s.root.value) s.subtree(0); else s.wholeAxis() },
-    z: () => { if (s.idle().length) s.folded.value = !s.folded.value },
+    z: () => { s.folded.value = !s.folded.value },
     ']': () => { const on = phone() ? s.sheet : s.details; on.value = !on.value },
   }
   const all: Record<string, () => void> = {
