@@ -199,10 +199,16 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	if q.Has("all") {
 		most = 64 << 20
 	}
+	d, err := s.detailsOf(ctx, r, most)
+	return answer{json: d}, err
+}
+
+// detailsOf returns everything about a row. Values with more than most bytes are cut.
+func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, error) {
 	v := s.v
 	e, err := v.Entry(r)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	f := v.Flags(r)
 	file, id := v.ID(r)
@@ -239,14 +245,14 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	if res := v.Resource(r); res != 0 {
 		entry, err := v.Entry(res)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		d.Resource = attributesOf(entry.UserAttributes(), most)
 	}
 	t := v.Tree()
 	for rank := t.Rank(r); rank < t.End(r); rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		kid := t.Row(rank)
 		switch role := v.Role(kid); {
@@ -254,25 +260,25 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 			d.Logs++
 		case role == view.RoleLink && v.Parent(kid) == r:
 			if err := d.addLink(v, kid, most); err != nil {
-				return answer{}, err
+				return nil, err
 			}
 		}
 	}
 	if f.Failed() {
 		if err := d.addException(v, r, most); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
 	if d.Open {
 		if err := d.addStacks(ctx, v, r, most); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
 	d.Below = s.below(r)
 	if d.Talk, err = s.hasTalk(r); err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return answer{json: d}, nil
+	return &d, nil
 }
 
 func (d *details) addLink(v *view.View, r view.Row, most int) error {

@@ -47,7 +47,7 @@ function App() {
       <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
     </header>
     <Query />
-    <section aria-label="Notices">{m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
+    <section aria-label="Notices">{m.static !== undefined && <div class="notice" role="status">A copy of {m.static ? <>what <code class="mono">{plain(m.static)}</code> selects</> : 'the trace'}, as it was. It finds words; queries need 'entrace view'.</div>}{m.notices.map(n => <div class="notice" role="status">{plain(n)}</div>)}
     {s.other.value && <div class="notice" role="status">The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept. <button class="lk" onClick={() => { s.other.value = '' }}>Dismiss</button></div>}
     {s.notice.value && <div class="notice" role="status">{plain(s.notice.value)} <button class="lk" onClick={() => { s.notice.value = '' }}>Dismiss</button></div>}</section>
     {m.timed && <section aria-label="When"><Strip /></section>}
@@ -113,7 +113,7 @@ function Keys() {
 
 function copyLink() {
   const m = s.meta.value!
-  const url = location.origin + location.pathname + s.address()
+  const url = m.static === undefined ? location.origin + location.pathname + s.address() : location.href
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
   navigator.clipboard.writeText(command ? command + '\n' + url : url).then(() => { s.spoken.value = 'The link is copied'; s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
 }
@@ -209,12 +209,12 @@ async function start() {
   let step = s.step(), back = false
   effect(() => {
     const a = s.address(), to = s.step()
-    if (a !== location.search) history[back || to === step ? 'replaceState' : 'pushState'](null, '', location.pathname + a)
+    if (a !== s.place()) history[back || to === step ? 'replaceState' : 'pushState'](null, '', s.meta.value!.static === undefined ? location.pathname + a : '#' + a.slice(1))
     step = to
   })
   addEventListener('popstate', () => {
     back = true
-    s.back(location.search)
+    s.back(s.place())
     back = false
   })
   if (s.selected.value && s.view.value === 'tree') s.go(s.selected.value, false)

@@ -5,7 +5,7 @@ export interface File { name: string; entries: number }
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string
+  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; static?: string // the query of a page that is one file; undefined for others
 }
 
 export interface State { word: string; text: string }

@@ -1,6 +1,7 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, effect, signal } from '@preact/signals'
 import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
+import { Static } from './static'
 import { moment } from './text'
 
 export type View = 'top' | 'tree' | 'flame' | 'table'
@@ -118,9 +119,21 @@ function tellOthers(own: string) {
   others.onmessage = e => { if (!e.data) others.postMessage(own) }
 }
 
+// place is the part of the address that says what is shown. A file has it behind the #, because browsers let no
+// page change the rest.
+export const place = () => document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search
+
 // begin reads the address and opens the source. While there is no trace yet, it calls waits with what
 // the page waits for.
 export async function begin(waits: (text: string) => void) {
+  const data = document.getElementById('entrace-data')
+  if (data) { // the page is one file
+    source = await Static.open(data)
+    meta.value = await source.meta()
+    rowsKnown.value = meta.value.rows
+    readAddress(place())
+    return
+  }
   const hash = new URLSearchParams(location.hash.slice(1))
   const given = hash.get('token')
   if (given) history.replaceState(null, '', location.pathname + location.search)

@@ -32,7 +32,7 @@ export function WhyOf({ row }: { row: number }) {
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="q">{took === null ? '' : duration(took)}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.bars.length > 0 && <Histogram w={w} />}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. <button class="lk" onClick={() => look(w.where)}>Find all of the name</button></>}</p>
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
     </Section>}
     {w.against && <Section title={`Against ${plain(s.meta.value!.against)}`}>
       <p class="says">{w.against.count ? <>There {many(w.against.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.median))}, here {duration(BigInt(w.median))}; {count(w.against.failed)} failed there, {count(w.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
@@ -42,7 +42,7 @@ export function WhyOf({ row }: { row: number }) {
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
         <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
       {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">Nothing that was recorded of it tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
-      <p class="says"><button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>{!w.among && <span class="q"> This one is among the others.</span>}</p>
+      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
       {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(BigInt(b.took))} of it{b.open && <b class="warn"> never ended</b>}.

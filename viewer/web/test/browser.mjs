@@ -1,7 +1,7 @@
 // Tests of the page in a browser: each does what people do, with keys and a pointer, and reads what
 // they see.
 import chromium from '@sparticuz/chromium'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -601,6 +601,45 @@ test('runtime: heap, goroutines and collections below the rows, on their axis', 
   await page.reload()
   await page.getByRole('button', { name: 'GC and runtime' }).click()
   await page.locator('.lane').waitFor()
+})
+
+test('export: a page that is one file, without network: tree, strip, Why, words, errors, and what it cannot', async () => {
+  const file = join(traces, 'report.html')
+  execFileSync(entrace, ['export', 'shop.et', '-o', file], { cwd: traces })
+  const page = await open('file://' + file, { offline: true, tab: 'why' })
+  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  await page.getByRole('button', { name: /^payment failed/ }).click()
+  await until(() => selected(page), t => t === 'payment failed')
+  const served = await open(at((await serve('shop.et')).url, '?v=tree&d=9'), { tab: 'why' })
+  await until(async () => (await names(served)).length, n => n === 13)
+  await page.goto('about:blank')
+  await page.goto('file://' + file + '#v=tree&d=9')
+  await rowsAre(page, await names(served))
+  const looks = p => p.$$eval('.rows .r', list => list.map(e => e.textContent))
+  assert.deepEqual(await looks(page), await looks(served))
+  const drawn = p => p.evaluate(() => window.__entrace.frame().drawn.map(d => [d.kind, Math.round(d.x), d.y, Math.round(d.width)].join()).sort())
+  await until(() => drawn(page), d => d.length > 20)
+  assert.deepEqual(await drawn(page), await drawn(served))
+  await until(() => strips(page, 'bar'), d => d.length > 3)
+  assert.deepEqual(await strips(page, 'error'), await strips(served, 'error'))
+  await page.locator('#query').fill('payment')
+  await until(() => page.textContent('.hits'), t => /1 hit/.test(t))
+  await page.getByRole('button', { name: 'Errors', exact: true }).click()
+  await until(() => page.textContent('.hits'), t => /3 hits/.test(t))
+  await page.locator('#query').fill('duration > 1ms')
+  await page.getByText("needs 'entrace view'").first().waitFor()
+  await page.getByRole('button', { name: 'Clear the query' }).click()
+  await page.getByRole('button', { name: 'Mark' }).click()
+  await page.locator('.rows .r').nth(2).click()
+  await page.locator('.det').getByRole('tab', { name: 'Attributes' }).click()
+  await page.locator('.det').getByText('SELECT sku').waitFor()
+  await page.getByRole('tab', { name: 'Table' }).click()
+  await until(() => page.locator('.tbs tbody tr').count(), n => n > 3)
+  await page.getByRole('tab', { name: 'Flame' }).click()
+  await page.locator('.fi').waitFor()
+  await page.goBack()
+  await page.locator('.tbs').waitFor()
+  assert.deepEqual(page.requests.filter(u => !u.startsWith('file:') && !u.startsWith('data:') && u !== 'about:blank'), [])
 })
 
 test('follow: the last ten seconds move with what is new', async () => {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+func (a *app) exportCommand() *cobra.Command {
+	var o lookFlags
+	var output, maxSize string
+	var force bool
+	c := &cobra.Command{
+		Use:   "export FILE|DIR... -o report.html",
+		Short: "Write a page with a trace that needs no program",
+		Long: "export writes the page of 'entrace view' with the rows that -q selects, and those above them,\n" +
+			"as one file: for a mail or an issue, without network. It shows tree, strip, flame, details and\n" +
+			"tables; it finds words, and no queries. A page has at most 200,000 rows and, unless\n" +
+			"--max-size says otherwise, 20 MB. 'entrace redact' takes secrets out before, and so does\n" +
+			"--redact.",
+		Args: someArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.export(cmd.Context(), args, output, maxSize, force, &o)
+		},
+		ValidArgsFunction: completeTraces,
+	}
+	o.addQuery(c)
+	o.addFrom(c)
+	redactFlag(c, &o.redact, redactRead)
+	c.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write")
+	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
+	c.Flags().StringVar(&maxSize, "max-size", "20MB", "the most `BYTES` that the page may have")
+	return c
+}
+
+func (a *app) export(ctx context.Context, names []string, output, maxSize string, force bool, o *lookFlags) error {
+	most, err := quantity.ParseBytes(maxSize)
+	if err != nil {
+		return usagef("--max-size: %w", err)
+	}
+	if q, err := query.Parse(o.query); err != nil {
+		return asUsage(err)
+	} else if q.MakesTable() {
+		return errTable
+	}
+	if output == "" {
+		return usagef("--output is missing: the name of the page")
+	}
+	if osfile.Exists(output) && !force {
+		return fmt.Errorf("%w; --force replaces it", thereAlready(output))
+	}
+	t, err := a.open(ctx, names, o)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	h := viewer.New(t.View(), &viewer.Options{Names: t.Name})
+	err = writeNew(output, force, func(w io.Writer) error {
+		return h.Static(ctx, w, &viewer.StaticOptions{Query: o.query, MaxBytes: most})
+	})
+	if s, ok := errors.AsType[*viewer.SizeError](err); ok {
+		text := "choose rows with -q, as in -q 'level = error'"
+		if s.Bytes > 0 {
+			text += ", or allow more with --max-size"
+		}
+		return fmt.Errorf("%w; %s", err, text)
+	}
+	return errors.Join(asUsage(err), t.Damage())
+}
+
+// writeNew writes a file that has its name when it is complete.
+func writeNew(name string, replace bool, write func(w io.Writer) error) error {
+	f, err := osfile.CreateTemp(name)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Commit(replace)
+}

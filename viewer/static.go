@@ -1,0 +1,283 @@
+package viewer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// StaticOptions change what [Static] writes.
+type StaticOptions struct {
+	// Query selects rows. The page has them and the rows above them; "" selects all.
+	Query string
+	// MaxRows and MaxBytes limit the page, by default to 200,000 rows and 20 MB. A larger one is a
+	// [*SizeError].
+	MaxRows  int
+	MaxBytes int64
+}
+
+// A SizeError says that a page would be too large.
+type SizeError struct {
+	Rows, MaxRows   int
+	Bytes, MaxBytes int64 // 0 if the rows are too many
+}
+
+func (e *SizeError) Error() string {
+	if e.Bytes > 0 {
+		return fmt.Sprintf("the page would have %d bytes, and may have %d", e.Bytes, e.MaxBytes)
+	}
+	return fmt.Sprintf("the page would have %d rows, and may have %d", e.Rows, e.MaxRows)
+}
+
+// staticData is what a static page has of a trace.
+type staticData struct {
+	Meta    map[string]any `json:"meta"`
+	Top     any            `json:"top"`
+	Facets  any            `json:"facets"`
+	Table   any            `json:"table"`
+	Flame   any            `json:"flame"`
+	Strings []string       `json:"strings"`
+	// Columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on; 0 if there is
+	// none. Row numbers in all answers are such places.
+	Up      []int      `json:"up"`
+	Start   []string   `json:"start"` // "" without a time
+	Took    []string   `json:"took"`  // "" if it is not known
+	Flags   []uint32   `json:"flags"`
+	Names   []int      `json:"names"`
+	Service []int      `json:"services"`
+	Texts   []int      `json:"texts"`
+	Entries []*details `json:"entries"`
+}
+
+// Static writes a page of a view as one file, which needs no server. It answers as the handler does,
+// but for queries: it finds texts alone, and has tables as they are when it is written.
+func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) error {
+	if o == nil {
+		o = new(StaticOptions)
+	}
+	maxRows, maxBytes := o.MaxRows, o.MaxBytes
+	if maxRows == 0 {
+		maxRows = 200_000
+	}
+	if maxBytes == 0 {
+		maxBytes = 20_000_000
+	}
+	data, err := h.staticData(ctx, o.Query, maxRows)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(z).Encode(data); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	page, err := staticPage(base64.StdEncoding.EncodeToString(packed.Bytes()))
+	if err != nil {
+		return err
+	}
+	if n := int64(len(page)); n > maxBytes {
+		return &SizeError{Rows: len(data.Up), MaxRows: maxRows, Bytes: n, MaxBytes: maxBytes}
+	}
+	_, err = w.Write(page)
+	return err
+}
+
+// staticPage returns the page with its script and style, and a policy that allows these alone.
+func staticPage(data string) ([]byte, error) {
+	var parts [2]string
+	var hashes [2]string
+	for i, name := range []string{"app.js", "app.css"} {
+		b, err := fs.ReadFile(dist, "dist/"+name)
+		if err != nil {
+			return nil, fmt.Errorf("this program was built without the page: %w", err)
+		}
+		// What would end the script or the style within it.
+		parts[i] = strings.NewReplacer("</script", `<\/script`, "</style", `<\/style`, "<!--", `<\!--`).Replace(strings.TrimSpace(string(b)))
+		sum := sha256.Sum256([]byte(parts[i]))
+		hashes[i] = "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	policy := "default-src 'none'; script-src " + hashes[0] + "; style-src " + hashes[1] + "; img-src data:; base-uri 'none'; form-action 'none'"
+	var b bytes.Buffer
+	b.WriteString(`<!doctype html>` + "\n" + `<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="` + html.EscapeString(policy) +
+		`"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer"><title>entrace</title><link rel="icon" href="data:,"><style>` +
+		parts[1] + `</style></head>` + "\n" + `<body><div id="app"><noscript>This page needs JavaScript.</noscript></div><script type="application/octet-stream" id="entrace-data">` + data +
+		`</script><script type="module">` + parts[0] + `</script></body></html>` + "\n")
+	return b.Bytes(), nil
+}
+
+func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*staticData, error) {
+	s := h.view()
+	part, _, err := s.part(ctx, shape{only: text})
+	if err != nil {
+		return nil, err
+	}
+	v, t := s.v, s.v.Tree()
+	var rows []view.Row
+	for rank := 1; rank < t.Len(); rank++ {
+		if r := t.Row(rank); isShown(v, r) && (part == nil || part.Has(r)) {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) > maxRows {
+		return nil, &SizeError{Rows: len(rows), MaxRows: maxRows}
+	}
+	places := make(map[view.Row]int, len(rows))
+	for i, r := range rows {
+		places[r] = i + 1
+	}
+	d := &staticData{Strings: []string{}}
+	numbers := make(map[string]int)
+	number := func(s string) int {
+		n, ok := numbers[s]
+		if !ok {
+			n = len(d.Strings)
+			s = strings.Clone(s)
+			numbers[s], d.Strings = n, append(d.Strings, s)
+		}
+		return n
+	}
+	read, ranker := v.NewReader(), interest.NewRanker(v)
+	for _, r := range rows {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		up := v.Parent(r)
+		for up != 0 && places[up] == 0 {
+			up = v.Parent(up)
+		}
+		d.Up = append(d.Up, places[up])
+		start, took := "", ""
+		if at, timed := v.Start(r); timed {
+			start = strconv.FormatInt(at, 10)
+		}
+		if n, known := lasted(v, r); known {
+			took = strconv.FormatInt(int64(n), 10)
+		}
+		d.Start, d.Took = append(d.Start, start), append(d.Took, took)
+		flags := uint32(v.Flags(r))
+		if s.errorRanks().Has(t.Rank(r)) {
+			flags |= flagError
+		}
+		d.Flags = append(d.Flags, flags)
+		e, err := read.Entry(r)
+		if err != nil {
+			return nil, err
+		}
+		d.Names, d.Service = append(d.Names, number(preview(s.title(r)))), append(d.Service, number(v.Service(r)))
+		d.Texts = append(d.Texts, number(attributesText(ranker.Attributes(r, e))))
+		x, err := s.detailsOf(ctx, r, cutSize)
+		if err != nil {
+			return nil, err
+		}
+		x.Row, x.Path, x.Talk = view.Row(places[r]), []place{}, false
+		if x.Exception != nil {
+			x.Exception.Row = view.Row(places[x.Exception.Row])
+		}
+		for i := range x.Stacks {
+			x.Stacks[i].Row = view.Row(places[x.Stacks[i].Row])
+		}
+		for i := range x.Links {
+			if to := x.Links[i].To; to != nil {
+				if to.Row = view.Row(places[to.Row]); to.Row == 0 {
+					x.Links[i].To = nil
+				}
+			}
+		}
+		d.Entries = append(d.Entries, x)
+	}
+	return d, d.addAnswers(ctx, h, s, text, places)
+}
+
+// addAnswers adds what the handler answers as of now.
+func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, places map[view.Row]int) error {
+	q := url.Values{}
+	if text != "" && !isTable(text) {
+		q.Set("q", text)
+	}
+	for _, x := range []struct {
+		to   *any
+		call func(ctx context.Context, s *state, q url.Values) (answer, error)
+		q    url.Values
+	}{{&d.Top, h.top, url.Values{}}, {&d.Facets, h.facets, url.Values{}}, {&d.Table, h.table, q}, {&d.Flame, h.flame, q}} {
+		a, err := x.call(ctx, s, x.q)
+		if err != nil {
+			return err
+		}
+		if *x.to, err = renumbered(a.json, places); err != nil {
+			return err
+		}
+	}
+	a, err := h.meta(ctx, s, url.Values{})
+	if err != nil {
+		return err
+	}
+	meta, err := renumbered(a.json, nil)
+	if err != nil {
+		return err
+	}
+	d.Meta, _ = meta.(map[string]any)
+	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
+	d.Meta["static"] = text
+	return nil
+}
+
+func isTable(text string) bool {
+	q, err := query.Parse(text)
+	return err == nil && q.MakesTable()
+}
+
+// renumbered returns an answer with the places of rows in the page in place of their numbers. Lines of lists
+// whose rows are not in the page are left out.
+func renumbered(answer any, places map[view.Row]int) (any, error) {
+	b, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	if err := json.Unmarshal(b, &out); err != nil || places == nil {
+		return out, err
+	}
+	var walk func(x any) (any, bool)
+	walk = func(x any) (any, bool) {
+		switch x := x.(type) {
+		case map[string]any:
+			if n, ok := x["row"].(float64); ok && n > 0 && n <= math.MaxUint32 {
+				place := places[view.Row(n)]
+				if place == 0 && x["up"] == nil { // a node of a flame stays
+					return nil, false
+				}
+				x["row"] = place
+			}
+			for k, v := range x {
+				x[k], _ = walk(v)
+			}
+		case []any:
+			return slices.DeleteFunc(x, func(v any) bool {
+				_, keep := walk(v)
+				return !keep
+			}), true
+		}
+		return x, true
+	}
+	out, _ = walk(out)
+	return out, nil
+}

@@ -1,0 +1,299 @@
+// The source of a page that is one file: all that it has of a trace is in the page.
+import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, LogRecord, Meta, News, noTime, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Why } from './source'
+
+interface Data {
+  meta: Meta & { static: string }; top: Top; facets: Contrast; table: Table; flame: Flame; strings: string[]
+  up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
+}
+
+const limit = (text: string) => new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
+const later = <T>(v: T): Promise<T> => Promise.resolve(v)
+
+// bucketOf and bucketFrom are those of why.go: durations of a bucket have the same highest bits.
+const bits = 4
+export function bucketOf(d: bigint): number {
+  const shift = Math.max(0, d.toString(2).length - 1 - bits)
+  return shift * (1 << bits) + Number(d >> BigInt(shift))
+}
+export const bucketFrom = (i: number): bigint => { const shift = Math.max(0, (i >> bits) - 1); return BigInt(i - shift * (1 << bits)) << BigInt(shift) }
+
+export class Static implements Source {
+  private end: number[] // behind the rows below each row; rows are from 1 on
+  private depth: number[]
+  private starts: bigint[]
+  private tooks: bigint[]
+  private from = 0n
+  private to = 0n
+  private last: { key: string; rows: number[]; outside: number } = { key: '', rows: [], outside: 0 }
+
+  // open reads the data of the page.
+  static async open(el: HTMLElement): Promise<Static> {
+    const packed = Uint8Array.from(atob(el.textContent!.trim()), c => c.charCodeAt(0))
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))
+    return new Static(JSON.parse(await new Response(stream).text()))
+  }
+
+  constructor(private d: Data) {
+    const n = d.up.length
+    this.end = Array.from({ length: n + 1 }, (_, i) => i + 1)
+    this.depth = [0]
+    for (let i = n; i > 0; i--) { const up = d.up[i - 1]!; this.end[up] = Math.max(this.end[up]!, this.end[i]!) }
+    this.end[0] = n + 1
+    for (let i = 1; i <= n; i++) this.depth[i] = d.up[i - 1] ? this.depth[d.up[i - 1]!]! + 1 : 0
+    this.starts = [noTime, ...d.start.map(t => t ? BigInt(t) : noTime)]
+    this.tooks = [-1n, ...d.took.map(t => t ? BigInt(t) : -1n)]
+    let timed = false
+    for (let i = 1; i <= n; i++) {
+      if (this.starts[i] === noTime) continue
+      const [a, z] = this.span(i)
+      if (!timed || a < this.from) this.from = a
+      if (!timed || z > this.to) this.to = z
+      timed = true
+    }
+    d.meta.first = String(this.from)
+    d.meta.last = String(this.to)
+    d.meta.timed = timed
+  }
+
+  private span(i: number): [bigint, bigint] { const a = this.starts[i]!, took = this.tooks[i]!; return [a, took > 0n ? a + took : a] }
+  private flags(i: number) { return this.d.flags[i - 1]! }
+  private name(i: number) { return this.d.strings[this.d.names[i - 1]!]! }
+  private service(i: number) { return this.d.strings[this.d.services[i - 1]!]! }
+  private *all() { for (let i = 1; i <= this.d.up.length; i++) yield i }
+
+  private inside(i: number, window: string): boolean {
+    if (!window) return true
+    const w = /^(-?\d+),(-?\d+)$/.exec(window)
+    if (!w || this.starts[i] === noTime) return false
+    const [a, z] = this.span(i)
+    return a <= BigInt(w[2]!) && (z >= BigInt(w[1]!) || isOpen(this.flags(i)))
+  }
+
+  // matches reports whether a row has all words of a query.
+  private matcher(q: string): (i: number) => boolean {
+    if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of the buttons
+    if (q === '{ span:open }') return i => isOpen(this.flags(i))
+    const words = q.toLowerCase().split(/\s+/).filter(Boolean).map(w => w.replace(/^"|"$/g, ''))
+    return i => { const text = (this.name(i) + ' ' + this.service(i) + ' ' + this.d.strings[this.d.texts[i - 1]!] + ' ' + (this.d.entries[i - 1]!.message ?? '')).toLowerCase(); return words.every(w => text.includes(w)) }
+  }
+
+  private hits(q: string, window = ''): number[] { const is = this.matcher(q); return [...this.all()].filter(i => is(i) && this.inside(i, window)) }
+
+  // layout returns the visible rows of a shape.
+  private layout(s: Shape): { key: string; rows: number[]; outside: number } {
+    const key = JSON.stringify([s.root, s.depth, s.toggled, s.only, s.window, String(s.least)])
+    if (this.last.key === key) return this.last
+    let part: Set<number> | null = null
+    if (s.only || s.window || s.least) {
+      const is = s.only ? this.matcher(s.only) : () => true
+      part = new Set()
+      for (const i of this.all()) {
+        const of = roleOf(this.flags(i)) === roleSpan ? i : this.d.up[i - 1]!
+        const short = s.least > 0n && of > 0 && !isOpen(this.flags(of)) && this.tooks[of]! >= 0n && this.tooks[of]! < s.least && !isError(this.flags(of))
+        if (short || !is(i) || !this.inside(i, s.window)) continue
+        for (let up = i; up && !part.has(up); up = this.d.up[up - 1]!) part.add(up)
+      }
+    }
+    const toggled = new Set(s.toggled), rows: number[] = []
+    let outside = 0
+    const base = s.root ? this.depth[s.root]! : 0
+    for (let i = s.root || 1; i < this.end[s.root]!;) {
+      if (part && !part.has(i)) {
+        if (s.window && this.depth[i] === base) outside++
+        i = this.end[i]!
+        continue
+      }
+      rows.push(i)
+      i = this.end[i]! === i + 1 || this.depth[i]! - base < s.depth === toggled.has(i) ? this.end[i]! : i + 1
+    }
+    return this.last = { key, rows, outside }
+  }
+
+  meta() { return later<Meta>({ ...this.d.meta, same: true }) }
+  top() { return later(this.d.top) }
+
+  rows(s: Shape, ask: Ask) {
+    let toggled: number[] | null = null
+    if (ask.fill && !s.toggled.length) { // rows are opened from the top on until the screen is full
+      toggled = []
+      for (;;) {
+        const rows: number[] = this.layout({ ...s, toggled }).rows, seen = new Set<number>(rows)
+        const open: Set<number> = new Set(toggled)
+        const next: number | undefined = rows.slice(0, ask.fill).find((i: number): boolean => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
+        if (rows.length >= ask.fill || next === undefined) break
+        toggled = [...toggled, next].sort((a, b) => a - b)
+      }
+      s = { ...s, toggled }
+    }
+    const { rows, outside } = this.layout(s)
+    let first = ask.first ?? 0
+    if (ask.at !== undefined) { const at = rows.findIndex(i => i >= ask.at!); first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(ask.n / 3)) }
+    if (ask.last) first = rows.length - ask.n
+    first = Math.max(0, Math.min(first, rows.length - 1))
+    const shown = rows.slice(first, first + ask.n), above: number[] = []
+    if (shown.length) for (let i = shown[0]!; i !== s.root;) { i = this.d.up[i - 1]!; if (!i) break; above.unshift(i) }
+    const list = [...above, ...shown], is = ask.q ? this.matcher(ask.q) : () => false, seen = new Set(rows), base = s.root ? this.depth[s.root]! : 0
+    const w = /^(-?\d+),(-?\d+)$/.exec(s.window)
+    const ticks = list.flatMap((i, row) => {
+      const out: { time: bigint; row: number; level: number }[] = []
+      if (roleOf(this.flags(i)) !== roleSpan) return out
+      for (let k = i + 1; k < this.end[i]! && out.length < 50; k = this.end[k]!) {
+        const role = roleOf(this.flags(k))
+        if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime) out.push({ time: this.starts[k]!, row, level: this.flags(k) >> 4 & 7 })
+      }
+      return out
+    })
+    let span = [this.from, this.to] as [bigint, bigint]
+    if (s.root && this.starts[s.root] !== noTime) span = this.span(s.root)
+    if (w) span = [BigInt(w[1]!), BigInt(w[2]!)]
+    const bit = (on: boolean, n: number) => on ? 1 << n : 0
+    return later<Rows>({
+      total: rows.length, outside, first, above: above.length, count: shown.length, from: span[0], to: span[1], toggled,
+      row: Uint32Array.from(list), start: BigInt64Array.from(list, i => this.starts[i]!), took: BigInt64Array.from(list, i => this.tooks[i]!),
+      below: Uint32Array.from(list, i => this.end[i]! - i - 1), errors: Uint32Array.from(list, i => { let n = 0; for (let k = i + 1; k < this.end[i]!; k++) if (isError(this.flags(k))) n++; return n }),
+      name: list.map(i => this.name(i)), service: list.map(i => this.service(i)), text: list.map(i => this.d.strings[this.d.texts[i - 1]!]!),
+      depth: Uint16Array.from(list, i => this.depth[i]! - base),
+      flags: Uint32Array.from(list, i => this.flags(i) | bit(this.end[i]! > i + 1, 18) | bit(seen.has(i + 1) && this.end[i]! > i + 1, 16) | bit(is(i), 17) | bit(this.hasSpans(i), 19)),
+      ticks,
+    })
+  }
+
+  private hasSpans(i: number): boolean { for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) if (roleOf(this.flags(k)) === roleSpan) return true; return false }
+
+  private path(i: number): Place[] { const out: Place[] = []; for (let up = this.d.up[i - 1]!; up; up = this.d.up[up - 1]!) out.unshift({ row: up, name: this.name(up) }); return out }
+
+  entry(row: number) {
+    const e = this.d.entries[row - 1]
+    return e ? later<Entry>({ ...e, path: this.path(row), below: this.end[row]! - row - 1 }) : Promise.reject(limit('This row'))
+  }
+
+  logs(row: number) {
+    const list: LogRecord[] = []
+    for (let i = row; i < this.end[row]!; i++) {
+      const role = roleOf(this.flags(i))
+      if (role !== roleLog && role !== roleEvent) continue
+      const up = this.d.up[i - 1]!
+      list.push({ row: i, time: this.d.start[i - 1] || null, level: this.d.entries[i - 1]!.level, text: this.name(i), more: this.d.strings[this.d.texts[i - 1]!]!, in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : '' })
+    }
+    list.sort((a, b) => { const d = BigInt(a.time ?? 0) - BigInt(b.time ?? 0); return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row })
+    return later({ logs: list.slice(0, 1000), total: list.length })
+  }
+
+  find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
+    if (/[{}|]|[<>=~]/.test(ask.q ?? '') && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(ask.q ?? '')) return Promise.reject(limit('A query'))
+    const all = ask.what ? [...this.all()].filter(i => ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))) : this.hits(ask.q ?? '')
+    const list = all.filter(i => this.inside(i, ask.window ?? ''))
+    let k = list.indexOf(ask.at)
+    if (ask.dir === 'next') { k = list.findIndex(i => i > ask.at); if (k < 0) k = 0 } else if (ask.dir === 'prev') { k = list.findLastIndex(i => i < ask.at); if (k < 0) k = list.length - 1 }
+    const row = list[k] ?? 0
+    return later<Found>({ count: list.length, outside: all.length - list.length, index: row ? k + 1 : 0, row, path: row ? this.path(row) : [], hints: [], words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean), known: true })
+  }
+
+  way(q: string, root: number, window: string) {
+    const rows = new Set<number>()
+    for (const i of this.hits(q, window)) if (!root || i > root && i < this.end[root]!) for (let up = this.d.up[i - 1]!; up && up !== this.d.up[root - 1]; up = this.d.up[up - 1]!) rows.add(up)
+    return later({ rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 })
+  }
+
+  complete() { return later({ from: 0, items: [] }) }
+
+  strip(n: number, q: string) {
+    const zero = () => new Array<number>(n).fill(0), services = Array.from({ length: 8 }, zero), errors = zero(), open = zero(), hits = q ? zero() : [], is = q ? this.matcher(q) : () => false
+    for (const i of this.all()) {
+      if (this.starts[i] === noTime) continue
+      const at = Math.min(n - 1, Number((this.starts[i]! - this.from) * BigInt(n) / (this.to > this.from ? this.to - this.from : 1n)))
+      services[Math.max(0, this.d.meta.services.indexOf(this.service(i))) % 8]![at]!++
+      if (isError(this.flags(i))) errors[at]!++
+      if (isOpen(this.flags(i))) open[at]!++
+      if (is(i)) hits[at]!++
+    }
+    return later<Strip>({ from: String(this.from), to: String(this.to), services, errors, open, hits, idle: [] })
+  }
+
+  why(row: number, window: string, of: string) {
+    const same = [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && this.name(i) === this.name(row) && this.service(i) === this.service(row) && this.inside(i, window))
+    const ended = same.filter(i => !isOpen(this.flags(i)) && this.tooks[i]! >= 0n), took = this.tooks[row]!
+    const sorted = ended.map(i => this.tooks[i]!).sort((a, b) => a < b ? -1 : a > b ? 1 : 0)
+    const counts: number[] = []
+    for (const d of sorted) { const b = bucketOf(d); counts[b] = (counts[b] ?? 0) + 1 }
+    const first = counts.findIndex(n => n > 0), bars: Why['bars'] = []
+    let step = 1
+    while ((counts.length - 1 - first) / step >= 60) step *= 2
+    if (first >= 0) for (let at = Math.floor(first / step) * step; at < counts.length; at += step) bars.push({ from: String(bucketFrom(at)), to: String(bucketFrom(at + step)), count: counts.slice(at, at + step).reduce((a, n) => a + (n ?? 0), 0) })
+    const { least, slow } = split(counts, sorted.length), failed = same.filter(i => isError(this.flags(i)))
+    const kind = of === 'failed' || !of && isError(this.flags(row)) && failed.length < same.length ? 'failed' : slow ? 'slow' : ''
+    const chosen = new Set(kind === 'failed' ? failed : kind ? same.filter(i => this.tooks[i]! >= least) : [])
+    return later<Why>({
+      name: this.name(row), service: this.service(row), where: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),
+      took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), bars, failed: failed.length, slow, least: String(least), of: kind, among: chosen.has(row), shares: this.contrast(same, chosen), beside: [], path: [], whole: null, length: '0', rest: 0, against: null,
+    })
+  }
+
+  // contrast compares the attributes of some rows with those of the others.
+  private contrast(rows: number[], chosen: Set<number>): Contrast {
+    const fields = new Map<string, Map<string, [number, number]>>(), others = rows.length - chosen.size
+    for (const i of rows) {
+      const e = this.d.entries[i - 1]!
+      for (const [scope, list] of [['.', e.attributes], ['resource.', e.resource ?? []]] as const) for (const a of list) {
+        const values = fields.get(scope + a.name) ?? new Map<string, [number, number]>()
+        fields.set(scope + a.name, values)
+        const n = values.get(a.value) ?? [0, 0]
+        n[chosen.has(i) ? 0 : 1]++
+        values.set(a.value, n)
+      }
+    }
+    const out = [...fields].map(([field, values]) => {
+      const total = [...values.values()].reduce((a, n) => a + n[0] + n[1], 0)
+      const list = total > 20 && values.size > total / 2 ? [] : [...values].map(([value, n]) => ({ value, where: `${field} = ${JSON.stringify(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
+        .filter(v => { const p = (v.in + v.others) / Math.max(1, rows.length); return v.apart >= .01 && v.apart >= 2 * Math.sqrt(p * (1 - p) * (1 / Math.max(1, chosen.size) + 1 / Math.max(1, others))) }).sort((a, b) => b.apart - a.apart)
+      return { field, points: Math.round(100 * (list[0]?.apart ?? 0)), values: list.slice(0, 6), more: 0 }
+    }).filter(f => f.values.length).sort((a, b) => b.points - a.points)
+    return { in: chosen.size, others, fields: chosen.size && others ? out : [] }
+  }
+
+  facets(q: string, window: string): Promise<Contrast> { return q || window ? Promise.reject(limit('Facets of a part')) : later(this.d.facets) }
+  table(ask: AskTable): Promise<Table> {
+    if (ask.form || ask.window || ask.q && ask.q !== this.d.meta.static) return Promise.reject(limit('Another table'))
+    const at = Math.abs(ask.sort) - 1, lines = [...this.d.table.lines]
+    if (at >= 0 && at < this.d.table.columns.length) {
+      const kind = this.d.table.columns[at]!.kind
+      const order = (a: string | number | null, b: string | number | null) => a === null ? b === null ? 0 : 1 : b === null ? -1 : (kind === 'text' ? String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0 : Number(a) - Number(b)) * (ask.sort > 0 ? -1 : 1)
+      lines.sort((a, b) => order(a.values[at]!, b.values[at]!))
+    }
+    return later({ ...this.d.table, lines })
+  }
+
+  csv(): Promise<Blob> {
+    const text = (v: unknown) => v === null ? '' : typeof v === 'string' ? '"' + (/^[=+\-@\t\r]/.test(v) ? "'" : '') + v.replaceAll('"', '""') + '"' : String(v)
+    return later(new Blob([[this.d.table.columns.map(c => text(c.name)), ...this.d.table.lines.map(l => l.values.map(text))].map(l => l.join(',') + '\r\n').join('')]))
+  }
+
+  flame(q: string, window: string, root: number, by: string): Promise<Flame> { return q && q !== this.d.meta.static || window || root || by === 'count' ? Promise.reject(limit('Another flame')) : later(this.d.flame) }
+  critical(): Promise<CriticalPath> { return later({ row: 0, length: '0', steps: [] }) }
+  runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
+  talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }
+  follow(_: boolean, __: (n: News) => void): () => void { return () => {} }
+}
+
+// split is that of why.go: the duration from which on spans count as slow, and how many do.
+export function split(counts: number[], n: number): { least: bigint; slow: number } {
+  if (n < 10) return { least: 0n, slow: 0 }
+  const mid = (i: number) => Math.log(1 + Number(bucketFrom(i) + bucketFrom(i + 1)) / 2)
+  let sum = 0, best = 0, low = 0, lowSum = 0, at = 0, slow = 0
+  counts.forEach((c, i) => { if (c) sum += c * mid(i) })
+  for (let i = 0; i < counts.length; i++) {
+    const c = counts[i]
+    if (!c) continue
+    low += c
+    lowSum += c * mid(i)
+    const high = n - low
+    if (!high) break
+    const apart = (sum - lowSum) / high - lowSum / low
+    if (high > Math.floor(n / 3) && apart < Math.log(3)) continue
+    const variance = low * high * apart * apart
+    if (apart > Math.log(1.2) && variance > best) { best = variance; slow = high; at = i + 1 }
+  }
+  if (!slow) return { least: 0n, slow: 0 }
+  while (!counts[at]) at++
+  return { least: bucketFrom(at), slow }
+}
