@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Icon, Level } from './icons'
+import { markdown } from './issue'
 import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
 import * as s from './state'
 import { folded } from './rows'
@@ -29,6 +30,7 @@ export function Details() {
       <h2>{e.role === 'span' ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(e.service)) % 8} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
         <span class="ttl">{plain(headline(titleOf(e)))}</span>
         <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
+        <button class="ib" title="Copy for an issue: this and what is below, as Markdown" aria-label="Copy for an issue" onClick={() => copyIssue(e)}><Icon name="copy" /></button>
         {e.below > 0 && <button class="ib" title="Show this and what is below alone (r)" aria-label="Show this and what is below alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
       {e.path.length > 0 && <Path key={e.row} path={e.path} />}
       <dl class="facts">
@@ -45,6 +47,14 @@ export function Details() {
       {shown === 'why' ? <><Reasons e={e} /><WhyOf row={e.row} /></> : shown === 'talk' ? <Talk row={e.row} /> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
     </div>
   </aside>
+}
+
+// copyIssue copies a row and those below it, with the command that shows them.
+async function copyIssue(e: Entry) {
+  try {
+    const r = await s.src().rows({ root: e.row, depth: s.maxDepth, toggled: [], only: '', window: '', least: 0n }, { first: 0, n: 300 })
+    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(() => s.tell('Copied as Markdown'))
+  } catch (x) { s.tell(x instanceof Error ? x.message : 'It cannot be copied') }
 }
 
 // titleOf is the text that names an entry: of a log record its message.

@@ -642,6 +642,16 @@ test('export: a page that is one file, without network: tree, strip, Why, words,
   assert.deepEqual(page.requests.filter(u => !u.startsWith('file:') && !u.startsWith('data:') && u !== 'about:blank'), [])
 })
 
+test('issue: a subtree is copied as Markdown', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n === 13)
+  await page.locator('.rows .r').first().click()
+  await page.getByRole('button', { name: 'Copy for an issue' }).click()
+  await page.getByText('Copied as Markdown').waitFor()
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^entrace: GET \/cart in shop\.et\\#2, .*\n\n```\nGET \/cart [\s\S]*\n {2}ERROR SELECT price [\s\S]*\n {4}ERROR payment failed [\s\S]*```\n$/)
+})
+
 test('follow: the last ten seconds move with what is new', async () => {
   const { url } = await serve('warehouse.et', '--follow')
   const page = await open(at(url, '?v=tree'))
