@@ -7,8 +7,7 @@ import { implied, percent, useAnswer } from './why'
 
 export function Facets() {
   const q = s.found.value && !s.problem.value ? s.query.value : '', all = useSignal(false)
-  const rows = s.meta.value!.follow ? 0 : s.meta.value!.rows
-  const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.windowText.value} ${rows} ${s.meta.value!.generation} `, signal => s.src().facets(q, s.windowText.value, signal))
+  const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `, signal => s.src().facets(q, s.windowText.value, signal))
   if (!c) return <aside class="fac" aria-label="Facets"><p class="none">{failed ? plain(failed) : 'Counting…'}</p></aside>
   const against = s.meta.value!.against
   const hits = (q || against) && c.others > 0 ? c.in : 0, total = against ? c.others : c.in + c.others

@@ -17,7 +17,7 @@ export const lastFlame = () => drawn
 
 export function FlameView() {
   const q = s.problem.value ? '' : s.query.value, m = s.meta.value!
-  const { value: f, failed } = useAnswer<Flame>(`${q} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${m.follow ? Math.floor(m.entries / 1000) : m.entries}`,
+  const { value: f, failed } = useAnswer<Flame>(`${q} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
     signal => s.src().flame(q, s.windowText.value, s.root.value, s.wide.value, signal))
   const by = (to: typeof s.wide.value, label: string) => <button aria-pressed={s.wide.value === to} onClick={() => { s.wide.value = to }}>{label}</button>
   return <div class="tbv">

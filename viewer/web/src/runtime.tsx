@@ -20,7 +20,7 @@ const bytes = (n: number) => n >= 1 << 30 ? (n / (1 << 30)).toFixed(1) + '\u202f
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
   const m = s.meta.value!
-  const { value: r } = useAnswer<Runtime>(`${m.generation} ${m.follow ? Math.floor(m.entries / 1000) : m.entries}`, signal => s.src().runtime(signal))
+  const { value: r } = useAnswer<Runtime>(`${m.generation} ${s.pace()}`, signal => s.src().runtime(signal))
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
   if (!r || !hasRuntime.value || !s.lane.value) return null
   return <Lane r={r} axis={axis} left={left} />

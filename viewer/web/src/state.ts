@@ -54,6 +54,9 @@ const chosenText = () => !chosen.value ? '' : 'last' in chosen.value ? 'last:' +
 export const windowText = computed(() => inside.value ? chosenText() : '')
 export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value, least: shortest.value }))
 
+// pace changes when an answer about the whole trace is asked for anew: while it grows, with each twelfth of it.
+export const pace = () => meta.value!.follow ? Math.floor(Math.log2(meta.value!.entries + 1) * 8) : meta.value!.entries
+
 // idle are the long times in which nothing begins or ends.
 export const idle = (): Period[] => (strip.value?.idle ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) }))
 

@@ -13,7 +13,7 @@ export function TableView() {
   useEffect(() => { shown.value = most }, [q, s.form.value, s.windowText.value])
   const ask = { q, window: s.windowText.value, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
   const m = s.meta.value!
-  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + (m.follow ? Math.floor(m.entries / 1000) : m.entries), signal => s.src().table(ask, signal))
+  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal => s.src().table(ask, signal))
   const form = (to: typeof s.form.value, label: string) => <button aria-pressed={s.form.value === to} onClick={() => { s.form.value = to; s.order.value = 0 }}>{label}</button>
   const save = async () => {
     try {
