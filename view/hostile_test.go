@@ -283,3 +283,25 @@ func TestCloseWhileReading(t *testing.T) {
 		t.Errorf("a view of a closed file: %v", err)
 	}
 }
+
+// TestPanicOfPass checks that a panic in a pass over the columns, on whichever goroutine it ran, reaches the
+// caller, who may recover it.
+func TestPanicOfPass(t *testing.T) {
+	v := viewOf(t, fabricate(t, format.ET, 200_000, func(int) *format.TraceEntry { return logEntry(0) }))
+	for bad := range v.Columns().Blocks() {
+		got := func() (p any) {
+			defer func() { p = recover() }()
+			_ = v.Columns().Each(t.Context(), func() func(k int) {
+				return func(k int) {
+					if k == bad {
+						panic(fmt.Sprint("block ", k))
+					}
+				}
+			})
+			return nil
+		}()
+		if want := fmt.Sprint("block ", bad); got != want {
+			t.Fatalf("the caller got the panic %v, want %q", got, want)
+		}
+	}
+}

@@ -63,10 +63,10 @@ const (
 	maxFlameNodes = 1 << 17
 )
 
-// flame answers with spans merged by the names above them. They are the spans at and below those that
-// the query selects, else all at and below root. The parameter by says what is wide: time, which is the
-// spans' own time, or count. With a query each node is compared with the spans of the same names that
-// the query does not select, or with those of the other trace.
+// flame answers with spans merged by the names above them: with a query, the selected spans and all below
+// them, else all spans at and below root. A node is as wide as the self times of its spans and of those
+// below, or with by=count as their number. With a query each node is compared with the spans of the same
+// names that the query does not select, or with those of the other trace.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
 	w, err := s.windowOf(q)
 	if err != nil {

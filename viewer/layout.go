@@ -235,16 +235,11 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 			return nil, nil, err
 		}
 		rows = f.rows
-		all = withAbove(s.v, rows)
 	}
 	if h.least > 0 {
-		if rows == nil {
-			rows = s.v.NewSet()
-			for r := range s.v.Rows() {
-				rows.Add(r)
-			}
-		}
 		rows = s.longer(rows, h.least)
+	}
+	if rows != nil {
 		all = withAbove(s.v, rows)
 	}
 	if !h.window.isSet {
@@ -260,11 +255,14 @@ func (s *state) part(ctx context.Context, h shape) (part, all view.Set[view.Row]
 	return withAbove(s.v, inside), all, nil
 }
 
-// longer returns the rows of a set without the spans that took less than a number of nanoseconds, and
-// without the log records and events of these. Spans that failed stay.
+// longer returns the rows of a set, or all rows if it is nil, without the spans that took less than a number
+// of nanoseconds, and without the log records and events of these. Spans that failed stay.
 func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] {
 	out := s.v.NewSet()
-	for r := range rows.All() {
+	for r := range s.v.Rows() {
+		if rows != nil && !rows.Has(r) {
+			continue
+		}
 		of := r
 		if s.v.Role(r) != view.RoleSpan {
 			of = s.v.Parent(r)

@@ -33,8 +33,8 @@ type strip struct {
 	Idle     [][2]string `json:"idle"` // long times in which nothing began or ended, in order
 }
 
-// strip answers with the density of the rows over time. The parameter n is the number of bins; since and
-// until are the time that they cover, by default all of it.
+// strip answers with the density of the rows over time. The parameter n is the number of bins. They cover
+// the window, or all of the time.
 func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, error) {
 	n, err := number(q, "n", 1000, maxBins+1)
 	if err != nil {
@@ -43,15 +43,14 @@ func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, er
 	if n == 0 {
 		return answer{}, badRequest("n is not a number from 1 on")
 	}
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
 	all := s.extent(0)
 	from, to := all.from, all.to
-	if q.Has("since") {
-		var ferr, terr error
-		from, ferr = strconv.ParseInt(q.Get("since"), 10, 64)
-		to, terr = strconv.ParseInt(q.Get("until"), 10, 64)
-		if ferr != nil || terr != nil || from > to || to-from < 0 { // the last if the time is longer than a number can say
-			return answer{}, badRequest("since and until are not nanoseconds")
-		}
+	if w.isSet {
+		from, to = w.from, w.to
 	}
 	key := strconv.Itoa(n) + " " + strconv.FormatInt(from, 10) + " " + strconv.FormatInt(to, 10)
 	out, ok := s.strips.get(key)

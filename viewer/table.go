@@ -44,11 +44,11 @@ const (
 	maxSparked = 300 // lines of a table with a small chart
 )
 
-// table answers with a part of a table: the parameter form says of what. Without it, it is the table
-// that the query computes, or else one of the spans that it selects by service and name; with rows it
-// is the rows that it selects, with calls the calls between services, with compare how the spans differ
-// from those of the other trace. sort is the number of a column,
-// from 1 on, below 0 with the smallest first; another number stands for none. With csv the answer is all lines as CSV text (RFC 4180).
+// table answers with a part of a table. The parameter form chooses it: rows lists the rows that the query
+// selects, calls the calls between services, and compare how the spans differ from those of the other trace.
+// Without form it is the table that the query computes, or else one of the selected spans by service and
+// name. sort is the number of a column, from 1 on; below 0 the smallest come first. Another number stands
+// for no order. With csv the answer has all lines as CSV (RFC 4180).
 func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, error) {
 	w, err := s.windowOf(q)
 	if err != nil {

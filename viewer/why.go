@@ -3,7 +3,6 @@ package viewer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"math/bits"
 	"net/url"
@@ -147,8 +146,6 @@ func without(a, b view.Set[view.Row]) view.Set[view.Row] {
 	return out
 }
 
-var errNoSpan = errors.New("it is no span")
-
 // why answers why a span took so long, or failed.
 func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, error) {
 	r, err := s.rowOf(q, "row")
@@ -161,7 +158,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	v := s.v
 	if v.Role(r) != view.RoleSpan {
-		return answer{}, badRequest(errNoSpan.Error())
+		return answer{}, badRequest("it is no span")
 	}
 	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Beside: []beside{}, Path: []pathStep{}}
 	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(out.Service) + " }"
@@ -169,15 +166,14 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	d := durationsOf(v, same.rows)
-	out.Count, out.Failed = d.n, d.failed
 	mine := int64(-1)
 	if took, known := lasted(v, r); known {
 		mine = int64(took)
 		text := strconv.FormatInt(mine, 10)
 		out.Took = &text
 	}
-	out.Faster = d.below(v, same.rows, mine)
+	d := durationsOf(v, same.rows, mine)
+	out.Count, out.Failed, out.Faster = d.n, d.failed, d.faster
 	out.Bars = d.bars()
 	least, slow := d.split()
 	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
@@ -239,7 +235,7 @@ func (s *state) whyAgainst(ctx context.Context, out *why, same *found) error {
 	if err != nil {
 		return err
 	}
-	d := durationsOf(s.against.v, f.rows)
+	d := durationsOf(s.against.v, f.rows, 0)
 	out.Against = &against{d.n, d.failed, strconv.FormatInt(d.median(s.against.v, f.rows), 10), contrastOf(c, true, false)}
 	return nil
 }
@@ -248,6 +244,7 @@ func (s *state) whyAgainst(ctx context.Context, out *why, same *found) error {
 // and the same bucketBits bits after it.
 type durations struct {
 	n, failed int
+	faster    int // than a given duration
 	counts    []int
 }
 
@@ -264,7 +261,7 @@ func bucketFrom(i int) int64 {
 	return int64(i-shift<<bucketBits) << shift
 }
 
-func durationsOf(v *view.View, rows view.Set[view.Row]) *durations {
+func durationsOf(v *view.View, rows view.Set[view.Row], than int64) *durations {
 	d := &durations{counts: make([]int, (64-bucketBits)<<bucketBits)}
 	for r := range rows.All() {
 		if query.IsError(v.Flags(r)) {
@@ -272,21 +269,12 @@ func durationsOf(v *view.View, rows view.Set[view.Row]) *durations {
 		}
 		if took, ended := v.Duration(r); ended && took >= 0 {
 			d.counts[bucketOf(int64(took))]++
-			d.n++
+			if d.n++; int64(took) < than {
+				d.faster++
+			}
 		}
 	}
 	return d
-}
-
-// below returns how many spans took less than a duration.
-func (d *durations) below(v *view.View, rows view.Set[view.Row], than int64) int {
-	n := 0
-	for r := range rows.All() {
-		if took, ended := v.Duration(r); ended && took >= 0 && int64(took) < than {
-			n++
-		}
-	}
-	return n
 }
 
 // median returns the smallest duration that at least half of all do not exceed.
@@ -447,9 +435,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]
-	if err := s.addShares(ctx, names, list, in, others); err != nil {
-		return nil, err
-	}
+	s.addShares(all, names, list, in, others)
 	const least = .1
 	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && b.In-b.Others < least })
 	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
@@ -493,21 +479,15 @@ func (n *names) of(r view.Row) int {
 	return i
 }
 
-// addShares says during which part of two sets of spans one of another request ran, for each name.
-func (s *state) addShares(ctx context.Context, names *names, list []*beside, in, others view.Set[view.Row]) error {
-	if len(list) == 0 {
-		return nil
-	}
+// addShares says during which part of two sets of spans one of another request ran, for each name. All are
+// the outermost spans.
+func (s *state) addShares(all []view.Row, names *names, list []*beside, in, others view.Set[view.Row]) {
 	number := make(map[int]int)
 	for i, b := range list {
 		number[names.of(b.Row)] = i
 	}
 	begins, ends := make([][]int64, len(list)), make([][]int64, len(list))
-	spans, err := s.outermostSpans(ctx)
-	if err != nil {
-		return err
-	}
-	for _, row := range spans {
+	for _, row := range all {
 		if n, wanted := number[names.of(row)]; wanted {
 			if from, to, timed := s.during(row); timed {
 				begins[n], ends[n] = append(begins[n], from), append(ends[n], to)
@@ -533,7 +513,6 @@ func (s *state) addShares(ctx context.Context, names *names, list []*beside, in,
 		}
 		b.In, b.Others = shareOf(in, ran), shareOf(others, ran)
 	}
-	return nil
 }
 
 // shareOf returns for which share of a sample of some rows is holds.
@@ -613,6 +592,19 @@ type criticalStep struct {
 // maxBelow is how many rows may be below a span of which the critical path is found.
 const maxBelow = 500_000
 
+// pathOf returns the critical path of the outermost span above a span, nil if it has none, and whether it
+// has too many rows for one.
+func (s *state) pathOf(r view.Row) (whole view.Row, p *query.CriticalPath, tooMany bool) {
+	whole = s.outermost(r)
+	if s.below(whole) > maxBelow {
+		return whole, nil, true
+	}
+	if p, ok := query.Critical(s.v, whole); ok && p.To > p.From {
+		return whole, p, false
+	}
+	return whole, nil, false
+}
+
 const maxCritical = 20_000 // steps in an answer; the longest are kept
 
 // critical answers with the critical path of the outermost span above a row, which is inferred from
@@ -625,12 +617,12 @@ func (h *Handler) critical(_ context.Context, s *state, q url.Values) (answer, e
 	for r != 0 && s.v.Role(r) != view.RoleSpan {
 		r = s.v.Parent(r)
 	}
-	out := criticalPath{Row: s.outermost(r), Steps: []criticalStep{}}
-	if s.below(out.Row) > maxBelow {
+	whole, p, tooMany := s.pathOf(r)
+	if tooMany {
 		return answer{}, badRequest("the request has more than " + strconv.Itoa(maxBelow) + " rows: 'entrace critical' prints its critical path")
 	}
-	p, ok := query.Critical(s.v, out.Row)
-	if !ok {
+	out := criticalPath{Row: whole, Steps: []criticalStep{}}
+	if p == nil {
 		return answer{json: out}, nil
 	}
 	out.Length = strconv.FormatInt(p.To-p.From, 10)
@@ -659,12 +651,8 @@ const maxSteps = 40
 
 // addPath adds the critical path of the outermost span above r.
 func (s *state) addPath(out *why, r view.Row) {
-	whole := s.outermost(r)
-	if s.below(whole) > maxBelow {
-		return
-	}
-	p, ok := query.Critical(s.v, whole)
-	if !ok || p.To == p.From {
+	whole, p, _ := s.pathOf(r)
+	if p == nil {
 		return
 	}
 	out.Whole, out.Length = &place{whole, preview(s.v.Name(whole))}, strconv.FormatInt(p.To-p.From, 10)

@@ -35,7 +35,7 @@ func (s *state) windowOf(q url.Values) (window, error) {
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
 	to, terr := strconv.ParseInt(last, 10, 64)
-	if ferr != nil || terr != nil || from > to || to-from < 0 {
+	if ferr != nil || terr != nil || from > to || to-from < 0 { // the last if no number can say how long it is
 		return window{}, badRequest("window is not two times in nanoseconds")
 	}
 	return window{from, to, true}, nil

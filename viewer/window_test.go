@@ -159,12 +159,12 @@ func TestStrip(t *testing.T) {
 		Errors, Open, Hits []int
 		Idle               [][2]string
 	}
-	for _, q := range []string{"n=100&q=slow", "n=7&since=1200000000&until=1300000000"} {
+	for _, q := range []string{"n=100&q=slow", "n=7&window=1200000000,1300000000"} {
 		s := jsonOf[strip](t, h, "/api/strip?"+q)
 		values, _ := url.ParseQuery(q)
 		n, _ := strconv.Atoi(values.Get("n"))
 		from, to, _ := query.Span(v)
-		if values.Has("since") {
+		if values.Has("window") {
 			from, to = 1200*ms, 1300*ms
 		}
 		want := strip{Services: [][]int{make([]int, n), make([]int, n)}, Errors: make([]int, n), Open: make([]int, n), Hits: make([]int, n)}
@@ -213,7 +213,7 @@ func TestExtremeTimes(t *testing.T) {
 	} {
 		h := serve(t, viewOf(t, format.ET, entries), viewer.Options{})
 		for _, path := range []string{"rows?x=", "top?x=", "strip?n=10", "strip?n=0", "strip?n=4000&q=extreme", "find?at=0&q=extreme", "facets?q=extreme", "facets?x=", "table?x=", "table?form=rows&sort=5", "table?form=calls", "table?csv=1", "flame?q=extreme", "flame?by=count", "why?row=1", "critical?row=1", "talk?row=0", "entry?row=0"} {
-			for _, more := range []string{"", "&window=0,9223372036854775807", "&window=last:9223372036854775807", "&window=-9223372036854775808,-9223372036854775807", "&since=-9223372036854775808&until=9223372036854775807", "&since=9223372036854775806&until=9223372036854775807", "&least=9223372036854775807"} {
+			for _, more := range []string{"", "&window=0,9223372036854775807", "&window=last:9223372036854775807", "&window=-9223372036854775808,-9223372036854775807", "&window=-9223372036854775808,9223372036854775807", "&window=9223372036854775806,9223372036854775807", "&least=9223372036854775807"} {
 				if w := ask(h, "GET", "/api/"+path+more); w.Code >= 500 {
 					t.Errorf("trace %d: %s%s: %d %s", i, path, more, w.Code, w.Body)
 				}

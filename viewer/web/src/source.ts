@@ -52,7 +52,8 @@ export interface Why {
   against: { count: number; failed: number; median: string; shares: Contrast } | null // how they took in the trace with which the page compares
 }
 
-// A CriticalPath is what the outermost span above a row waited for.
+// A CriticalPath says for each moment of a request which of its spans it was waiting for. Its row is the
+// outermost span.
 export interface CriticalPath { row: number; length: string; steps: { row: number; from: string; to: string }[] }
 
 // A Flame has spans merged by the names above them; see flameNode in flame.go.

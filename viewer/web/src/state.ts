@@ -122,8 +122,8 @@ function tellOthers(own: string) {
   others.onmessage = e => { if (!e.data) others.postMessage(own) }
 }
 
-// place is the part of the address that says what is shown. A file has it behind the #, because browsers let no
-// page change the rest.
+// place returns the part of the address that says what the page shows. For a page that is one file that is
+// the fragment, because a browser lets such a page change nothing else.
 export const place = () => document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search
 
 // begin reads the address and opens the source. While there is no trace yet, it calls waits with what

@@ -642,6 +642,19 @@ test('export: a page that is one file, without network: tree, strip, Why, words,
   assert.deepEqual(page.requests.filter(u => !u.startsWith('file:') && !u.startsWith('data:') && u !== 'about:blank'), [])
 })
 
+test('export: Why says what the served page says', async () => {
+  const file = join(traces, 'warehouse.html')
+  execFileSync(entrace, ['export', 'warehouse.et', '-o', file], { cwd: traces })
+  const said = async page => {
+    await page.locator('.rows .r', { hasText: 'reserve' }).first().click()
+    const det = page.locator('.det')
+    await until(() => det.textContent(), t => /What the slow ones share \(120 over \d+\sms, and 480 others\)/.test(t))
+    return { stands: (await det.textContent()).match(/Among 600 of this name.*Slower than \d+\s%; median [\d.]+\sms/)[0], split: (await det.textContent()).match(/over \d+\sms/)[0], shares: await det.locator('.shr').allTextContents() }
+  }
+  const page = await open('file://' + file + '#v=tree&d=9', { offline: true, tab: 'why' }), served = await open(at((await serve('warehouse.et')).url, '?v=tree&d=9'), { tab: 'why' })
+  assert.deepEqual(await said(page), await said(served))
+})
+
 test('issue: a subtree is copied as Markdown', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
