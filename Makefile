@@ -115,7 +115,7 @@ web-bench: ## time the viewer with ten million entries in a browser, which needs
 	viewer/web/test/run bench
 
 shots: ## take the pictures of docs anew, which needs npm
-	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|accessible' viewer/web/test/run
+	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|flame in time: lanes|accessible' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update

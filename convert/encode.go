@@ -78,23 +78,23 @@ func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to
 	if t.once != nil {
 		return t.once.titled(t.once.writeTo(ctx, w, v, to, t.options.Progress))
 	}
-	return t.write(ctx, w, v, to, nil)
+	return t.write(ctx, t.view, w, v, to, nil)
 }
 
-// write writes the rows for which keep returns true, and their parents. A nil keep means all rows.
-func (t *Trace) write(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
-	if v == 0 {
-		v = t.files[0].Version()
+// write writes the rows of a view for which keep returns true, and their parents. A nil keep means all rows.
+func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
+	if disk == 0 {
+		disk = t.files[0].Version()
 	}
-	out, err := format.NewWriter(w, v, to, nil)
+	out, err := format.NewWriter(w, disk, to, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = out.Abort() }() // if a callback panics
-	if keep == nil && len(t.files) == 1 && !t.view.Stored().IsCorrected() {
+	if keep == nil && len(t.files) == 1 && !v.Stored().IsCorrected() {
 		err = copyFile(ctx, out, t.files[0])
 	} else {
-		err = merge(ctx, out, t.view, keep)
+		err = merge(ctx, out, v, keep)
 	}
 	if err != nil {
 		return errors.Join(err, out.Abort())

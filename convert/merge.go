@@ -275,16 +275,16 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	return nil
 }
 
-// Select returns a trace of the rows of t for which keep returns true, with their links and their
-// ancestors. It also has the entries in which the recorders report on themselves. The new trace is in a
+// Select returns a trace of the rows of v for which keep returns true, with their links and their
+// ancestors. The view v is that of t, or the same after it has grown. It also has the entries in which the recorders report on themselves. The new trace is in a
 // temporary file without a name, and has the same times as t. Closing t does not close it.
-func (t *Trace) Select(ctx context.Context, keep func(r view.Row) bool) (*Trace, error) {
+func (t *Trace) Select(ctx context.Context, v *view.View, keep func(r view.Row) bool) (*Trace, error) {
 	tmp, err := osfile.CreateSpool(t.options.TempDir)
 	if err != nil {
 		return nil, err
 	}
 	room := t.options.MaxTemp
-	if err := t.write(ctx, &limited{w: tmp, left: &room}, 0, format.IET, keep); err != nil {
+	if err := t.write(ctx, v, &limited{w: tmp, left: &room}, 0, format.IET, keep); err != nil {
 		return nil, errors.Join(err, tmp.Close())
 	}
 	f, err := openSpool(tmp, t.Name(0))

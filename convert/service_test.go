@@ -94,7 +94,7 @@ func TestRowsKeepTheirService(t *testing.T) {
 			}
 		}
 		all := func(view.Row) bool { return true }
-		part, err := tr.Select(t.Context(), all)
+		part, err := tr.Select(t.Context(), tr.View(), all)
 		must(t, err)
 		defer part.Close()
 		check("a selection", part)
@@ -106,7 +106,7 @@ func TestRowsKeepTheirService(t *testing.T) {
 				must(t, err)
 				defer read.Close()
 				check(what+" as "+name, read)
-				again, err := read.Select(t.Context(), all)
+				again, err := read.Select(t.Context(), read.View(), all)
 				must(t, err)
 				defer again.Close()
 				check("a selection of "+what+" as "+name, again)
@@ -156,7 +156,7 @@ func TestSelectedRowsKeepTheirService(t *testing.T) {
 		for up := r; up != 0; up = v.Parent(up) {
 			above[up] = true
 		}
-		part, err := tr.Select(t.Context(), func(r view.Row) bool { return above[r] })
+		part, err := tr.Select(t.Context(), tr.View(), func(r view.Row) bool { return above[r] })
 		must(t, err)
 		defer part.Close()
 		want := []string{}

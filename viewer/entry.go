@@ -160,10 +160,7 @@ func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most 
 // addStack adds row r if it is a stack of goroutines from package control/provider, and no stack in
 // d is later. It removes the stacks in d that are older.
 func (d *details) addStack(v *view.View, r view.Row, most int) error {
-	if v.Role(r) != view.RoleOther {
-		return nil
-	}
-	if m := v.Metadata(r); m.Name != "goroutines" || m.Target != "runtime/pprof" {
+	if v.Role(r) != view.RoleOther || !isDump(v.Metadata(r)) {
 		return nil
 	}
 	at, timed := v.Start(r)

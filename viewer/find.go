@@ -353,7 +353,12 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 		}
 		return out
 	}
+	groups, at, moreGoroutines, err := s.goroutines(ctx)
+	if err != nil {
+		return answer{}, err
+	}
 	return answer{json: map[string]any{
+		"goroutines": append([]*goroutines{}, groups...), "goroutinesAt": at, "moreGoroutines": moreGoroutines,
 		"spans": o.Spans, "logs": o.Logs, "events": o.Events, "errors": o.Errors, "open": o.Open,
 		"slowest": slowest, "never": never, "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps,
 		"services": table(o.Services), "self": table(o.Self), "selfColumns": o.Self.Columns,

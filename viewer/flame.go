@@ -66,7 +66,7 @@ const (
 // flame answers with spans merged by the names above them: with a query, the selected spans and all below
 // them, else all spans at and below root. A node is as wide as the self times of its spans and of those
 // below, or with by=count as their number. With a query each node is compared with the spans of the same
-// names that the query does not select, or with those of the other trace.
+// names that the query does not select, or with the other side.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -97,30 +97,25 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
+	than, err := s.sideOf(ctx, q, w)
+	if err != nil {
+		return answer{}, err
+	}
+	var others *flame
 	switch {
 	case in.roots == 0:
-	case s.against != nil:
-		var begun view.Set[view.Row]
-		if text := q.Get("q"); text != "" {
-			f, err := s.against.found(ctx, text)
-			if err != nil {
-				return answer{}, err
-			}
-			begun = f.rows
-		}
-		others, err := s.against.merged(ctx, 0, s.against.newNames(), func(r view.Row) bool { return begun == nil || begun.Has(r) }, nil)
-		if err != nil {
-			return answer{}, err
-		}
-		in.compare(others)
+	case than != nil:
+		others, err = than.of.merged(ctx, 0, than.of.newNames(), than.rows.Has, nil)
 	case hits != nil:
-		others, err := s.merged(ctx, root, names, func(r view.Row) bool {
+		others, err = s.merged(ctx, root, names, func(r view.Row) bool {
 			_, same := in.first[names.of(r)]
 			return same && (inside == nil || inside.Has(r))
 		}, hits)
-		if err != nil {
-			return answer{}, err
-		}
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if others != nil {
 		in.compare(others)
 	}
 	nodes, left := in.widest(byCount)

@@ -3,9 +3,11 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
@@ -56,6 +58,78 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 	}
 	return out
 }
+
+// A group of goroutines has the same stack.
+type goroutines struct {
+	Row   view.Row `json:"row"`
+	In    string   `json:"in"`
+	Stack string   `json:"stack"`
+	Count int64    `json:"count"`
+	Spans int      `json:"spans"` // for how many of the spans they worked
+
+	of map[view.Row]bool
+}
+
+const (
+	maxGroups = 20
+	maxDumped = 2000 // entries of a dump: control/provider writes no more
+)
+
+// goroutines returns the goroutines of the last dump that package control/provider wrote, the most first, by
+// their stacks. It returns when that was, and how many of them are left out.
+func (s *state) goroutines(ctx context.Context) (list []*goroutines, at string, more int64, err error) {
+	if !slices.ContainsFunc(s.v.Columns().Metas(), isDump) {
+		return nil, "", 0, nil
+	}
+	f, err := s.found(ctx, `{ name = "goroutines" && target = "runtime/pprof" }`)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	last := int64(math.MinInt64)
+	var rows []view.Row
+	for r := range f.rows.All() {
+		start, timed := s.v.Start(r)
+		if !timed || start < last {
+			continue
+		}
+		if start > last {
+			last, rows = start, rows[:0]
+		}
+		if len(rows) < maxDumped {
+			rows = append(rows, r)
+		}
+	}
+	byStack := make(map[string]*goroutines)
+	for _, r := range rows {
+		e, err := s.v.Entry(r)
+		if err != nil {
+			return nil, "", 0, err
+		}
+		text, _ := e.Attribute("stack")
+		count, _ := e.Attribute("count")
+		n, _ := strconv.ParseInt(count.String(), 10, 64)
+		stack := text.Text()
+		g := byStack[stack]
+		if g == nil {
+			g = &goroutines{Row: r, In: preview(e.Message.Value), Stack: strings.ToValidUTF8(stack[:min(len(stack), cutSize)], ""), of: make(map[view.Row]bool)}
+			byStack[stack] = g
+			list = append(list, g)
+		}
+		g.Count = sum(g.Count, n)
+		if up := s.v.Parent(r); s.v.Role(up) == view.RoleSpan && !g.of[up] {
+			g.of[up] = true
+			g.Spans++
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *goroutines) int { return cmp.Compare(b.Count, a.Count) })
+	for _, g := range list[min(len(list), maxGroups):] {
+		more = sum(more, g.Count)
+	}
+	return list[:min(len(list), maxGroups)], strconv.FormatInt(last, 10), more, nil
+}
+
+// isDump reports whether entries with this metadata are goroutines that package control/provider found.
+func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target == "runtime/pprof" }
 
 // runtimeRows returns the rows with samples of the runtime, and those with its collections.
 func (s *state) runtimeRows(ctx context.Context) (metrics, collections []view.Row, err error) {

@@ -99,7 +99,7 @@ type stripPart struct {
 const fineBins = 1 << 14
 
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
-	colors, samples := s.serviceColors(), s.sampleMetas()
+	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.blockTimes()
 	var mu sync.Mutex
 	var parts []*stripPart
@@ -142,11 +142,11 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 				at := min(fineBins-1, int(float64(start-from)*fine))
 				p.busy[at/64] |= 1 << (at % 64)
 				at = min(n-1, int(float64(start-from)*scale))
-				color := uint8(0)
-				if code := b.Resource[i]; int(code) < len(colors) {
-					color = colors[code]
+				color := serviceIn(&b, i, numbers, none)
+				if color == none {
+					color = 0 // as the page has it
 				}
-				p.services[color][at]++
+				p.services[color%stripColors][at]++
 				if role != view.RoleRecorder && query.IsError(f) {
 					p.errors[at]++
 				}
@@ -190,18 +190,39 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 	return out, nil
 }
 
-// serviceColors returns the color of each resource.
-func (s *state) serviceColors() []uint8 {
+// serviceNumbers returns the number in s.services() of the service of each resource; their number stands
+// for none.
+func (s *state) serviceNumbers() []int {
 	names := s.services()
 	resources := s.v.Columns().Resources()
-	out := make([]uint8, len(resources))
+	out := make([]int, len(resources))
 	for code, r := range resources {
-		out[code] = uint8(max(0, slices.Index(names, s.v.Service(view.Row(r)))) % stripColors)
+		if out[code] = slices.Index(names, s.v.Service(view.Row(r))); out[code] < 0 {
+			out[code] = len(names)
+		}
 	}
 	return out
 }
 
-// blockTimes returns the first and the last time in each block.
+// servicesByRow returns a function that returns the number of a row's service.
+func (s *state) servicesByRow() func(r view.Row) int {
+	numbers, none := s.serviceNumbers(), len(s.services())
+	return func(r view.Row) int {
+		b := s.v.Columns().Block(int(r) / columns.BlockRows)
+		return serviceIn(&b, int(r)%columns.BlockRows, numbers, none)
+	}
+}
+
+// serviceIn returns the number of the service of row i of a block, from those that serviceNumbers returns.
+func serviceIn(b *columns.Block, i int, numbers []int, none int) int {
+	if code := int(b.Resource[i]); code < len(numbers) {
+		return numbers[code]
+	}
+	return none
+}
+
+// blockTimes returns the first and the last time in each block. A span that has not ended lasts as long as it
+// was open at least.
 func (s *state) blockTimes() [][2]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +233,12 @@ func (s *state) blockTimes() [][2]int64 {
 			b := s.v.Columns().Block(k)
 			for i, start := range b.Start {
 				if start != columns.NoTime {
-					first, last = min(first, start), max(last, start+max(0, b.Duration[i]))
+					took := b.Duration[i]
+					if view.Flags(b.Flags[i]).Open() {
+						d, _ := s.v.OpenFor(view.Row(b.First) + view.Row(i))
+						took = int64(d)
+					}
+					first, last = min(first, start), max(last, start, start+max(0, took))
 				}
 			}
 			s.times[k] = [2]int64{first, last}

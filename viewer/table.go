@@ -45,7 +45,7 @@ const (
 )
 
 // table answers with a part of a table. The parameter form chooses it: rows lists the rows that the query
-// selects, calls the calls between services, and compare how the spans differ from those of the other trace.
+// selects, calls the calls between services, and compare how the spans differ from those of the other side.
 // Without form it is the table that the query computes, or else one of the selected spans by service and
 // name. sort is the number of a column, from 1 on; below 0 the smallest come first. Another number stands
 // for no order. With csv the answer has all lines as CSV (RFC 4180).
@@ -70,7 +70,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 	if form == "rows" {
 		return s.rowTable(ctx, text, w, by, first, n, q.Has("csv"))
 	}
-	key := form + " " + w.key() + " " + text
+	key := form + " " + w.key() + " " + text + "\x00" + q.Get("than")
 	t, ok := s.tables.get(key)
 	if !ok {
 		switch form {
@@ -79,7 +79,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 		case "calls":
 			t, err = s.callTable(ctx, text, w)
 		case "compare":
-			t, err = s.compareTable(ctx, text, w)
+			t, err = s.compareTable(ctx, q, w)
 		default:
 			err = badRequest("form can be rows, calls or compare")
 		}
@@ -385,21 +385,21 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 	return t, nil
 }
 
-// compareTable returns how the spans that a query selects differ from those of the other trace, by path,
-// as query.Compare has it.
-func (s *state) compareTable(ctx context.Context, text string, w window) (*table, error) {
-	if s.against == nil {
-		return nil, badRequest("there is no other trace to compare with")
-	}
-	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+// compareTable returns how the spans that a query selects differ from those of the other side, by path, as
+// query.Compare has it.
+func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*table, error) {
+	f, err := s.foundIn(ctx, cmp.Or(q.Get("q"), "{}"), w)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.against.found(ctx, cmp.Or(text, "{}"))
+	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
 		return nil, err
 	}
-	d, err := query.Compare(ctx, []query.Run{{View: s.against.v, Rows: o.rows}}, []query.Run{{View: s.v, Rows: f.rows}})
+	if than == nil {
+		return nil, badRequest("there is nothing to compare with")
+	}
+	d, err := query.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: s.v, Rows: f.rows}})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -62,9 +63,20 @@ type Options struct {
 	Against          *view.View
 	AgainstName      string
 	AgainstArguments []string
+	// Formats are the formats in which the page can save rows. Save writes these rows of a view that
+	// the page shows, the rows above them and their links, in the format with this name.
+	Formats []Format
+	Save    func(ctx context.Context, w io.Writer, v *view.View, rows view.Set[view.Row], format string) error
 	// Arguments are the arguments with which a command, such as 'entrace view', opens the same
 	// files again. If there are any, the page shows commands to copy.
 	Arguments []string
+}
+
+// A Format is a format of files.
+type Format struct {
+	Name      string `json:"name"`
+	Extension string `json:"extension"` // of its files, with the dot
+	Text      string `json:"text"`      // what it is
 }
 
 // A State describes how a file ended, or that it still grows.
@@ -113,6 +125,7 @@ type state struct {
 	insides      latest[view.Set[view.Row]]
 	outermosts   latest[[]view.Row]
 	strips       latest[*strip]
+	levels       latest[*levels]
 	tables       latest[*table]
 	finds        latest[*found]
 	findsIn      latest[*found] // in a window
@@ -197,10 +210,18 @@ func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
 }
 
+// editorPages are the pages of an editor in which the page may be with embed=1: no site can have such an
+// address.
+const editorPages = "vscode-webview: vscode-file:"
+
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
-	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	ancestors := "'none'"
+	if r.URL.Query().Get("embed") == "1" {
+		ancestors = editorPages
+	}
+	head.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors "+ancestors)
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -290,10 +311,12 @@ func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
 	}
 }
 
-// An answer is the body of a response of the API: something to write as JSON, or bytes.
+// An answer is the body of a response of the API: something to write as JSON, bytes, or what a function
+// writes.
 type answer struct {
 	json  any
 	bytes []byte
+	write func(w io.Writer) error
 }
 
 // A problem is an error with the HTTP status and the text for the client.
@@ -315,7 +338,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
 		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
-		"api/strip": h.strip, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table,
+		"api/strip": h.strip, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes,
 	}
 	call := calls[path]
 	if call == nil {
@@ -343,6 +366,13 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		if a.bytes != nil {
 			w.Header().Set("Content-Type", "application/octet-stream")
 			_, _ = w.Write(a.bytes)
+			return
+		}
+		if a.write != nil {
+			w.Header().Set("Content-Type", "application/octet-stream")
+			if a.write(w) != nil {
+				panic(http.ErrAbortHandler) // the client must not take it for whole
+			}
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -447,7 +477,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
-		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName,
+		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...),
 	}}, nil
 }
 
@@ -697,6 +727,7 @@ func (h *Handler) rest() {
 		s.insides.drop()
 		s.outermosts.drop()
 		s.strips.drop()
+		s.levels.drop()
 		s.tables.drop()
 		s.v.Columns().Drop()
 	}

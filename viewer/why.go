@@ -123,18 +123,18 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, e
 		in.Rows = both(all, f.rows)
 		others.Rows = without(all, f.rows)
 	}
-	if s.against != nil {
-		f, err := s.against.found(ctx, cmp.Or(text, "{}"))
-		if err != nil {
-			return answer{}, err
-		}
-		others = query.Run{View: s.against.v, Rows: f.rows}
+	than, err := s.sideOf(ctx, q, w)
+	if err != nil {
+		return answer{}, err
+	}
+	if than != nil {
+		others = than.run()
 	}
 	c, err := query.ContrastOf(ctx, in, others)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{json: contrastOf(c, false, s.against == nil)}, nil
+	return answer{json: contrastOf(c, false, than == nil)}, nil
 }
 
 // without returns the rows of a that are not in b.
@@ -187,8 +187,12 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	case d.failed > 0 && d.failed < same.rows.Len():
 		out.Of, out.Among = "failed", failed
 	}
-	if s.against != nil {
-		if err := s.whyAgainst(ctx, &out, same); err != nil {
+	than, err := s.sideOf(ctx, q, w)
+	if err != nil {
+		return answer{}, err
+	}
+	if than != nil {
+		if err := s.whyAgainst(ctx, &out, q.Get("q"), w, than); err != nil {
 			return answer{}, err
 		}
 	}
@@ -217,26 +221,45 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	return answer{json: out}, nil
 }
 
-// An against says how the spans of a name took in the trace with which the page compares.
+// An against compares the spans of a name that the query selects with those of the other side.
 type against struct {
-	Count  int      `json:"count"`
-	Failed int      `json:"failed"`
-	Median string   `json:"median"`
+	Here   group    `json:"here"`
+	There  group    `json:"there"`
 	Shares contrast `json:"shares"`
 }
 
-// whyAgainst compares the spans of a name and service with those of the other trace.
-func (s *state) whyAgainst(ctx context.Context, out *why, same *found) error {
-	f, err := s.against.found(ctx, out.Where)
+// A group says how some spans took.
+type group struct {
+	Count  int    `json:"count"` // of those that have ended
+	Failed int    `json:"failed"`
+	Median string `json:"median"`
+}
+
+func groupOf(v *view.View, rows view.Set[view.Row]) group {
+	d := durationsOf(v, rows, 0)
+	return group{d.n, d.failed, strconv.FormatInt(d.median(v, rows), 10)}
+}
+
+// whyAgainst compares the spans of a name and service that a query selects with those of the other side.
+func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window, than *side) error {
+	here, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
 		return err
 	}
-	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: same.rows}, query.Run{View: s.against.v, Rows: f.rows})
+	same, err := s.foundIn(ctx, out.Where, w)
 	if err != nil {
 		return err
 	}
-	d := durationsOf(s.against.v, f.rows, 0)
-	out.Against = &against{d.n, d.failed, strconv.FormatInt(d.median(s.against.v, f.rows), 10), contrastOf(c, true, false)}
+	there, err := than.of.found(ctx, out.Where)
+	if err != nil {
+		return err
+	}
+	a, b := query.Run{View: s.v, Rows: both(here.rows, same.rows)}, query.Run{View: than.of.v, Rows: both(than.rows, there.rows)}
+	c, err := query.ContrastOf(ctx, a, b)
+	if err != nil {
+		return err
+	}
+	out.Against = &against{groupOf(a.View, a.Rows), groupOf(b.View, b.Rows), contrastOf(c, true, false)}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -137,4 +138,34 @@ func withAbove(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 		}
 	}
 	return out
+}
+
+// A side has the rows with which a query is compared, of this trace or of another one.
+type side struct {
+	of   *state
+	rows view.Set[view.Row]
+}
+
+func (d *side) run() query.Run { return query.Run{View: d.of.v, Rows: d.rows} }
+
+// sideOf returns what a request compares with: what the query in its parameter than selects, or else what its
+// own query selects in the other trace. It returns nil if there is neither. Both are of the other trace
+// if there is one.
+func (s *state) sideOf(ctx context.Context, q url.Values, w window) (*side, error) {
+	text := q.Get("than")
+	switch {
+	case s.against != nil:
+		f, err := s.against.found(ctx, cmp.Or(text, q.Get("q"), "{}"))
+		if err != nil {
+			return nil, err
+		}
+		return &side{s.against, f.rows}, nil
+	case text != "":
+		f, err := s.foundIn(ctx, text, w)
+		if err != nil {
+			return nil, err
+		}
+		return &side{s, f.rows}, nil
+	}
+	return nil, nil //nolint:nilnil // there is none
 }

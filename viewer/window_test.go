@@ -442,12 +442,12 @@ func TestAgainst(t *testing.T) {
 	why := jsonOf[struct {
 		Where   string
 		Against struct {
-			Count  int
-			Shares shares
+			Here, There struct{ Count int }
+			Shares      shares
 		}
 	}](t, h, fmt.Sprint("/api/why?row=", row))
-	if n := resultOf(t, other, strings.Replace(why.Where, " }", " && duration != nil }", 1)).Rows.Len(); why.Against.Count != n || n == 0 {
-		t.Errorf("of %s there are %d, want %d", why.Where, why.Against.Count, n)
+	if n := resultOf(t, other, strings.Replace(why.Where, " }", " && duration != nil }", 1)).Rows.Len(); why.Against.There.Count != n || n == 0 {
+		t.Errorf("of %s there are %d, want %d", why.Where, why.Against.There.Count, n)
 	}
 	table := jsonOf[struct {
 		Lines []struct{ Values []any }
@@ -532,5 +532,58 @@ func TestBesideOfTheSameName(t *testing.T) {
 	flame := jsonOf[struct{ Nodes []struct{ Count int } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame")
 	if len(flame.Nodes) != 1 || flame.Nodes[0].Count != 32 {
 		t.Errorf("the flame is %+v", flame.Nodes)
+	}
+}
+
+// TestTwoQueries compares what a query selects with what another one selects.
+func TestTwoQueries(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(7, 800))
+	h := serve(t, v, viewer.Options{})
+	ask := url.Values{"q": {"service = front"}, "than": {"service = back"}}
+	c := jsonOf[struct {
+		In, Others int
+		Fields     []struct {
+			Values []struct {
+				Where      string
+				In, Others int
+			}
+		}
+	}](t, h, "/api/facets?"+ask.Encode())
+	if in, others := resultOf(t, v, "service = front").Rows.Len(), resultOf(t, v, "service = back").Rows.Len(); c.In != in || c.Others != others {
+		t.Errorf("%d rows and %d, want %d and %d", c.In, c.Others, in, others)
+	}
+	for _, f := range c.Fields {
+		for _, x := range f.Values {
+			in, others := resultOf(t, v, "{ ("+x.Where+") && service = front }").Rows.Len(), resultOf(t, v, "{ ("+x.Where+") && service = back }").Rows.Len()
+			if in != x.In || others != x.Others {
+				t.Errorf("%s: %d and %d, want %d and %d", x.Where, x.In, x.Others, in, others)
+			}
+		}
+	}
+	table := jsonOf[struct {
+		Lines []struct{ Values []any }
+		Total int
+	}](t, h, "/api/table?form=compare&"+ask.Encode())
+	want, err := query.Compare(t.Context(), []query.Run{{View: v, Rows: resultOf(t, v, "service = back").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "service = front").Rows}})
+	must(t, err)
+	if table.Total != len(want.Paths) || table.Total == 0 {
+		t.Errorf("%d paths, want %d", table.Total, len(want.Paths))
+	}
+	span := view.Row(0)
+	for v.Role(span) != view.RoleSpan {
+		span++
+	}
+	type group struct{ Count, Failed int }
+	ask = url.Values{"row": {fmt.Sprint(span)}, "q": {".slow = yes"}, "than": {"!(.slow = yes)"}}
+	why := jsonOf[struct {
+		Where   string
+		Against struct{ Here, There group }
+	}](t, h, "/api/why?"+ask.Encode())
+	count := func(q string) group {
+		of := strings.Replace(why.Where, " }", " && "+q, 1)
+		return group{resultOf(t, v, of+" && duration != nil }").Rows.Len(), resultOf(t, v, of+" && (span:failed || level >= error) }").Rows.Len()}
+	}
+	if here, there := count(".slow = yes"), count("!(.slow = yes)"); why.Against.Here != here || why.Against.There != there || here.Count == 0 || there.Count == 0 {
+		t.Errorf("%+v, want %+v and %+v", why.Against, here, there)
 	}
 }

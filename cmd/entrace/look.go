@@ -228,7 +228,7 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	if l.result.Rows.Len() == 0 {
 		fmt.Fprintln(a.err, "entrace: the query selects nothing, so the output will have no rows")
 	}
-	t, err := l.Select(ctx, part.Has)
+	t, err := l.Select(ctx, l.v, part.Has)
 	return t, errors.Join(err, l.Close())
 }
 

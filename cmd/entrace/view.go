@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -178,6 +179,12 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return all
 	}
 	options.States = t.states
+	options.Save = t.save
+	for _, f := range convert.Formats() {
+		if f.Writes {
+			options.Formats = append(options.Formats, viewer.Format{Name: string(f.Format), Extension: f.Extensions[0], Text: f.What})
+		}
+	}
 	if o.follow {
 		options.Reopen = t.reopen
 	}
@@ -267,24 +274,33 @@ func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	return t.View(), nil
 }
 
+// of returns the trace that a view of s shows.
+func (s *shownTrace) of(v *view.View) *convert.Trace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.all, func(t *convert.Trace) bool { return t.View().Files()[0] == v.Files()[0] })
+	return s.all[i]
+}
+
 // states returns the states of the files of a view of s.
 func (s *shownTrace) states(v *view.View) (all string, files []viewer.State) {
-	s.mu.Lock()
-	traces := slices.Clone(s.all)
-	s.mu.Unlock()
+	t := s.of(v)
 	var states []convert.State
-	for _, t := range traces {
-		if t.View().Files()[0] != v.Files()[0] {
-			continue
-		}
-		states, files = nil, nil
-		for i := range v.Files() {
-			state := t.State(v, i)
-			states = append(states, state)
-			files = append(files, viewer.State{Word: state.Word, Text: state.String()})
-		}
+	for i := range v.Files() {
+		state := t.State(v, i)
+		states = append(states, state)
+		files = append(files, viewer.State{Word: state.Word, Text: state.String()})
 	}
 	return stateText(states), files
+}
+
+// save writes rows of a view of s in a format.
+func (s *shownTrace) save(ctx context.Context, w io.Writer, v *view.View, rows view.Set[view.Row], format string) error {
+	part, err := s.of(v).Select(ctx, v, rows.Has)
+	if err != nil {
+		return err
+	}
+	return errors.Join(part.Encode(ctx, w, convert.Format(format), nil), part.Close())
 }
 
 func (s *shownTrace) close() {

@@ -7,9 +7,9 @@ import { implied, percent, useAnswer } from './why'
 
 export function Facets() {
   const q = s.found.value && !s.problem.value ? s.query.value : '', all = useSignal(false)
-  const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `, signal => s.src().facets(q, s.windowText.value, signal))
+  const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.than.value} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `, signal => s.src().facets(s.part(), signal))
   if (!c) return <aside class="fac" aria-label="Facets"><p class="none">{failed ? plain(failed) : 'Counting…'}</p></aside>
-  const against = s.meta.value!.against
+  const against = s.otherSide()
   const hits = (q || against) && c.others > 0 ? c.in : 0, total = against ? c.others : c.in + c.others
   const most = 8, fields = c.fields.filter(f => !hits || !implied(q, f.field, f.values.some(v => v.in === c.in))), shown = all.value ? fields : fields.slice(0, most)
   return <aside class="fac" aria-label="Facets" tabIndex={0}>

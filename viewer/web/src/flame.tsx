@@ -1,6 +1,7 @@
-// Spans merged by the names above them, the widest first.
+// A flame: spans merged by the names above them, the widest first, or in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { LanesView } from './lanes'
 import { Flame, FlameNode } from './source'
 import * as s from './state'
 import { count, duration, many, plain } from './text'
@@ -17,17 +18,18 @@ export const lastFlame = () => drawn
 
 export function FlameView() {
   const q = s.problem.value ? '' : s.query.value, m = s.meta.value!
-  const { value: f, failed } = useAnswer<Flame>(`${q} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
-    signal => s.src().flame(q, s.windowText.value, s.root.value, s.wide.value, signal))
+  const { value: f, failed } = useAnswer<Flame>(s.wide.value === 'lanes' ? '' : `${q} ${s.than.value} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
+    signal => s.src().flame(s.part(), s.wide.value, signal))
   const by = (to: typeof s.wide.value, label: string) => <button aria-pressed={s.wide.value === to} onClick={() => { s.wide.value = to }}>{label}</button>
   return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{by('time', 'Own time')}{by('count', 'Number')}</div>
-      <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f ? `${many(f.roots, 'hit', 'hits')} and what is below` : '' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
+    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{m.static === undefined && by('lanes', 'In time')}{by('time', 'Own time')}{by('count', 'Number')}</div>
+      <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f && s.wide.value !== 'lanes' ? `${many(f.roots, 'hit', 'hits')} and what is below` : 'The hits and what is below' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
       {s.root.value > 0 && <button class="btn s" onClick={() => s.subtree(0)}>Whole file</button>}
-      <span class="grow" />{(q || m.against) && <span class="q"><i class="fedge" /> takes longer than in {m.against ? plain(m.against) : 'others of the name'}</span>}</div>
+      <span class="grow" />{s.wide.value !== 'lanes' && (q || s.otherSide()) && <span class="q"><i class="fedge" /> takes longer than in {s.otherSide() ? plain(s.otherSide()) : 'others of the name'}</span>}</div>
+    {s.wide.value === 'lanes' && <LanesView />}
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
-    {!failed && !f && <p class="none">Merging…</p>}
-    {f && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
+    {!failed && !f && s.wide.value !== 'lanes' && <p class="none">Merging…</p>}
+    {f && s.wide.value !== 'lanes' && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
   </div>
 }
 
@@ -91,7 +93,7 @@ function Chart({ f }: { f: Flame }) {
       onPointerMove={e => { over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }}
       onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
     {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(BigInt(n.total))} in all, {duration(BigInt(n.self))} of their own, {percent(n.weight, 1)}{'\u202f'}%
-      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.meta.value!.against ? plain(s.meta.value!.against) : 'others'}</span>}
+      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}</span>}
       {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${JSON.stringify(n.name)}`) }}>Find them</button></div>}
   </>
 }

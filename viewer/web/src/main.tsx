@@ -7,6 +7,7 @@ import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
 import { Icon } from './icons'
 import { Query } from './query'
+import { lastLanes } from './lanes'
 import { hasRuntime, lastLane } from './runtime'
 import { Problem } from './source'
 import * as s from './state'
@@ -16,7 +17,7 @@ import { count, duration, many, plain } from './text'
 import { Overview, title } from './top'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
-declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame; lane: typeof lastLane } } }
+declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame; lanes: typeof lastLanes; lane: typeof lastLane } } }
 
 // nextTheme goes from the theme of the system to the other one, to that of the system by name, and back.
 function nextTheme() {
@@ -31,7 +32,7 @@ function App() {
   const m = s.meta.value!
   return <>
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
-    <header class="top">
+    <header class={'top' + (s.embedded ? ' emb' : '')}>
       {s.view.value !== 'top' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
       <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> {m.against && <span class="q">against {plain(m.against)} </span>}<span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
@@ -56,13 +57,14 @@ function App() {
       {s.view.value === 'top' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' || s.view.value === 'flame' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}{s.view.value === 'flame' ? <FlameView /> : <TableView />}</div> : <div class="centre"><Tools /><Tree /></div>}
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
-    <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>
+    {!s.embedded && <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>}
     <div class="sr" role="status" aria-live="polite">{s.spoken.value}</div>
     {s.help.value && <Keys />}
   </>
 }
 
 function Tools() {
+  const m = s.meta.value!
   const levels = [0, 1, 2, 3, 5, 9]
   return <div class="tool">
     {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
@@ -73,6 +75,7 @@ function Tools() {
       {s.toggled.value.length > 0 && <option value="some">some rows</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
     <button class="btn s" aria-pressed={withFacets()} onClick={() => { if (wide.value) s.facets.value = s.facets.value === '1' ? '0' : '1'; else s.facetsOver.value = !s.facetsOver.value }}>Facets</button>
+    {(m.formats?.length ?? 0) > 0 && <select class="no-n" aria-label="Save as" title="Save what is selected: the hits, or this subtree" value="" onChange={e => { const f = m.formats.find(f => f.name === e.currentTarget.value); e.currentTarget.value = ''; if (f) s.download('part' + f.extension, s.src().save(f.name, s.part())) }}><option value="" disabled hidden>Save as</option>{m.formats.map(f => <option value={f.name}>{f.name}: {f.text}</option>)}</select>}
     <button class="btn s no-n" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
@@ -115,7 +118,7 @@ function copyLink() {
   const m = s.meta.value!
   const url = m.static === undefined ? location.origin + location.pathname + s.address() : location.href
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  navigator.clipboard.writeText(command ? command + '\n' + url : url).then(() => { s.spoken.value = 'The link is copied'; s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') }, () => { s.notice.value = 'The browser did not let it be copied; the address has everything' })
+  s.copy(command ? command + '\n' + url : url, 'The link is copied', s.embedded ? 'The editor did not let it be copied' : 'The browser did not let it be copied; the address has everything').then(() => { if (s.spoken.value === 'The link is copied') s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') })
 }
 
 function pause() {
@@ -182,7 +185,8 @@ function press(e: KeyboardEvent) {
     1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, 3: () => { s.view.value = 'flame' }, 4: () => { s.view.value = 'table' }, 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
-  const act = all[e.key] ?? (s.view.value === 'tree' ? tree[e.key] : undefined)
+  const inTime = s.view.value === 'flame' && s.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
+  const act = all[e.key] ?? (s.view.value === 'tree' || inTime ? tree[e.key] : undefined)
   if (!act) return
   e.preventDefault()
   if (tree[e.key] && s.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det')) document.querySelector<HTMLElement>('.rows')?.focus()
@@ -200,7 +204,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame, lane: lastLane }
+  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame, lanes: lastLanes, lane: lastLane }
   const wideEnough = matchMedia('(min-width:1180px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => { wide.value = e.matches })

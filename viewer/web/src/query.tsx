@@ -100,6 +100,8 @@ export function Query() {
       <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
       <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
     </div>
+    {s.meta.value!.static === undefined && <button class="btn s no-n" disabled={!s.query.value || !!p} title="Compares the next query with this one" onClick={s.compareWith}>Compare with</button>}
+    {s.than.value && <span class="than el">against <code class="mono">{plain(s.than.value)}</code> <button class="ib" aria-label="Compare with all others" onClick={() => { s.than.value = ''; if (s.form.value === 'compare') s.form.value = '' }}><Icon name="close" /></button></span>}
     {p && !(s.view.value === 'table' && p.command) && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><button class="btn s" onClick={() => { s.form.value = ''; s.view.value = 'table' }}>Show the table</button><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
     {!p && f?.hints.map(h => <div class="hint">{plain(h.text)} {h.query && <Try query={h.query} />}</div>)}
   </search>

@@ -5,9 +5,11 @@ export interface File { name: string; entries: number }
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; static?: string // the query of a page that is one file; undefined for others
+  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
 
+// A Format is a format in which rows can be saved.
+export interface Format { name: string; extension: string; text: string }
 export interface State { word: string; text: string }
 export interface Attribute { name: string; kind: string; value: string; size?: number }
 export interface Place { row: number; name: string }
@@ -34,6 +36,7 @@ export interface Top {
   slowest: Line[]; never: Line[]
   patterns: { row: number; pattern: string; role: string; count: number }[]; otherErrors: number
   gaps: { row: number; from: string; took: string; before: string; after: string }[]
+  goroutines: { row: number; in: string; stack: string; count: number; spans: number }[]; goroutinesAt: string; moreGoroutines: number
   services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
 }
 
@@ -43,13 +46,16 @@ export interface Strip { from: string; to: string; services: number[][]; errors:
 export interface Share { value: string; where: string; in: number; others: number; chance: boolean }
 export interface Contrast { in: number; others: number; fields: { field: string; points: number; values: Share[]; more: number }[] }
 
+// A Group says how some spans took.
+export interface Group { count: number; failed: number; median: string }
+
 // Why says where a span stands among its namesakes; see why in why.go.
 export interface Why {
   name: string; service: string; where: string; count: number; faster: number; median: string; took: string | null; open: boolean
   bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
   beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]
   path: { row: number; name: string; service: string; depth: number; took: string; from: string; share: number }[]; whole: Place | null; length: string; rest: number
-  against: { count: number; failed: number; median: string; shares: Contrast } | null // how they took in the trace with which the page compares
+  against: { here: Group; there: Group; shares: Contrast } | null // what is compared with what
 }
 
 // A CriticalPath says for each moment of a request which of its spans it was waiting for. Its row is the
@@ -60,6 +66,13 @@ export interface CriticalPath { row: number; length: string; steps: { row: numbe
 export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
 export interface Flame { nodes: FlameNode[]; roots: number; left: number }
 
+// Lanes are spans in their time, in lanes by service; see laneRuns in lanes.go. Each list has a value for each run
+// of spans.
+export interface Lanes {
+  from: string; to: string; packed: boolean; lanes: { service: string; levels: number }[]; spans: number; names: string[]
+  lane: number[]; at: number[]; long: number[]; row: number[]; count: number[]; errors: number[]; open: number[]; name: number[]
+}
+
 // A Runtime has what a flight recorder knows of the Go runtime.
 export interface Sample { time: string; value: number }
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
@@ -68,7 +81,9 @@ export interface Table {
   columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
   lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
 }
-export interface AskTable { q: string; window: string; form: string; sort: number; first: number; n: number }
+// A Part is what answers are about: what a query selects, at and below a row, in a part of the time, and what it is compared with.
+export interface Part { q: string; than: string; root: number; window: string }
+export interface AskTable extends Part { form: string; sort: number; first: number; n: number }
 
 // A Shape says which rows of the tree are open; see shape in layout.go. Its window is the part of the
 // time whose rows are shown.
@@ -99,14 +114,16 @@ export interface Source {
   meta(print?: string): Promise<Meta>
   top(window: string, signal?: AbortSignal): Promise<Top>
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
-  why(row: number, window: string, of: string, signal?: AbortSignal): Promise<Why>
+  why(row: number, part: Part, of: string, signal?: AbortSignal): Promise<Why>
   runtime(signal?: AbortSignal): Promise<Runtime>
   critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
   talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
-  flame(q: string, window: string, root: number, by: string, signal?: AbortSignal): Promise<Flame>
-  facets(q: string, window: string, signal?: AbortSignal): Promise<Contrast>
+  flame(part: Part, by: string, signal?: AbortSignal): Promise<Flame>
+  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal): Promise<Lanes>
+  facets(part: Part, signal?: AbortSignal): Promise<Contrast>
   table(ask: AskTable, signal?: AbortSignal): Promise<Table>
   csv(ask: AskTable): Promise<Blob>
+  save(format: string, part: Part): Promise<Blob>
   rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
   entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
   logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
@@ -183,7 +200,9 @@ export function readToggled(x: string | null): number[] {
   return list.every((n, i) => Number.isSafeInteger(n) && n > (list[i - 1] ?? 0)) ? list : []
 }
 
-const tableQuery = (ask: AskTable) => ({ q: ask.q, window: ask.window, form: ask.form, sort: String(ask.sort), first: String(ask.first), n: String(ask.n) })
+const partQuery = (p: Part) => ({ ...(p.q && { q: p.q }), ...(p.than && { than: p.than }), ...(p.root && { root: String(p.root) }), ...(p.window && { window: p.window }) })
+
+const tableQuery = (ask: AskTable) => ({ ...partQuery(ask), form: ask.form, sort: String(ask.sort), first: String(ask.first), n: String(ask.n) })
 
 // A Server is the source of a page that 'entrace view' serves.
 export class Server implements Source {
@@ -206,14 +225,16 @@ export class Server implements Source {
   meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
   top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
   strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
-  why(row: number, window: string, of: string, signal?: AbortSignal) { return this.json<Why>('why', { row: String(row), window, of }, signal) }
+  why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...partQuery(part), row: String(row), of }, signal) }
   talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }
   runtime(signal?: AbortSignal) { return this.json<Runtime>('runtime', {}, signal) }
   critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath>('critical', { row: String(row) }, signal) }
-  flame(q: string, window: string, root: number, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { q, window, root: String(root), by }, signal) }
-  facets(q: string, window: string, signal?: AbortSignal) { return this.json<Contrast>('facets', { q, window }, signal) }
+  flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...partQuery(part), by }, signal) }
+  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...partQuery(part), n: String(n), ...(of && { from: String(of.from), to: String(of.to) }) }, signal) }
+  facets(part: Part, signal?: AbortSignal) { return this.json<Contrast>('facets', partQuery(part), signal) }
   table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', tableQuery(ask), signal) }
   async csv(ask: AskTable) { return (await this.ask('table', { ...tableQuery(ask), csv: '1' })).blob() }
+  async save(format: string, part: Part) { return (await this.ask('save', { ...partQuery(part), format })).blob() }
   async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
     const q = shapeQuery(shape)
     q.n = String(ask.n)

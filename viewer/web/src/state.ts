@@ -1,6 +1,6 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, effect, signal } from '@preact/signals'
-import { Entry, Found, Meta, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
+import { Entry, Found, Meta, Part, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
 import { Static } from './static'
 import { moment } from './text'
 
@@ -12,6 +12,7 @@ export const view = signal<View>('tree')
 export const text = signal('') // of the query, as it is written
 export const query = signal('') // the last one that could be run
 export const mode = signal<Mode>('mark')
+export const than = signal('') // the query with whose hits those of the query are compared
 export const selected = signal(0)
 export const root = signal(0)
 export const depth = signal(0)
@@ -28,7 +29,7 @@ export const path = signal<{ row: number; length: bigint; of: Map<number, Period
 export const folded = signal(false) // long times without anything take no room on the axis
 export const strip = signal<Strip | null>(null)
 export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // of the table
-export const wide = signal<'time' | 'count'>('time') // what is wide in the flame
+export const wide = signal<'time' | 'count' | 'lanes'>('time') // what is wide in the flame; lanes: it is in time
 export const order = signal(0) // the column by which the table is sorted, from 1 on; below 0: the smallest first
 export const found = signal<Found | null>(null)
 export const searching = signal(false)
@@ -53,6 +54,19 @@ export const only = computed(() => mode.value === 'only' ? query.value : '')
 const chosenText = () => !chosen.value ? '' : 'last' in chosen.value ? 'last:' + chosen.value.last : `${chosen.value.from},${chosen.value.to}`
 export const windowText = computed(() => inside.value ? chosenText() : '')
 export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value, least: shortest.value }))
+
+// part is what panels are about; those that count roots or subtrees take what the tree has as its root.
+export const part = (): Part => ({ q: query.value && !problem.value ? query.value : '', than: than.value, root: root.value, window: windowText.value })
+
+// otherSide names what the query is compared with; it is empty if that is all other rows.
+export const otherSide = () => than.value ? meta.value!.against ? `${than.value} in ${meta.value!.against}` : than.value : meta.value!.against
+
+// compareWith makes the query the other side of the next one.
+export function compareWith() {
+  batch(() => { than.value = query.value; text.value = ''; setMode('mark') })
+  find()
+  document.getElementById('query')?.focus()
+}
 
 // pace changes when an answer about the whole trace is asked for anew: while it grows, with each twelfth of it.
 export const pace = () => meta.value!.follow ? Math.floor(Math.log2(meta.value!.entries + 1) * 8) : meta.value!.entries
@@ -104,7 +118,17 @@ export function wholeAxis() {
   else if (chosen.value) choose(null)
 }
 
+// embedded says that the page is a part of an editor.
+export const embedded = new URLSearchParams(location.search).get('embed') === '1'
+
 const token = 'entrace-token'
+
+// A browser may keep nothing for a page within another one.
+const keep = (store: () => Storage) => ({
+  get: (key: string) => { try { return store().getItem(key) } catch { return null } },
+  set: (key: string, value: string) => { try { if (value) store().setItem(key, value); else store().removeItem(key) } catch { /* it is for this time only */ } },
+})
+const session = keep(() => sessionStorage), local = keep(() => localStorage)
 
 // askOthers gets the tokens of the other pages of this address in this browser: another tab may be
 // open, and one may be left of a program that has ended.
@@ -145,7 +169,7 @@ export async function begin(waits: (text: string) => void) {
     const ask = () => source.meta(new URLSearchParams(location.search).get('f') ?? '')
     let m = await ask()
     if (own) {
-      sessionStorage.setItem(token, own)
+      session.set(token, own)
       tellOthers(own)
     }
     while (m.waiting) {
@@ -156,7 +180,7 @@ export async function begin(waits: (text: string) => void) {
     meta.value = m
   }
   try {
-    await look(given ?? sessionStorage.getItem(token) ?? '')
+    await look(given ?? session.get(token) ?? '')
   } catch (e) {
     if (given || !(e instanceof Problem && e.status === 401)) throw e
     for (const own of await askOthers()) if (!meta.value) await look(own).catch(() => {})
@@ -189,6 +213,7 @@ export function grow(m: Meta) {
 // readAddress takes in the query part of an address.
 export function readAddress(search: string) {
   const q = new URLSearchParams(search)
+  q.delete('embed')
   const number = (name: string) => { const n = Number(q.get(name)); return Number.isSafeInteger(n) && n >= 0 ? n : 0 }
   batch(() => {
     const print = q.get('f')
@@ -196,6 +221,7 @@ export function readAddress(search: string) {
     const known = (n: number) => n < (meta.value?.rows ?? 0) ? n : 0
     view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : q.get('v') === 'table' ? 'table' : q.get('v') === 'flame' ? 'flame' : 'tree'
     text.value = q.get('q') ?? ''
+    than.value = q.get('vs') ?? ''
     details.value = !q.has('p')
     opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
     mode.value = q.get('m') === 'only' ? 'only' : 'mark'
@@ -212,9 +238,9 @@ export function readAddress(search: string) {
     folded.value = q.has('z')
     withPath.value = q.has('c')
     lane.value = q.get('g') !== '0'
-    wide.value = q.get('by') === 'count' ? 'count' : 'time'
+    wide.value = q.get('by') === 'count' ? 'count' : q.get('by') === 'lanes' ? 'lanes' : 'time'
     shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
-    form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : q.get('b') === 'compare' && meta.value?.against ? 'compare' : ''
+    form.value = q.get('b') === 'rows' ? 'rows' : q.get('b') === 'calls' ? 'calls' : q.get('b') === 'compare' && (meta.value?.against || than.value) ? 'compare' : ''
     order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
   })
 }
@@ -224,7 +250,9 @@ export function address(): string {
   const q = new URLSearchParams()
   if (meta.value) q.set('f', meta.value.fingerprint)
   q.set('v', view.value)
+  if (embedded) q.set('embed', '1')
   if (query.value) q.set('q', query.value)
+  if (than.value) q.set('vs', than.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
   const s = shapeQuery({ ...shape.value, only: '', window: '', least: 0n })
@@ -238,7 +266,7 @@ export function address(): string {
   if (folded.value) q.set('z', '1')
   if (withPath.value) q.set('c', '1')
   if (!lane.value) q.set('g', '0')
-  if (view.value === 'flame' && wide.value === 'count') q.set('by', 'count')
+  if (view.value === 'flame' && wide.value !== 'time') q.set('by', wide.value)
   if (shortest.value) q.set('l', String(shortest.value))
   if (view.value === 'table' && form.value) q.set('b', form.value)
   if (view.value === 'table' && order.value) q.set('o', String(order.value))
@@ -247,7 +275,7 @@ export function address(): string {
 
 // step tells the states apart between which the browser's Back goes; within one it does not.
 const jumps = signal(0)
-export const step = () => [shortest.value, view.value, root.value, mode.value, axis.value === null, chosenText(), form.value, jumps.value].join()
+export const step = () => [shortest.value, view.value, than.value, wide.value, root.value, mode.value, axis.value === null, chosenText(), form.value, jumps.value].join()
 
 // back shows what an address shows that was left.
 export function back(search: string) {
@@ -325,7 +353,18 @@ export function tell(text: string) {
 }
 
 // copy takes a text to the clipboard.
-export const copy = (text: string) => navigator.clipboard.writeText(text).then(() => { spoken.value = 'Copied' }, () => { notice.value = 'The browser did not let it be copied' })
+export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') => Promise.resolve().then(() => navigator.clipboard.writeText(text)).then(() => { spoken.value = done }, () => { notice.value = not })
+
+// download makes the browser save a file.
+export async function download(name: string, content: Promise<Blob>) {
+  try {
+    const url = URL.createObjectURL(await content), a = document.createElement('a')
+    a.href = url
+    a.download = name
+    a.click()
+    setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  } catch (e) { tell(e instanceof Error ? e.message : 'It cannot be saved') }
+}
 
 // reveal opens what a row is below, selects it and brings it into sight.
 // With follow the part of the time that is shown goes there, too.
@@ -572,8 +611,8 @@ export function ending(): string {
 // resume goes on after a pause; the page sets it.
 // kept remembers a choice of the user over a reload.
 export function kept(name: string, otherwise: string) {
-  const key = 'entrace-' + name, s = signal(localStorage.getItem(key) ?? otherwise)
-  effect(() => { if (s.value !== otherwise) localStorage.setItem(key, s.value); else localStorage.removeItem(key) })
+  const key = 'entrace-' + name, s = signal(local.get(key) ?? otherwise)
+  effect(() => local.set(key, s.value !== otherwise ? s.value : ''))
   return s
 }
 

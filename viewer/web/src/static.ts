@@ -1,5 +1,5 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, LogRecord, Meta, News, noTime, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Why } from './source'
+import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Why } from './source'
 
 interface Data {
   meta: Meta & { static: string }; top: Top; facets: Contrast; table: Table; flame: Flame; strings: string[]
@@ -210,7 +210,7 @@ export class Static implements Source {
     return later<Strip>({ from: String(this.from), to: String(this.to), services, errors, open, hits, idle: [] })
   }
 
-  why(row: number, window: string, of: string) {
+  why(row: number, { window }: Part, of: string) {
     const same = [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && this.name(i) === this.name(row) && this.service(i) === this.service(row) && this.inside(i, window))
     const ended = same.filter(i => !isOpen(this.flags(i)) && this.tooks[i]! >= 0n), took = this.tooks[row]!
     const sorted = ended.map(i => this.tooks[i]!).sort((a, b) => a < b ? -1 : a > b ? 1 : 0)
@@ -251,7 +251,7 @@ export class Static implements Source {
     return { in: chosen.size, others, fields: chosen.size && others ? out : [] }
   }
 
-  facets(q: string, window: string): Promise<Contrast> { return q || window ? Promise.reject(limit('Facets of a part')) : later(this.d.facets) }
+  facets(part: Part): Promise<Contrast> { return part.q || part.window ? Promise.reject(limit('Facets of a part')) : later(this.d.facets) }
   table(ask: AskTable): Promise<Table> {
     if (ask.form || ask.window || ask.q && ask.q !== this.d.meta.static) return Promise.reject(limit('Another table'))
     const at = Math.abs(ask.sort) - 1, lines = [...this.d.table.lines]
@@ -268,7 +268,9 @@ export class Static implements Source {
     return later(new Blob([[this.d.table.columns.map(c => text(c.name)), ...this.d.table.lines.map(l => l.values.map(text))].map(l => l.join(',') + '\r\n').join('')]))
   }
 
-  flame(q: string, window: string, root: number, by: string): Promise<Flame> { return q && q !== this.d.meta.static || window || root || by === 'count' ? Promise.reject(limit('Another flame')) : later(this.d.flame) }
+  lanes(): Promise<Lanes> { return Promise.reject(limit('A flame in time')) }
+  save(): Promise<Blob> { return Promise.reject(limit('Another format')) }
+  flame({ q, window, root }: Part, by: string): Promise<Flame> { return q && q !== this.d.meta.static || window || root || by === 'count' ? Promise.reject(limit('Another flame')) : later(this.d.flame) }
   critical(): Promise<CriticalPath> { return later({ row: 0, length: '0', steps: [] }) }
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }

@@ -11,20 +11,10 @@ const most = 200
 export function TableView() {
   const q = s.text.value.trim(), shown = useSignal(most)
   useEffect(() => { shown.value = most }, [q, s.form.value, s.windowText.value])
-  const ask = { q, window: s.windowText.value, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
+  const ask = { ...s.part(), q, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
   const m = s.meta.value!
   const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal => s.src().table(ask, signal))
   const form = (to: typeof s.form.value, label: string) => <button aria-pressed={s.form.value === to} onClick={() => { s.form.value = to; s.order.value = 0 }}>{label}</button>
-  const save = async () => {
-    try {
-      const url = URL.createObjectURL(new Blob([await s.src().csv(ask)], { type: 'text/csv' }))
-      const a = document.createElement('a')
-      a.href = url
-      a.download = 'entrace.csv'
-      a.click()
-      setTimeout(() => URL.revokeObjectURL(url), 10_000)
-    } catch (e) { s.tell(e instanceof Error ? e.message : 'It cannot be saved') }
-  }
   // A line adds its condition, and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
     if (l.row) { s.go(l.row); return }
@@ -42,9 +32,9 @@ export function TableView() {
   const cell = (v: string | number | null, kind: string) => v === null ? '' : kind === 'duration' ? duration(BigInt(v)) : kind === 'time' ? <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
     : kind === 'number' ? Number.isInteger(Number(v)) ? count(Number(v)) : Number(v).toPrecision(3) : plain(String(v))
   return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{m.against && form('compare', 'Compare')}</div>
+    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{s.otherSide() && form('compare', 'Compare')}</div>
       <span class="q">{t && many(t.total, 'line', 'lines')}</span><span class="grow" />
-      <button class="btn s" disabled={!t?.total} onClick={save}>Save CSV</button></div>
+      <button class="btn s" disabled={!t?.total} onClick={() => s.download('entrace.csv', s.src().csv(ask))}>Save CSV</button></div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
     {!failed && !t && <p class="none">Computing…</p>}
     {t && t.total === 0 && <p class="none">{s.form.value === 'calls' ? 'No service calls another one.' : 'Nothing is selected.'}</p>}

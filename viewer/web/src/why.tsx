@@ -22,7 +22,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation}`, signal => s.src().why(row, s.windowText.value, of.value, signal))
+  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
   const took = w.took === null ? null : BigInt(w.took)
@@ -34,9 +34,9 @@ export function WhyOf({ row }: { row: number }) {
       {w.bars.length > 0 && <Histogram w={w} />}
       <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
     </Section>}
-    {w.against && <Section title={`Against ${plain(s.meta.value!.against)}`}>
-      <p class="says">{w.against.count ? <>There {many(w.against.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.median))}, here {duration(BigInt(w.median))}; {count(w.against.failed)} failed there, {count(w.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
-      {w.against.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
+    {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
+      <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.there.median))}, here {count(w.against.here.count)}, median {duration(BigInt(w.against.here.median))}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
+      {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
     </Section>}
     {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
@@ -71,11 +71,11 @@ export const implied = (q: string, field: string, all: boolean) => all && (q.inc
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
   const q = s.query.value
-  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.windowText.value} ${s.meta.value!.generation}`, signal => s.src().facets(q, s.windowText.value, signal))
+  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation}`, signal => s.src().facets(s.part(), signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
   const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
-  const against = s.meta.value!.against
+  const against = s.otherSide()
   return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
 }
 

@@ -1,0 +1,411 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+const (
+	maxPacked = 100_000 // spans that get lanes of their own
+	maxLevel  = 199     // the last lane of a service
+	noLevel   = 255
+	maxRuns   = 8000 // in an answer
+	maxCells  = 1 << 22
+)
+
+// The levels of a selection say in which lane of its service each of its spans is.
+type levels struct {
+	of     []uint8 // by row; noLevel for other rows
+	counts []int   // how many levels each service has
+	packed bool    // no two spans of a lane overlap, but in the last one; else a lane is a depth
+}
+
+// A laneRuns has spans in lanes by service, in their time. Spans that are narrower than the part of the time
+// in which they begin are one run with those that begin there as well. The lists have a value for each run.
+type laneRuns struct {
+	From   string     `json:"from"`
+	To     string     `json:"to"`
+	Packed bool       `json:"packed"`
+	Lanes  []laneHead `json:"lanes"`
+	Lane   []int      `json:"lane"` // the lane, from the first one of the first service on
+	At     []int64    `json:"at"`   // nanoseconds since From, which may be before it
+	Long   []int64    `json:"long"` // nanoseconds up to the end of the last of them
+	Row    []view.Row `json:"row"`  // the longest of them
+	Count  []int      `json:"count"`
+	Errors []int      `json:"errors"`
+	Open   []int      `json:"open"` // 1 if the longest of them has not ended
+	Name   []int      `json:"name"` // the number of its name
+	Names  []string   `json:"names"`
+	Spans  int        `json:"spans"` // in all runs
+}
+
+// A laneHead says how many lanes a service has.
+type laneHead struct {
+	Service string `json:"service"`
+	Levels  int    `json:"levels"`
+}
+
+// lanes answers with the spans that a flame in time shows: with a query, the selected spans and all below
+// them, else all spans at and below root, as far as they overlap the time from from to to. The parameter n
+// is how many parts of this time can be told apart.
+func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, error) {
+	n, err := number(q, "n", 1000, maxBins+1)
+	if err != nil {
+		return answer{}, err
+	}
+	if n == 0 {
+		return answer{}, badRequest("n is not a number from 1 on")
+	}
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	root, err := s.rowOf(q, "root")
+	if err != nil {
+		return answer{}, err
+	}
+	text := q.Get("q")
+	key := strconv.Itoa(int(root)) + " " + w.key() + " " + text
+	l, ok := s.levels.get(key)
+	if !ok {
+		if l, err = s.levelsOf(ctx, text, root, w); err != nil {
+			return answer{}, err
+		}
+		s.levels.put(key, l)
+	}
+	x := s.extent(root)
+	if w.isSet {
+		x.from, x.to = w.from, w.to
+	}
+	if q.Has("from") {
+		part, err := s.windowOf(url.Values{"window": {q.Get("from") + "," + q.Get("to")}})
+		if err != nil {
+			return answer{}, err
+		}
+		x.from, x.to = part.from, part.to
+	}
+	if !l.packed && q.Has("from") {
+		key += " " + strconv.FormatInt(x.from, 10) + " " + strconv.FormatInt(x.to, 10)
+		part, ok := s.levels.get(key)
+		if !ok {
+			if part, err = s.packPart(ctx, l, x.from, x.to); err != nil {
+				return answer{}, err
+			}
+			s.levels.put(key, part)
+		}
+		l = part
+	}
+	out, err := s.runsOf(ctx, l, x.from, x.to, n)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{json: out}, nil
+}
+
+// levelsOf gives each selected span its lane.
+func (s *state) levelsOf(ctx context.Context, text string, root view.Row, w window) (*levels, error) {
+	var hits, inside view.Set[view.Row]
+	if text != "" {
+		f, err := s.foundIn(ctx, text, w)
+		if err != nil {
+			return nil, err
+		}
+		hits = f.rows
+	}
+	if w.isSet {
+		var err error
+		if inside, err = s.inside(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	v, t := s.v, s.v.Tree()
+	l := &levels{of: slices.Repeat([]uint8{noLevel}, v.Len()), counts: make([]int, len(s.services())+1)}
+	services := s.servicesByRow()
+	type level struct {
+		end     int
+		service int
+		level   uint8
+	}
+	var above []level // the selected spans above
+	var spans []view.Row
+	from, end, hitEnd := t.Rank(root), t.End(root), 0
+	if root == 0 {
+		end = t.Len()
+	}
+	n := 0
+	for rank := from; rank < end; rank++ {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r := t.Row(rank)
+		if v.Role(r) != view.RoleSpan {
+			continue
+		}
+		if hits != nil && rank >= hitEnd {
+			if !hits.Has(r) {
+				continue
+			}
+			hitEnd = t.End(r)
+		}
+		if _, timed := v.Start(r); !timed || inside != nil && !inside.Has(r) {
+			continue
+		}
+		for len(above) > 0 && above[len(above)-1].end <= rank {
+			above = above[:len(above)-1]
+		}
+		now := level{t.End(r), services(r), 0}
+		for _, a := range slices.Backward(above) {
+			if a.service == now.service {
+				now.level = min(maxLevel, a.level+1)
+				break
+			}
+		}
+		above = append(above, now)
+		l.of[r] = now.level
+		l.counts[now.service] = max(l.counts[now.service], int(now.level)+1)
+		if n++; n <= maxPacked {
+			spans = append(spans, r)
+		}
+	}
+	if n <= maxPacked {
+		l.pack(s, spans, services)
+	}
+	return l, nil
+}
+
+// pack puts each span into the first lane of its service, below the span of the service that it is below, in
+// which no other one is at that time.
+func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int) {
+	v, t := s.v, s.v.Tree()
+	start := func(r view.Row) int64 { at, _ := v.Start(r); return at }
+	slices.SortFunc(spans, func(a, b view.Row) int {
+		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(t.Rank(a), t.Rank(b)))
+	})
+	l.packed = true
+	clear(l.counts)
+	busy := make([][]int64, len(l.counts)) // until when, by service and lane
+	placed := v.NewSet()
+	for _, r := range spans {
+		at, service, first := start(r), services(r), 0
+		for up := v.Parent(r); up != 0; up = v.Parent(up) {
+			if placed.Has(up) && services(up) == service {
+				first = int(l.of[up]) + 1
+				break
+			}
+		}
+		for len(busy[service]) <= min(first, maxLevel) {
+			busy[service] = append(busy[service], math.MinInt64)
+		}
+		level := min(first, maxLevel)
+		for level < len(busy[service]) && busy[service][level] > at {
+			level++
+		}
+		if level = min(level, maxLevel); level == len(busy[service]) {
+			busy[service] = append(busy[service], math.MinInt64)
+		}
+		took, _ := lasted(v, r)
+		busy[service][level] = max(busy[service][level], at+max(1, int64(took)))
+		l.of[r], l.counts[service] = uint8(level), len(busy[service])
+		placed.Add(r)
+	}
+}
+
+// packPart gives the spans of a time lanes in which they do not overlap, if these are few enough. Else it
+// returns l.
+func (s *state) packPart(ctx context.Context, l *levels, from, to int64) (*levels, error) {
+	times := s.blockTimes()
+	var spans []view.Row
+	for k := range s.v.Columns().Blocks() {
+		if times[k][0] > to || times[k][1] < from {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b := s.v.Columns().Block(k)
+		for i := range b.Start {
+			if _, ok := s.spanIn(l, &b, i, from, to); ok {
+				spans = append(spans, view.Row(b.First)+view.Row(i))
+			}
+		}
+		if len(spans) > maxPacked {
+			return l, nil
+		}
+	}
+	out := &levels{of: slices.Repeat([]uint8{noLevel}, len(l.of)), counts: make([]int, len(l.counts))}
+	out.pack(s, spans, s.servicesByRow())
+	return out, nil
+}
+
+// spanIn returns the run of the span in row i of a block, if it is selected and overlaps a time.
+func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run, bool) {
+	r := view.Row(b.First) + view.Row(i)
+	start := b.Start[i]
+	if int(r) >= len(l.of) || l.of[r] == noLevel || start > to {
+		return run{}, false
+	}
+	took := b.Duration[i]
+	if took == columns.NoDuration {
+		d, _ := lasted(s.v, r)
+		took = int64(d)
+	}
+	took = max(0, took)
+	end := start + took
+	if end < start {
+		end = math.MaxInt64
+	}
+	x := run{row: r, at: start, end: end, long: took, count: 1}
+	if query.IsError(view.Flags(b.Flags[i])) {
+		x.errors = 1
+	}
+	return x, end >= from
+}
+
+// A run is some spans of a lane that begin in the same part of the time.
+type run struct {
+	row           view.Row // the longest one
+	at, end, long int64    // the first start, the last end, and how long the longest took
+	count, errors int32
+}
+
+func (r *run) add(o run) {
+	if r.count == 0 {
+		*r = o
+		return
+	}
+	if o.long > r.long || o.long == r.long && o.row < r.row {
+		r.row, r.long = o.row, o.long
+	}
+	r.at, r.end = min(r.at, o.at), max(r.end, o.end)
+	r.count += o.count
+	r.errors += o.errors
+}
+
+// runsOf returns the spans of a time, of which n parts are told apart.
+func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
+	names := s.services()
+	out := &laneRuns{
+		From: strconv.FormatInt(from, 10), To: strconv.FormatInt(to, 10), Packed: l.packed, Lanes: []laneHead{},
+		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
+	}
+	base, lanes := make([]int, len(l.counts)), 0 // the first lane of each service
+	for i, c := range l.counts {
+		base[i] = lanes
+		lanes += c
+		if name := append(slices.Clone(names), "")[i]; c > 0 {
+			out.Lanes = append(out.Lanes, laneHead{name, c})
+		}
+	}
+	n = min(n, max(1, maxCells/max(1, lanes)))
+	cells, err := s.cells(ctx, l, base, lanes, from, to, n)
+	if err != nil {
+		return nil, err
+	}
+	// Fewer parts make fewer runs.
+	count := func() (all int) {
+		for _, lane := range cells {
+			for _, c := range lane {
+				all += boolNumber(c.count > 0)
+			}
+		}
+		return all
+	}
+	for count() > maxRuns && n > 1 {
+		n = (n + 1) / 2
+		for _, lane := range cells {
+			for i := range lane {
+				if c := lane[i]; i > 0 && c.count > 0 {
+					lane[i] = run{}
+					lane[i/2].add(c)
+				}
+			}
+		}
+	}
+	numbers := make(map[string]int)
+	for lane, list := range cells {
+		for _, c := range list {
+			if c.count == 0 {
+				continue
+			}
+			name := preview(s.title(c.row))
+			number, ok := numbers[name]
+			if !ok {
+				number = len(out.Names)
+				numbers[name], out.Names = number, append(out.Names, name)
+			}
+			out.Lane, out.At, out.Long = append(out.Lane, lane), append(out.At, difference(c.at, from)), append(out.Long, difference(c.end, c.at))
+			out.Row, out.Count, out.Errors = append(out.Row, c.row), append(out.Count, int(c.count)), append(out.Errors, int(c.errors))
+			out.Open, out.Name = append(out.Open, boolNumber(s.v.Flags(c.row).Open())), append(out.Name, number)
+			out.Spans += int(c.count)
+		}
+	}
+	return out, nil
+}
+
+// difference returns a - b as far as a number of JavaScript holds it.
+func difference(a, b int64) int64 {
+	const most = 1 << 53
+	d := a - b
+	if (d > 0) != (a > b) && d != 0 { // too far apart
+		d = map[bool]int64{true: most, false: -most}[a > b]
+	}
+	return min(most, max(-most, d))
+}
+
+// cells returns the runs of each lane by the part of the time in which they begin. Those that began before
+// are in the first one.
+func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
+	numbers, times := s.serviceNumbers(), s.blockTimes()
+	var mu sync.Mutex
+	var parts [][][]run
+	err := s.v.Columns().Each(ctx, func() func(k int) {
+		cells := make([][]run, lanes)
+		mu.Lock()
+		parts = append(parts, cells)
+		mu.Unlock()
+		return func(k int) {
+			if times[k][0] > to || times[k][1] < from {
+				return
+			}
+			b := s.v.Columns().Block(k)
+			for i := range b.Start {
+				x, ok := s.spanIn(l, &b, i, from, to)
+				if !ok {
+					continue
+				}
+				lane := base[serviceIn(&b, i, numbers, len(base)-1)] + int(l.of[x.row])
+				if cells[lane] == nil {
+					cells[lane] = make([]run, n)
+				}
+				cells[lane][max(0, bin(max(x.at, from), from, to, n))].add(x)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]run, lanes)
+	for _, p := range parts {
+		for lane, list := range p {
+			if out[lane] == nil {
+				out[lane] = list
+				continue
+			}
+			for i, c := range list {
+				if c.count > 0 {
+					out[lane][i].add(c)
+				}
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,154 @@
+package viewer_test
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+type flock struct {
+	From, To string
+	Packed   bool
+	Lanes    []struct {
+		Service string
+		Levels  int
+	}
+	Lane, Count, Errors, Open, Name []int
+	At, Long                        []int64
+	Row                             []view.Row
+	Names                           []string
+	Spans                           int
+}
+
+func nanoseconds(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	return n
+}
+
+// TestLanes compares a flame in time with the spans one by one: each is in one run, those of a lane do not
+// overlap, and one below another one of its service is in a lane below it.
+func TestLanes(t *testing.T) {
+	for seed := range uint64(20) {
+		v := viewOf(t, format.ET, randomTrace(seed, 200))
+		h := serve(t, v, viewer.Options{})
+		for _, ask := range []struct{ q, window, from, to string }{
+			{}, {q: ".slow = yes"}, {window: "1200000000,1300000000"}, {from: "1500000000", to: "1510000000"}, {q: "level = error", from: "0", to: "999999999"}, {from: "2300000000", to: "9000000000"},
+		} {
+			values := url.Values{"n": {"4000"}, "q": {ask.q}, "window": {ask.window}}
+			if ask.from != "" {
+				values.Set("from", ask.from)
+				values.Set("to", ask.to)
+			}
+			f := jsonOf[flock](t, h, "/api/lanes?"+values.Encode())
+			if !f.Packed {
+				t.Fatal("a lane is a depth")
+			}
+			from, to := nanoseconds(f.From), nanoseconds(f.To)
+			hits, inside := v.NewSet(), v.NewSet()
+			for r := range resultOf(t, v, ask.q).Rows.All() {
+				hits.Add(r)
+			}
+			if ask.window != "" {
+				var err error
+				if inside, err = query.Overlapping(t.Context(), v, nil, 1200000000, 1300000000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end := func(r view.Row) int64 {
+				start, _ := v.Start(r)
+				took, ended := v.Duration(r)
+				if !ended {
+					took, _ = v.OpenFor(r)
+				}
+				return start + int64(took)
+			}
+			want := map[view.Row]bool{}
+			for r := range v.Rows() {
+				if v.Role(r) != view.RoleSpan || ask.window != "" && !inside.Has(r) {
+					continue
+				}
+				among := ask.q == ""
+				for up := r; up != 0; up = v.Parent(up) {
+					among = among || hits.Has(up) && v.Role(up) == view.RoleSpan
+				}
+				if start, _ := v.Start(r); among && start <= to && end(r) >= from {
+					want[r] = true
+				}
+			}
+			if f.Spans != len(want) {
+				t.Errorf("trace %d, %+v: %d spans, want %d", seed, ask, f.Spans, len(want))
+			}
+			lane, until := map[view.Row]int{}, map[int]int64{}
+			for i, r := range f.Row {
+				if f.Count[i] == 1 && !want[r] {
+					t.Errorf("trace %d, %+v: row %d is not selected", seed, ask, r)
+				}
+				start, _ := v.Start(r)
+				if f.Count[i] == 1 && (f.At[i] != start-from || f.Long[i] != end(r)-start || f.Names[f.Name[i]] != v.Name(r) || f.Errors[i] == 1 != query.IsError(v.Flags(r)) || f.Open[i] == 1 != v.Flags(r).Open()) {
+					t.Errorf("trace %d, %+v: row %d is %d for %d", seed, ask, r, f.At[i], f.Long[i])
+				}
+				if last, known := until[f.Lane[i]]; known && f.At[i] < last {
+					t.Errorf("trace %d, %+v: row %d overlaps another one in lane %d", seed, ask, r, f.Lane[i])
+				}
+				until[f.Lane[i]] = f.At[i] + f.Long[i]
+				lane[r] = f.Lane[i]
+				at, k := f.Lane[i], 0
+				for at >= f.Lanes[k].Levels {
+					at -= f.Lanes[k].Levels
+					k++
+				}
+				if f.Lanes[k].Service != v.Service(r) {
+					t.Errorf("trace %d, %+v: row %d is in a lane of %s", seed, ask, r, f.Lanes[k].Service)
+				}
+			}
+			for r := range lane {
+				up, ok := lane[v.Parent(r)]
+				if start, _ := v.Start(r); ok && v.Service(r) == v.Service(v.Parent(r)) && up >= lane[r] {
+					if above, _ := v.Start(v.Parent(r)); above <= start {
+						t.Errorf("trace %d, %+v: row %d is in lane %d, the one above in lane %d", seed, ask, r, lane[r], up)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestManyLanes has more spans than get lanes of their own, and more runs than an answer holds.
+func TestManyLanes(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	const n = 100_100
+	for i := range n {
+		parent := uint32(0)
+		if i%10 > 0 {
+			parent = uint32(i - i%10 + 1 + (i%10-1)/3)
+		}
+		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: fmt.Sprint("s", i%10)}, Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.U64Value(uint64(1 + i*1000))},
+			{Name: format.AttrDuration, Value: format.U64Value(900)},
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", i+1))},
+			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
+		}})
+	}
+	v := viewOf(t, format.ET, all)
+	h := serve(t, v, viewer.Options{})
+	f := jsonOf[flock](t, h, "/api/lanes?n=4000")
+	if f.Packed || f.Spans != n || len(f.Row) > 8000 || len(f.Row) < 2000 {
+		t.Errorf("%d spans in %d runs, packed %v", f.Spans, len(f.Row), f.Packed)
+	}
+	f = jsonOf[flock](t, h, "/api/lanes?n=2000&from=1000000&to=1100000")
+	if !f.Packed || f.Spans != 100 || len(f.Row) != 100 {
+		t.Errorf("%d spans in %d runs, want 100 alone", f.Spans, len(f.Row))
+	}
+	for _, path := range []string{"from=1&to=0", "n=0", "from=&to=", fmt.Sprintf("from=%d&to=%d", math.MinInt64, math.MaxInt64)} {
+		if w := ask(h, "GET", "/api/lanes?"+path); w.Code != 400 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
