@@ -77,6 +77,7 @@
 //	root
 //	└─ resource           one for each distinct resource
 //	   └─ span            a local root, or one whose parent is not in the file
+//	      │               or has another resource
 //	      ├─ link         a span link
 //	      ├─ event        a span event, an entry of its own
 //	      └─ span         a child

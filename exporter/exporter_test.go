@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -393,6 +394,45 @@ func TestSDKTrees(t *testing.T) {
 		})
 		if live, batch := outlineOf(t, views["live"]), outlineOf(t, views["batch"]); live != batch {
 			t.Errorf("seed %d: live:\n%.2000s\nbatch:\n%.2000s", seed, live, batch)
+		}
+	}
+}
+
+// TestTwoResources has spans of two providers with different resources in one recording: each keeps its own
+// service, and a view shows each below the span that it is part of.
+func TestTwoResources(t *testing.T) {
+	views := map[string]*view.View{}
+	for _, way := range []string{"live", "batch"} {
+		rec := create(t, nil)
+		provider := func(service string) *sdktrace.TracerProvider {
+			option := sdktrace.WithSyncer(newExporter(t, rec))
+			if way == "live" {
+				p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+				must(t, err)
+				option = sdktrace.WithSpanProcessor(p)
+			}
+			return sdktrace.NewTracerProvider(option, sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))))
+		}
+		orders, stock := provider("orders").Tracer(""), provider("stock").Tracer("")
+		ctx, order := orders.Start(t.Context(), "order")
+		ctx, reserve := stock.Start(ctx, "reserve")
+		ctx, lock := stock.Start(ctx, "lock")
+		_, mail := orders.Start(ctx, "mail")
+		for _, s := range []trace.Span{mail, lock, reserve, order} {
+			s.End()
+		}
+		views[way] = finish(t, rec)
+	}
+	for way, v := range views {
+		got := map[string]string{}
+		for r := range v.Rows() {
+			if v.Role(r) == view.RoleSpan {
+				got[v.Name(r)] = v.Service(r) + " below " + v.Name(v.Parent(r))
+			}
+		}
+		want := map[string]string{"order": "orders below resource", "reserve": "stock below order", "lock": "stock below reserve", "mail": "orders below lock"}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", way, got, want)
 		}
 	}
 }

@@ -482,7 +482,8 @@ func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	}
 }
 
-// putSpan stages a span below its parent if that has an entry, else below its resource.
+// putSpan stages a span below its parent if that has an entry and the same resource, else below its own
+// resource.
 func (p *Placer) putSpan(r *record.Record) bool {
 	c := r.Cursor()
 	var h record.Head
@@ -494,6 +495,9 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	var l links
 	if r.Flags&record.FlagParent != 0 {
 		parent = p.spans.get(&r.Parent)
+	}
+	if parent != nil && r.Resource != 0 && parent.resource != 0 && parent.resource != r.Resource {
+		parent = nil // below it the span would have its resource
 	}
 	var below uint32
 	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())

@@ -44,6 +44,18 @@ let way = -1, n = 0
 await page.keyboard.down('Control')
 await frames('zoom', () => { if (++n % 40 === 0) way = -way; return page.mouse.wheel(0, way * 100) })
 await page.keyboard.up('Control')
+await page.getByRole('tab', { name: 'Flame' }).click()
+await page.getByRole('button', { name: 'In time' }).click()
+await page.locator('.fn').waitFor()
+await page.keyboard.press('0')
+await page.keyboard.down('Control')
+way = -1
+n = 0
+await frames('zoom a flame in time', () => { if (++n % 40 === 0) way = -way; return page.mouse.wheel(0, way * 100) })
+await page.keyboard.up('Control')
+await page.keyboard.down('Shift')
+await frames('pan a flame in time', () => page.mouse.wheel(0, n++ % 80 < 40 ? 100 : -100))
+await page.keyboard.up('Shift')
 const status = (await import('node:fs')).readFileSync(`/proc/${child.pid}/status`, 'utf8')
 console.log('server', /RssAnon:\s+(\d+ kB)/.exec(status)?.[1])
 await browser.close()
