@@ -224,6 +224,27 @@ func TestControlEnvironment(t *testing.T) {
 				t.Error("the trace lacks the span")
 			}
 		}},
+		{"execution trace", map[string]string{"_EXEC_TRACE": "1", "_ON_SLOW": "10ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
+			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "slow span")
+			time.Sleep(11 * time.Millisecond)
+			s.End()
+			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "slow")) == 1 })
+			v := read(t, controlTraces(t, p.Control().Dir(), "slow")[0])
+			marked := false
+			for r := range v.Rows() {
+				if v.Name(r) != "exec.trace" {
+					continue
+				}
+				e, err := v.Entry(r)
+				must(t, err)
+				data, _ := e.Attribute("data")
+				id := s.SpanContext().SpanID().String()
+				marked = bytes.Contains(data.Bytes(), []byte("otel.span")) && bytes.Contains(data.Bytes(), []byte(id))
+			}
+			if !marked {
+				t.Error("the trace has no execution trace with the span")
+			}
+		}},
 		{"hang", map[string]string{"": "ring", "_ON_HANG": "50ms"}, func(t *testing.T, _ string, p *entrace.Pipeline, _ *slog.Logger) {
 			_, s := p.TracerProvider().Tracer("t").Start(t.Context(), "hangs")
 			eventually(t, "a trace", func() bool { return len(controlTraces(t, p.Control().Dir(), "hang")) == 1 })

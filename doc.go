@@ -54,9 +54,10 @@
 //	    then. Spans that are not sampled are recorded as well
 //	OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG  –                   WithControl
 //	    a YAML file with its configuration, read again when it changes: see package
-//	    control/filesource; CONTROL may be unset then, as with _ON_ERROR, _ON_SLOW and
-//	    _ON_HANG
-//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _ON_ERROR, _ON_SLOW, _ON_HANG
+//	    control/filesource; CONTROL may be unset then, as with _EXEC_TRACE, _ON_ERROR,
+//	    _ON_SLOW and _ON_HANG
+//	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _EXEC_TRACE, _ON_ERROR, _ON_SLOW,
+//	_ON_HANG
 //	    its configuration without a file: see control.Env; the folder is {service}-traces
 //	OTEL_SDK_DISABLED                 false                   –
 //	    true: no spans, and a recorder that drops everything, but propagators as ever

@@ -52,6 +52,9 @@ const (
 	// `spans,logs,runtime.metrics,gc` | what is recorded.
 	envProviders = envControl + "_PROVIDERS"
 
+	// `0` | `1`: the runtime's execution trace as well, which says what goroutines waited for.
+	envExecTrace = envControl + "_EXEC_TRACE"
+
 	// `30s` | how far back the file goes that the first ERROR record asks for; `off`.
 	envOnError = envControl + "_ON_ERROR"
 

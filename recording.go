@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,6 +178,10 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 	for _, trigger := range []string{envOnError, envOnSlow, envOnHang} {
 		v, ok := env.Lookup(trigger)
 		on = on || ok && !strings.EqualFold(v, "off") && v != "0"
+	}
+	if v, ok := env.Lookup(envExecTrace); ok {
+		is, err := strconv.ParseBool(v)
+		on = on || is || err != nil // then it is told of
 	}
 	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil || s.Refused != nil {
 		return nil, false

@@ -16,7 +16,7 @@ const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 
 // variables are all known variables that begin with envPrefix.
 var variables = slices.Concat(setup.Variables(), []string{
-	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders,
+	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders, envExecTrace,
 	envOnError, envOnSlow, envOnHang, envRun,
 })
 

@@ -21,6 +21,7 @@ import (
 //	PREFIX_DIR         the folder; the default is dir
 //	PREFIX_RING_BYTES  size of the ring; 32MiB
 //	PREFIX_PROVIDERS   the providers; spans,logs,runtime.metrics,gc
+//	PREFIX_EXEC_TRACE  1: the runtime's execution trace as well, with marks of spans; 0
 //	PREFIX_ON_ERROR    how far back the trace goes that a log record of level ERROR
 //	                   requests, once a minute and six times an hour at most; 30s; off: none
 //	PREFIX_ON_SLOW     a span that takes longer requests a trace; off
@@ -84,6 +85,15 @@ func (e env) Config() (*Config, error) {
 			bad("_PROVIDERS", err)
 		} else {
 			c.Ring.Always = set &^ (Goroutines | CPUProfile)
+		}
+	}
+	if s := e.get("_EXEC_TRACE"); s != "" {
+		on, err := strconv.ParseBool(s)
+		if err != nil {
+			bad("_EXEC_TRACE", errors.New("it must be 1 or 0"))
+		}
+		if on {
+			c.Ring.Always |= ExecTrace
 		}
 	}
 	after := func(name string, def time.Duration) time.Duration {

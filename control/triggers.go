@@ -124,6 +124,15 @@ func (c spanTriggers) WantsLabels(first bool) bool {
 	return c.Enabled(CPUProfile)
 }
 
+// WantsMarks reports whether spans should write their ids into an execution trace.
+func (c spanTriggers) WantsMarks() bool {
+	if c.Control == nil {
+		return true
+	}
+	f := c.rules.Load()
+	return f == nil || f.marks
+}
+
 // An openSpans function passes the open spans that began before a time to fn, until fn returns
 // false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)

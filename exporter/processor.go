@@ -106,6 +106,9 @@ func (p *SpanProcessor) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if p.skip(s) || !p.recorder.TakesSpans() {
 		return
 	}
+	if p.marks() {
+		mark(ctx, markStart, s)
+	}
 	p.result(p.start(ctx, s))
 }
 
@@ -149,6 +152,9 @@ func (p *SpanProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 		}
 	}
 	ctx := context.Background()
+	if s.EndTime().Sub(s.StartTime()) >= markEndAfter && p.marks() {
+		mark(ctx, markEnd, s)
+	}
 	o := p.instruments.Begin(ctx, 1)
 	err := p.end(s)
 	exported := 1

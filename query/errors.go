@@ -165,7 +165,14 @@ func (p *parser) noName(t *token, at int) *Error {
 		return err.trying(p.with(t.pos, t.end, "."+t.text))
 	}
 	if isNestedSet(t.text) {
-		return p.fail(t, "write {…} >> {…} for what is below, and depth = 1 for roots", "%s is a field of Tempo, which ENTRACE does not have", t.text)
+		return p.fail(t, "write {…} >> {…} for what is below, and { parent = nil } for roots", "%s is a field of Tempo, which ENTRACE does not have", t.text)
+	}
+	if _, known := braceNames[t.text]; known && p.braces == 0 && similar(t.text, false) == "" {
+		if whole := "{ " + strings.TrimSpace(p.text) + " }"; !strings.ContainsAny(p.text, "{}") {
+			if _, err := parse(whole); err == nil {
+				return p.fail(t, "write "+whole, "%s is a name in braces alone", t.text).trying(whole)
+			}
+		}
 	}
 	fix, end := "."+t.text, t.end
 	hint := "did you mean ." + t.text

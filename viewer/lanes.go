@@ -19,7 +19,8 @@ const (
 	maxLevel  = 199     // the last lane of a service
 	noLevel   = 255
 	maxRuns   = 8000 // in an answer
-	maxCells  = 1 << 22
+	maxCells  = 1 << 20
+	maxClimb  = 100 // spans above one of which one with its service is looked for
 )
 
 // The levels of a selection say in which lane of its service each of its spans is.
@@ -163,7 +164,7 @@ func (s *state) levelsOf(ctx context.Context, text string, root view.Row, w wind
 			above = above[:len(above)-1]
 		}
 		now := level{t.End(r), services(r), 0}
-		for _, a := range slices.Backward(above) {
+		for _, a := range slices.Backward(above[max(0, len(above)-maxClimb):]) {
 			if a.service == now.service {
 				now.level = min(maxLevel, a.level+1)
 				break
@@ -196,7 +197,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 	placed := v.NewSet()
 	for _, r := range spans {
 		at, service, first := start(r), services(r), 0
-		for up := v.Parent(r); up != 0; up = v.Parent(up) {
+		for up, n := v.Parent(r), 0; up != 0 && n < maxClimb; up, n = v.Parent(up), n+1 {
 			if placed.Has(up) && services(up) == service {
 				first = int(l.of[up]) + 1
 				break

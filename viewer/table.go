@@ -253,6 +253,7 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 	for _, c := range from.Columns {
 		t.Columns = append(t.Columns, column{c, "text"})
 	}
+	kinds := make([][]string, len(t.Columns))
 	for _, l := range from.Lines {
 		line := tableLine{where: from.Where(l)}
 		if summary {
@@ -260,11 +261,22 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 		}
 		for i, v := range l {
 			x, kind := cell(v)
-			if line.values = append(line.values, x); x != nil && t.Columns[i].Kind == "text" {
-				t.Columns[i].Kind = kind
+			if line.values = append(line.values, x); x != nil {
+				kinds[i] = append(kinds[i], kind)
 			}
 		}
 		t.lines = append(t.lines, line)
+	}
+	for i, all := range kinds { // values of several kinds are written as texts
+		if all = slices.Compact(all); len(all) == 1 {
+			t.Columns[i].Kind = all[0]
+			continue
+		}
+		for k, l := range from.Lines {
+			if t.lines[k].values[i] != nil {
+				t.lines[k].values[i] = l[i].String()
+			}
+		}
 	}
 	if err := s.addSparks(ctx, t, r.Rows, from, w); err != nil {
 		return nil, err

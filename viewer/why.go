@@ -675,7 +675,7 @@ const maxSteps = 40
 // addPath adds the critical path of the outermost span above r.
 func (s *state) addPath(out *why, r view.Row) {
 	whole, p, _ := s.pathOf(r)
-	if p == nil {
+	if p == nil || s.v.Flags(whole).Open() { // of what hangs nobody knows which span ends last
 		return
 	}
 	out.Whole, out.Length = &place{whole, preview(s.v.Name(whole))}, strconv.FormatInt(p.To-p.From, 10)

@@ -15,7 +15,9 @@
 //	runtime.metrics.samples   names of package runtime/metrics, with commas between them; see below
 //	process.interval          time between samples of process; 1s, least 100ms
 //	exec.trace.min_age        how far back the execution trace goes; 10s, least 100ms
-//	exec.trace.max_bytes      roughly how much memory it uses; 16777216, from 1 MiB to 64 MiB
+//	exec.trace.max_bytes      roughly how much memory it uses, and how many bytes of it are kept at most;
+//	                          16777216, from 1 MiB to 48 MiB
+//	exec.trace.marks          on, off: spans write their ids into it; on
 //
 // A value below the least counts as the least, and a value above the most counts as the most. If a
 // value is not a time, a number or the name of a metric, Start returns an error.
@@ -104,7 +106,12 @@
 //	  label.KEY                  String
 //	exec.trace
 //	  bytes                      U64    the size of the trace
-//	  data                       Bytes  a file for go tool trace; not above 48 MiB
+//	  data                       Bytes  a file for go tool trace: its last whole generations, of about a second each
+//	  left_out_bytes             U64    the size of those before that did not fit
+//
+// The execution trace is in the memory of the process: if that is killed, there is none. While it is recorded,
+// by this provider or by the program, a span that is recorded live writes the log message "otel.span" with its
+// id, in 16 hexadecimal digits, into it when it begins, and "otel.end" when it ends if it took a second or more.
 //
 // The message of a goroutines entry is the innermost function that does not belong to the runtime,
 // a lock, a timer or a system call: the function of the program that waits. The message of a

@@ -15,13 +15,9 @@ import (
 )
 
 const (
-	// maxTrace is the size in bytes above which an execution trace is not kept: an entry can have at
-	// most 64 MiB.
-	maxTrace = 48 << 20
-
 	minTraceBytes     = 1 << 20
 	defaultTraceBytes = 16 << 20
-	maxTraceBytes     = 64 << 20
+	maxTraceBytes     = 48 << 20 // an entry can have at most 64 MiB
 )
 
 // An execTrace provides the runtime's execution trace. The runtime's flight recorder keeps a window
@@ -31,7 +27,7 @@ type execTrace struct {
 	mu sync.Mutex
 
 	recorder *trace.FlightRecorder // nil: not running
-	most     int                   // the maximum size of a trace in bytes; 0: maxTrace
+	most     int                   // bytes of a trace that are kept
 }
 
 func (x *execTrace) provider() control.Provider {
@@ -56,6 +52,9 @@ func (x *execTrace) start(s *control.Session) error {
 			return fmt.Errorf("exec.trace.max_bytes: %w", err)
 		}
 	}
+	if text := s.Params["exec.trace.marks"]; text != "" && text != "on" && text != "off" {
+		return fmt.Errorf("exec.trace.marks is %q, it must be on or off", text)
+	}
 	size = min(max(size, minTraceBytes), maxTraceBytes)
 	r := trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: age, MaxBytes: uint64(size)})
 	if err := r.Start(); err != nil {
@@ -65,7 +64,7 @@ func (x *execTrace) start(s *control.Session) error {
 		}
 		return fmt.Errorf("start flight recorder: %w", err)
 	}
-	x.recorder = r
+	x.recorder, x.most = r, size
 	return nil
 }
 
@@ -80,7 +79,7 @@ func (x *execTrace) stop() error {
 	return nil
 }
 
-// dump writes an entry with the trace in the flight recorder. It returns an error if the flight
+// dump writes an entry with the last generations of the trace in the flight recorder. It returns an error if the flight
 // recorder does not run.
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
@@ -92,20 +91,21 @@ func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 		return errors.New("the flight recorder is not running")
 	}
 	now := time.Now()
-	w := &limited{ctx: ctx, most: x.most}
-	if w.most == 0 {
-		w.most = maxTrace
-	}
+	w := newGenerations(ctx, x.most)
 	if _, err := x.recorder.WriteTo(w); err != nil {
 		return fmt.Errorf("read flight recorder: %w", err)
 	}
 	e := format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace", Level: format.LevelDebug}}
 	e.Message = format.Some("execution trace")
-	e.Attributes = []format.Attribute{u64("bytes", w.written)}
-	if w.over() {
+	data := w.trace()
+	e.Attributes = []format.Attribute{u64("bytes", uint64(len(data)))}
+	if w.lost > 0 {
+		e.Attributes = append(e.Attributes, u64("left_out_bytes", w.lost))
+	}
+	if data == nil {
 		e.Message = format.Some("execution trace too large to keep")
 	} else {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "data", Value: format.BytesValue(w.data)})
+		e.Attributes = append(e.Attributes, format.Attribute{Name: "data", Value: format.BytesValue(data)})
 	}
 	return s.Write(control.ExecTrace, format.SpanRef{}, now, &e)
 }

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/trace"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/control"
 )
@@ -47,12 +52,7 @@ func TestExecTrace(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command")
 	}
-	name := filepath.Join(t.TempDir(), "trace.out")
-	must(t, os.WriteFile(name, data, 0o600))
-	out, err := exec.CommandContext(t.Context(), tool, "tool", "trace", "-d=parsed", name).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go tool trace: %v\n%s", err, out[:min(len(out), 2000)])
-	}
+	out, _ := parsedBy(t, tool, data)
 	if !bytes.Contains(out, []byte("are you there")) {
 		t.Errorf("go tool trace shows no log message in %d bytes", len(out))
 	}
@@ -92,9 +92,10 @@ func TestExecTraceWithTracer(t *testing.T) {
 }
 
 func TestExecTraceTooLarge(t *testing.T) {
-	r, x := &record{}, &execTrace{most: 1000}
+	r, x := &record{}, &execTrace{}
 	s := r.session(control.ExecTrace, map[string]string{"exec.trace.max_bytes": "-1"})
 	must(t, x.start(s))
+	x.most = 1000
 	must(t, x.dump(t.Context(), s))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -102,7 +103,96 @@ func TestExecTraceTooLarge(t *testing.T) {
 		t.Errorf("Dump gives %v, want context.Canceled", err)
 	}
 	must(t, x.stop())
-	if e := r.entries[0]; len(r.entries) != 1 || e.Message.Value != "execution trace too large to keep" || e.has("data") || e.u64(t, "bytes") <= 1000 {
+	if e := r.entries[0]; len(r.entries) != 1 || e.Message.Value != "execution trace too large to keep" || e.has("data") || e.u64(t, "bytes") != 0 || e.u64(t, "left_out_bytes") <= 1000 {
 		t.Errorf("%d entries, the first is %q: %d bytes", len(r.entries), e.Message.Value, e.u64(t, "bytes"))
 	}
+	if err := x.start(r.session(control.ExecTrace, map[string]string{"exec.trace.marks": "yes"})); err == nil {
+		t.Error("exec.trace.marks can be anything")
+	}
+}
+
+// TestLastGenerations passes a trace of some seconds through a writer of several sizes: what is kept is the
+// end of the trace, from a generation on, and go tool trace reads it.
+func TestLastGenerations(t *testing.T) {
+	if trace.IsEnabled() {
+		t.Skip("the test is traced")
+	}
+	if testing.Short() {
+		t.Skip("it takes three seconds")
+	}
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("there is no go command")
+	}
+	var whole bytes.Buffer
+	must(t, trace.Start(&whole))
+	for i := range 32 { // a generation takes a second
+		trace.Log(t.Context(), "moment", fmt.Sprintf("moment %02d", i))
+		time.Sleep(100 * time.Millisecond)
+	}
+	trace.Stop()
+	all := whole.Bytes()
+	_, moments := parsedBy(t, tool, all)
+	if len(moments) != 32 {
+		t.Fatalf("the trace has %v", moments)
+	}
+	some := 0
+	for _, share := range []int{100, 80, 50, 30, 10} {
+		most := len(all) * share / 100
+		g := newGenerations(t.Context(), most)
+		rest := all
+		for rnd := rand.New(rand.NewPCG(uint64(share), 1)); len(rest) > 0; {
+			n := min(len(rest), 1+rnd.IntN(len(all)/7))
+			_, err := g.Write(rest[:n])
+			must(t, err)
+			rest = rest[n:]
+		}
+		kept := g.trace()
+		if len(kept) > most || kept != nil && (uint64(len(kept))+g.lost != uint64(len(all)) || !bytes.HasSuffix(all, kept[traceHeader:])) {
+			t.Errorf("of %d bytes %d are kept, want %d at most, and %d are left out", len(all), len(kept), most, g.lost)
+		}
+		if kept == nil {
+			continue
+		}
+		some++
+		if _, got := parsedBy(t, tool, kept); !slices.Equal(got, moments[len(moments)-len(got):]) {
+			t.Errorf("of %d bytes there is %v", most, got)
+		}
+	}
+	if some < 3 {
+		t.Errorf("only %d of the sizes keep something", some)
+	}
+}
+
+// parsedBy returns what go tool trace prints of a trace, and the moments in it.
+func parsedBy(t *testing.T, tool string, data []byte) (text []byte, moments []string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "trace.out")
+	must(t, os.WriteFile(name, data, 0o600))
+	text, err := exec.CommandContext(t.Context(), tool, "tool", "trace", "-d=parsed", name).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go tool trace: %v\n%s", err, text[:min(len(text), 2000)])
+	}
+	for _, m := range regexp.MustCompile(`moment \d\d`).FindAll(text, -1) {
+		moments = append(moments, string(m))
+	}
+	return text, moments
+}
+
+// FuzzGenerations writes anything in two parts: it keeps no more than its bound, and counts what it leaves out.
+func FuzzGenerations(f *testing.F) {
+	f.Add([]byte("go 1.26 trace\x00\x00\x00\x01\x01\x01\x01\x02ab\x01\x02\x01\x01\x02cd\x34"), uint16(20), uint16(3))
+	f.Add([]byte("go 1.26 trace\x00\x00\x00\x31\x01\x01\x01\x01\x02ab\x34\x01\x02\x01\x01\x05cdefg"), uint16(22), uint16(30))
+	f.Fuzz(func(t *testing.T, b []byte, most, at uint16) {
+		g := newGenerations(t.Context(), int(most))
+		n := min(int(at), len(b))
+		for _, part := range [][]byte{b[:n], b[n:]} {
+			if n, err := g.Write(part); err != nil || n != len(part) {
+				t.Fatal(n, err)
+			}
+		}
+		if kept := g.trace(); len(kept) > int(most) && !g.skips || uint64(len(g.data))+g.lost != uint64(len(b)) {
+			t.Errorf("%d bytes are kept and %d left out of %d, want %d at most", len(kept), g.lost, len(b), most)
+		}
+	})
 }

@@ -17,6 +17,8 @@ type Recorder interface {
 	// and trace_id. Profiles use these labels to find the span that a goroutine works for. If
 	// first is true, the span begins a local trace.
 	WantsLabels(first bool) bool
+	// WantsMarks reports whether spans should write their ids into an execution trace of the runtime.
+	WantsMarks() bool
 	// SpanEnded reports a span that has ended and has been recorded, and its duration.
 	SpanEnded(name string, span format.SpanRef, took time.Duration)
 	// SpanPanicked reports a span that has ended, and has been recorded, because its goroutine

@@ -1,5 +1,5 @@
 // The query, and what can be written next.
-import { useSignal } from '@preact/signals'
+import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons'
 import { Item } from './source'
@@ -67,7 +67,7 @@ export function Query() {
       open.value = false
       clearTimeout(timer.current)
       leave() // so that n and N step
-      s.find().then(ok => { if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next'); else input.current?.focus() })
+      s.find().then(ok => { if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next'); else { if (s.problem.value?.command) batch(() => { s.form.value = ''; s.view.value = 'table' }); input.current?.focus() } })
     } else if (e.key === 'Escape') {
       e.stopPropagation()
       if (open.value) open.value = false
@@ -79,8 +79,9 @@ export function Query() {
   }, [at.value])
   const f = s.found.value, p = s.problem.value
   const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
+  const tabled = s.view.value === 'table' && !s.form.value && !!p?.command // the query computes the table that is shown
   return <search class="qbar">
-    <div class={'qin' + (p ? ' wrong' : '')}>
+    <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
       <Icon name="find" />
       <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>)}</pre>
       <input ref={input} id="query" onScroll={follow} type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
@@ -102,7 +103,7 @@ export function Query() {
     </div>
     {s.meta.value!.static === undefined && <button class="btn s no-n" disabled={!s.query.value || !!p} title="Compares the next query with this one" onClick={s.compareWith}>Compare with</button>}
     {s.than.value && <span class="than el">against <code class="mono">{plain(s.than.value)}</code> <button class="ib" aria-label="Compare with all others" onClick={() => { s.than.value = ''; if (s.form.value === 'compare') s.form.value = '' }}><Icon name="close" /></button></span>}
-    {p && !(s.view.value === 'table' && p.command) && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><button class="btn s" onClick={() => { s.form.value = ''; s.view.value = 'table' }}>Show the table</button><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
+    {p && !tabled && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><button class="btn s" onClick={() => { s.form.value = ''; s.view.value = 'table' }}>Show the table</button><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
     {!p && f?.hints.map(h => <div class="hint">{plain(h.text)} {h.query && <Try query={h.query} />}</div>)}
   </search>
 }

@@ -251,7 +251,8 @@ export function address(): string {
   if (meta.value) q.set('f', meta.value.fingerprint)
   q.set('v', view.value)
   if (embedded) q.set('embed', '1')
-  if (query.value) q.set('q', query.value)
+  const asked = view.value === 'table' && problem.value?.command ? text.value.trim() : query.value
+  if (asked) q.set('q', asked)
   if (than.value) q.set('vs', than.value)
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
@@ -446,11 +447,11 @@ export async function find(quietly = false): Promise<boolean> {
   const soon = quietly || windowText.value ? undefined : setTimeout(() => source.find({ q, at: 0, first: true, window: windowText.value }, AbortSignal.any([own.signal, early.signal])).then(f => {
     if (!f.known || !searching.value) return
     least.value = f.count
-    if (!only.value) batch(() => { query.value = q; words.value = f.words }) // what is in sight is marked
+    if (!only.value) batch(() => { ran(q); words.value = f.words }) // what is in sight is marked
   }, () => {}), 15)
   try {
     const f = await source.find({ q, at: selected.value, window: windowText.value }, own.signal).finally(() => { clearTimeout(soon); early.abort() })
-    batch(() => { query.value = q; words.value = f.words; found.value = f; problem.value = null; searching.value = false; if (!quietly) spoken.value = f.count.toLocaleString('en-US') + ' hits' })
+    batch(() => { ran(q); words.value = f.words; found.value = f; problem.value = null; searching.value = false; if (!quietly) spoken.value = f.count.toLocaleString('en-US') + ' hits' })
     return true
   } catch (e) {
     if (own.signal.aborted) return false
@@ -488,11 +489,32 @@ export async function next(dir: 'next' | 'prev', what = '') {
   reveal(f.row, f.path)
 }
 
-// add adds a condition to the query.
-export function add(condition: string, without = false) {
+// adding says that the next query comes of a click: Back takes its condition away.
+let adding = false
+function ran(q: string) {
+  if (adding) jumps.value++
+  adding = false
+  query.value = q
+}
+
+// add adds a condition to the query. It is a step of Back unless something else is that.
+export function add(condition: string, without = false, step = true) {
   const c = without ? `!(${condition})` : condition
   const now = text.value.trim()
-  text.value = now ? now.startsWith('{') ? `${now} | { ${c} }` : `(${now}) && ${c}` : c
+  adding = step
+  text.value = now ? /[{|]/.test(now) ? `${now} | { ${c} }` : `(${now}) && ${c}` : c
+  find()
+}
+
+// tableOf shows how often each value of a field is there.
+export function tableOf(field: string) {
+  batch(() => {
+    jumps.value++
+    text.value = `${text.value.trim() || '{}'} | count() by(${field}) | sort(count desc)`
+    form.value = ''
+    order.value = 0
+    view.value = 'table'
+  })
   find()
 }
 

@@ -24,7 +24,7 @@ export function TableView() {
     batch(() => {
       s.text.value = !alone ? base : without ? `!(${where})` : where
       if (alone) s.find()
-      else s.add(where.replace(/^{ (.*) }$/, '$1'), without)
+      else s.add(where.replace(/^{ (.*) }$/, '$1'), without, false)
       s.view.value = 'tree'
       s.setMode('only')
     })
@@ -42,12 +42,12 @@ export function TableView() {
       <thead><tr>{t.columns.map((c, i) => {
         const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
         return <th aria-sort={up} class={c.kind}>{s.form.value === 'rows' && c.name === 'attributes' ? c.name : <button onClick={() => { s.order.value = s.order.value === i + 1 ? -i - 1 : s.order.value === -i - 1 ? 0 : c.kind === 'text' && s.order.value !== -i - 1 ? -i - 1 : i + 1 }}>{plain(c.name)}{up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}</button>}</th>
-      })}{t.lines.some(l => l.spark) && <th>over time</th>}</tr></thead>
+      })}{t.lines.some(l => l.spark) && <th title="How many begin at which time">over time</th>}</tr></thead>
       <tbody>{t.lines.map(l => <tr onClick={e => { if (!(e.target as HTMLElement).closest('button') && !getSelection()?.toString()) take(l, e.altKey) }}>
         {l.values.map((v, i) => <td class={t.columns[i]!.kind + (t.columns[i]!.name === 'errors' && v !== '0' || v === 'error' ? ' err' : '')} title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>{(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? <button class="lk" title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'} onClick={e => take(l, e.altKey)}>{cell(v, t.columns[i]!.kind) || '(none)'}</button> : cell(v, t.columns[i]!.kind)}</td>)}
         {l.spark && <td><Spark list={l.spark} /></td>}
       </tr>)}</tbody></table>
-      {t.total > t.lines.length && <p class="none">{shown.value < 500 ? <button class="lk" onClick={() => { shown.value = 500 }}>Show up to 500 of {count(t.total)} lines</button> : `${count(t.total - t.lines.length)} more lines are in the CSV`}</p>}
+      {t.total > t.lines.length && <p class="none">{shown.value < 500 ? <button class="lk" onClick={() => { shown.value = 500 }}>Show {t.total > 500 ? `500 of ${count(t.total)}` : `all ${count(t.total)}`} lines</button> : `${count(t.total - t.lines.length)} more lines are in the CSV`}</p>}
     </div>}
   </div>
 }

@@ -352,7 +352,7 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
   const since = (part: number) => duration(timeAt(axis, part) - axis.from)
   const [from, to] = b ? [x(axis, b[0]), x(axis, b[1])] : [0, 0]
   return <>
-    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>+{since(c)}</span></div>}
+    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>{moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3)}, +{since(c)}</span></div>}
     {b && <div class="brush" style={{ left: left + from + 'px', width: to - from + 'px' }}><span>{duration(b[1] - b[0])}</span></div>}
   </>
 }

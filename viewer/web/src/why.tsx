@@ -32,7 +32,7 @@ export function WhyOf({ row }: { row: number }) {
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="q">{took === null ? '' : duration(took)}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.bars.length > 0 && <Histogram w={w} />}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest && w.open ? ' of those that ended' : ''}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
     </Section>}
     {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
       <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.there.median))}, here {count(w.against.here.count)}, median {duration(BigInt(w.against.here.median))}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
