@@ -59,6 +59,11 @@
 //	OTEL_EXPORTER_ENTRACE_CONTROL_DIR, _RING_BYTES, _PROVIDERS, _EXEC_TRACE, _ON_ERROR, _ON_SLOW,
 //	_ON_HANG
 //	    its configuration without a file: see control.Env; the folder is {service}-traces
+//	OTEL_EXPORTER_ENTRACE_CRASH_LABELS  on                    –
+//	    off: Setup does not add tracebacklabels=1 to GODEBUG, by which a crash of a program
+//	    with a flight recorder names the spans that its goroutines worked for. Child processes
+//	    inherit GODEBUG. Setup does not add it either if GODEBUG has a value for it, or if it
+//	    is the default, as in a module of Go 1.27
 //	OTEL_SDK_DISABLED                 false                   –
 //	    true: no spans, and a recorder that drops everything, but propagators as ever
 //	OTEL_PROPAGATORS                  tracecontext,baggage    –

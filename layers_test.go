@@ -57,7 +57,7 @@ var layers = map[string][]string{
 	"internal/source":    {},
 	"internal/osfile":    {"golang.org/x/sys/unix", "golang.org/x/sys/windows"},
 	"internal/retain":    {},
-	"internal/crashtext": {module + "internal/osfile", module + "redact"},
+	"internal/crashtext": {module + "internal/osfile", module + "internal/text", module + "redact"},
 	"internal/mapfile":   {"github.com/edsrzf/mmap-go", module + "internal/osfile"},
 	"internal/wire":      {},
 	"internal/journal":   {module + "internal/mapfile", module + "internal/osfile"},

@@ -64,6 +64,10 @@ const (
 	// `off` | a span that is open for longer asks for a file.
 	envOnHang = envControl + "_ON_HANG"
 
+	// `on` | `off`: Setup does not add `tracebacklabels=1` to `GODEBUG`, by which a crash of a program with a flight
+	// recorder names the spans of its goroutines; child processes inherit `GODEBUG`.
+	envCrashLabels = "OTEL_EXPORTER_ENTRACE_CRASH_LABELS"
+
 	// – | set by `entrace run`: other exporters that this program does not have are for programs in
 	// other languages, and nothing is said of them.
 	envRun = "OTEL_EXPORTER_ENTRACE_RUN"

@@ -77,7 +77,9 @@ func (r *recording) keepCrashText(wanted bool) {
 
 func (c *config) openRecorder(r *recording) (err error) {
 	s := setup.Resolve(c.recording...)
-	r.control, r.ours = c.controlled(s, serviceName(r.resource))
+	if r.control, r.ours = c.controlled(s, serviceName(r.resource)); r.control != nil && !c.noCrash {
+		labelCrashes()
+	}
 	switch {
 	case r.control != nil:
 		if r.ours {

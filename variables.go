@@ -17,7 +17,7 @@ const envPrefix = "OTEL_EXPORTER_ENTRACE_"
 // variables are all known variables that begin with envPrefix.
 var variables = slices.Concat(setup.Variables(), []string{
 	envMode, envLevel, envEndpoint, envToken, envControl, envControlConfig, envControlDir, envControlBytes, envProviders, envExecTrace,
-	envOnError, envOnSlow, envOnHang, envRun,
+	envOnError, envOnSlow, envOnHang, envCrashLabels, envRun,
 })
 
 // unknownVariables reports variables that begin with envPrefix but are not

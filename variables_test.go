@@ -7,9 +7,11 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"go/version"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +82,40 @@ func TestControlCannotBe(t *testing.T) {
 	must(t, p.Shutdown(t.Context()))
 	if _, err := os.Stat(filepath.Join(dir, "app.et")); err != nil || p.Control() != nil || !strings.Contains(told(), "recording to a file instead") {
 		t.Errorf("%v, and it reported %s", err, told())
+	}
+}
+
+// TestCrashLabels: with a flight recorder the runtime writes the labels of goroutines into the text of a crash,
+// unless somebody has said otherwise.
+func TestCrashLabels(t *testing.T) {
+	if version.Compare(runtime.Version(), "go1.27") >= 0 {
+		t.Skip("it may be the default")
+	}
+	for _, tt := range []struct {
+		env  map[string]string
+		want string
+		told string
+	}{
+		{map[string]string{"_ON_HANG": "5s"}, "tracebacklabels=1", ""},
+		{map[string]string{"_ON_HANG": "5s", "GODEBUG": "gctrace=0"}, "gctrace=0,tracebacklabels=1", ""},
+		{map[string]string{"_ON_HANG": "5s", "GODEBUG": "tracebacklabels=0"}, "tracebacklabels=0", ""},
+		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_CRASH_LABELS": "off"}, "", ""},
+		{map[string]string{"_ON_HANG": "5s", "OTEL_EXPORTER_ENTRACE_CRASH_LABELS": "no"}, "", "it must be on or off"},
+		{map[string]string{}, "", ""},
+	} {
+		t.Run(fmt.Sprint(tt.env), func(t *testing.T) {
+			clean(t)
+			told := reports(t)
+			t.Setenv("GODEBUG", "")
+			setenv(t, tt.env)
+			setup(t)
+			if got := os.Getenv("GODEBUG"); got != tt.want {
+				t.Errorf("GODEBUG is %q, want %q", got, tt.want)
+			}
+			if !strings.Contains(told(), tt.told) || (tt.told == "") != (told() == "") {
+				t.Errorf("it reported %q, want %q", told(), tt.told)
+			}
+		})
 	}
 }
 

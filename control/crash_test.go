@@ -252,7 +252,6 @@ func TestRecoverAtOnce(t *testing.T) {
 
 // TestWaysToDie checks the trace of a crash for each way in which a process can die.
 func TestWaysToDie(t *testing.T) {
-	t.Setenv("GODEBUG", "tracebacklabels=1") // so that the runtime names the span
 	tests := []struct {
 		how  string
 		sig  syscall.Signal // 0: the process dies by itself
@@ -293,6 +292,19 @@ func TestWaysToDie(t *testing.T) {
 			goes := slices.Contains([]string{"nil", "map", "panic"}, tt.how)
 			if failed := w.v.Flags(w.row(id)).Failed(); failed != goes {
 				t.Errorf("the span failed: %t, want %t", failed, goes)
+			}
+			stacks := w.named("goroutines")
+			dying := 0
+			for _, i := range stacks {
+				if w.entries[i].Parent != id {
+					t.Errorf("a stack is below entry %d, want %d", w.entries[i].Parent, id)
+				}
+				if strings.Contains(w.attr(i, "stack"), "control_test.die") {
+					dying++
+				}
+			}
+			if goes && dying == 0 {
+				t.Errorf("none of %d stacks below the span is that of the goroutine", len(stacks))
 			}
 			texts := w.named(mapping.NameCrash)
 			if tt.text == nil {

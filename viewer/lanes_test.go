@@ -146,7 +146,7 @@ func TestManyLanes(t *testing.T) {
 	if !f.Packed || f.Spans != 100 || len(f.Row) != 100 {
 		t.Errorf("%d spans in %d runs, want 100 alone", f.Spans, len(f.Row))
 	}
-	for _, path := range []string{"from=1&to=0", "n=0", "from=&to=", fmt.Sprintf("from=%d&to=%d", math.MinInt64, math.MaxInt64)} {
+	for _, path := range []string{"from=1&to=0", "n=0", "from=&to=", fmt.Sprintf("from=%d&to=%d", int64(math.MinInt64), int64(math.MaxInt64))} {
 		if w := ask(h, "GET", "/api/lanes?"+path); w.Code != 400 {
 			t.Errorf("%s: %d", path, w.Code)
 		}

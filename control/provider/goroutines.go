@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 // maxStacks is how many stacks of a dump of goroutines have an entry of their own.
@@ -73,7 +74,7 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 		}
 		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
 	})
-	return writeGroups(ctx, s, control.Goroutines, at, groups, maxStacks, fromApplication, func(values [2]int64) []format.Attribute {
+	return writeGroups(ctx, s, control.Goroutines, at, groups, maxStacks, texts.OfApplication, func(values [2]int64) []format.Attribute {
 		return []format.Attribute{u64("count", uint64(values[0]))}
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	texts "github.com/entrace-go/entrace/internal/text"
 )
 
 const (
@@ -156,7 +157,7 @@ func TestFunction(t *testing.T) {
 		{nil, "unknown function"},
 	}
 	for _, tt := range tests {
-		if got := (&group{locations: []*profile.Location{location(tt.names...)}}).function(fromApplication); got != tt.want {
+		if got := (&group{locations: []*profile.Location{location(tt.names...)}}).function(texts.OfApplication); got != tt.want {
 			t.Errorf("function of %v is %q, want %q", tt.names, got, tt.want)
 		}
 	}
@@ -264,7 +265,7 @@ func FuzzProfile(f *testing.F) {
 			if s := g.stack(); len(s) > maxStackBytes || len(g.labels) > maxLabels {
 				t.Errorf("%d bytes of stack, %d labels", len(s), len(g.labels))
 			}
-			g.function(fromApplication)
+			g.function(texts.OfApplication)
 		}
 	})
 }

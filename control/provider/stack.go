@@ -95,22 +95,12 @@ func (g *group) function(wanted func(name string) bool) string {
 	return texts.Cut(first, maxLabelValue)
 }
 
-// fromApplication reports false for functions of the runtime, of locks, of timers and of system
-// calls, which only wait or run for other code.
-func fromApplication(name string) bool {
-	switch first, _, _ := strings.Cut(packageOf(name), "/"); first {
-	case "", "runtime", "internal", "sync", "syscall", "time":
-		return false
-	}
-	return !strings.HasPrefix(name, "golang.org/x/sys/")
-}
-
 // ofProgram reports whether a function of the stack is outside of the standard library. The
 // standard library also runs goroutines of its own for the program.
 func (g *group) ofProgram() bool {
 	for _, l := range g.locations {
 		for i := range l.Line {
-			if name := functionName(l, i); name != "" && !inStandardLibrary(packageOf(name)) {
+			if name := functionName(l, i); name != "" && !inStandardLibrary(texts.PackageOf(name)) {
 				return true
 			}
 		}
@@ -135,19 +125,6 @@ var firstOfMain = sync.OnceValue(func() string {
 	return first
 })
 
-// packageOf returns the import path in the name of a function, or "" if the name has none, such as
-// that of a C function.
-func packageOf(name string) string {
-	// Type arguments may have import paths of their own.
-	name, _, _ = strings.Cut(name, "[")
-	slash := strings.LastIndexByte(name, '/') + 1
-	dot := strings.IndexByte(name[slash:], '.')
-	if dot < 0 {
-		return ""
-	}
-	return name[:slash+dot]
-}
-
 // module is the prefix of the names of this module's functions.
 const module = "github.com/entrace-go/entrace/"
 
@@ -157,7 +134,7 @@ func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {
 		for i, line := range slices.Backward(l.Line) {
 			name := functionName(l, i)
-			if !fromApplication(name) || name == "" {
+			if !texts.OfApplication(name) || name == "" {
 				continue // such as sync.(*WaitGroup).Go
 			}
 			return strings.HasPrefix(name, module) && !strings.HasSuffix(line.Function.Filename, "_test.go")

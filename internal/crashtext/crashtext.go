@@ -106,7 +106,12 @@ func Span(text string) (trace, span string) {
 	if m == nil {
 		return "", ""
 	}
-	t, s := traceLabel.FindStringSubmatch(m[1]), spanLabel.FindStringSubmatch(m[1])
+	return idsIn(m[1])
+}
+
+// idsIn returns the ids in the labels of a goroutine, "" if they do not name a span.
+func idsIn(labels string) (trace, span string) {
+	t, s := traceLabel.FindStringSubmatch(labels), spanLabel.FindStringSubmatch(labels)
 	if t == nil || s == nil {
 		return "", ""
 	}

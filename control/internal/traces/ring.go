@@ -219,6 +219,9 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		if err == nil {
 			err = failSpan(rec, c, text)
 		}
+		if err == nil {
+			err = writeStacks(rec, c, text)
+		}
 	}
 	if err != nil {
 		_ = rec.Close(ended) // with a context that is done, Close leaves the IET
@@ -238,14 +241,9 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	if trace == "" {
 		return nil
 	}
-	var ref format.SpanRef
-	for _, id := range []struct {
-		to   []byte
-		text string
-	}{{ref.TraceID[:], trace}, {ref.SpanID[:], span}} {
-		if _, err := hex.Decode(id.to, []byte(id.text)); err != nil {
-			return err
-		}
+	ref, err := refOf(trace, span)
+	if err != nil {
+		return err
 	}
 	open, err := ring.IsOpen(rec, ref)
 	if err != nil || !open {
@@ -259,6 +257,37 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 			{Name: "exception.message", Value: format.StringValue(cutText(c.Reason))},
 		},
 	})
+}
+
+// refOf returns the span with these ids, which are in hexadecimal digits.
+func refOf(trace, span string) (ref format.SpanRef, err error) {
+	_, terr := hex.Decode(ref.TraceID[:], []byte(trace))
+	_, serr := hex.Decode(ref.SpanID[:], []byte(span))
+	return ref, errors.Join(terr, serr)
+}
+
+// writeStacks writes the stacks of the goroutines that worked for a span when the process died, below these
+// spans, as package control/provider writes those of a dump.
+func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
+	for _, s := range crashtext.Stacks(text) {
+		ref, err := refOf(s.Trace, s.Span)
+		if err != nil {
+			return err
+		}
+		err = write(rec, ref, c.Time, &format.TraceEntry{
+			Message:  format.Some(cutText(s.Function)),
+			Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug},
+			Attributes: []format.Attribute{
+				{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
+				{Name: "count", Value: format.U64Value(uint64(s.Count))},
+				{Name: "stack", Value: format.StringValue(s.Lines)},
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func crashReason(first string) string {

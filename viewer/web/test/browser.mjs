@@ -1345,6 +1345,17 @@ test('goroutines: those of the last dump, by their stacks, on the first look', a
   await page.locator('.rows .r[aria-selected=true]').waitFor()
 })
 
+test('requests: facets and a table are of them alone', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=tree'))
+  await page.getByRole('button', { name: 'Requests', exact: true }).click()
+  await until(() => page.textContent('.hits'), t => /600 hits/.test(t))
+  await page.keyboard.press('4')
+  await page.locator('.tbs tbody tr').first().waitFor()
+  await until(() => page.locator('.tbs tbody tr').count(), n => n === 1)
+  await until(() => page.locator('.tbs tbody td').nth(1).textContent(), t => t === 'POST /checkout')
+})
+
 test('second looks: names of attributes have room, a condition is added to any query, and Back takes it away', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))

@@ -1,0 +1,49 @@
+package entrace
+
+import (
+	"errors"
+	"go/version"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/entrace-go/entrace/internal/env"
+)
+
+// labelCrashes makes the runtime write the labels of goroutines, which name spans, into the text of a crash.
+func labelCrashes() {
+	if v, ok := env.Lookup(envCrashLabels); ok && !strings.EqualFold(v, "on") {
+		if !strings.EqualFold(v, "off") {
+			env.ReportValue(envCrashLabels, v, errors.New("it must be on or off"))
+		}
+		return
+	}
+	const name = "tracebacklabels="
+	given := os.Getenv("GODEBUG")
+	if strings.Contains(given, name) || labelsCrashes() {
+		return
+	}
+	if given != "" {
+		given += ","
+	}
+	_ = os.Setenv("GODEBUG", given+name+"1") // without it a crash names no span
+}
+
+// labelsCrashes reports whether the runtime does that by default: from Go 1.27 on, unless the main module is of
+// an earlier version.
+func labelsCrashes() bool {
+	if version.Compare(runtime.Version(), "go1.27") < 0 {
+		return false
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return true
+	}
+	for _, s := range info.Settings {
+		if s.Key == "DefaultGODEBUG" {
+			return !strings.Contains(s.Value, "tracebacklabels=0")
+		}
+	}
+	return true
+}
