@@ -96,12 +96,12 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	if !l.packed && q.Has("from") {
 		key += " " + strconv.FormatInt(x.from, 10) + " " + strconv.FormatInt(x.to, 10)
-		part, ok := s.levels.get(key)
+		part, ok := s.levelsIn.get(key)
 		if !ok {
 			if part, err = s.packPart(ctx, l, x.from, x.to); err != nil {
 				return answer{}, err
 			}
-			s.levels.put(key, part)
+			s.levelsIn.put(key, part)
 		}
 		l = part
 	}

@@ -126,6 +126,7 @@ type state struct {
 	outermosts   latest[[]view.Row]
 	strips       latest[*strip]
 	levels       latest[*levels]
+	levelsIn     latest[*levels] // in a part of the time
 	tables       latest[*table]
 	finds        latest[*found]
 	findsIn      latest[*found] // in a window
@@ -728,6 +729,7 @@ func (h *Handler) rest() {
 		s.outermosts.drop()
 		s.strips.drop()
 		s.levels.drop()
+		s.levelsIn.drop()
 		s.tables.drop()
 		s.v.Columns().Drop()
 	}

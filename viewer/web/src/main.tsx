@@ -43,6 +43,7 @@ function App() {
       </nav>
       <span class="grow" />
       {m.follow && <button class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : s.running() ? 'Live' : s.ending()}</button>}
+      {(m.formats?.length ?? 0) > 0 && <select class="ib no-n" aria-label="Save as" title="Save what is selected: the hits, or this subtree" value="" onChange={e => { const f = m.formats.find(f => f.name === e.currentTarget.value); e.currentTarget.value = ''; if (f) s.download('part' + f.extension, s.src().save(f.name, s.part())) }}><option value="" disabled hidden>Save as</option>{m.formats.map(f => <option value={f.name}>{f.name}: {f.text}</option>)}</select>}
       <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}><Icon name="link" /> <span class="no-n">Copy link</span></button>
       <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={nextTheme}>◐</button>
       <button class="ib" aria-label="Keys" title="Keys (?)" onClick={() => { s.help.value = true }}>?</button>
@@ -64,7 +65,6 @@ function App() {
 }
 
 function Tools() {
-  const m = s.meta.value!
   const levels = [0, 1, 2, 3, 5, 9]
   return <div class="tool">
     {s.root.value ? <span class="crumb el"><button class="lk" onClick={() => s.subtree(0)}>Whole file</button> › {plain(s.rootName.value)}</span> : <span class="crumb">Whole file</span>}
@@ -75,7 +75,6 @@ function Tools() {
       {s.toggled.value.length > 0 && <option value="some">some rows</option>}
       {levels.map(n => <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>)}<option value={s.maxDepth}>all rows</option><option value="hits" disabled={!s.query.value}>to the hits</option></select></label>
     <button class="btn s" aria-pressed={withFacets()} onClick={() => { if (wide.value) s.facets.value = s.facets.value === '1' ? '0' : '1'; else s.facetsOver.value = !s.facetsOver.value }}>Facets</button>
-    {(m.formats?.length ?? 0) > 0 && <select class="no-n" aria-label="Save as" title="Save what is selected: the hits, or this subtree" value="" onChange={e => { const f = m.formats.find(f => f.name === e.currentTarget.value); e.currentTarget.value = ''; if (f) s.download('part' + f.extension, s.src().save(f.name, s.part())) }}><option value="" disabled hidden>Save as</option>{m.formats.map(f => <option value={f.name}>{f.name}: {f.text}</option>)}</select>}
     <button class="btn s no-n" aria-pressed={s.details.value} onClick={() => { s.details.value = !s.details.value }}>Details</button>
   </div>
 }
