@@ -188,7 +188,7 @@ test('completion: names, keys and values of the file', async () => {
   await page.keyboard.press('Tab')
   await page.keyboard.type(' = "E')
   await page.getByRole('option', { name: '"Eve"' }).waitFor()
-  await until(() => page.getByRole('option').first().textContent(), t => t.startsWith('"Eve"')) // those of what was typed before are gone
+  await until(() => page.locator('#completion').getByRole('option').first().textContent(), t => t.startsWith('"Eve"')) // those of what was typed before are gone
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')
   assert.equal((await page.inputValue('#query')).trim(), '.user = "Eve"')
