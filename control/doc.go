@@ -100,8 +100,8 @@
 // DIR", turns the rings of dead processes into DATE-HOST-PID-0001-crash.et. DATE is the time of
 // the last record. The entry "crash", below entrace.trace, has the text that the runtime wrote
 // when the process died. If GODEBUG has tracebacklabels=1, to which entrace.Setup sets it, the runtime
-// writes the labels of goroutines, and so the ids of their spans. Entries "goroutines" below the spans have the
-// stacks. If that span is open, an event "exception"
+// writes the labels of goroutines, and so the ids of their spans. Entries "goroutines" below these spans
+// have the stacks. If the span of the goroutine that panicked is open, an event "exception"
 // marks it as failed. Without these labels the span is unknown and no span is marked. A span that
 // ends while the panic unwinds the stack has such an event in any case. Whatever ends a process
 // leaves its ring: a panic, a fatal error of the runtime, os.Exit, SIGKILL, the kernel's OOM

@@ -3,9 +3,6 @@ package exporter_test
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime/trace"
 	"slices"
@@ -19,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
 // TestMarks reads with go tool trace which spans wrote their ids into an execution trace: each when it begins,
@@ -26,10 +24,6 @@ import (
 func TestMarks(t *testing.T) {
 	if trace.IsEnabled() {
 		t.Skip("the test is traced")
-	}
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("there is no go command")
 	}
 	for _, marks := range []string{"", "on", "off", "alone"} {
 		option := exporter.WithRecorder(create(t, nil))
@@ -60,12 +54,7 @@ func TestMarks(t *testing.T) {
 			long.End(oteltrace.WithTimestamp(epoch.Add(time.Second)))
 		}
 		trace.Stop()
-		name := filepath.Join(t.TempDir(), "trace.out")
-		must(t, os.WriteFile(name, data.Bytes(), 0o600))
-		out, err := exec.CommandContext(t.Context(), tool, "tool", "trace", "-d=parsed", name).CombinedOutput()
-		if err != nil {
-			t.Fatalf("go tool trace: %v\n%s", err, out[:min(len(out), 2000)])
-		}
+		out := tracetest.ParsedExecTrace(t, data.Bytes())
 		var got []string
 		for _, m := range regexp.MustCompile(`Category="(otel\.\w+)" Message="(\w+)"`).FindAllSubmatch(out, -1) {
 			got = append(got, string(m[1])+" "+string(m[2]))

@@ -68,36 +68,17 @@ const (
 // below, or with by=count as their number. With a query each node is compared with the spans of the same
 // names that the query does not select, or with the other side.
 func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
-	w, err := s.windowOf(q)
+	c, err := s.selectionOf(ctx, q)
 	if err != nil {
 		return answer{}, err
 	}
-	root, err := s.rowOf(q, "root")
-	if err != nil {
-		return answer{}, err
-	}
-	byCount := q.Get("by") == "count"
-	var hits view.Set[view.Row]
-	if text := q.Get("q"); text != "" {
-		f, err := s.foundIn(ctx, text, w)
-		if err != nil {
-			return answer{}, err
-		}
-		hits = f.rows
-	}
-	var inside view.Set[view.Row]
-	if w.isSet {
-		if inside, err = s.inside(ctx, w); err != nil {
-			return answer{}, err
-		}
-	}
-	begins := func(r view.Row) bool { return (hits == nil || hits.Has(r)) && (inside == nil || inside.Has(r)) }
+	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
 	names := s.newNames()
-	in, err := s.merged(ctx, root, names, begins, nil)
+	in, err := s.merged(ctx, c.from, c.end, names, begins, nil)
 	if err != nil {
 		return answer{}, err
 	}
-	than, err := s.sideOf(ctx, q, w)
+	than, err := s.sideOf(ctx, q, c.window)
 	if err != nil {
 		return answer{}, err
 	}
@@ -105,12 +86,12 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	switch {
 	case in.roots == 0:
 	case than != nil:
-		others, err = than.of.merged(ctx, 0, than.of.newNames(), than.rows.Has, nil)
-	case hits != nil:
-		others, err = s.merged(ctx, root, names, func(r view.Row) bool {
+		others, err = than.of.merged(ctx, 0, than.of.v.Tree().Len(), than.of.newNames(), than.rows.Has, nil)
+	case c.hits != nil:
+		others, err = s.merged(ctx, c.from, c.end, names, func(r view.Row) bool {
 			_, same := in.first[names.of(r)]
-			return same && (inside == nil || inside.Has(r))
-		}, hits)
+			return same && c.isInside(r)
+		}, c.hits)
 	}
 	if err != nil {
 		return answer{}, err
@@ -118,21 +99,17 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if others != nil {
 		in.compare(others)
 	}
-	nodes, left := in.widest(byCount)
+	nodes, left := in.widest(q.Get("by") == "count")
 	return answer{json: map[string]any{"nodes": nodes, "roots": in.roots, "left": left}}, nil
 }
 
-// merged merges the spans at and below those with which a flame begins, but for those at and below the
-// rows in skip, which may be nil.
-func (s *state) merged(ctx context.Context, root view.Row, names *names, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
+// merged merges the spans of some ranks at and below those with which a flame begins, but for those at and
+// below the rows in skip, which may be nil.
+func (s *state) merged(ctx context.Context, from, end int, names *names, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
 	v, t := s.v, s.v.Tree()
 	f := &flame{first: make(map[int]int)}
 	type level struct{ end, node int }
 	var levels []level
-	from, end := t.Rank(root), t.End(root)
-	if root == 0 {
-		end = t.Len()
-	}
 	for rank := from; rank < end; rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -66,26 +66,20 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 	if n == 0 {
 		return answer{}, badRequest("n is not a number from 1 on")
 	}
-	w, err := s.windowOf(q)
+	c, err := s.selectionOf(ctx, q)
 	if err != nil {
 		return answer{}, err
 	}
-	root, err := s.rowOf(q, "root")
-	if err != nil {
-		return answer{}, err
-	}
-	text := q.Get("q")
-	key := strconv.Itoa(int(root)) + " " + w.key() + " " + text
-	l, ok := s.levels.get(key)
+	l, ok := s.levels.get(c.key)
 	if !ok {
-		if l, err = s.levelsOf(ctx, text, root, w); err != nil {
+		if l, err = s.levelsOf(ctx, c); err != nil {
 			return answer{}, err
 		}
-		s.levels.put(key, l)
+		s.levels.put(c.key, l)
 	}
-	x := s.extent(root)
-	if w.isSet {
-		x.from, x.to = w.from, w.to
+	x := s.extent(c.root)
+	if c.window.isSet {
+		x.from, x.to = c.window.from, c.window.to
 	}
 	if q.Has("from") {
 		part, err := s.windowOf(url.Values{"window": {q.Get("from") + "," + q.Get("to")}})
@@ -95,7 +89,7 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 		x.from, x.to = part.from, part.to
 	}
 	if !l.packed && q.Has("from") {
-		key += " " + strconv.FormatInt(x.from, 10) + " " + strconv.FormatInt(x.to, 10)
+		key := c.key + " " + strconv.FormatInt(x.from, 10) + " " + strconv.FormatInt(x.to, 10)
 		part, ok := s.levelsIn.get(key)
 		if !ok {
 			if part, err = s.packPart(ctx, l, x.from, x.to); err != nil {
@@ -113,21 +107,7 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 }
 
 // levelsOf gives each selected span its lane.
-func (s *state) levelsOf(ctx context.Context, text string, root view.Row, w window) (*levels, error) {
-	var hits, inside view.Set[view.Row]
-	if text != "" {
-		f, err := s.foundIn(ctx, text, w)
-		if err != nil {
-			return nil, err
-		}
-		hits = f.rows
-	}
-	if w.isSet {
-		var err error
-		if inside, err = s.inside(ctx, w); err != nil {
-			return nil, err
-		}
-	}
+func (s *state) levelsOf(ctx context.Context, c *selection) (*levels, error) {
 	v, t := s.v, s.v.Tree()
 	l := &levels{of: slices.Repeat([]uint8{noLevel}, v.Len()), counts: make([]int, len(s.services())+1)}
 	services := s.servicesByRow()
@@ -138,12 +118,8 @@ func (s *state) levelsOf(ctx context.Context, text string, root view.Row, w wind
 	}
 	var above []level // the selected spans above
 	var spans []view.Row
-	from, end, hitEnd := t.Rank(root), t.End(root), 0
-	if root == 0 {
-		end = t.Len()
-	}
-	n := 0
-	for rank := from; rank < end; rank++ {
+	hitEnd, n := 0, 0
+	for rank := c.from; rank < c.end; rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -151,13 +127,13 @@ func (s *state) levelsOf(ctx context.Context, text string, root view.Row, w wind
 		if v.Role(r) != view.RoleSpan {
 			continue
 		}
-		if hits != nil && rank >= hitEnd {
-			if !hits.Has(r) {
+		if c.hits != nil && rank >= hitEnd {
+			if !c.hits.Has(r) {
 				continue
 			}
 			hitEnd = t.End(r)
 		}
-		if _, timed := v.Start(r); !timed || inside != nil && !inside.Has(r) {
+		if _, timed := v.Start(r); !timed || !c.isInside(r) {
 			continue
 		}
 		for len(above) > 0 && above[len(above)-1].end <= rank {
@@ -214,7 +190,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 			busy[service] = append(busy[service], math.MinInt64)
 		}
 		took, _ := lasted(v, r)
-		busy[service][level] = max(busy[service][level], at+max(1, int64(took)))
+		busy[service][level] = max(busy[service][level], endOf(at, max(1, int64(took))))
 		l.of[r], l.counts[service] = uint8(level), len(busy[service])
 		placed.Add(r)
 	}
@@ -260,15 +236,19 @@ func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run,
 		took = int64(d)
 	}
 	took = max(0, took)
-	end := start + took
-	if end < start {
-		end = math.MaxInt64
-	}
-	x := run{row: r, at: start, end: end, long: took, count: 1}
+	x := run{row: r, at: start, end: endOf(start, took), long: took, count: 1}
 	if query.IsError(view.Flags(b.Flags[i])) {
 		x.errors = 1
 	}
-	return x, end >= from
+	return x, x.end >= from
+}
+
+// endOf returns when a span ends that is not of negative length.
+func endOf(at, took int64) int64 {
+	if end := at + took; end >= at {
+		return end
+	}
+	return math.MaxInt64
 }
 
 // A run is some spans of a lane that begin in the same part of the time.
@@ -293,7 +273,7 @@ func (r *run) add(o run) {
 
 // runsOf returns the spans of a time, of which n parts are told apart.
 func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
-	names := s.services()
+	services := append(slices.Clone(s.services()), "") // the last is for none
 	out := &laneRuns{
 		From: strconv.FormatInt(from, 10), To: strconv.FormatInt(to, 10), Packed: l.packed, Lanes: []laneHead{},
 		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
@@ -302,8 +282,8 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 	for i, c := range l.counts {
 		base[i] = lanes
 		lanes += c
-		if name := append(slices.Clone(names), "")[i]; c > 0 {
-			out.Lanes = append(out.Lanes, laneHead{name, c})
+		if c > 0 {
+			out.Lanes = append(out.Lanes, laneHead{services[i], c})
 		}
 	}
 	n = min(n, max(1, maxCells/max(1, lanes)))
@@ -356,10 +336,13 @@ func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*
 func difference(a, b int64) int64 {
 	const most = 1 << 53
 	d := a - b
-	if (d > 0) != (a > b) && d != 0 { // too far apart
-		d = map[bool]int64{true: most, false: -most}[a > b]
+	switch {
+	case a > b && (d < 0 || d > most):
+		return most
+	case a < b && (d > 0 || d < -most):
+		return -most
 	}
-	return min(most, max(-most, d))
+	return d
 }
 
 // cells returns the runs of each lane by the part of the time in which they begin. Those that began before

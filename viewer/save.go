@@ -14,36 +14,17 @@ func (h *Handler) save(ctx context.Context, s *state, q url.Values) (answer, err
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {
 		return answer{}, badRequest("this page cannot save as " + format)
 	}
-	w, err := s.windowOf(q)
+	c, err := s.selectionOf(ctx, q)
 	if err != nil {
 		return answer{}, err
 	}
-	root, err := s.rowOf(q, "root")
-	if err != nil {
-		return answer{}, err
-	}
-	rows := s.v.NewSet()
-	if text := q.Get("q"); text != "" {
-		f, err := s.foundIn(ctx, text, w)
-		if err != nil {
-			return answer{}, err
-		}
-		rows = f.rows
-	} else {
-		t := s.v.Tree()
-		end := t.End(root)
-		if root == 0 {
-			end = t.Len()
-		}
-		for rank := t.Rank(root); rank < end; rank++ {
-			rows.Add(t.Row(rank))
-		}
-		if w.isSet {
-			inside, err := s.inside(ctx, w)
-			if err != nil {
-				return answer{}, err
+	rows := c.hits
+	if rows == nil {
+		rows = s.v.NewSet()
+		for rank := c.from; rank < c.end; rank++ {
+			if r := s.v.Tree().Row(rank); c.isInside(r) {
+				rows.Add(r)
 			}
-			rows = both(rows, inside)
 		}
 	}
 	return answer{write: func(to io.Writer) error { return h.options.Save(ctx, to, s.v, rows, format) }}, nil

@@ -169,3 +169,46 @@ func (s *state) sideOf(ctx context.Context, q url.Values, w window) (*side, erro
 	}
 	return nil, nil //nolint:nilnil // there is none
 }
+
+// A selection says which rows a request is about: those that its query selects, or else those at and below a row, in a
+// window.
+type selection struct {
+	key       string             // the same for the same rows
+	from, end int                // the ranks of the rows at and below the row
+	hits      view.Set[view.Row] // nil: there is no query
+	inside    view.Set[view.Row] // the rows that overlap the window; nil: all
+	window    window
+	root      view.Row
+}
+
+// selectionOf reads the parameters q, root and window of a request.
+func (s *state) selectionOf(ctx context.Context, q url.Values) (*selection, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return nil, err
+	}
+	root, err := s.rowOf(q, "root")
+	if err != nil {
+		return nil, err
+	}
+	t, text := s.v.Tree(), q.Get("q")
+	c := &selection{key: strconv.Itoa(int(root)) + " " + w.key() + " " + text, from: t.Rank(root), end: t.End(root), window: w, root: root}
+	if root == 0 {
+		c.end = t.Len()
+	}
+	if text != "" {
+		f, err := s.foundIn(ctx, text, w)
+		if err != nil {
+			return nil, err
+		}
+		c.hits = f.rows
+	}
+	if w.isSet {
+		if c.inside, err = s.inside(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *selection) isInside(r view.Row) bool { return c.inside == nil || c.inside.Has(r) }

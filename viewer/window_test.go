@@ -435,6 +435,10 @@ func TestAgainst(t *testing.T) {
 			}
 		}
 	}
+	both := jsonOf[shares](t, h, "/api/facets?q=level%3Derror&than=level%3Dinfo") // the second of the other trace
+	if in, others := resultOf(t, v, "level = error").Rows.Len(), resultOf(t, other, "level = info").Rows.Len(); both.In != in || both.Others != others {
+		t.Errorf("%d rows and %d, want %d and %d", both.In, both.Others, in, others)
+	}
 	row := view.Row(0)
 	for v.Role(row) != view.RoleSpan {
 		row++

@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime/trace"
 	"slices"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
 func TestExecTrace(t *testing.T) {
@@ -48,11 +46,7 @@ func TestExecTrace(t *testing.T) {
 		t.Error("the trace has no log message in it")
 	}
 
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("there is no go command")
-	}
-	out, _ := parsedBy(t, tool, data)
+	out := tracetest.ParsedExecTrace(t, data)
 	if !bytes.Contains(out, []byte("are you there")) {
 		t.Errorf("go tool trace shows no log message in %d bytes", len(out))
 	}
@@ -120,10 +114,6 @@ func TestLastGenerations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes three seconds")
 	}
-	tool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("there is no go command")
-	}
 	var whole bytes.Buffer
 	must(t, trace.Start(&whole))
 	for i := range 32 { // a generation takes a second
@@ -132,7 +122,7 @@ func TestLastGenerations(t *testing.T) {
 	}
 	trace.Stop()
 	all := whole.Bytes()
-	_, moments := parsedBy(t, tool, all)
+	moments := momentsIn(t, all)
 	if len(moments) != 32 {
 		t.Fatalf("the trace has %v", moments)
 	}
@@ -155,7 +145,7 @@ func TestLastGenerations(t *testing.T) {
 			continue
 		}
 		some++
-		if _, got := parsedBy(t, tool, kept); !slices.Equal(got, moments[len(moments)-len(got):]) {
+		if got := momentsIn(t, kept); !slices.Equal(got, moments[len(moments)-len(got):]) {
 			t.Errorf("of %d bytes there is %v", most, got)
 		}
 	}
@@ -164,19 +154,13 @@ func TestLastGenerations(t *testing.T) {
 	}
 }
 
-// parsedBy returns what go tool trace prints of a trace, and the moments in it.
-func parsedBy(t *testing.T, tool string, data []byte) (text []byte, moments []string) {
+// momentsIn returns the moments in an execution trace.
+func momentsIn(t *testing.T, data []byte) (moments []string) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "trace.out")
-	must(t, os.WriteFile(name, data, 0o600))
-	text, err := exec.CommandContext(t.Context(), tool, "tool", "trace", "-d=parsed", name).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go tool trace: %v\n%s", err, text[:min(len(text), 2000)])
-	}
-	for _, m := range regexp.MustCompile(`moment \d\d`).FindAll(text, -1) {
+	for _, m := range regexp.MustCompile(`moment \d\d`).FindAll(tracetest.ParsedExecTrace(t, data), -1) {
 		moments = append(moments, string(m))
 	}
-	return text, moments
+	return moments
 }
 
 // FuzzGenerations writes anything in two parts: it keeps no more than its bound, and counts what it leaves out.

@@ -53,7 +53,7 @@ export function Details() {
 async function copyIssue(e: Entry) {
   try {
     const r = await s.src().rows({ root: e.row, depth: s.maxDepth, toggled: [], only: '', window: '', least: 0n }, { first: 0, n: 300 })
-    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(() => s.tell('Copied as Markdown'))
+    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => { if (ok) s.tell('Copied as Markdown') })
   } catch (x) { s.tell(x instanceof Error ? x.message : 'It cannot be copied') }
 }
 

@@ -1,4 +1,4 @@
-// Spans in their time: each service has lanes, and in a lane no two overlap.
+// Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Axis, steps, timeAt, x } from './bars'

@@ -117,7 +117,7 @@ function copyLink() {
   const m = s.meta.value!
   const url = m.static === undefined ? location.origin + location.pathname + s.address() : location.href
   const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  s.copy(command ? command + '\n' + url : url, 'The link is copied', s.embedded ? 'The editor did not let it be copied' : 'The browser did not let it be copied; the address has everything').then(() => { if (s.spoken.value === 'The link is copied') s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') })
+  s.copy(command ? command + '\n' + url : url, 'The link is copied', s.embedded ? 'The editor did not let it be copied' : 'The browser did not let it be copied; the address has everything').then(ok => { if (ok) s.tell(command ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs' : 'The link is copied') })
 }
 
 function pause() {

@@ -81,7 +81,8 @@ export interface Table {
   columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
   lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
 }
-// A Part is what answers are about: what a query selects, at and below a row, in a part of the time, and what it is compared with.
+// A Part says which rows an answer is about: those that the query q selects, or else those at and below root, in
+// a window. They are compared with those that the query than selects.
 export interface Part { q: string; than: string; root: number; window: string }
 export interface AskTable extends Part { form: string; sort: number; first: number; n: number }
 

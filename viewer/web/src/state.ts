@@ -55,7 +55,7 @@ const chosenText = () => !chosen.value ? '' : 'last' in chosen.value ? 'last:' +
 export const windowText = computed(() => inside.value ? chosenText() : '')
 export const shape = computed<Shape>(() => ({ root: root.value, depth: depth.value, toggled: toggled.value, only: only.value, window: windowText.value, least: shortest.value }))
 
-// part is what panels are about; those that count roots or subtrees take what the tree has as its root.
+// part is what panels are about.
 export const part = (): Part => ({ q: query.value && !problem.value ? query.value : '', than: than.value, root: root.value, window: windowText.value })
 
 // otherSide names what the query is compared with; it is empty if that is all other rows.
@@ -353,8 +353,8 @@ export function tell(text: string) {
   setTimeout(() => { if (notice.value === text) notice.value = '' }, 8000)
 }
 
-// copy takes a text to the clipboard.
-export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') => Promise.resolve().then(() => navigator.clipboard.writeText(text)).then(() => { spoken.value = done }, () => { notice.value = not })
+// copy takes a text to the clipboard, and returns whether it could.
+export const copy = (text: string, done = 'Copied', not = 'The browser did not let it be copied') => Promise.resolve().then(() => navigator.clipboard.writeText(text)).then(() => { spoken.value = done; return true }, () => { notice.value = not; return false })
 
 // download makes the browser save a file.
 export async function download(name: string, content: Promise<Blob>) {

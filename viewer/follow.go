@@ -1,0 +1,263 @@
+package viewer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// growEvery is the shortest time between two checks of the files. If a check takes long, the time is
+// longer.
+const growEvery = 100 * time.Millisecond
+
+// events sends an event to a client when the trace has grown. It ends when the client has gone, or after
+// an error. With the parameter pause, the first event has the name of a pin: requests with this name
+// are answered from the trace as it is now. If pause is the name of an existing pin, that pin is used.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	flusher := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	h.come()
+	defer h.leave()
+	pin := ""
+	if q := r.URL.Query(); q.Has("pause") {
+		pin = h.pin(q.Get("pause"))
+		defer h.unpin(pin)
+	}
+	told, generation, notices := -1, -1, h.notices()
+	_, states := h.states(h.view().v)
+	for round, quiet := 1, 0; ; round, quiet = round+1, quiet+1 {
+		begun := time.Now()
+		sometimes := round%10 == 0
+		if sometimes {
+			h.reopen(r.Context())
+		}
+		s, err := h.pinned(pin), error(nil)
+		if told >= 0 || pin == "" {
+			s, err = h.grow(r.Context())
+		}
+		wait := max(growEvery, 5*time.Since(begun))
+		news := false
+		if sometimes {
+			_, now := h.states(s.v)
+			news = !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
+		}
+		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 100 {
+			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}
+			if told < 0 && pin != "" {
+				event["pin"] = pin
+			}
+			if news {
+				notices = h.notices()
+				event["state"], states = h.states(s.v)
+				event["notices"], event["states"] = notices, states
+			}
+			if err != nil {
+				event["error"] = err.Error()
+			}
+			b, _ := json.Marshal(event) //nolint:errchkjson // of numbers and a text
+			if _, werr := w.Write(append(append([]byte("data: "), b...), '\n', '\n')); werr != nil || flusher.Flush() != nil {
+				return
+			}
+			told, generation, quiet = n, s.generation, 0
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// A pin keeps a state for pages that are paused.
+type pin struct {
+	state *state
+	users int
+	gone  *time.Timer // runs when there are no users
+}
+
+// pinAfter is how long a pin is kept after its last user has gone. The user may come back if only its
+// connection broke.
+const pinAfter = 10 * time.Second
+
+// pin adds a user to the pin with that name. If there is no such pin, it makes one of the current state.
+// It returns the name of the pin.
+func (h *Handler) pin(name string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pins[name]
+	if p == nil {
+		name = rand.Text()
+		p = &pin{state: h.state}
+		h.pins[name] = p
+	}
+	if p.gone != nil {
+		p.gone.Stop()
+	}
+	p.users++
+	return name
+}
+
+func (h *Handler) unpin(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pins[name]
+	if p.users--; p.users > 0 {
+		return
+	}
+	p.gone = time.AfterFunc(pinAfter, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if p.users == 0 {
+			delete(h.pins, name)
+		}
+	})
+}
+
+// pinned returns the state that the pin with that name keeps. If there is no such pin, it returns the
+// current state.
+func (h *Handler) pinned(name string) *state {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.pins[name]; p != nil {
+		return p.state
+	}
+	return h.state
+}
+
+// restAfter is how long the results of a request are kept for later requests.
+const restAfter = 30 * time.Second
+
+// restLater makes the handler call rest when no further request comes within restAfter.
+func (h *Handler) restLater() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.resting == nil {
+		h.resting = time.AfterFunc(restAfter, h.rest)
+		return
+	}
+	h.resting.Reset(restAfter)
+}
+
+// rest drops the results of requests, except those that every page needs.
+func (h *Handler) rest() {
+	h.mu.Lock()
+	states := []*state{h.state}
+	if h.against != nil {
+		states = append(states, h.against)
+	}
+	for _, p := range h.pins {
+		states = append(states, p.state)
+	}
+	h.mu.Unlock()
+	for _, s := range states {
+		s.finds.drop()
+		s.findsIn.drop()
+		s.layouts.drop()
+		s.insides.drop()
+		s.outermosts.drop()
+		s.strips.drop()
+		s.levels.drop()
+		s.levelsIn.drop()
+		s.tables.drop()
+		s.v.Columns().Drop()
+	}
+	if h.options.Released != nil {
+		h.options.Released()
+	}
+}
+
+func (h *Handler) come() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clients++
+	select {
+	case <-h.idle:
+	default:
+	}
+}
+
+// Pages returns how many pages are open.
+func (h *Handler) Pages() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clients
+}
+
+func (h *Handler) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.clients--; h.clients == 0 {
+		select {
+		case h.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// grow adds the entries that were written to the files since the last call.
+func (h *Handler) grow(ctx context.Context) (*state, error) {
+	if !h.options.Follow {
+		return h.view(), nil
+	}
+	h.growing.Lock()
+	defer h.growing.Unlock()
+	was := h.view()
+	v, err := was.v.Extend(ctx)
+	if err != nil || v == was.v {
+		return was, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = h.stateOf(v, was.generation)
+	return h.state, nil
+}
+
+// reopen shows the files that the names stand for now. If they cannot be read, the old files stay, and
+// the next call tries again.
+func (h *Handler) reopen(ctx context.Context) {
+	if h.options.Reopen == nil {
+		return
+	}
+	h.growing.Lock()
+	defer h.growing.Unlock()
+	v, err := h.options.Reopen(ctx)
+	if v == nil || err != nil {
+		return
+	}
+	was := h.view()
+	next := h.stateOf(v, was.generation)
+	if !continues(v, was.v) {
+		next.generation++
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = next
+}
+
+// continues reports whether all rows of a view are in another one, with the same numbers.
+func continues(v, was *view.View) bool {
+	if v.Len() < was.Len() || len(v.Files()) < len(was.Files()) {
+		return false
+	}
+	for i := range was.Files() {
+		known, n := hashOf(was, i, fingerprintSize)
+		if now, m := hashOf(v, i, n); now != known || m != n {
+			return false
+		}
+	}
+	for r := range was.Rows() {
+		file, id := was.ID(r)
+		if f, i := v.ID(r); f != file || i != id {
+			return false
+		}
+	}
+	return true
+}
