@@ -233,6 +233,9 @@ func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 
 // send hands a function to the writer.
 func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // select would choose at random
+	}
 	q := &request{fn, make(chan error, 1)}
 	select {
 	case w.requests <- q:
