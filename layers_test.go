@@ -49,6 +49,8 @@ var layers = map[string][]string{
 	},
 	"internal/hosttest":  {"golang.org/x/sys/unix", module + "internal/osfile"},
 	"internal/quantity":  {},
+	"internal/execbatch": {},
+	"internal/gotrace":   {"golang.org/x/exp/trace", module + "internal/execbatch", module + "internal/text"}, // no other package imports x/exp
 	"internal/jsontest":  {},
 	"internal/jsontext":  {},
 	"internal/scratch":   {},
@@ -78,20 +80,21 @@ var layers = map[string][]string{
 	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "internal/text", module + "view"},
 	"view": {
 		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",
-		module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
+		module + "internal/gotrace", module + "internal/otel", module + "internal/raw", module + "internal/spanmap", module + "internal/wire",
 	},
 	"query": {
-		module + "format", module + "internal/columns", module + "internal/mapping", module + "internal/otel", module + "internal/text",
-		module + "internal/wire", module + "view",
+		module + "format", module + "internal/columns", module + "internal/gotrace", module + "internal/mapping", module + "internal/otel",
+		module + "internal/text", module + "internal/wire", module + "view",
 	},
-	"internal/interest": {module + "format", module + "internal/mapping", module + "view"},
+	"internal/callstack": {module + "format", module + "internal/columns", module + "view"},
+	"internal/interest":  {module + "format", module + "internal/mapping", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format", module + "internal/mapping",
 		module + "internal/querytest", module + "recorder",
 	},
 	"viewer": {
-		module + "format", module + "internal/columns", module + "internal/interest", module + "internal/mapping", module + "internal/otel",
-		module + "internal/text", module + "internal/wire", module + "query", module + "view",
+		module + "format", module + "internal/callstack", module + "internal/columns", module + "internal/interest", module + "internal/mapping",
+		module + "internal/otel", module + "internal/text", module + "internal/wire", module + "query", module + "view",
 	},
 	"query/lua": {
 		"github.com/yuin/gopher-lua", "github.com/yuin/gopher-lua/ast", "github.com/yuin/gopher-lua/parse", module + "format",
@@ -118,7 +121,7 @@ var layers = map[string][]string{
 		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
 		module + "internal/osfile", module + "internal/quantity", module + "internal/text",
 	},
-	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/text"},
+	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/execbatch", module + "internal/text"},
 	"exporter": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes", "go.opentelemetry.io/otel/log",
 		"go.opentelemetry.io/otel/sdk/instrumentation", "go.opentelemetry.io/otel/sdk/log", "go.opentelemetry.io/otel/sdk/resource",
@@ -135,7 +138,8 @@ var layers = map[string][]string{
 		module + "internal/source", module + "internal/text", module + "internal/twice", module + "recorder",
 	},
 	"convert": {
-		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/heph",
+		"github.com/klauspost/compress/zstd", module + "convert/chrome", module + "convert/folded", module + "convert/gotrace",
+		module + "convert/heph",
 		module + "convert/internal/input", module + "convert/jaeger", module + "convert/measureme", module + "convert/otlp",
 		module + "convert/parquet", module + "convert/perfetto", module + "convert/stdouttrace", module + "convert/zipkin",
 		module + "format", module + "internal/crashtext", module + "internal/deadtrace", module + "internal/mapping",
@@ -154,7 +158,11 @@ var layers = map[string][]string{
 		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/text", module + "internal/timeline",
 		module + "view",
 	},
-	"convert/folded": {module + "format", module + "internal/jsontext", module + "internal/timeline", module + "view"},
+	"convert/gotrace": {
+		module + "convert/internal/foreign", module + "convert/internal/input", module + "format", module + "internal/gotrace", module + "internal/otel",
+		module + "view",
+	},
+	"convert/folded": {module + "format", module + "internal/callstack", module + "internal/jsontext", module + "internal/timeline", module + "view"},
 	"convert/heph": {
 		module + "convert/internal/input", module + "format", module + "internal/jsontext", module + "internal/mapping",
 		module + "internal/otel", module + "internal/timeline", module + "internal/wire", module + "view",
@@ -191,7 +199,8 @@ var layers = map[string][]string{
 	},
 	"cmd/entrace": {
 		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys/unix", "golang.org/x/term",
-		module + "control/tracedir", module + "convert", module + "format", module + "internal/archive", module + "internal/deadtrace",
+		module + "control/tracedir", module + "convert", module + "format", module + "internal/archive", module + "internal/callstack",
+		module + "internal/deadtrace",
 		module + "internal/entryjson", module + "internal/env", module + "internal/interest", module + "internal/jsontext",
 		module + "internal/loopback", module + "internal/mapping", module + "internal/osfile", module + "internal/otel",
 		module + "internal/quantity", module + "internal/receive", module + "internal/replay", module + "internal/secrets",
@@ -364,6 +373,7 @@ var commandLinks = []string{
 	"github.com/zeebo/xxh3",
 	"go.yaml.in/yaml/v3",
 	"golang.org/x/crypto",
+	"golang.org/x/exp",
 	"golang.org/x/net",
 	"golang.org/x/sys",
 	"golang.org/x/term",

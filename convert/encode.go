@@ -24,6 +24,9 @@ type Options struct {
 	Version format.Version
 	// Replace lets EncodeFile replace an output file that already exists.
 	Replace bool
+	// CPU writes for how long functions were on a processor in place of for how long spans took: the samples of
+	// CPU profiles. Only formats for flame graphs can (FormatInfo.CPU).
+	CPU bool
 }
 
 // Encode writes the trace to w in a format. A nil o means defaults.
@@ -51,6 +54,9 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 	if c == nil || !c.writes() {
 		return &FormatError{Format: f, Write: true}
 	}
+	if o.CPU && c.encodeCPU == nil {
+		return &FormatError{Format: f, Write: true, CPU: true}
+	}
 	if to, own := f.Own(); own {
 		return t.encodeOwn(ctx, w, o.Version, to)
 	}
@@ -58,7 +64,11 @@ func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) e
 		return t.encodeOnce(ctx, w, f, o)
 	}
 	b := bufio.NewWriterSize(w, 256<<10)
-	if err := c.encode(ctx, b, t.view); err != nil {
+	encode := c.encode
+	if o.CPU {
+		encode = c.encodeCPU
+	}
+	if err := encode(ctx, b, t.view); err != nil {
 		return err
 	}
 	return b.Flush()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/folded"
+	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/convert/heph"
 	"github.com/entrace-go/entrace/convert/jaeger"
 	"github.com/entrace-go/entrace/convert/measureme"
@@ -34,6 +35,9 @@ const (
 	IETPrefix Format = "ietprefix"
 )
 
+// GoTrace is the format of Go's execution traces. Only traces that have one can be written in it.
+const GoTrace Format = "gotrace"
+
 // Own reports whether f is one of ENTRACE's own formats, and returns which one.
 func (f Format) Own() (format.StorageFormat, bool) {
 	s, err := format.ParseStorageFormat(string(f))
@@ -50,6 +54,7 @@ type FormatInfo struct {
 	Writes     bool     // Trace.Encode writes the format
 	LostIn     string   // what reading loses
 	LostOut    string   // what writing loses
+	CPU        bool     // Options.CPU is possible
 }
 
 // Formats returns all known formats. The caller owns the slice, but must not change the Extensions.
@@ -58,7 +63,7 @@ func Formats() []FormatInfo {
 	for i := range codecs {
 		c := &codecs[i]
 		all[i] = c.FormatInfo
-		all[i].Reads, all[i].Writes = c.reads(), c.writes()
+		all[i].Reads, all[i].Writes, all[i].CPU = c.reads(), c.writes(), c.encodeCPU != nil
 	}
 	return all
 }
@@ -100,6 +105,8 @@ type codec struct {
 
 	decode func(ctx context.Context, r io.Reader, w *format.Writer) error
 	encode func(ctx context.Context, w io.Writer, v *view.View) error
+	// encodeCPU writes the samples of CPU profiles.
+	encodeCPU func(ctx context.Context, w io.Writer, v *view.View) error
 	// is reports whether a file that begins with head has the format. It is nil if the beginning does not
 	// show the format.
 	is func(head []byte) bool
@@ -126,11 +133,14 @@ func codecOf(f Format) *codec {
 type FormatError struct {
 	Format Format
 	Write  bool // writing was requested, not reading
+	CPU    bool // samples of CPU profiles were requested
 }
 
 func (e *FormatError) Error() string {
 	text := fmt.Sprintf("unknown format %q", e.Format)
 	switch c := codecOf(e.Format); {
+	case c != nil && e.CPU:
+		text = fmt.Sprintf("format %s has no processor time", e.Format)
 	case c != nil && e.Write:
 		text = fmt.Sprintf("format %s can only be read", e.Format)
 	case c != nil:
@@ -138,7 +148,7 @@ func (e *FormatError) Error() string {
 	}
 	var known []string
 	for i := range codecs {
-		if c := &codecs[i]; e.Write && c.writes() || !e.Write && c.reads() {
+		if c := &codecs[i]; e.Write && c.writes() && (!e.CPU || c.encodeCPU != nil) || !e.Write && c.reads() {
 			known = append(known, string(c.Format))
 		}
 	}
@@ -336,17 +346,26 @@ var codecs = []codec{
 	},
 	{
 		FormatInfo: FormatInfo{
+			Format: GoTrace, Extensions: []string{".trace"}, What: "Go's execution traces, which go tool trace reads",
+			LostIn: "what goroutines did in less than a millisecond", LostOut: "all but the execution trace in it",
+		},
+		decode: gotrace.Decode,
+		encode: gotrace.Encode,
+		is:     gotrace.Is,
+	},
+	{
+		FormatInfo: FormatInfo{
 			Format: "folded", Extensions: []string{".folded"}, What: "folded stacks of self time, for flame graphs",
 			LostOut: "all but the names of spans and their self times",
 		},
-		encode: folded.EncodeFolded,
+		encode: folded.EncodeFolded, encodeCPU: folded.EncodeFoldedCPU,
 	},
 	{
 		FormatInfo: FormatInfo{
 			Format: "speedscope", Extensions: []string{".speedscope.json"}, JSON: true, What: "speedscope's profiles",
 			LostOut: "all but the names and times of spans",
 		},
-		encode: folded.EncodeSpeedscope,
+		encode: folded.EncodeSpeedscope, encodeCPU: folded.EncodeSpeedscopeCPU,
 	},
 }
 

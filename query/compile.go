@@ -37,8 +37,9 @@ type machine struct {
 	few   bool            // only a few rows are read, so that making columns is not worth it
 	lacks map[string]lack // by the field of != or !~; used for hints
 
-	traces []traceInfo
-	more   []Hint
+	traces   []traceInfo
+	noStates string // why nothing tells of the states that the query asks for
+	more     []Hint
 }
 
 // A lack is an inequality of a field. It does not select rows without the field, which may surprise
@@ -413,6 +414,8 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 			}
 			return Value{}
 		}), nil
+	case fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked, fieldStates:
+		return m.stateField(f)
 	case fieldDepth:
 		return func(e *env) Value { return intValue(int64(v.Depth(e.row))) }, nil
 	case fieldSpanID:

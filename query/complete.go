@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // A Completion is one way to complete the last word of a query.
 type Completion struct {
 	Text  string
-	Kind  string // name, attribute or value
+	Kind  string // name, attribute, value, operator or function
 	Count int    // the number of entries that have the attribute
 }
 
@@ -30,13 +31,27 @@ const (
 
 // Complete returns completions of the last word of an unfinished query, and the offset at which
 // that word begins. After a comparison operator, the completions are values of the compared field
-// in the view. Elsewhere they are names of the language and of attributes. Completions that begin
+// in the view; after a filter in braces they are operators, and after a | outside of braces functions. Elsewhere
+// they are names of the language and of attributes. Completions that begin
 // with the word come before those that only contain it. The error is the error of ctx.
 func Complete(ctx context.Context, v *view.View, beginning string) (from int, list []Completion, err error) {
-	from, field, word := lastWord(beginning)
-	if field != "" {
+	braces, open := unclosed(beginning)
+	from, field, word := lastWord(beginning, open)
+	switch before := strings.TrimRight(beginning[:from], " "); {
+	case field != "":
 		list, err = valuesOf(ctx, v, field)
-	} else {
+	case open >= 0:
+		list = namesIn(v)
+	case strings.HasSuffix(before, "}"):
+		list = completions("operator", "|", ">>", ">", "<<", "<", "~", "&&", "||", "!>>", "!<<")
+	case strings.HasSuffix(before, "|") && !strings.HasSuffix(before, "||") && braces == 0:
+		list = completions("function", "count()")
+		for _, name := range append(slices.Sorted(maps.Keys(aggregates)), otherStages...) {
+			if name != "count" {
+				list = append(list, completions("function", name+"(")...)
+			}
+		}
+	default:
 		list = namesIn(v)
 	}
 	word = strings.ToLower(word)
@@ -53,17 +68,38 @@ func Complete(ctx context.Context, v *view.View, beginning string) (from int, li
 	return from, list, err
 }
 
-// lastWord returns the last word of a text and the offset at which it begins. If a comparison
-// operator is before the word, it also returns the compared field.
-func lastWord(text string) (from int, field, word string) {
+func completions(kind string, texts ...string) (list []Completion) {
+	for _, text := range texts {
+		list = append(list, Completion{Text: text, Kind: kind})
+	}
+	return list
+}
+
+// unclosed returns how many braces are open at the end of a text, and the offset of a text in quotes, a regular
+// expression or a comment that is not closed, or -1.
+func unclosed(text string) (braces, open int) {
+	l := &lexer{s: text}
+	if err, ok := errors.AsType[*Error](l.all()); ok && err.Pos < len(text) && strings.IndexByte("\"`'/", text[err.Pos]) >= 0 {
+		return l.braces, err.Pos
+	}
+	return l.braces, -1
+}
+
+// lastWord returns the last word of a text, which is what is open at its end, and the offset at which it begins. If a
+// comparison operator is before the word, it also returns the compared field.
+func lastWord(text string, open int) (from int, field, word string) {
 	wordAt := func(s string) int {
 		return strings.LastIndexAny(s, " (){}=<>!~|&,") + 1
 	}
-	from = wordAt(text)
-	if strings.Count(text, `"`)%2 == 1 { // the word is in a quoted text
-		from = strings.LastIndexByte(text, '"')
+	switch {
+	case open > 0 && text[open-1] == '.': // ."a b"
+		from = wordAt(text[:open])
+	case open >= 0:
+		from = open
+	default:
+		from = wordAt(text)
 	}
-	word = strings.TrimPrefix(text[from:], `"`)
+	word = strings.TrimLeft(text[from:], "\"`'")
 	before := strings.TrimRight(text[:from], " ")
 	name := strings.TrimRight(before, "=<>!~")
 	if name == before {

@@ -19,7 +19,7 @@ func TestCompleteOffersNamesAttributesAndValues(t *testing.T) {
 		want      string // the first ones
 	}{
 		{"na", 0, "name"},
-		{"span:st", 0, "span:status span:statusMessage"},
+		{"span:st", 0, "span:states span:status span:statusMessage"},
 		{".us", 0, ".user"},
 		{`.user = "a`, 8, `"ada"`},
 		{".user = ", 8, `"ada" "bob" "Eve"`},
@@ -35,6 +35,23 @@ func TestCompleteOffersNamesAttributesAndValues(t *testing.T) {
 		{"{ service = ", 12, `"shop"`},
 		{"level = error .n", 14, ".n"},
 		{"nonsense = ", 11, ""},
+		{"{ status = error } ", 19, "| >> > << < ~ && ||"},
+		{"{ status = error }", 18, "| >>"},
+		{"{ status = error } | ", 21, "count() avg( compare( histogram("},
+		{"{ status = error } | co", 21, "count() compare("},
+		{"{ status = error } | count() | so", 31, "sort("},
+		{"{ na", 2, "name"},
+		{"{ status = error || na", 20, "name"},
+		{"level = error | { na", 18, "name"},
+		{`{ name = "}" } | `, 17, "count() avg("},
+		{"{ name = `{` } | ", 17, "count() avg("},
+		{`{ name =~ /"/ } | `, 18, "count() avg("},
+		{`{ name =~ /"/ && .us`, 17, ".user"},
+		{`{ name = "a\"}" } `, 18, "| >>"},
+		{"{ name = GET /* } */ && .us", 24, ".user"},
+		{"{ name = GET /* .us", 13, ""},
+		{"name = `GET", 7, `"GET /cart"`},
+		{`name = 'GET`, 7, `"GET /cart"`},
 	} {
 		from, list, err := query.Complete(t.Context(), v, x.beginning)
 		must(t, err)

@@ -34,14 +34,16 @@ type ValueShare struct {
 	In, Others int64
 	// Difference is the share of the rows with the value, from 0 to 1, minus that of the others.
 	Difference float64
-	// Chance reports that rows that are chosen at random have such a difference more often than one time
-	// in twenty.
+	// Chance reports that one of the values that were compared has such a difference by chance more often
+	// than one time in twenty, if both sets of rows are chosen at random. A value that all of at least three rows
+	// have and none of at least three others is never said to be chance, few as they are.
 	Chance bool
 }
 
 const (
 	contrastSample = 1000 // rows of each set in which attributes are looked for
 	contrastFields = 8    // attributes whose values are counted
+	fewestApart    = 3    // rows of each set that a value tells apart for certain
 )
 
 // contrastFixed are the fields that all rows have.
@@ -52,7 +54,7 @@ var contrastFixed = []string{"service", "level", "status", "name", "kind"}
 // are counted in all.
 func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
-	names, err := contrastNames(ctx, [2]Run{in, others}, c)
+	names, looked, err := contrastNames(ctx, [2]Run{in, others}, c)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +68,10 @@ func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 			return nil, err
 		}
 	}
+	compared := 0
+	for _, n := range looked {
+		compared += n
+	}
 	for _, name := range slices.Concat(contrastFixed, names) {
 		counts := new(valueCounts)
 		for _, n := range counters {
@@ -75,6 +81,13 @@ func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 		}
 		if f := c.shares(name, counts); len(f.Values) > 0 {
 			c.Fields = append(c.Fields, f)
+			compared += max(0, len(f.Values)-looked[name])
+		}
+	}
+	for _, f := range c.Fields {
+		for i := range f.Values {
+			x := &f.Values[i]
+			x.Chance = IsChance([2]int64{x.In, x.Others}, [2]int64{c.In, c.Others}, compared)
 		}
 	}
 	slices.SortStableFunc(c.Fields, func(a, b FieldShares) int { return cmp.Compare(b.most(), a.most()) })
@@ -120,13 +133,45 @@ func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > ro
 
 func (s *ValueShare) compare(c *Contrast) {
 	in, others := float64(max(1, c.In)), float64(max(1, c.Others))
-	if c.In == 0 || c.Others == 0 {
-		s.Chance = true
-		return
+	if c.In > 0 && c.Others > 0 {
+		s.Difference = float64(s.In)/in - float64(s.Others)/others
 	}
-	s.Difference = float64(s.In)/in - float64(s.Others)/others
-	both := float64(s.In+s.Others) / (in + others)
-	s.Chance = math.Abs(s.Difference) < 2*math.Sqrt(both*(1-both)*(1/in+1/others))
+}
+
+// IsChance reports whether two samples of some rows differ as much in how many rows have a value, in one of
+// so many comparisons, more often than one time in twenty. That is Fisher's exact test, with Bonferroni's
+// correction.
+func IsChance(with, rows [2]int64, compared int) bool {
+	if rows[0] == 0 || rows[1] == 0 {
+		return true
+	}
+	if min(rows[0], rows[1]) >= fewestApart && (with == [2]int64{rows[0], 0} || with == [2]int64{0, rows[1]}) {
+		return false
+	}
+	in, others := float64(rows[0]), float64(rows[1])
+	both := float64(with[0]+with[1]) / (in + others)
+	apart := float64(with[0])/in - float64(with[1])/others
+	if math.Abs(apart) < 1.5*math.Sqrt(both*(1-both)*(1/in+1/others)) {
+		return true // which needs no exact test
+	}
+	if apart < 0 {
+		with[0], with[1], rows[0], rows[1] = with[1], with[0], rows[1], rows[0]
+	}
+	return 2*hypergeometricTail(with, rows)*float64(max(1, compared)) > .05
+}
+
+// hypergeometricTail returns the probability that of all rows with a value at least with[0] are in a set of
+// rows[0] that is chosen at random.
+func hypergeometricTail(with, rows [2]int64) float64 {
+	all, have := int(rows[0]+rows[1]), int(with[0]+with[1])
+	k, n := int(with[0]), int(rows[0])
+	term := math.Exp(logChoose(have, k) + logChoose(all-have, n-k) - logChoose(all, n))
+	p := term
+	for ; k < min(have, n) && term > 1e-12*p; k++ {
+		term *= float64(have-k) / float64(k+1) * float64(n-k) / float64(all-have-n+k+1)
+		p += term
+	}
+	return min(1, p)
 }
 
 // Where returns a filter for the rows in which a field has a text.
@@ -166,8 +211,9 @@ type sampled struct {
 	values map[uint64][2]int // rows of both sets, by the hash of a value
 }
 
-// contrastNames returns the attributes that differ most in a sample.
-func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, error) {
+// contrastNames returns the attributes that differ most in a sample, and how many values of each attribute it
+// has compared.
+func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
 	seed := maphash.MakeSeed()
 	known := make(map[string]*sampled)
 	var all []*sampled
@@ -199,12 +245,12 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, er
 				continue
 			}
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return nil, nil, ctx.Err()
 			}
 			sizes[side]++
 			e, err := read.Entry(r)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			look(side, ".", e.UserAttributes())
 			res := v.Resource(r)
@@ -212,7 +258,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, er
 			if !ok && res != 0 {
 				e, err := v.Entry(res)
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 				list = e.UserAttributes()
 				resources[res] = list
@@ -233,9 +279,12 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) ([]string, er
 	}
 	all = slices.DeleteFunc(all, func(s *sampled) bool { return isIDs(len(s.values), int64(s.n)) || s.field == "resource.service.name" })
 	slices.SortFunc(all, func(a, b *sampled) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.field, b.field)) })
-	var names []string
-	for _, s := range all[:min(len(all), contrastFields)] {
-		names = append(names, s.field)
+	looked = make(map[string]int, len(all))
+	for i, s := range all {
+		if i < contrastFields {
+			names = append(names, s.field)
+		}
+		looked[s.field] = len(s.values)
 	}
-	return names, nil
+	return names, looked, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -69,8 +70,10 @@ type PathStats struct {
 	Roots         int   // the number of spans at the top of the path; for a top path itself, the number of traces
 	P50, P95      int64 // nanoseconds, of the ended spans; for several runs, the median of their values
 	Self          int64 // nanoseconds, the sum over all spans
+	Known         int   // the number of spans of which an execution trace tells what their goroutines did
 
-	took []int64 // durations of the ended spans of a single run
+	states [gotrace.NumStates]int64 // microseconds, the sum over these
+	took   []int64                  // durations of the ended spans of a single run
 }
 
 // Rate returns the number of spans of the path for each span at its top.
@@ -122,6 +125,19 @@ func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 		return 0, false
 	}
 	return p.After.Rate()/p.Before.Rate() - 1, p.CountP <= p.level
+}
+
+// Grew returns the states in which the goroutines of spans were longer after than before, the mean of a span, the
+// largest difference first. It returns nil unless execution traces tell of both sides.
+func (p *PathDiff) Grew() []StateTime {
+	if p.Before.Known == 0 || p.After.Known == 0 {
+		return nil
+	}
+	var more [gotrace.NumStates]int64
+	for s := range more {
+		more[s] = p.After.states[s]*1000/int64(p.After.Known) - p.Before.states[s]*1000/int64(p.Before.Known)
+	}
+	return byTime(more)
 }
 
 // Compare compares the spans of the runs before with the spans of the runs after. There must be at
@@ -235,6 +251,10 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 		side = 1
 	}
 	t.traces = append(t.traces, 0)
+	states, err := v.States(ctx)
+	if err != nil {
+		return err
+	}
 	tree := v.Tree()
 	at := make([]int32, v.Len()) // for each row, its path or the path of the nearest span above it
 	services := make(map[view.Row]uint32)
@@ -282,6 +302,12 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 		s.Count++
 		if IsError(f) {
 			s.Errors++
+		}
+		if x, ok := states.Of(r); ok {
+			s.Known++
+			for i, d := range x.Times {
+				s.states[i] += int64(d)
+			}
 		}
 		if took, ended := v.Duration(r); ended {
 			self, _ := v.SelfTime(r)
@@ -338,6 +364,10 @@ func together(runs []PathStats) PathStats {
 	for i := range runs {
 		r := &runs[i]
 		s.Count, s.Errors, s.Roots, s.Self = s.Count+r.Count, s.Errors+r.Errors, s.Roots+r.Roots, s.Self+r.Self
+		s.Known += r.Known
+		for i, d := range r.states {
+			s.states[i] += d
+		}
 		if len(r.took) > 0 {
 			p50, p95 = append(p50, r.P50), append(p95, r.P95)
 		}

@@ -34,6 +34,8 @@ func SmallSummaries(names int) (undo func()) {
 var (
 	MannWhitney = mannWhitney
 	Pattern     = patternOf
+
+	HypergeometricTail = hypergeometricTail
 )
 
 // MaxPatterns is maxPatterns, for its test.

@@ -54,6 +54,20 @@ const (
 	fieldLinkSpan
 	fieldScopeVersion
 	fieldIsRoot // the field parent, which is compared with nil
+
+	// Of execution traces, in stateFields.
+	fieldRunning
+	fieldRunnable
+	fieldSyscall
+	fieldGC
+	fieldMutex
+	fieldSync
+	fieldChan
+	fieldSelect
+	fieldNet
+	fieldSleep
+	fieldBlocked
+	fieldStates // how the span was found in one
 )
 
 // bareNames are the names that need no scope. They are valid in all filters.
@@ -74,6 +88,9 @@ var intrinsics = map[string]fieldKind{
 	"span:duration": fieldDuration, "span:name": fieldName, "span:kind": fieldKindOfSpan, "span:status": fieldStatus,
 	"span:statusMessage": fieldStatusMessage, "span:id": fieldSpanID, "span:parentID": fieldParentID, "span:childCount": fieldChildCount,
 	"span:self": fieldSelf, "span:depth": fieldDepth, "span:open": fieldOpen, "span:failed": fieldFailed,
+	"span:running": fieldRunning, "span:runnable": fieldRunnable, "span:syscall": fieldSyscall, "span:gc": fieldGC,
+	"span:mutex": fieldMutex, "span:sync": fieldSync, "span:chan": fieldChan, "span:select": fieldSelect, "span:net": fieldNet,
+	"span:sleep": fieldSleep, "span:blocked": fieldBlocked, "span:states": fieldStates,
 	"trace:duration": fieldTraceDuration, "trace:rootName": fieldRootName, "trace:rootService": fieldRootService, "trace:id": fieldTraceID,
 	"event:name": fieldEventName, "event:timeSinceStart": fieldEventSince,
 	"link:traceID": fieldLinkTrace, "link:spanID": fieldLinkSpan,
@@ -233,5 +250,5 @@ func (k fieldKind) ofSpans() bool {
 	case fieldStatus, fieldStatusMessage, fieldKindOfSpan, fieldDuration, fieldSelf, fieldOpen, fieldFailed, fieldSpanID, fieldParentID, fieldChildCount, fieldIsRoot, fieldOwn:
 		return true
 	}
-	return false
+	return k >= fieldRunning
 }

@@ -69,22 +69,30 @@ var marks = []string{
 
 func lex(s string) ([]token, error) {
 	l := &lexer{s: s}
-	if len(s) > maxQuery {
-		return nil, l.fail(maxQuery, "", "the query is longer than %d bytes", maxQuery)
+	if err := l.all(); err != nil {
+		return nil, err
+	}
+	return l.tokens, nil
+}
+
+// all reads all tokens.
+func (l *lexer) all() error {
+	if len(l.s) > maxQuery {
+		return l.fail(maxQuery, "", "the query is longer than %d bytes", maxQuery)
 	}
 	for {
 		before := l.pos
 		if err := l.skipSpace(); err != nil {
-			return nil, err
+			return err
 		}
 		space := l.pos > before || l.pos == 0
-		if l.pos >= len(s) {
-			l.tokens = append(l.tokens, token{kind: tokenEnd, pos: len(s), end: len(s), space: space})
-			return l.tokens, nil
+		if l.pos >= len(l.s) {
+			l.tokens = append(l.tokens, token{kind: tokenEnd, pos: len(l.s), end: len(l.s), space: space})
+			return nil
 		}
 		t, err := l.next(space)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.space, t.end = space, l.pos
 		l.tokens = append(l.tokens, t)

@@ -94,6 +94,9 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 		return nil, err
 	}
 	r.Hints = append(append(r.Hints, q.lackHints(m, r.Rows)...), m.more...)
+	if m.noStates != "" {
+		r.Hints = append(r.Hints, Hint{Text: m.noStates})
+	}
 	if r.Rows.Len() == 0 && !cut {
 		r.Hints = append(r.Hints, q.emptyHints(m)...)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,8 +100,94 @@ func TestContrast(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(c, twice) {
 		t.Errorf("with another view of the same it is %+v, %v, want %+v", twice, err, c)
 	}
-	if f := c.Fields[1]; f.Field != "kind" || f.Values[0].Where != "kind = server" || f.Values[0].Difference != 1 || f.Values[0].Chance {
-		t.Errorf("what differs most, but for the name, is %+v", f)
+	kind := slices.IndexFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "kind" })
+	if x := c.Fields[kind].Values[0]; x.Where != "kind = server" || x.Difference != 1 || !x.Chance {
+		t.Errorf("the kind, which two rows cannot tell from chance, is %+v", x)
+	}
+}
+
+// TestHypergeometricTail compares with sums of exact binomial coefficients.
+func TestHypergeometricTail(t *testing.T) {
+	for _, c := range []struct {
+		with, rows [2]int64
+		want       float64
+	}{
+		{[2]int64{3, 1}, [2]int64{4, 4}, 17. / 70}, // the lady tasting tea
+		{[2]int64{8, 1}, [2]int64{10, 6}, 0.024475524475524476},
+		{[2]int64{2, 20}, [2]int64{2, 2000}, 0.00011532695190866105},
+		{[2]int64{500, 400}, [2]int64{1000, 1000}, 4.226859837242821e-06},
+		{[2]int64{30, 100}, [2]int64{40_000, 900_000}, 2.8833357137142254e-14},
+		{[2]int64{0, 5}, [2]int64{3, 9}, 1},
+	} {
+		if got := query.HypergeometricTail(c.with, c.rows); math.Abs(got/c.want-1) > 1e-6 {
+			t.Errorf("%d of %d: got %g, want %g", c.with, c.rows, got, c.want)
+		}
+	}
+	for few, chance := range map[int64]bool{2: true, 3: false} { // rows that all have a value, which no other has
+		if got := query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000); got != chance {
+			t.Errorf("%d rows that a value tells apart: chance is %t", few, got)
+		}
+	}
+}
+
+// TestContrastOfChance takes ten rows of 1,000 at random, a hundred times: seldom is one of 200 users or 30 hosts
+// said to be more than chance. A user that six of the ten have always is.
+func TestContrastOfChance(t *testing.T) {
+	const rows, few, trials = 1000, 10, 100
+	r := rand.New(rand.NewPCG(1, 2))
+	wrong, found := 0, 0
+	for range trials {
+		entries := []*format.TraceEntry{format.Root()}
+		for i := range rows {
+			user := fmt.Sprint("u", r.IntN(200))
+			if i < few && i%5 < 3 {
+				user = "mallory"
+			}
+			entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "x"}, Attributes: []format.Attribute{
+				{Name: "user", Value: format.StringValue(user)}, {Name: "host", Value: format.StringValue(fmt.Sprint("h", r.IntN(30)))},
+			}})
+		}
+		v := viewOf(t, entries)
+		all := resultOf(t, v, "{ .user != nil }").Rows
+		look := func(in view.Set[view.Row]) (user, other bool) {
+			others := v.NewSet()
+			for i := range others {
+				others[i] = all[i] &^ in[i]
+			}
+			c, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
+			if err != nil || len(c.Fields) < 2 {
+				t.Fatalf("got %+v, %v", c, err)
+			}
+			for _, f := range c.Fields {
+				for _, x := range f.Values {
+					if x.Where == `.user = "mallory"` {
+						user = user || !x.Chance
+					} else {
+						other = other || !x.Chance
+					}
+				}
+			}
+			return user, other
+		}
+		chosen, random := v.NewSet(), v.NewSet()
+		list := slices.Collect(all.All())
+		for _, row := range list[:few] {
+			chosen.Add(row)
+		}
+		for _, i := range r.Perm(rows - few)[:few] {
+			random.Add(list[few+i])
+		}
+		user, _ := look(chosen)
+		_, other := look(random)
+		if user {
+			found++
+		}
+		if other {
+			wrong++
+		}
+	}
+	if found != trials || wrong > trials/10 {
+		t.Errorf("what makes the difference is found %d times, something else %d times", found, wrong)
 	}
 }
 

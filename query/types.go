@@ -42,11 +42,11 @@ func typeOf(x expr) valueKind {
 func (k fieldKind) valueKind() valueKind {
 	switch k {
 	case fieldName, fieldMessage, fieldTarget, fieldService, fieldFile, fieldStatusMessage, fieldSpanID, fieldParentID, fieldTraceID,
-		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan:
+		fieldRootName, fieldRootService, fieldEventName, fieldLinkTrace, fieldLinkSpan, fieldStates:
 		return kindString
 	case fieldLine, fieldEntry, fieldDepth, fieldChildCount:
 		return kindInt
-	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince:
+	case fieldDuration, fieldSelf, fieldTraceDuration, fieldEventSince, fieldRunning, fieldRunnable, fieldSyscall, fieldGC, fieldMutex, fieldSync, fieldChan, fieldSelect, fieldNet, fieldSleep, fieldBlocked:
 		return kindDuration
 	case fieldStart:
 		return kindTime

@@ -50,6 +50,7 @@ type builder struct {
 	begun   map[Row]beginning // the beginnings of spans with several ends
 
 	exceptions rowBits // the spans that have an exception
+	execTraces execTraces
 	copies     copies
 }
 

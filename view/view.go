@@ -47,6 +47,7 @@ type View struct {
 	treeOnce    sync.Once
 	tree        *Tree
 	columnsKept columnsKept
+	statesKept  statesOnce
 	ownersOnce  sync.Once
 	owners      []Row
 	depthsOnce  sync.Once

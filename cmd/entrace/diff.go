@@ -419,7 +419,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		lines = append(lines, []string{
 			fail, pair(strconv.Itoa(p.Before.Count), strconv.Itoa(p.After.Count)), pair(strconv.Itoa(p.Before.Errors), strconv.Itoa(p.After.Errors)),
 			pair(took(&p.Before, p.Before.P50), took(&p.After, p.After.P50)), pair(took(&p.Before, p.Before.P95), took(&p.After, p.After.P95)),
-			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p), r.paint(colorRed, r.found[i].String()),
+			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p) + r.paint(colorDim, diffStates(p)), r.paint(colorRed, r.found[i].String()),
 		})
 	}
 	if r.failed == 0 { // the first and the last column are empty
@@ -462,6 +462,21 @@ func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
 	return change, fmt.Sprintf("p=%.4f", p.P)
 }
 
+// diffStates says what the spans of a path that takes longer did more, on average.
+func diffStates(p *query.PathDiff) string {
+	grown := p.After.P95 - p.Before.P95
+	text := []string{}
+	for _, s := range p.Grew() {
+		if grown > 0 && s.Time*10 >= grown && len(text) < 2 {
+			text = append(text, "+"+duration(time.Duration(s.Time))+" "+s.State)
+		}
+	}
+	if len(text) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(text, ", ")
+}
+
 // diffPath returns a path as text. A step has its service in front if the step above has another one.
 func diffPath(p *query.PathDiff) string {
 	var parts []string
@@ -491,6 +506,10 @@ func (r *diffReport) json(w io.Writer) error {
 		P95    int64 `json:"p95_nano"`
 		Self   int64 `json:"self_nano"`
 	}
+	type grew struct {
+		State string `json:"state"`
+		Nano  int64  `json:"nano"`
+	}
 	of := func(s *query.PathStats) stats { return stats{s.Count, s.Errors, s.P50, s.P95, s.Self} }
 	for i := range r.d.Paths {
 		p := &r.d.Paths[i]
@@ -503,7 +522,8 @@ func (r *diffReport) json(w io.Writer) error {
 			ErrorsP float64  `json:"errors_p"`
 			CountP  float64  `json:"count_p"`
 			Runs    [2]int   `json:"runs"`
-			Fail    string   `json:"fail,omitempty"` // which limits are exceeded
+			Grew    []grew   `json:"states,omitempty"` // in which the goroutines were longer, the mean of a span
+			Fail    string   `json:"fail,omitempty"`   // which limits are exceeded
 		}{Before: of(&p.Before), After: of(&p.After), ErrorsP: p.ErrorsP, CountP: p.CountP, Runs: r.d.Runs, Fail: r.found[i].String()}
 		for _, s := range p.Path {
 			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind})
@@ -511,6 +531,9 @@ func (r *diffReport) json(w io.Writer) error {
 		if p.Before.P95 > 0 && p.After.Count > 0 { // otherwise there is no change, or an infinite one
 			share, _ := p.Change()
 			line.Change = &share
+		}
+		for _, s := range p.Grew() {
+			line.Grew = append(line.Grew, grew{s.State, s.Time})
 		}
 		if !math.IsNaN(p.P) {
 			line.P = &p.P

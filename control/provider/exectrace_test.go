@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/internal/execbatch"
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
@@ -138,7 +139,7 @@ func TestLastGenerations(t *testing.T) {
 			rest = rest[n:]
 		}
 		kept := g.trace()
-		if len(kept) > most || kept != nil && (uint64(len(kept))+g.lost != uint64(len(all)) || !bytes.HasSuffix(all, kept[traceHeader:])) {
+		if len(kept) > most || kept != nil && (uint64(len(kept))+g.lost != uint64(len(all)) || !bytes.HasSuffix(all, kept[execbatch.HeaderSize:])) {
 			t.Errorf("of %d bytes %d are kept, want %d at most, and %d are left out", len(all), len(kept), most, g.lost)
 		}
 		if kept == nil {

@@ -2,22 +2,9 @@ package provider
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-)
 
-// The format of an execution trace, as Go 1.23 to 1.27 write it: a header of 16 bytes, and batches. A batch
-// is
-//
-//	type 1, or type 49 and a byte; the uvarints generation, thread, time and size; size bytes
-//
-// and from Go 1.26 on a byte 52 ends a generation. A generation has its own tables of strings and stacks and
-// says anew what each goroutine does, so that a trace without its first generations is whole.
-const (
-	traceHeader       = 16
-	batchEvents       = 1
-	batchExperimental = 49
-	generationEnd     = 52
+	"github.com/entrace-go/entrace/internal/execbatch"
 )
 
 // A generations is a writer of an execution trace. It keeps the last whole generations that fit into a
@@ -58,20 +45,20 @@ func (g *generations) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// errShort says that a batch is not there as a whole.
-var errShort = errors.New("short")
-
 // batch goes over the next batch. It reports false if that is not there as a whole.
 func (g *generations) batch() bool {
 	if g.next == 0 {
-		if len(g.data) < traceHeader {
+		if len(g.data) < execbatch.HeaderSize {
 			return false
 		}
-		g.next = traceHeader
+		g.next = execbatch.HeaderSize
 	}
-	size, number, ends, err := nextBatch(g.data[g.next:])
+	size, number, ends, err := execbatch.Next(g.data[g.next:])
 	if err != nil {
-		g.unknown = !errors.Is(err, errShort)
+		g.unknown = !errors.Is(err, execbatch.ErrShort)
+		return false
+	}
+	if size > len(g.data)-g.next {
 		return false
 	}
 	if !ends && (len(g.begins) == 0 && !g.skips || number != g.last) {
@@ -84,40 +71,6 @@ func (g *generations) batch() bool {
 		g.next += size
 	}
 	return true
-}
-
-// nextBatch returns the size of the batch at the beginning of b, its generation, and whether it only says
-// that a generation ends.
-func nextBatch(b []byte) (size int, generation uint64, ends bool, err error) {
-	if len(b) == 0 {
-		return 0, 0, false, errShort
-	}
-	at := 1
-	switch b[0] {
-	case generationEnd:
-		return 1, 0, true, nil
-	case batchEvents:
-	case batchExperimental:
-		at = 2
-	default:
-		return 0, 0, false, errors.New("not a batch")
-	}
-	var head [4]uint64 // generation, thread, time, size
-	for i := range head {
-		x, n := binary.Uvarint(b[min(at, len(b)):])
-		if n < 0 {
-			return 0, 0, false, errors.New("not a number")
-		}
-		if n == 0 {
-			return 0, 0, false, errShort
-		}
-		head[i] = x
-		at += n
-	}
-	if head[3] > uint64(len(b)-at) {
-		return 0, 0, false, errShort
-	}
-	return at + int(head[3]), head[0], false, nil
 }
 
 // drop leaves out the first generation. If that is the one that is being written, its later batches are left
@@ -153,7 +106,7 @@ func (g *generations) remove(from, to int) {
 
 // trace returns the trace, which is empty if no generation is kept.
 func (g *generations) trace() []byte {
-	if len(g.data) <= traceHeader || len(g.begins) == 0 && !g.unknown {
+	if len(g.data) <= execbatch.HeaderSize || len(g.begins) == 0 && !g.unknown {
 		return nil
 	}
 	return g.data

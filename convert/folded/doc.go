@@ -1,4 +1,4 @@
-// Package folded turns the spans of a trace into stacks of time, for viewers that
+// Package folded turns the spans of a trace, or the samples of a CPU profile in it, into stacks of time, for viewers that
 // draw flame graphs: the folded stacks of Brendan Gregg's FlameGraph scripts, which
 // inferno reads too, and the files of speedscope.
 //
@@ -30,6 +30,14 @@
 // the beginning of the first span in the trace. A frame is a name with the file and
 // line of the span's metadata. The schema is
 // https://www.speedscope.app/file-format-schema.json.
+//
+// # Processor time
+//
+// [EncodeFoldedCPU] and [EncodeSpeedscopeCPU] write samples of where a program was on a processor: the entries cpu.profile
+// of package control/provider, and those that convert/gotrace reads from an execution trace. The stack of a
+// sample has the name of its service, the spans that it is below, and then the functions. Its weight is the time
+// on a processor, as the runtime samples it, 100 times a second. speedscope has a sampled profile for each service.
+// A span that took less than some 10 ms has no sample in most cases: add up those of a name.
 //
 // # What is lost
 //

@@ -27,6 +27,8 @@ func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	return e.out.Flush()
 }
 
+const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
+
 type speedscope struct {
 	*stacks
 
@@ -44,7 +46,7 @@ func (e *speedscope) flush(limit int) {
 }
 
 func (e *speedscope) write(ctx context.Context) error {
-	e.b = append(e.b, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"entrace","shared":{"frames":[`...)
+	e.b = append(e.b, `{"$schema":"`+speedscopeSchema+`","exporter":"entrace","shared":{"frames":[`...)
 	for i := range e.names {
 		if i > 0 {
 			e.b = append(e.b, ',')

@@ -316,7 +316,9 @@ func TestSpeedscopeSchema(t *testing.T) {
 		tablesWrite(t, name, tablesView(t, file), folded.EncodeSpeedscope)
 		args = append(args, name)
 	}
-	cmd := exec.Command("node", args...)
+	name := filepath.Join(dir, "cpu.speedscope.json")
+	tablesWrite(t, name, tablesView(t, cpuFile(t)), folded.EncodeSpeedscopeCPU)
+	cmd := exec.Command("node", append(args, name)...)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -339,15 +341,37 @@ func tablesWrite(t *testing.T, name string, v *view.View, fn func(context.Contex
 	return b.Bytes()
 }
 
+// cpuFile is a trace with a CPU profile, which an example has recorded.
+func cpuFile(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "waiting"), "./waiting")
+	build.Dir, build.Env = filepath.Join("..", "..", "examples"), append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	record := exec.Command(filepath.Join(dir, "waiting"), "cpu")
+	record.Dir = dir
+	out, err := record.Output()
+	must(t, err)
+	return strings.TrimSpace(string(out))
+}
+
 // TestInferno lets inferno draw our folded stacks. It must accept every line, and show
 // the same total time as the lines.
 func TestInferno(t *testing.T) {
 	program, err := inferno()
 	must(t, err)
 	dir := t.TempDir()
-	for name, file := range tablesFiles(t) {
+	files := tablesFiles(t)
+	files["cpu"] = cpuFile(t)
+	for name, file := range files {
 		stacks := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".folded")
-		b := tablesWrite(t, stacks, tablesView(t, file), folded.EncodeFolded)
+		encode := folded.EncodeFolded
+		if name == "cpu" {
+			encode = folded.EncodeFoldedCPU
+		}
+		b := tablesWrite(t, stacks, tablesView(t, file), encode)
 		if len(b) == 0 {
 			t.Logf("%s: no spans", name)
 			continue

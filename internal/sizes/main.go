@@ -58,7 +58,7 @@ func inCore(name string) bool {
 	case "format", "recorder", "exporter", "slogadapter":
 		return true
 	case "internal/hosttest", "internal/jsontest", "internal/metrictest", "internal/querytest", "internal/tracetest", // test kits
-		"internal/timeline", "internal/columns", "internal/interest", "internal/ports", "internal/sizes",
+		"internal/callstack", "internal/timeline", "internal/columns", "internal/execbatch", "internal/gotrace", "internal/interest", "internal/ports", "internal/sizes",
 		"internal/archive", "internal/intake", "internal/otlp/codec", "internal/receive", "internal/replay": // used only by the command
 		return false
 	}

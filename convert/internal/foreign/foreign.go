@@ -37,7 +37,12 @@ type Adder func(r *Record, err error) bool
 // value, and reports what add does. Unit is what a value is called in an error, which is an
 // [*input.Error]: the first there is. Behind JSON that is damaged nothing more is read.
 func Decode[T any](ctx context.Context, r io.Reader, w *format.Writer, unit string, records func(v *T, add Adder) bool) error {
-	next, stop := iter.Pull2(func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
+	return Write(ctx, w, func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
+}
+
+// Write writes records to w as [otlp.Decode] does. It returns the first error there is.
+func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, error]) error {
+	next, stop := iter.Pull2(records)
 	defer stop()
 	s := stream{next: next}
 	err := otlp.Decode(ctx, &s, w, nil)

@@ -1,0 +1,152 @@
+package folded
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/view"
+)
+
+// ErrNoCPU says that a trace has no samples of a CPU profile.
+var ErrNoCPU = errors.New("there are no samples of a CPU profile")
+
+// maxSpans is how many of the innermost spans above a sample are in its stack.
+const maxSpans = maxFrames / 2
+
+// sum adds times that are not negative.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// eachCPU calls fn with each sample of a CPU profile in v: its service, and its frames, the outermost first, which
+// fn may not keep. These are the spans that it is below, and then the functions.
+func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames []frame, nano int64)) error {
+	n := 0
+	var frames []frame
+	for s, err := range callstack.CPU(ctx, v) {
+		if err != nil {
+			return err
+		}
+		n++
+		frames = frames[:0]
+		for up := v.Owner(v.Parent(s.Row)); v.Role(up) == view.RoleSpan && len(frames) < maxSpans; up = v.Owner(v.Parent(up)) {
+			m := v.Metadata(up)
+			frames = append(frames, frame{name: m.Name, file: m.File.Value, line: m.Line.Value})
+		}
+		slices.Reverse(frames)
+		for _, f := range slices.Backward(s.Stack) {
+			frames = append(frames, frame{name: f.Function, file: f.File})
+		}
+		if len(s.Stack) == 0 {
+			frames = append(frames, frame{name: "other functions"})
+		}
+		fn(cmp.Or(v.Service(s.Row), unknownService), frames, s.Nano)
+	}
+	if n == 0 {
+		return ErrNoCPU
+	}
+	return nil
+}
+
+// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds, as the
+// documentation of the package describes them. It returns the errors of v, w and ctx, and ErrNoCPU.
+func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
+	type step struct {
+		from int32
+		name string
+	}
+	t := new(tree)
+	steps := make(map[step]int32)
+	down := func(from int32, name string) int32 {
+		k := step{from, string(appendName(nil, name))}
+		at, ok := steps[k]
+		if !ok {
+			depth := int32(1)
+			if from >= 0 {
+				depth += t.nodes[from].depth
+			}
+			at = t.add(from, k.name, depth)
+			steps[k] = at
+		}
+		return at
+	}
+	err := eachCPU(ctx, v, func(service string, frames []frame, nano int64) {
+		at := down(-1, service)
+		for i := range frames {
+			if t.nodes[at].depth == maxFrames || t.nodes[at].bytes+len(frames[i].name) > maxStack {
+				break
+			}
+			at = down(at, frames[i].name)
+		}
+		t.nodes[at].self = uint64(sum(int64(t.nodes[at].self), nano))
+	})
+	if err != nil {
+		return err
+	}
+	t.sort()
+	return t.write(ctx, w)
+}
+
+// EncodeSpeedscopeCPU writes the samples of CPU profiles in v to w as a speedscope file, as the documentation of the
+// package describes it. It returns the errors of v, w and ctx, and ErrNoCPU.
+func EncodeSpeedscopeCPU(ctx context.Context, w io.Writer, v *view.View) error {
+	type named struct {
+		Name string `json:"name"`
+		File string `json:"file,omitempty"`
+		Line uint32 `json:"line,omitempty"`
+	}
+	type sampled struct {
+		Type       string    `json:"type"`
+		Name       string    `json:"name"`
+		Unit       string    `json:"unit"`
+		StartValue int64     `json:"startValue"`
+		EndValue   int64     `json:"endValue"` // the sum of the weights
+		Samples    [][]int32 `json:"samples"`
+		Weights    []int64   `json:"weights"`
+	}
+	type shared struct {
+		Frames []named `json:"frames"`
+	}
+	var file struct {
+		Schema   string     `json:"$schema"`
+		Exporter string     `json:"exporter"`
+		Shared   shared     `json:"shared"`
+		Profiles []*sampled `json:"profiles"`
+	}
+	file.Schema, file.Exporter = speedscopeSchema, "entrace"
+	numbers := make(map[frame]int32)
+	profiles := make(map[string]*sampled)
+	err := eachCPU(ctx, v, func(service string, frames []frame, nano int64) {
+		p := profiles[service]
+		if p == nil {
+			p = &sampled{Type: "sampled", Name: service, Unit: "nanoseconds"}
+			profiles[service] = p
+			file.Profiles = append(file.Profiles, p)
+		}
+		list := make([]int32, len(frames))
+		for i, f := range frames {
+			n, ok := numbers[f]
+			if !ok {
+				n = int32(len(numbers))
+				numbers[f] = n
+				file.Shared.Frames = append(file.Shared.Frames, named{f.name, f.file, f.line})
+			}
+			list[i] = n
+		}
+		p.Samples, p.Weights = append(p.Samples, list), append(p.Weights, nano)
+		p.EndValue = sum(p.EndValue, nano)
+	})
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(&file)
+}

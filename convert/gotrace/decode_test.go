@@ -1,0 +1,186 @@
+package gotrace_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/gotrace"
+	"github.com/entrace-go/entrace/convert/internal/converttest"
+	"github.com/entrace-go/entrace/convert/internal/input"
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/view"
+)
+
+var toOTLP = converttest.Format{
+	Decode: gotrace.Decode,
+	Encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
+}
+
+// paths returns the names of all spans, behind those of the spans above them, with the attributes of some names.
+func paths(t *testing.T, in []byte, attributes ...string) (all []string) {
+	t.Helper()
+	iet, err := toOTLP.Back(t.Context(), t, bytes.NewReader(in), format.V2)
+	converttest.Must(t, err)
+	v := converttest.Read(t, iet)
+	for r := range v.Rows() {
+		e, err := v.Entry(r)
+		converttest.Must(t, err)
+		path := e.Metadata.Name
+		if text := e.Message.Value; text != "" {
+			path = text
+		}
+		for _, a := range e.Attributes {
+			if slices.Contains(attributes, a.Name) {
+				path += " " + a.Name + "=" + a.Value.Text()
+			}
+		}
+		for up := v.Parent(r); up > 0; up = v.Parent(up) {
+			above, err := v.Entry(up)
+			converttest.Must(t, err)
+			path = above.Metadata.Name + "/" + path
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+func has(t *testing.T, all []string, want string) {
+	t.Helper()
+	if !slices.ContainsFunc(all, func(s string) bool { return strings.HasSuffix(s, want) }) {
+		t.Errorf("there is no %q in\n%s", want, strings.Join(all, "\n"))
+	}
+}
+
+// TestDecodeVersions reads what Go 1.24 to 1.27 wrote.
+func TestDecodeVersions(t *testing.T) {
+	for _, version := range []string{"1.24", "1.25", "1.26", "1.27"} {
+		in, err := os.ReadFile(filepath.Join("..", "..", "internal", "gotrace", "testdata", "go"+version+".trace"))
+		converttest.Must(t, err)
+		if !gotrace.Is(in) {
+			t.Errorf("Go %s: it is not one", version)
+		}
+		all := paths(t, in, "wait.reason", "cut")
+		has(t, all, "/request/reindex")
+		has(t, all, "/main.main/mutex wait.reason=sync")
+		has(t, all, "/main.span/sleep wait.reason=sleep")
+		has(t, all, "/stop-the-world (start trace)")
+		if i := slices.IndexFunc(all, func(s string) bool { return strings.Contains(s, "/runtime.bgsweep/") }); i >= 0 {
+			t.Errorf("a goroutine of the runtime has a wait: %s", all[i])
+		}
+		has(t, paths(t, in, "span_id"), "/request/reindex span_id=0000000000000002")
+	}
+}
+
+func short() {}
+
+// TestDecodeOwn reads what this process writes.
+func TestDecodeOwn(t *testing.T) {
+	var b bytes.Buffer
+	converttest.Must(t, trace.Start(&b))
+	ctx, order := trace.NewTask(t.Context(), "order")
+	inner, pay := trace.NewTask(ctx, "pay")
+	trace.WithRegion(inner, "card", func() {
+		trace.Log(inner, "bank", "it takes long")
+		trace.WithRegion(inner, "wait", func() { time.Sleep(5 * time.Millisecond) })
+	})
+	pay.End()
+	order.End()
+	_, _ = trace.NewTask(t.Context(), "hangs")
+	for range 100 {
+		go short()
+	}
+	runtime.GC()
+	trace.Stop()
+	all := paths(t, b.Bytes(), "category", "cut", "function")
+	has(t, all, "/order/pay/card/wait")
+	has(t, all, "/order/pay/card/it takes long category=bank")
+	has(t, all, "/hangs")
+	has(t, all, "/sleep")
+	has(t, all, "/main.main/chan cut=both") // package testing waits for the test
+	has(t, all, "/goroutines that lived for less than a millisecond function=github.com/entrace-go/entrace/convert/gotrace_test.short")
+	has(t, all, "/GC concurrent mark phase")
+
+	half, err := toOTLP.Back(t.Context(), t, bytes.NewReader(b.Bytes()[:b.Len()-9]), format.V2)
+	if e, ok := errors.AsType[*input.Error](err); !ok || e.Offset == 0 || len(half) == 0 {
+		t.Errorf("a trace that is cut: %v", err)
+	}
+	if _, err := toOTLP.Text(t, "go 1.99 trace\x00\x00\x00"); err == nil || !strings.Contains(err.Error(), "1.99") {
+		t.Errorf("another version: %v", err)
+	}
+	if gotrace.Is([]byte("go 1.26")) || gotrace.Is(nil) {
+		t.Error("a part of a header is one")
+	}
+}
+
+//go:noinline
+func compute(until func() bool) (n uint64) {
+	for !until() {
+		for i := range uint64(1_000_000) {
+			n += i * i
+		}
+	}
+	return n
+}
+
+// TestSamples: while a CPU profile is on, the trace says which functions were on a processor, below what began last on
+// their goroutine.
+func TestSamples(t *testing.T) {
+	for long := 300 * time.Millisecond; ; long *= 2 { // a machine with much to do may give no sample for a while
+		var b bytes.Buffer
+		converttest.Must(t, pprof.StartCPUProfile(io.Discard))
+		converttest.Must(t, trace.Start(&b))
+		busy := func() {
+			begun := time.Now()
+			compute(func() bool { return time.Since(begun) > long })
+		}
+		ctx, task := trace.NewTask(t.Context(), "order")
+		trace.WithRegion(ctx, "pay", busy)
+		busy()
+		task.End()
+		busy()
+		trace.Stop()
+		pprof.StopCPUProfile()
+
+		iet, err := toOTLP.Back(t.Context(), t, &b, format.V2)
+		converttest.Must(t, err)
+		v := converttest.Read(t, iet)
+		times := make(map[string]int64)
+		for s, err := range callstack.CPU(t.Context(), v) {
+			converttest.Must(t, err)
+			if slices.ContainsFunc(s.Stack, func(f callstack.Frame) bool { return strings.HasSuffix(f.Function, "gotrace_test.compute") }) {
+				parent := v.Parent(s.Row)
+				times[v.Name(parent)] += s.Nano
+				if got, want := v.Service(s.Row), v.Service(parent); got != want {
+					t.Errorf("a sample below %q is of the service %q, not of %q", v.Name(parent), got, want)
+				}
+			}
+		}
+		least := int64(long) / 4
+		if own := times["testing.tRunner"]; times["pay"] > least && times["order"] > least && own > least {
+			if len(times) != 3 {
+				t.Errorf("got %v", times)
+			}
+			return
+		}
+		if long > 5*time.Second {
+			t.Fatalf("got %v", times)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	toOTLP.FuzzDecode(f, "../../../internal/gotrace/testdata/go1.24.trace", "../../../internal/gotrace/testdata/go1.27.trace")
+}

@@ -1,0 +1,48 @@
+// Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace' reads, and
+// writes the one that a flight recorder has put into a trace.
+//
+//	task       a span below the task around it, of the service program
+//	region     a span below the region or task around it
+//	log        a log record below the region or task, with attribute category
+//	goroutine  a span of the service goroutines, named as its function
+//	wait       a span below its goroutine, with wait.reason, wait.stack, and wait.by, the goroutine that ended it
+//	sample     a log record below the region, task or goroutine, with stack and cpu_nano, if a CPU profile was on
+//	range      a span of the service runtime: collections, and times in which the world stood
+//
+// Goroutines and waits are spans if they take a millisecond. Shorter goroutines are counted by function, and waits of
+// the runtime's own goroutines are left out. What began before the trace, or lived on behind it, says so in attribute
+// cut: begin, end or both; tasks and regions that did not end are open. A task whose begin has a mark of this module has the id of its span. Traces of
+// Go 1.24 to 1.27 are read. Those of Go 1.24 do not say what time it was: they begin in 1970.
+//
+// A flight recorder with the provider exec.trace writes an entry of that name, with the file in its attribute
+// data. [Encode] writes it. Everything else in the trace is lost, except the ids of spans in marks.
+package gotrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// ErrNone says that a trace has no execution trace.
+var ErrNone = errors.New("gotrace: no execution trace in what is converted: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
+
+// Encode writes the only execution trace in v. It returns ErrNone if there is none, and another error if there are
+// several.
+func Encode(ctx context.Context, w io.Writer, v *view.View) error {
+	all, err := v.ExecTraces(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(all) == 0:
+		return ErrNone
+	case len(all) > 1:
+		_, first := v.ID(all[0].Row)
+		return fmt.Errorf("gotrace: it has %d execution traces: select one, such as by -q '{ entry:id = %d }'", len(all), first)
+	}
+	_, err = io.Copy(w, io.NewSectionReader(all[0].Data, 0, all[0].Size))
+	return err
+}

@@ -1,0 +1,41 @@
+package gotrace_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/entrace-go/entrace/convert/gotrace"
+	"github.com/entrace-go/entrace/convert/internal/converttest"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+)
+
+func dump(data []byte) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(data)}}}
+}
+
+func viewOf(t *testing.T, entries ...*format.TraceEntry) *view.View {
+	t.Helper()
+	f, err := format.Open(converttest.Write(t, format.V2, entries...), nil)
+	converttest.Must(t, err)
+	t.Cleanup(func() { converttest.Must(t, f.Close()) })
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	converttest.Must(t, err)
+	return v
+}
+
+func TestEncode(t *testing.T) {
+	data := bytes.Repeat([]byte("go 1.26 trace\x00\x00\x00"), 10_000) // any bytes
+	var b bytes.Buffer
+	converttest.Must(t, gotrace.Encode(t.Context(), &b, viewOf(t, dump(data))))
+	if !bytes.Equal(b.Bytes(), data) {
+		t.Errorf("%d bytes became %d", len(data), b.Len())
+	}
+	if err := gotrace.Encode(t.Context(), &b, viewOf(t)); !errors.Is(err, gotrace.ErrNone) {
+		t.Errorf("without an execution trace: %v", err)
+	}
+	if err := gotrace.Encode(t.Context(), &b, viewOf(t, dump(data), dump(data))); err == nil {
+		t.Error("one of two execution traces is written")
+	}
+}

@@ -1,0 +1,63 @@
+// Package execbatch finds the batches and generations of Go's execution traces without decoding them.
+//
+// The format, as Go 1.23 to 1.27 write it, is a header of 16 bytes, and batches. A batch is
+//
+//	type 1, or type 49 and a byte; the uvarints generation, thread, time and size; size bytes
+//
+// and from Go 1.26 on a byte 52 ends a generation. A generation has its own tables of strings and stacks and
+// says anew what each goroutine does, so that a trace without its first generations is whole.
+package execbatch
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// HeaderSize is the number of bytes before the first batch.
+const HeaderSize = 16
+
+// MaxHead is the largest number of bytes of a batch before its own bytes.
+const MaxHead = 2 + 4*binary.MaxVarintLen64
+
+const (
+	batchEvents       = 1
+	batchExperimental = 49
+	generationEnd     = 52
+)
+
+// ErrShort says that the beginning of a batch is not there as a whole.
+var ErrShort = errors.New("short")
+
+// Next returns the size of the batch that begins with b, its generation, and whether it only says that a
+// generation ends. Of the batch, b needs to have the first MaxHead bytes.
+func Next(b []byte) (size int, generation uint64, ends bool, err error) {
+	if len(b) == 0 {
+		return 0, 0, false, ErrShort
+	}
+	at := 1
+	switch b[0] {
+	case generationEnd:
+		return 1, 0, true, nil
+	case batchEvents:
+	case batchExperimental:
+		at = 2
+	default:
+		return 0, 0, false, errors.New("not a batch")
+	}
+	var head [4]uint64 // generation, thread, time, size
+	for i := range head {
+		x, n := binary.Uvarint(b[min(at, len(b)):])
+		if n < 0 {
+			return 0, 0, false, errors.New("not a number")
+		}
+		if n == 0 {
+			return 0, 0, false, ErrShort
+		}
+		head[i] = x
+		at += n
+	}
+	if head[3] > 1<<30 {
+		return 0, 0, false, errors.New("a batch that is too large")
+	}
+	return at + int(head[3]), head[0], false, nil
+}

@@ -1,0 +1,238 @@
+package gotrace
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/exp/trace"
+
+	"github.com/entrace-go/entrace/internal/text"
+)
+
+// A State says what a goroutine does.
+type State uint8
+
+// The states. Running means that a goroutine has a thread and may run Go code; whether the system gives the
+// thread a processor is not known. Mutex is a wait for a sync.Mutex or RWMutex, Sync one for anything else of
+// package sync. GCWork is running as well, for the collector.
+const (
+	Running  State = iota
+	Runnable       // it waits for GOMAXPROCS to have room
+	Syscall        // it is in a system call, or in C
+	GCWork
+	GCWait
+	Mutex
+	Sync
+	Chan
+	Select
+	Net
+	Sleep
+	Other
+
+	NumStates = iota
+)
+
+const (
+	gone State = NumStates // the goroutine does not exist
+	none State = NumStates + 1
+)
+
+var stateNames = [NumStates]string{"running", "runnable", "syscall", "gc work", "gc wait", "mutex", "sync", "chan", "select", "net", "sleep", "other"}
+
+func (s State) String() string { return stateNames[s] }
+
+// Blocked reports whether it is a wait for somebody else, or for a time, and not for the runtime.
+func (s State) Blocked() bool { return s >= Mutex && s < NumStates }
+
+// Times are microseconds in each state.
+type Times [NumStates]uint32
+
+// Sum returns the microseconds in all states.
+func (t *Times) Sum() (sum int64) {
+	for _, d := range t {
+		sum += int64(d)
+	}
+	return sum
+}
+
+// A Frame is a function and a line in it.
+type Frame struct {
+	Func, File string
+	Line       int
+}
+
+// String returns the name of the function, without its path, and the line.
+func (f *Frame) String() string {
+	// Windows has backslashes in the paths of a trace, wherever this runs.
+	file := strings.ReplaceAll(f.File, `\`, "/")
+	return f.Func[strings.LastIndexByte(f.Func, '/')+1:] + " " + file[strings.LastIndexByte(file, '/')+1:] + ":" + strconv.Itoa(f.Line)
+}
+
+// Own returns the frame of the program itself, nil if the stack is not known.
+func (c *Class) Own() *Frame {
+	if len(c.Stack) == 0 {
+		return nil
+	}
+	return &c.Stack[c.User]
+}
+
+// A Class is a place in a program at which goroutines wait, and for what.
+type Class struct {
+	State State
+	Stack []Frame // the innermost first, maxFrames at most
+	User  int     // the frame that is of the program itself, not of the standard library
+}
+
+const (
+	maxFrames  = 32
+	maxClasses = 50_000
+)
+
+// A classKey is a wait as a generation of a trace describes it.
+type classKey struct {
+	reason string
+	stack  trace.Stack
+}
+
+// classes finds the class of waits.
+type classes struct {
+	list  []Class
+	byKey map[classKey]int32 // of a generation: stacks are numbered anew in each
+	known map[string]int32
+	std   string // the folder of the standard library
+}
+
+// of returns the class of a wait: an index of list.
+func (c *classes) of(reason string, stack trace.Stack) int32 {
+	k := classKey{reason, stack}
+	if i, ok := c.byKey[k]; ok {
+		return i
+	}
+	x := Class{State: stateOf(reason)}
+	n := 0
+	for f := range stack.Frames() {
+		if n++; n <= maxFrames {
+			x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
+		}
+		x.refine(reason, f.Func, n)
+	}
+	x.User = c.user(x.Stack)
+	var b strings.Builder
+	b.WriteByte(byte(x.State))
+	for _, f := range x.Stack {
+		b.WriteString(f.Func)
+		b.WriteByte(byte(f.Line))
+		b.WriteByte(byte(f.Line >> 8))
+	}
+	i, ok := c.known[b.String()]
+	if !ok {
+		if len(c.list) >= maxClasses {
+			return c.other(x.State)
+		}
+		i = int32(len(c.list))
+		c.list = append(c.list, x)
+		c.known[b.String()] = i
+	}
+	c.byKey[k] = i
+	return i
+}
+
+// other returns a class without a stack.
+func (c *classes) other(s State) int32 {
+	key := string(rune(s))
+	i, ok := c.known[key]
+	if !ok {
+		i = int32(len(c.list))
+		c.list = append(c.list, Class{State: s})
+		c.known[key] = i
+	}
+	return i
+}
+
+// stateOf returns the state that a goroutine is in which waits for a reason, as far as the reason tells.
+func stateOf(reason string) State {
+	switch reason {
+	case "sync", "sync.(*Cond).Wait":
+		return Sync
+	case "chan send", "chan receive":
+		return Chan
+	case "select", "forever":
+		return Select
+	case "network":
+		return Net
+	case "sleep":
+		return Sleep
+	case "GC mark assist wait for work", "GC background sweeper wait", "wait until GC ends", "GC weak to strong wait":
+		return GCWait
+	}
+	return Other
+}
+
+// refine looks at the nth function of a stack. The reason sync stands for a mutex, for anything else of package
+// sync, and for the collector's semaphores; and the state of a goroutine when a generation begins has no
+// reason.
+func (c *Class) refine(reason, function string, n int) {
+	const inner = 8 // functions of the runtime and of package sync are among the innermost
+	if n > inner {
+		return
+	}
+	isMutex := strings.HasPrefix(function, "sync.(*Mutex)") || strings.HasPrefix(function, "internal/sync.(*Mutex)") || strings.HasPrefix(function, "sync.(*RWMutex)")
+	switch {
+	case c.State == Sync && (strings.HasPrefix(function, "runtime.gc") || function == "runtime.GC" || function == "runtime.stopTheWorldGC"):
+		c.State = GCWait
+	case c.State == Sync && isMutex:
+		c.State = Mutex
+	case c.State != Other || reason != "":
+	case function == "runtime.chanrecv" || function == "runtime.chanrecv1" || function == "runtime.chanrecv2" || function == "runtime.chansend" || function == "runtime.chansend1":
+		c.State = Chan
+	case function == "runtime.selectgo" || function == "runtime.block":
+		c.State = Select
+	case function == "time.Sleep":
+		c.State = Sleep
+	case function == "runtime.netpollblock" || strings.HasPrefix(function, "internal/poll.runtime_poll"):
+		c.State = Net
+	case isMutex:
+		c.State = Mutex
+	case strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "internal/sync."):
+		c.State = Sync
+	}
+}
+
+// records reports whether a package is one that records spans.
+func records(pkg string) bool {
+	const own = "github.com/entrace-go/entrace/"
+	return strings.HasPrefix(pkg, "go.opentelemetry.io/otel/sdk") || pkg == own+"exporter" || pkg == own+"recorder" || strings.HasPrefix(pkg, own+"internal/")
+}
+
+// user returns the innermost function of a stack that is neither of the standard library nor of what records
+// spans.
+func (c *classes) user(stack []Frame) int {
+	for _, f := range stack {
+		if c.std != "" {
+			break
+		}
+		if p := text.PackageOf(f.Func); p == "runtime" || p == "sync" || p == "time" {
+			if dir, _, ok := strings.Cut(f.File, "/src/"+p+"/"); ok {
+				c.std = dir + "/src/"
+			}
+		}
+	}
+	first := -1
+	for i, f := range stack {
+		if !text.OfApplication(f.Func) {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		head, _, _ := strings.Cut(text.PackageOf(f.Func), "/")
+		isStandard := head != "main" && !strings.Contains(head, ".") // of a program that is built with -trimpath
+		if c.std != "" && strings.HasPrefix(f.File, "/") {
+			isStandard = strings.HasPrefix(f.File, c.std)
+		}
+		if !isStandard && !records(text.PackageOf(f.Func)) {
+			return i
+		}
+	}
+	return max(first, 0)
+}

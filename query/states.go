@@ -1,0 +1,50 @@
+package query
+
+import (
+	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/view"
+)
+
+// stateFields have how long the goroutine of a span was in some states.
+var stateFields = map[fieldKind][]gotrace.State{
+	fieldRunning: {gotrace.Running}, fieldRunnable: {gotrace.Runnable}, fieldSyscall: {gotrace.Syscall}, fieldGC: {gotrace.GCWork, gotrace.GCWait},
+	fieldMutex: {gotrace.Mutex}, fieldSync: {gotrace.Sync}, fieldChan: {gotrace.Chan}, fieldSelect: {gotrace.Select}, fieldNet: {gotrace.Net},
+	fieldSleep:   {gotrace.Sleep},
+	fieldBlocked: {gotrace.Mutex, gotrace.Sync, gotrace.Chan, gotrace.Select, gotrace.Net, gotrace.Sleep, gotrace.Other},
+}
+
+// stateField compiles a field that execution traces in the files tell. It is nil for spans of which they tell
+// nothing.
+func (m *machine) stateField(f *field) (eval, error) {
+	states, err := m.v.States(m.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.noStates = ""; states.Joined() == 0 {
+		m.noStates = noStatesHint
+		if len(states.Traces()) > 0 {
+			m.noStates = "the execution trace in the file tells of none of these spans"
+		}
+	}
+	for _, err := range states.Problems() {
+		m.noStates = err.Error()
+	}
+	sum := stateFields[f.kind]
+	return func(e *env) Value {
+		x, ok := states.Of(e.row)
+		switch {
+		case f.kind == fieldStates && m.v.Role(e.row) == view.RoleSpan:
+			return stringValue(x.Join.String())
+		case !ok:
+			return Value{}
+		}
+		n := int64(0)
+		for _, s := range sum {
+			n += int64(x.Times[s])
+		}
+		return durationValue(n * 1000)
+	}, nil
+}
+
+// noStatesHint says why nothing is known.
+const noStatesHint = "no execution trace in the file tells what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"

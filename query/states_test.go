@@ -1,0 +1,249 @@
+package query_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	rt "runtime/trace"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/control"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// waits records a program with Go's execution trace: a request waits for a mutex whose owner only waits itself, for
+// one that sleeps and computes.
+func waits(t *testing.T, marks string, d time.Duration) *view.View {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "control.yaml")
+	must(t, os.WriteFile(config, []byte(`dir: `+dir+`
+ring:
+  always: [spans, exec.trace]
+  params: {exec.trace.marks: "`+marks+`"}
+traces:
+  - {name: snapshot, on: [{trigger: api}], mode: snapshot, window: 1m, providers: [spans, exec.trace]}
+`), 0o600))
+	t.Setenv("OTEL_EXPORTER_ENTRACE_CONTROL_CONFIG", config)
+	ctx := t.Context()
+	p, err := entrace.Setup(ctx)
+	must(t, err)
+	tracer := p.TracerProvider().Tracer("waits")
+	in := func(ctx context.Context, name string, fn func(ctx context.Context)) {
+		ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindInternal))
+		defer span.End()
+		fn(ctx)
+	}
+	in(ctx, "request", func(ctx context.Context) {
+		var mu sync.Mutex
+		held, feed := make(chan int), make(chan int)
+		var all sync.WaitGroup
+		defer all.Wait()
+		all.Go(func() {
+			in(ctx, "owner", func(context.Context) { mu.Lock(); close(held); <-feed; mu.Unlock(); time.Sleep(2 * time.Millisecond) })
+		})
+		<-held
+		all.Go(func() { in(ctx, "feeder", func(context.Context) { time.Sleep(d); feed <- 1 }) })
+		mu.Lock()
+		mu.Unlock() //nolint:staticcheck // waiting is all
+	})
+	tr, err := p.Control().Start(ctx, control.Request{Trigger: control.TriggerAPI, Key: "snapshot"})
+	must(t, err)
+	must(t, p.Shutdown(ctx))
+	f, err := format.Open(tr.Path(), nil)
+	must(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	v, err := view.New(ctx, []*format.File{f}, nil)
+	must(t, err)
+	return v
+}
+
+func spanNamed(t *testing.T, v *view.View, name string) view.Row {
+	t.Helper()
+	for r := range v.Rows() {
+		if v.Role(r) == view.RoleSpan && v.Name(r) == name {
+			return r
+		}
+	}
+	t.Fatalf("there is no span %q", name)
+	return 0
+}
+
+// selects returns the names of the rows that a query selects.
+func selects(t *testing.T, v *view.View, text string) string {
+	t.Helper()
+	q, err := query.Parse(text)
+	must(t, err)
+	r, err := q.Run(t.Context(), v, nil)
+	must(t, err)
+	var names []string
+	for row := range r.Rows.All() {
+		names = append(names, v.Name(row))
+	}
+	for _, h := range r.Hints {
+		names = append(names, "hint: "+h.Text)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestStates(t *testing.T) {
+	for marks, join := range map[string]string{"on": "marked", "off": "matched"} {
+		v := waits(t, marks, 60*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := query.Measured(ctx, v, spanNamed(t, v, "request")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: with a context that has ended: %v", join, err)
+		}
+		for text, want := range map[string]string{
+			`{ span:mutex > 55ms }`:                          "request",
+			`{ span:chan > 55ms && span:mutex < 1ms }`:       "owner",
+			`{ span:sleep > 55ms }`:                          "feeder",
+			`{ span:blocked > 55ms && span:running < 50ms }`: "feeder owner request",
+			`{ span:states = "` + join + `" }`:               "feeder owner request",
+			`{ span:mutex = nil }`:                           "",
+		} {
+			if got := selects(t, v, text); !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("%s: %s selects %q, want %q", join, text, got, want)
+			}
+		}
+		request := spanNamed(t, v, "request")
+		m, err := query.Measured(t.Context(), v, request)
+		must(t, err)
+		if m == nil || m.Known < .95 || m.Join.String() != join || m.Open {
+			t.Fatalf("%s: the measured path is %+v", join, m)
+		}
+		var slept query.MeasuredStep
+		for _, s := range m.Steps {
+			if s.State == "sleep" && s.To-s.From > slept.To-slept.From {
+				slept = s
+			}
+		}
+		if slept.Span != spanNamed(t, v, "feeder") || slept.Frame == nil || !strings.Contains(slept.Frame.Func, "query_test.waits") {
+			t.Errorf("%s: the path leads to %+v", join, slept)
+		}
+		// The path that is inferred from times leads to the owner, which only waited.
+		c, ok := query.Critical(v, request)
+		culprit := slices.MaxFunc(c.Steps, func(a, b query.Step) int { return int(a.To - a.From - (b.To - b.From)) })
+		if !ok || v.Name(culprit.Row) != "owner" {
+			t.Errorf("%s: the inferred path leads to %s", join, v.Name(culprit.Row))
+		}
+		all := v.NewSet()
+		for r := range v.Rows() {
+			all.Add(r)
+		}
+		list, err := query.Waits(t.Context(), v, all, 10)
+		must(t, err)
+		i := slices.IndexFunc(list, func(w query.WaitTotal) bool { return w.State == "mutex" })
+		if i < 0 || list[i].Longest != request || len(list[i].By) != 1 || list[i].By[0].Name != "owner" || list[i].Spans != 1 {
+			t.Errorf("%s: the waits are %+v", join, list)
+		}
+	}
+}
+
+// TestDiffSaysWhichStateGrew compares a request with one that waits for nothing.
+func TestDiffSaysWhichStateGrew(t *testing.T) {
+	slow, fast := waits(t, "on", 60*time.Millisecond), waits(t, "on", time.Millisecond)
+	all := func(v *view.View) query.Run {
+		rows := v.NewSet()
+		for r := range v.Rows() {
+			rows.Add(r)
+		}
+		return query.Run{View: v, Rows: rows}
+	}
+	d, err := query.Compare(t.Context(), []query.Run{all(fast)}, []query.Run{all(slow)})
+	must(t, err)
+	for _, p := range d.Paths {
+		want := map[string]string{"request": "mutex", "owner": "chan", "feeder": "sleep"}[p.Path[len(p.Path)-1].Name]
+		if got := p.Grew(); len(got) == 0 || got[0].State != want || got[0].Time < 50e6 {
+			t.Errorf("%+v grew by %v, want %s", p.Path, got, want)
+		}
+	}
+}
+
+// recordedWith returns a view of two spans of 100 ms, with the ids that the execution traces in testdata of
+// internal/gotrace have, and of execution traces. The first span took a duration.
+func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View {
+	t.Helper()
+	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
+	span := func(parent uint32, name, id string, took time.Duration) *format.TraceEntry {
+		return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+			attr(format.AttrTime, format.U64Value(1e18)), attr(format.AttrSpanID, format.StringValue(id)),
+			attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr(format.AttrDuration, format.U64Value(uint64(took))),
+		}}
+	}
+	entries := []*format.TraceEntry{format.Root(), {Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}, span(1, "request", "0000000000000001", took), span(2, "reindex", "0000000000000002", 100*time.Millisecond)}
+	for _, b := range traces {
+		entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{attr("data", format.BytesValue(b))}})
+	}
+	return viewOf(t, entries)
+}
+
+// TestExecutionTracesThatOverlap: two dumps of a process have the same wait, which counts once.
+func TestExecutionTracesThatOverlap(t *testing.T) {
+	b, err := os.ReadFile("../internal/gotrace/testdata/go1.26.trace")
+	must(t, err)
+	v := recordedWith(t, 100*time.Millisecond, b, b)
+	all := v.NewSet()
+	for r := range v.Rows() {
+		all.Add(r)
+	}
+	list, err := query.Waits(t.Context(), v, all, 10)
+	must(t, err)
+	i := slices.IndexFunc(list, func(w query.WaitTotal) bool { return w.State == "mutex" })
+	if i < 0 || list[i].Time < 95e6 || list[i].Time > 150e6 || len(list[i].By) != 1 || list[i].By[0].Name != "reindex" {
+		t.Errorf("the waits are %+v", list)
+	}
+}
+
+// TestExecutionTraceThatEndsEarly: of a span that went on for long behind the end of the execution trace, the path is
+// known for a part, and the span is not open.
+func TestExecutionTraceThatEndsEarly(t *testing.T) {
+	var b bytes.Buffer
+	must(t, rt.Start(&b))
+	ctx := t.Context()
+	rt.Log(ctx, "otel.span", "0000000000000001")
+	_, task := rt.NewTask(ctx, "request")
+	time.Sleep(100 * time.Millisecond)
+	rt.Stop()
+	task.End()
+	v := recordedWith(t, time.Second, b.Bytes())
+	m, err := query.Measured(ctx, v, spanNamed(t, v, "request"))
+	must(t, err)
+	if m == nil || m.Open || m.Known > .5 || m.Known < .05 || m.To-m.From != int64(time.Second) {
+		t.Errorf("the path is %+v", m)
+	}
+}
+
+// TestExecutionTraceThatCannotBeRead: the hint says why nothing is known.
+func TestExecutionTraceThatCannotBeRead(t *testing.T) {
+	for data, want := range map[string]string{
+		"go 1.29 trace\x00\x00\x00more": `its header is "go 1.29 trace"`, "go 1.26 trace\x00\x00\x00more": "generation at byte 16",
+	} {
+		v := recordedWith(t, time.Second, []byte(data))
+		if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.Contains(got, want) {
+			t.Errorf("%q: %s", data, got)
+		}
+	}
+}
+
+func TestStatesWithoutExecutionTrace(t *testing.T) {
+	v := viewOf(t, fixed())
+	if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.HasPrefix(got, "hint: no execution trace") {
+		t.Errorf("the hint is %q", got)
+	}
+	if m, err := query.Measured(t.Context(), v, 1); m != nil || err != nil {
+		t.Errorf("there is a measured path: %v, %v", m, err)
+	}
+}

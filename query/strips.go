@@ -1,0 +1,149 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Strips say what the goroutines of spans did over their time.
+type Strips struct {
+	states  *view.States
+	windows [][]*gotrace.Window // by execution trace, in the order of time
+}
+
+// A StateTime is a state, as the query language names it, and a time in nanoseconds.
+type StateTime struct {
+	State string
+	Time  int64
+}
+
+// An extent is from when to when some spans were open.
+type extent struct{ from, to int64 }
+
+// atOnce is how far apart spans may be that are read at once: a generation of an execution trace is about as
+// long.
+const atOnce = int64(time.Second)
+
+// NewStrips reads what is needed for some rows. It reads parts of execution traces that take budget together at most,
+// the shortest parts first; of spans in others [Strips.Of] knows sums alone. Without execution traces, it has
+// nothing.
+func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budget time.Duration) (*Strips, error) {
+	states, err := v.States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Strips{states, make([][]*gotrace.Window, len(states.Traces()))}
+	all := make([][]extent, len(states.Traces()))
+	for r := range rows {
+		if x, ok := states.Of(r); ok {
+			from, to := states.Traces()[x.Trace].Extent(x.Span)
+			all[x.Trace] = append(all[x.Trace], extent{from, to})
+		}
+	}
+	for n, list := range all {
+		list = merged(list)
+		slices.SortStableFunc(list, func(a, b extent) int { return cmp.Compare(a.to-a.from, b.to-b.from) })
+		for _, e := range list {
+			if budget -= time.Duration(e.to - e.from); budget < 0 {
+				break
+			}
+			w, err := states.Traces()[n].Window(ctx, e.from, e.to)
+			if err != nil {
+				return nil, err
+			}
+			s.windows[n] = append(s.windows[n], w)
+		}
+	}
+	return s, nil
+}
+
+// merged returns the extents in the order of time, those as one that are close together.
+func merged(list []extent) (out []extent) {
+	slices.SortFunc(list, func(a, b extent) int { return cmp.Compare(a.from, b.from) })
+	for _, e := range list {
+		if n := len(out); n > 0 && e.from <= out[n-1].to+atOnce {
+			out[n-1].to = max(out[n-1].to, e.to)
+		} else {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Of returns the states in which the goroutine of a span was in each of n equal parts of its time: the one that took
+// most of a part, or "" where none is known. If the span's part of the trace was not read, the states are
+// sorted: they have the parts that they had of the time. Of returns nil if nothing is known of the span.
+func (s *Strips) Of(r view.Row, n int) []string {
+	x, ok := s.states.Of(r)
+	if !ok {
+		return nil
+	}
+	from, to := s.states.Traces()[x.Trace].Extent(x.Span)
+	out := make([]string, n)
+	at := slices.IndexFunc(s.windows[x.Trace], func(w *gotrace.Window) bool { return w.From <= from && to <= w.To })
+	if at < 0 {
+		sum, state := int64(0), gotrace.State(0)
+		whole := x.Times.Sum()
+		for i := range out {
+			for int(state)+1 < gotrace.NumStates && (sum+int64(x.Times[state]))*int64(n) <= whole*int64(i) {
+				sum += int64(x.Times[state])
+				state++
+			}
+			if whole > 0 {
+				out[i] = state.String()
+			}
+		}
+		return out
+	}
+	w := s.windows[x.Trace][at]
+	for i := range out {
+		a, z := from+(to-from)*int64(i)/int64(n), from+(to-from)*int64(i+1)/int64(n)
+		most := int64(0)
+		for state, d := range w.Sums(w.Pieces(x.Ender, a, z)) {
+			if d > most {
+				out[i], most = gotrace.State(state).String(), d
+			}
+		}
+	}
+	return out
+}
+
+// Longest returns the states in which the goroutine of a span was longest, the longest first, without those of
+// less than a hundredth of them all. It returns nil if nothing is known of the span.
+func (s *Strips) Longest(r view.Row, n int) []StateTime {
+	x, ok := s.states.Of(r)
+	if !ok {
+		return nil
+	}
+	list := longestOf(x.Span)
+	return list[:min(len(list), n)]
+}
+
+// longestOf returns the states of a span with a hundredth of its time or more.
+func longestOf(x *gotrace.Span) []StateTime {
+	var sums [gotrace.NumStates]int64
+	for state, d := range x.Times {
+		if int64(d)*100 >= x.Times.Sum() {
+			sums[state] = int64(d) * 1000
+		}
+	}
+	return byTime(sums)
+}
+
+// byTime returns the states that have a time above 0, the longest first.
+func byTime(sums [gotrace.NumStates]int64) []StateTime {
+	var list []StateTime
+	for state, d := range sums {
+		if d > 0 {
+			list = append(list, StateTime{gotrace.State(state).String(), d})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b StateTime) int { return cmp.Compare(b.Time, a.Time) })
+	return list
+}

@@ -1,0 +1,456 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/wire"
+)
+
+// A Join says how a span was found in an execution trace.
+type Join uint8
+
+// The joins. A marked span has written its id into the trace. A matched one has the name of a task that began
+// at the same time, below the task of its parent; nothing else tells that they are the same.
+const (
+	NotJoined Join = iota
+	Marked
+	Matched
+)
+
+func (j Join) String() string { return [...]string{"none", "marked", "matched"}[j] }
+
+// States say what the goroutines of spans did, as far as execution traces in the files of a view tell. They are
+// for use by packages of this module, and safe for concurrent use.
+type States struct {
+	v      *View
+	traces []ExecTrace
+	joined []joinedSpan
+	blocks []*[blockRows]uint32 // by block of rows: 1 + an index of joined, or 0
+	rows   [][]Row              // by trace and span: its row, or 0
+}
+
+// An ExecTrace is an execution trace in a file of a view.
+type ExecTrace struct {
+	Row Row // of its entry
+	*gotrace.Trace
+	Err error // why Trace is nil
+}
+
+// A SpanStates has what a trace says about a span.
+type SpanStates struct {
+	Trace int // an index of Traces
+	*gotrace.Span
+	Join Join
+}
+
+type joinedSpan struct {
+	trace uint16
+	join  Join
+	span  int32
+}
+
+type statesOnce struct {
+	once sync.Once
+	done chan struct{} // closed when s and err are there
+	s    *States
+	err  error
+}
+
+// execTraceName is the name of the entry that package control/provider writes.
+const execTraceName = "exec.trace"
+
+const maxExecTraces = 1 << 10
+
+// States reads the execution traces in the files, once: that goes on if ctx ends before, so that a reader that comes
+// again finds it done. Traces that cannot be read say so in [ExecTrace.Err], damaged ones in
+// [gotrace.Trace.Damage]; an error is that of ctx. Without execution traces States are empty.
+func (v *View) States(ctx context.Context) (*States, error) {
+	k := &v.statesKept
+	k.once.Do(func() {
+		k.done = make(chan struct{})
+		go func() {
+			defer close(k.done)
+			defer func() {
+				if p := recover(); p != nil {
+					k.err = fmt.Errorf("read execution traces: %v", p)
+				}
+			}()
+			k.s, k.err = v.readStates(context.WithoutCancel(ctx))
+		}()
+	})
+	select {
+	case <-k.done:
+		return k.s, k.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (v *View) readStates(ctx context.Context) (*States, error) {
+	s := &States{v: v, blocks: make([]*[blockRows]uint32, len(v.blocks))}
+	all, err := v.ExecTraces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range all {
+		if err := s.read(ctx, x); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// An ExecTraceData is the file of an execution trace.
+type ExecTraceData struct {
+	Row  Row // of its entry
+	Data io.ReaderAt
+	Size int64
+}
+
+// ExecTraces returns the files of the execution traces in the files of the view. They can be read until these
+// are closed.
+func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) {
+	rows, err := v.execTraces(ctx)
+	for _, r := range rows {
+		src := &attributeSource{a: v.attribute("data"), r: r}
+		src.a.raw(r, func(b []byte) {
+			if len(b) > 2 && b[0] == wire.KindBytes {
+				n, at := wire.Uint32(b, 1)
+				src.skip, src.size = at, int64(n)
+			}
+		})
+		if src.size > 0 { // otherwise it was too large to keep
+			all = append(all, ExecTraceData{r, src, src.size})
+		}
+	}
+	return all, err
+}
+
+// HasStates reports whether the view may have execution traces, without looking for them among its rows.
+func (v *View) HasStates() bool {
+	return len(v.metas) >= unknown || slices.ContainsFunc(v.metas, func(m format.Metadata) bool { return m.Name == execTraceName })
+}
+
+// execTraces returns the rows of execution traces.
+func (v *View) execTraces(ctx context.Context) ([]Row, error) {
+	if !v.HasStates() {
+		return nil, nil
+	}
+	named := make([]bool, len(v.metas))
+	for i := range v.metas {
+		named[i] = v.metas[i].Name == execTraceName
+	}
+	var mu sync.Mutex
+	var rows []Row
+	c := v.Columns()
+	err := c.Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := c.Block(k)
+			for i, m := range b.Meta {
+				r := Row(b.First) + Row(i)
+				if m != columns.Unknown && named[m] || m == columns.Unknown && v.Name(r) == execTraceName {
+					mu.Lock()
+					rows = append(rows, r)
+					mu.Unlock()
+				}
+			}
+		}
+	})
+	slices.Sort(rows)
+	return rows[:min(len(rows), maxExecTraces)], err
+}
+
+// execTraces keeps the execution traces that have been read, for the views that a view is extended to. It is safe for
+// concurrent use.
+type execTraces struct {
+	mu  sync.Mutex // held while one is read, so that no two views read the same
+	all map[execTraceKey]*gotrace.Trace
+}
+
+// An execTraceKey stays when a view is extended, other than a row.
+type execTraceKey struct {
+	file int
+	id   uint32
+}
+
+// read returns a trace whose clock the caller may set.
+func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotrace.Trace, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var key execTraceKey
+	key.file, key.id = v.ID(x.Row)
+	t := k.all[key]
+	if t == nil {
+		var err error
+		if t, err = gotrace.Read(ctx, x.Data, x.Size); err != nil {
+			return nil, err
+		}
+		if k.all == nil {
+			k.all = make(map[execTraceKey]*gotrace.Trace)
+		}
+		t = t.From(nil) // the source belongs to this view
+		k.all[key] = t
+	}
+	return t.From(x.Data), nil
+}
+
+// read reads a trace and joins its spans with rows.
+func (s *States) read(ctx context.Context, x ExecTraceData) error {
+	t, err := s.v.builder.execTraces.read(ctx, s.v, x)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.traces = append(s.traces, ExecTrace{x.Row, t, err})
+	s.rows = append(s.rows, nil)
+	if err != nil {
+		return nil //nolint:nilerr // the trace has it
+	}
+	s.rows[len(s.rows)-1] = make([]Row, len(t.Spans))
+	if err := s.joinMarked(ctx, t); err != nil {
+		return err
+	}
+	return s.joinTasks(ctx, t)
+}
+
+// joinMarked joins the spans that have written their ids.
+func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
+	const bits = 24
+	var may [1 << bits / 64]uint64 // by the low bits of an id
+	ids := make([]uint64, 0, len(t.Spans))
+	for i := range t.Spans {
+		if id := t.Spans[i].ID; id != 0 {
+			ids = append(ids, id<<32|uint64(i))
+			may[id%(1<<bits)/64] |= 1 << (id % 64)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	c := s.v.Columns()
+	type pair struct {
+		row  Row
+		span int32
+	}
+	var mu sync.Mutex
+	var all []pair
+	err := c.Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := c.Block(k)
+			var found []pair
+			for i, f := range b.Flags {
+				low := b.Text[i]
+				if Flags(f).Role() != RoleSpan || may[low%(1<<bits)/64]>>(low%64)&1 == 0 {
+					continue
+				}
+				at, _ := slices.BinarySearch(ids, uint64(low)<<32)
+				if at == len(ids) || uint32(ids[at]>>32) != low {
+					continue
+				}
+				r := Row(b.First) + Row(i)
+				id, err := s.v.attributeID(r, format.AttrSpanID)
+				if err != nil {
+					continue
+				}
+				for ; at < len(ids) && uint32(ids[at]>>32) == low; at++ {
+					if x := int32(uint32(ids[at])); t.Spans[x].ID == binary.BigEndian.Uint64(id[:]) {
+						found = append(found, pair{r, x})
+					}
+				}
+			}
+			mu.Lock()
+			all = append(all, found...)
+			mu.Unlock()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b pair) int { return cmp.Compare(a.row, b.row) })
+	for _, p := range all {
+		s.join(t, p.row, p.span, Marked)
+	}
+	s.setClock(t)
+	return nil
+}
+
+// join says that a row is a span of the last trace. If another trace has it, the one that knows more of it
+// counts.
+func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
+	b := &s.blocks[r/blockRows]
+	if *b == nil {
+		*b = new([blockRows]uint32)
+	}
+	at := &(*b)[r%blockRows]
+	j := joinedSpan{uint16(len(s.traces) - 1), how, span}
+	s.rows[j.trace][span] = r // also of the one that knows less, for the names in its paths
+	if *at == 0 {
+		s.joined = append(s.joined, j)
+		*at = uint32(len(s.joined))
+		return
+	}
+	old := &s.joined[*at-1]
+	if s.traces[old.trace].Spans[old.span].Times.Sum() < t.Spans[span].Times.Sum() {
+		*old = j
+	}
+}
+
+// setClock tells a trace without clocks the time: no mark is before its span begins.
+func (s *States) setClock(t *gotrace.Trace) {
+	at, wall, known := int64(0), int64(0), false
+	for span, r := range s.rows[len(s.rows)-1] {
+		start, timed := s.v.Start(r)
+		if began := t.Spans[span].Begin; r != 0 && timed && began != 0 && (!known || began-start < at-wall) {
+			at, wall, known = began, start, true
+		}
+	}
+	if known {
+		t.SetClock(at, wall)
+	}
+}
+
+const (
+	matchBefore = 2_000     // nanoseconds that a task may begin before its span
+	matchAfter  = 2_000_000 // and behind it: the first span that a program begins takes so long
+)
+
+// joinTasks joins spans with tasks of their name.
+func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
+	byName := make(map[string][]int32)
+	for i := range t.Spans {
+		if x := &t.Spans[i]; x.ID == 0 {
+			byName[t.NameOf(x)] = append(byName[t.NameOf(x)], int32(i))
+		}
+	}
+	first, known := t.Wall(t.First)
+	if len(byName) == 0 || !known {
+		return ctx.Err()
+	}
+	last, _ := t.Wall(t.Last)
+	trace := len(s.traces) - 1
+	taken := make(map[int32]bool)
+	for r := range s.v.Rows() {
+		if r%blockRows == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		start, timed := s.v.Start(r)
+		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileOf(r) != s.v.fileOf(s.traces[trace].Row) {
+			continue
+		}
+		list := byName[s.v.Name(r)]
+		at, _ := t.Time(start) // there are clocks
+		up := gotrace.NoSpan
+		if x, ok := s.Of(s.v.Parent(r)); ok && x.Trace == trace {
+			up = s.joinedAt(s.v.Parent(r)).span
+		}
+		from, _ := slices.BinarySearchFunc(list, at-matchBefore, func(i int32, at int64) int { return cmp.Compare(t.Spans[i].Begin, at) })
+		best, asked := gotrace.NoSpan, false
+		for _, i := range list[from:] {
+			x := &t.Spans[i]
+			if x.Begin > at+matchAfter {
+				break
+			}
+			if taken[i] {
+				continue
+			}
+			if fits := x.Parent == up; best == gotrace.NoSpan || fits && !asked {
+				best, asked = i, fits
+			}
+		}
+		if best != gotrace.NoSpan {
+			taken[best] = true
+			s.join(t, r, best, Matched)
+		}
+	}
+	return nil
+}
+
+func (s *States) joinedAt(r Row) *joinedSpan {
+	if int(r/blockRows) >= len(s.blocks) || s.blocks[r/blockRows] == nil {
+		return nil
+	}
+	if at := s.blocks[r/blockRows][r%blockRows]; at != 0 {
+		return &s.joined[at-1]
+	}
+	return nil
+}
+
+// Of returns what the span at row r did, and whether a trace tells. The span must not be changed.
+func (s *States) Of(r Row) (SpanStates, bool) {
+	j := s.joinedAt(r)
+	if j == nil {
+		return SpanStates{}, false
+	}
+	return SpanStates{int(j.trace), &s.traces[j.trace].Spans[j.span], j.join}, true
+}
+
+// Is reports whether it is this span of a trace that [States.Of] returns for row r: overlapping traces have the same
+// span twice.
+func (s *States) Is(r Row, trace int, span int32) bool {
+	j := s.joinedAt(r)
+	return j != nil && int(j.trace) == trace && j.span == span
+}
+
+// Problems says which execution traces cannot be read, or not to their end.
+func (s *States) Problems() (all []error) {
+	for _, t := range s.traces {
+		switch {
+		case t.Err != nil:
+			all = append(all, t.Err)
+		case t.Damage != nil:
+			all = append(all, t.Damage)
+		}
+	}
+	return all
+}
+
+// Joined returns how many spans are joined.
+func (s *States) Joined() int { return len(s.joined) }
+
+// Traces returns the traces, in the order of their rows.
+func (s *States) Traces() []ExecTrace { return s.traces }
+
+// Row returns the row of a span of a trace, and whether the view has it.
+func (s *States) Row(trace int, span int32) (Row, bool) {
+	if span < 0 || int(span) >= len(s.rows[trace]) {
+		return 0, false
+	}
+	return s.rows[trace][span], s.rows[trace][span] != 0
+}
+
+// An attributeSource reads an attribute of Bytes in pieces, without a copy of the whole.
+type attributeSource struct {
+	a    *attributeReader
+	r    Row
+	skip int // from the value's beginning to the bytes
+	size int64
+}
+
+func (s *attributeSource) ReadAt(p []byte, off int64) (n int, err error) {
+	if off >= s.size {
+		return 0, io.EOF
+	}
+	found := false
+	s.a.raw(s.r, func(b []byte) {
+		if int64(len(b)-s.skip) == s.size {
+			n, found = copy(p, b[int64(s.skip)+off:]), true
+		}
+	})
+	switch {
+	case !found:
+		return 0, errors.New("the entry cannot be read any more")
+	case n < len(p):
+		return n, io.EOF
+	}
+	return n, nil
+}

@@ -1,0 +1,48 @@
+package view_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.
+func TestStatesOfGrowingFile(t *testing.T) {
+	recorded, err := os.ReadFile(filepath.Join("..", "internal", "gotrace", "testdata", "go1.26.trace"))
+	must(t, err)
+	span := func(id string) *format.TraceEntry {
+		return &format.TraceEntry{Metadata: format.Metadata{Name: "a"}, Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.U64Value(1e18)},
+			{Name: format.AttrDuration, Value: format.U64Value(100_000_000)},
+			{Name: format.AttrSpanID, Value: format.StringValue(id)},
+			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
+		}}
+	}
+	g := grow(t, format.V2, format.IET)
+	g.add(format.Root(), span("0000000000000001"), &format.TraceEntry{
+		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(recorded)}},
+	})
+	v, err := viewOf(t, g.file).Extend(t.Context())
+	must(t, err)
+	before, err := v.States(t.Context())
+	must(t, err)
+	g.add(span("0000000000000002"))
+	v, err = v.Extend(t.Context())
+	must(t, err)
+	after, err := v.States(t.Context())
+	must(t, err)
+	if _, ok := after.Of(3); !ok {
+		t.Error("the span that came later is not joined")
+	}
+	a, b := before.Traces(), after.Traces()
+	if len(a) != 1 || len(b) != 1 || &a[0].Spans[0] != &b[0].Spans[0] {
+		t.Errorf("the execution trace was read again: there are %d, and then %d", len(a), len(b))
+	}
+	w, err := b[0].Window(t.Context(), b[0].First, b[0].Last)
+	if err != nil || w.Damage != nil {
+		t.Error(err, w)
+	}
+}
