@@ -40,8 +40,8 @@ demo: ## run the quickstart, which records itself into trace.et, and show the tr
 test: ## test every module
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done
 
-race: ## test under the race detector
-	@set -e; for m in . collector exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -timeout 30m ./...); done
+race: ## test under the race detector, without what -short leaves out
+	@set -e; for m in . collector exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -short -timeout 30m ./...); done
 
 soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }
@@ -115,7 +115,7 @@ web-bench: ## time the viewer with ten million entries in a browser, which needs
 	viewer/web/test/run bench
 
 shots: ## take the pictures of docs anew, which needs npm
-	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|flame in time: lanes|accessible' viewer/web/test/run
+	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|states: |flame in time: lanes|accessible' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update

@@ -185,7 +185,7 @@ const maxItems = 30
 // An item is one possible completion of a query.
 type item struct {
 	Text  string `json:"text"`
-	Kind  string `json:"kind"` // name, attribute, value or operator
+	Kind  string `json:"kind"` // as query.Completion has it
 	Count int    `json:"count,omitempty"`
 }
 
@@ -278,11 +278,15 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 		Start   *string  `json:"start"`
 		Open    bool     `json:"open"`
 		In      string   `json:"in,omitempty"` // the function in which it waits
+		Of      string   `json:"of,omitempty"` // the outermost span that it is below
 	}
 	lines := func(rows []view.Row) ([]line, error) {
 		out := []line{}
 		for _, r := range rows {
 			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
+			if whole := s.outermost(r); whole != r {
+				l.Of = preview(s.v.Name(whole))
+			}
 			if took, known := lasted(s.v, r); known {
 				t := strconv.FormatInt(int64(took), 10)
 				l.Took = &t

@@ -13,7 +13,7 @@ import (
 
 // growEvery is the shortest time between two checks of the files. If a check takes long, the time is
 // longer.
-const growEvery = 100 * time.Millisecond
+const growEvery = 250 * time.Millisecond
 
 // events sends an event to a client when the trace has grown. It ends when the client has gone, or after
 // an error. With the parameter pause, the first event has the name of a pin: requests with this name
@@ -32,7 +32,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	_, states := h.states(h.view().v)
 	for round, quiet := 1, 0; ; round, quiet = round+1, quiet+1 {
 		begun := time.Now()
-		sometimes := round%10 == 0
+		sometimes := round%4 == 0
 		if sometimes {
 			h.reopen(r.Context())
 		}
@@ -46,7 +46,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			_, now := h.states(s.v)
 			news = !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
 		}
-		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 100 {
+		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 40 {
 			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}
 			if told < 0 && pin != "" {
 				event["pin"] = pin

@@ -36,7 +36,7 @@ func (s *state) sampleMetas() map[uint16]bool {
 	out := make(map[uint16]bool)
 	for i, m := range s.v.Columns().Metas() {
 		switch m.Target {
-		case "runtime/metrics", "runtime/debug", "github.com/entrace-go/entrace/control/provider":
+		case "runtime/metrics", "runtime/debug", "runtime/pprof", "runtime/trace", "github.com/entrace-go/entrace/control/provider":
 			out[uint16(i)] = true
 		}
 	}

@@ -17,27 +17,27 @@ import (
 // A why says where a span stands among the spans of its name and service, and what those share that
 // were slow, or failed.
 type why struct {
-	Name    string     `json:"name"`
-	Service string     `json:"service"`
-	Where   string     `json:"where"` // a query that selects the spans of that name and service
-	Count   int        `json:"count"` // of them, as far as they have ended
-	Faster  int        `json:"faster"`
-	Median  string     `json:"median"`
-	Took    *string    `json:"took"`
-	Open    bool       `json:"open"`
-	Bars    []bar      `json:"bars"`
-	Failed  int        `json:"failed"` // how many failed
-	Slow    int        `json:"slow"`   // how many took at least Least
-	Least   string     `json:"least"`
-	Of      string     `json:"of"` // what is compared with the others: slow, failed, or empty
-	Among   bool       `json:"among"`
-	Shares  contrast   `json:"shares"`
-	Beside  []beside   `json:"beside"`
-	Path    []pathStep `json:"path"`
-	Whole   *place     `json:"whole"` // the outermost span above, whose critical path Path is
-	Length  string     `json:"length"`
-	Against *against   `json:"against"` // nil: the page compares with no other trace
-	Rest    int        `json:"rest"`    // steps that are too short to be in Path
+	Name    string         `json:"name"`
+	Service string         `json:"service"`
+	Where   string         `json:"where"`   // a query that selects the spans of that name and service
+	Outside bool           `json:"outside"` // the span is outside of the window, and all of its name are compared
+	Count   int            `json:"count"`   // of them, as far as they have ended
+	Faster  int            `json:"faster"`
+	Median  string         `json:"median"`
+	Took    *string        `json:"took"`
+	Open    bool           `json:"open"`
+	Bars    []bar          `json:"bars"`
+	Failed  int            `json:"failed"` // how many failed
+	Slow    int            `json:"slow"`   // how many took at least Least
+	Least   string         `json:"least"`
+	Of      string         `json:"of"` // what is compared with the others: slow, failed, or empty
+	Among   bool           `json:"among"`
+	Shares  contrast       `json:"shares"`
+	Rare    []rare         `json:"rare"`
+	Burst   *burst         `json:"burst"` // nil: those that are compared began at any time
+	Beside  []beside       `json:"beside"`
+	CPU     *processorTime `json:"cpu"`     // nil: no samples
+	Against *against       `json:"against"` // nil: the page compares with no other trace
 }
 
 // A bar counts the spans that took from From up to To nanoseconds.
@@ -160,11 +160,17 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	if v.Role(r) != view.RoleSpan {
 		return answer{}, badRequest("it is no span")
 	}
-	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Beside: []beside{}, Path: []pathStep{}}
+	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
 	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(out.Service) + " }"
 	same, err := s.foundIn(ctx, out.Where, w)
 	if err != nil {
 		return answer{}, err
+	}
+	if w.isSet && !same.rows.Has(r) { // it is outside: all of its name are its measure
+		w, out.Outside = window{}, true
+		if same, err = s.foundIn(ctx, out.Where, w); err != nil {
+			return answer{}, err
+		}
 	}
 	mine := int64(-1)
 	if took, known := lasted(v, r); known {
@@ -177,7 +183,8 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	out.Bars = d.bars()
 	least, slow := d.split()
 	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
-	out.Median = strconv.FormatInt(d.median(v, same.rows), 10)
+	median := d.median(v, same.rows)
+	out.Median = strconv.FormatInt(median, 10)
 	failed := query.IsError(v.Flags(r))
 	switch of := q.Get("of"); {
 	case of == "failed" || of == "" && failed && d.failed < same.rows.Len():
@@ -213,11 +220,19 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 			c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
 		}
 		out.Shares = contrastOf(c, true, false)
+		out.Burst = s.burstOf(in, same.rows)
+	}
+	if d.n >= fewest && mine >= muchSlow*median {
+		if out.Rare, err = s.rareOf(ctx, r, same.rows, median); err != nil {
+			return answer{}, err
+		}
 	}
 	if out.Beside, err = s.beside(ctx, r, in, others); err != nil {
 		return answer{}, err
 	}
-	s.addPath(&out, r)
+	if out.CPU, err = s.processorTime(ctx, r, same.rows); err != nil {
+		return answer{}, err
+	}
 	return answer{json: out}, nil
 }
 
@@ -405,16 +420,18 @@ type beside struct {
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
 	Took    string   `json:"took"`   // how long of the span they ran
-	In      float64  `json:"in"`     // the share of the compared spans during which one ran
+	In      float64  `json:"in"`     // the share of the compared spans during most of whose time one ran
 	Others  float64  `json:"others"` // the same of the others
 
-	took int64
+	took   int64
+	chance bool // the shares may differ by chance
 }
 
 const (
 	maxBeside    = 5
 	besideLooked = 12   // names that are looked at
 	besideSample = 4000 // spans of each set
+	besideFewest = 3    // of the compared spans, without the one that is asked about
 )
 
 // beside returns what ran during a span and not during others, as far as it is of other requests.
@@ -458,9 +475,11 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]
-	s.addShares(all, names, list, in, others)
-	const least = .1
-	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && b.In-b.Others < least })
+	// What ran during the span itself was looked for, and says nothing about the others.
+	slow := slices.Clone(in)
+	slow[r/64] &^= 1 << (r % 64)
+	s.addShares(all, names, list, slow, others, len(known))
+	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && (b.chance || b.In <= b.Others) })
 	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
 	out := []beside{}
 	for _, b := range list[:min(len(list), maxBeside)] {
@@ -502,9 +521,10 @@ func (n *names) of(r view.Row) int {
 	return i
 }
 
-// addShares says during which part of two sets of spans one of another request ran, for each name. All are
-// the outermost spans.
-func (s *state) addShares(all []view.Row, names *names, list []*beside, in, others view.Set[view.Row]) {
+// addShares says during which part of two sets of spans one of another request ran for most of the time, for each name. Unlike
+// whether one ran at all, that is not likelier for long spans. All are the outermost spans; compared is how many names
+// the list was chosen from.
+func (s *state) addShares(all []view.Row, names *names, list []*beside, in, others view.Set[view.Row], compared int) {
 	number := make(map[int]int)
 	for i, b := range list {
 		number[names.of(b.Row)] = i
@@ -518,40 +538,96 @@ func (s *state) addShares(all []view.Row, names *names, list []*beside, in, othe
 		}
 	}
 	for i, b := range list {
-		slices.Sort(begins[i])
-		slices.Sort(ends[i])
 		own := names.of(b.Row)
-		ran := func(r view.Row) bool { // while the span was open
+		c := coverageOf(begins[i], ends[i])
+		most := func(r view.Row) bool {
 			from, to, timed := s.during(r)
-			if !timed {
-				return false
-			}
-			begun, _ := slices.BinarySearch(begins[i], to+1)
-			over, _ := slices.BinarySearch(ends[i], from)
-			n := begun - over
+			of := c.one
 			if names.of(s.outermost(r)) == own {
-				n-- // its own request
+				of = c.two // its own request is one
 			}
-			return n > 0
+			to = max(to, from+1)
+			return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
 		}
-		b.In, b.Others = shareOf(in, ran), shareOf(others, ran)
+		ran, rows := [2]int64{}, [2]int64{}
+		ran[0], rows[0] = countOf(in, most)
+		ran[1], rows[1] = countOf(others, most)
+		b.In, b.Others = float64(ran[0])/float64(max(1, rows[0])), float64(ran[1])/float64(max(1, rows[1]))
+		b.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
 	}
 }
 
-// shareOf returns for which share of a sample of some rows is holds.
-func shareOf(rows view.Set[view.Row], is func(r view.Row) bool) float64 {
-	n, hit := 0, 0
+// A coverage says for how long at least one, and at least two, of some spans run.
+type coverage struct {
+	at       []int64 // when a span begins or ends, ascending
+	one, two covered
+}
+
+// A covered has for how long enough spans ran before each time, and whether they do from then on.
+type covered struct {
+	before []int64
+	runs   []bool
+}
+
+// coverageOf takes the times over.
+func coverageOf(begins, ends []int64) *coverage {
+	slices.Sort(begins)
+	slices.Sort(ends)
+	c := new(coverage)
+	open := 0
+	for i, k := 0, 0; k < len(ends); {
+		at := ends[k]
+		if i < len(begins) {
+			at = min(at, begins[i])
+		}
+		for ; i < len(begins) && begins[i] == at; i++ {
+			open++
+		}
+		for ; k < len(ends) && ends[k] == at; k++ {
+			open--
+		}
+		c.one.add(c.at, at, open >= 1)
+		c.two.add(c.at, at, open >= 2)
+		c.at = append(c.at, at)
+	}
+	return c
+}
+
+func (c *covered) add(times []int64, at int64, runs bool) {
+	before := int64(0)
+	if n := len(times) - 1; n >= 0 {
+		before = c.before[n]
+		if c.runs[n] {
+			before += at - times[n]
+		}
+	}
+	c.before, c.runs = append(c.before, before), append(c.runs, runs)
+}
+
+// until returns for how long enough spans ran until a time.
+func (c *covered) until(times []int64, at int64) int64 {
+	n, _ := slices.BinarySearch(times, at+1)
+	if n--; n < 0 {
+		return 0
+	}
+	if c.runs[n] {
+		return c.before[n] + at - times[n]
+	}
+	return c.before[n]
+}
+
+// countOf returns for how many of a sample of some rows is holds, and how many there are in the sample.
+func countOf(rows view.Set[view.Row], is func(r view.Row) bool) (hits, n int64) {
 	step := max(1, rows.Len()/besideSample)
 	i := 0
 	for r := range rows.All() {
-		if i++; i%step != 0 {
-			continue
-		}
-		if n++; is(r) {
-			hit++
+		if i++; i%step == 0 {
+			if n++; is(r) {
+				hits++
+			}
 		}
 	}
-	return float64(hit) / float64(max(1, n))
+	return hits, n
 }
 
 // during returns from when to when a span was open.
@@ -597,103 +673,4 @@ func (s *state) outermost(r view.Row) view.Row {
 		r = up
 	}
 	return r
-}
-
-// A criticalPath is the critical path of the outermost span above a row.
-type criticalPath struct {
-	Row    view.Row       `json:"row"`
-	Length string         `json:"length"`
-	Steps  []criticalStep `json:"steps"`
-}
-
-type criticalStep struct {
-	Row  view.Row `json:"row"`
-	From string   `json:"from"`
-	To   string   `json:"to"`
-}
-
-// maxBelow is how many rows may be below a span of which the critical path is found.
-const maxBelow = 500_000
-
-// pathOf returns the critical path of the outermost span above a span, nil if it has none, and whether it
-// has too many rows for one.
-func (s *state) pathOf(r view.Row) (whole view.Row, p *query.CriticalPath, tooMany bool) {
-	whole = s.outermost(r)
-	if s.below(whole) > maxBelow {
-		return whole, nil, true
-	}
-	if p, ok := query.Critical(s.v, whole); ok && p.To > p.From {
-		return whole, p, false
-	}
-	return whole, nil, false
-}
-
-const maxCritical = 20_000 // steps in an answer; the longest are kept
-
-// critical answers with the critical path of the outermost span above a row, which is inferred from
-// the times of the spans.
-func (h *Handler) critical(_ context.Context, s *state, q url.Values) (answer, error) {
-	r, err := s.rowOf(q, "row")
-	if err != nil {
-		return answer{}, err
-	}
-	for r != 0 && s.v.Role(r) != view.RoleSpan {
-		r = s.v.Parent(r)
-	}
-	whole, p, tooMany := s.pathOf(r)
-	if tooMany {
-		return answer{}, badRequest("the request has more than " + strconv.Itoa(maxBelow) + " rows: 'entrace critical' prints its critical path")
-	}
-	out := criticalPath{Row: whole, Steps: []criticalStep{}}
-	if p == nil {
-		return answer{json: out}, nil
-	}
-	out.Length = strconv.FormatInt(p.To-p.From, 10)
-	steps := p.Steps
-	if len(steps) > maxCritical {
-		steps = slices.SortedFunc(slices.Values(steps), func(a, b query.Step) int { return cmp.Compare(b.To-b.From, a.To-a.From) })[:maxCritical]
-	}
-	for _, x := range steps {
-		out.Steps = append(out.Steps, criticalStep{x.Row, strconv.FormatInt(x.From, 10), strconv.FormatInt(x.To, 10)})
-	}
-	return answer{json: out}, nil
-}
-
-// A pathStep is a span that the outermost span above waited for.
-type pathStep struct {
-	Row     view.Row `json:"row"`
-	Name    string   `json:"name"`
-	Service string   `json:"service"`
-	Depth   int      `json:"depth"`
-	Took    string   `json:"took"`
-	From    string   `json:"from"`
-	Share   float64  `json:"share"` // of the whole
-}
-
-const maxSteps = 40
-
-// addPath adds the critical path of the outermost span above r.
-func (s *state) addPath(out *why, r view.Row) {
-	whole, p, _ := s.pathOf(r)
-	if p == nil || s.v.Flags(whole).Open() { // of what hangs nobody knows which span ends last
-		return
-	}
-	out.Whole, out.Length = &place{whole, preview(s.v.Name(whole))}, strconv.FormatInt(p.To-p.From, 10)
-	steps := slices.Clone(p.Steps)
-	slices.SortStableFunc(steps, func(a, b query.Step) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
-	least := (p.To - p.From) / 100
-	if len(steps) > maxSteps {
-		least = max(least, steps[maxSteps].To-steps[maxSteps].From+1)
-	}
-	for _, x := range p.Steps {
-		took := x.To - x.From
-		if took < least {
-			out.Rest++
-			continue
-		}
-		out.Path = append(out.Path, pathStep{
-			x.Row, preview(s.v.Name(x.Row)), s.v.Service(x.Row), x.Depth, strconv.FormatInt(took, 10), strconv.FormatInt(x.From, 10),
-			float64(took) / float64(p.To-p.From),
-		})
-	}
 }

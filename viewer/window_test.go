@@ -502,6 +502,89 @@ func TestFlameOfEqualWidths(t *testing.T) {
 	}
 }
 
+// TestBesideOfLongSpans: what runs for a tenth of all of the time runs during every long span and few short ones,
+// and is no reason for either. What holds the long ones up is. A span outside of the chosen time is compared with
+// all of its name.
+func TestBesideOfLongSpans(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	span := func(name string, at, took uint64) {
+		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
+			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
+			{Name: format.AttrTime, Value: format.U64Value(at * ms)},
+			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
+		}})
+	}
+	for i := range uint64(20) {
+		span("get", 10_000*(i+1), 2000)
+		span("reindex", 10_000*(i+1), 1900)
+		for k := range uint64(20) {
+			span("get", 10_000*(i+1)+2500+371*k, 1)
+		}
+		for k := range uint64(10) {
+			span("tick", 10_000*(i+1)+1000*k, 100)
+		}
+	}
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	type answer struct {
+		Count   int
+		Slow    int
+		Outside bool
+		Beside  []struct {
+			Name       string
+			In, Others float64
+		}
+	}
+	got := jsonOf[answer](t, h, "/api/why?row=1")
+	if got.Slow != 20 || got.Outside || len(got.Beside) != 1 || got.Beside[0].Name != "reindex" || got.Beside[0].In != 1 || got.Beside[0].Others != 0 {
+		t.Errorf("got %+v", got)
+	}
+	far := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", 50_000*ms, 70_000*ms))
+	if !far.Outside || far.Count != got.Count {
+		t.Errorf("outside of the chosen time it is one of %d: %+v", far.Count, far)
+	}
+	near := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", 0, 30_000*ms))
+	if near.Outside || near.Count >= got.Count {
+		t.Errorf("within the chosen time it is one of %d: %+v", near.Count, near)
+	}
+}
+
+// TestBesideByChance has slow spans and other requests at random times: seldom is one of these said to be why.
+func TestBesideByChance(t *testing.T) {
+	const trials = 40
+	r := rand.New(rand.NewPCG(1, 2))
+	for slow := 1; slow <= 6; slow++ {
+		wrong := 0
+		for range trials {
+			all := []*format.TraceEntry{format.Root()}
+			span := func(name string, took uint64) {
+				all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+					{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
+					{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
+					{Name: format.AttrTime, Value: format.U64Value((1000 + r.Uint64N(100_000)) * ms)},
+					{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
+				}})
+			}
+			for range slow {
+				span("get", 2000)
+			}
+			for range 200 {
+				span("get", 1+r.Uint64N(3))
+			}
+			for i := range 30 {
+				span(fmt.Sprint("job ", i%10), 2000)
+			}
+			got := jsonOf[struct{ Beside []struct{ Name string } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=1")
+			if len(got.Beside) > 0 {
+				wrong++
+			}
+		}
+		if wrong > trials/8 {
+			t.Errorf("with %d slow spans, chance is said to be why %d times of %d", slow, wrong, trials)
+		}
+	}
+}
+
 // TestBesideOfTheSameName: what ran meanwhile may be another request of the same name, in another process.
 func TestBesideOfTheSameName(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -21,8 +22,12 @@ type convertFlags struct {
 	lookFlags
 
 	to, disk    string
+	weight      string
 	force, list bool
 }
+
+// weights are what the frames of a flame graph can weigh.
+var weights = [...]string{"time", "cpu"}
 
 func (a *app) convertCommand() *cobra.Command {
 	flags := convertFlags{lookFlags: lookFlags{time: timeLocal}}
@@ -50,10 +55,11 @@ func (a *app) convertCommand() *cobra.Command {
 	flags.add(c)
 	redactFlag(c, &flags.redact, redactRead)
 	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
+	c.Flags().StringVar(&flags.weight, "weight", weights[0], "for flame graphs: the time that spans took, or cpu: the samples of CPU profiles at and below what is selected")
 	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
 	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
 	c.Flags().BoolVar(&flags.list, "list", false, "print the formats there are")
-	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}} {
+	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}, "weight": weights[:]} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {
 			panic(err) // the flag does not exist
@@ -83,6 +89,16 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 		return err
 	}
 	o := &convert.Options{Replace: flags.force}
+	switch flags.weight {
+	case "cpu":
+		if !slices.ContainsFunc(convert.Formats(), func(f convert.FormatInfo) bool { return f.Format == to && f.CPU }) {
+			return usagef("--weight: %w", &convert.FormatError{Format: to, Write: true, CPU: true})
+		}
+		o.CPU, flags.descendants = true, true
+	case "", "time":
+	default:
+		return usagef("--weight can be time or cpu, and not %q", flags.weight)
+	}
 	if flags.disk != "" {
 		if _, own := to.Own(); !own {
 			return usagef("--version is for ENTRACE's own formats, %s is not one", to)

@@ -94,8 +94,8 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "examples/queries/README.md"} {
 		names = append(names, filepath.Join(root, name))
 	}
-	quickstart := filepath.Join(t.TempDir(), "quickstart")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", quickstart, "./quickstart")
+	programs := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs+"/", "./quickstart", "./waiting")
 	build.Dir, build.Env = filepath.Join(root, "examples"), append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -114,7 +114,7 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			documentsFolder(t, dir, quickstart)
+			documentsFolder(t, dir, filepath.Join(programs, "quickstart"), filepath.Join(programs, "waiting"))
 			for _, c := range commands {
 				if elsewhere[c.command] == "" {
 					c.run(t, dir)
@@ -140,7 +140,7 @@ func parses(t *testing.T, name string, args []string) {
 }
 
 // documentsFolder makes the files that the commands of the documents name.
-func documentsFolder(t *testing.T, dir, quickstart string) {
+func documentsFolder(t *testing.T, dir, quickstart, waiting string) {
 	t.Helper()
 	record := func(kind, name string, args ...string) {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
@@ -150,6 +150,13 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 	demo.Dir = dir
 	if out, err := demo.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"pool", "busy", "cpu"} {
+		load := exec.CommandContext(t.Context(), waiting, name)
+		load.Dir = dir
+		out, err := load.Output()
+		must(t, err)
+		must(t, os.Rename(strings.TrimSpace(string(out)), filepath.Join(dir, name+".et")))
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "app.et"), shopFile(), 0o600))
 	record("front", "shop.et")

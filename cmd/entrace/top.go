@@ -63,16 +63,23 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if err != nil {
 		return err
 	}
+	waits, err := query.Waits(ctx, l.v, l.result.Rows, o.limit)
+	if err != nil {
+		return err
+	}
+	if err := a.tellStates(ctx, l.v); err != nil {
+		return err
+	}
 	if o.json {
-		err = a.topJSON(l, found, o)
+		err = a.topJSON(l, found, waits, o)
 	} else {
 		w := bufio.NewWriter(a.out)
-		err = errors.Join(a.topText(w, l, found, o), w.Flush())
+		err = errors.Join(a.topText(w, l, found, waits, o), w.Flush())
 	}
 	return errors.Join(err, l.Damage())
 }
 
-func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topOptions) error {
+func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query.WaitTotal, options *topOptions) error {
 	states := statesOf(l.Trace)
 	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(states)),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
@@ -113,6 +120,10 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, options *topO
 		err = a.table(w, o.Services, options.time)
 	}
 	rows("Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) })
+	if len(waits) > 0 && err == nil {
+		head("Waits, as an execution trace tells")
+		err = a.topWaits(w, waits)
+	}
 	if len(o.Self.Lines) > 0 && err == nil {
 		head("Most time of their own, without the spans below")
 		err = a.table(w, o.Self, options.time)
@@ -204,7 +215,7 @@ func what(v *view.View, r view.Row) string {
 }
 
 // topJSON prints an overview as one JSON object.
-func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
+func (a *app) topJSON(l *look, o *query.Overview, waits []query.WaitTotal, options *topOptions) error {
 	raw := rawRows{p: a.rowPrinter(l, nil, &options.lookFlags)}
 	table := func(t *query.Table) []json.RawMessage {
 		var b bytes.Buffer
@@ -227,6 +238,26 @@ func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
 		Before   json.RawMessage `json:"before"`
 		After    json.RawMessage `json:"after"`
 	}
+	type nameTime struct {
+		Name string `json:"name"`
+		Time int64  `json:"time_nano"`
+	}
+	names := func(list []query.NameTime) []nameTime {
+		out := []nameTime{}
+		for _, n := range list {
+			out = append(out, nameTime(n))
+		}
+		return out
+	}
+	type wait struct {
+		State   string          `json:"state"`
+		Time    int64           `json:"time_nano"`
+		Spans   int             `json:"spans"`
+		Stack   []jsonFrame     `json:"stack"`
+		In      []nameTime      `json:"in"`
+		By      []nameTime      `json:"ended_by"`
+		Longest json.RawMessage `json:"longest"`
+	}
 	out := struct {
 		First       *int64            `json:"first_unix_nano"`
 		Last        *int64            `json:"last_unix_nano"`
@@ -242,10 +273,11 @@ func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
 		OtherErrors int               `json:"other_errors"`
 		NeverEnded  []json.RawMessage `json:"never_ended"`
 		Gaps        []gap             `json:"gaps"`
+		Waits       []wait            `json:"waits"`
 	}{
 		Spans: o.Spans, Logs: o.Logs, Events: o.Events, Errors: o.Errors, Open: o.Open,
 		Services: table(o.Services), Slowest: raw.rows(o.Slowest), Self: table(o.Self),
-		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{},
+		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{}, Waits: []wait{},
 	}
 	if o.Timed {
 		out.First, out.Last = &o.First, &o.Last
@@ -255,6 +287,10 @@ func (a *app) topJSON(l *look, o *query.Overview, options *topOptions) error {
 	}
 	for _, g := range o.Gaps {
 		out.Gaps = append(out.Gaps, gap{g.From, g.To - g.From, raw.row(g.Before), raw.row(g.After)})
+	}
+	for i := range waits {
+		x := &waits[i]
+		out.Waits = append(out.Waits, wait{x.State, x.Time, x.Spans, jsonFrames(x.Stack), names(x.In), names(x.By), raw.row(x.Longest)})
 	}
 	if raw.err != nil {
 		return raw.err

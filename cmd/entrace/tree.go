@@ -52,6 +52,7 @@ func (a *app) treeCommand() *cobra.Command {
 	o.addPrint(c)
 	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
 	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
+	c.Flags().BoolVar(&o.states, "states", false, "say what the goroutines of spans did, as an execution trace in the file tells")
 	c.Flags().BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
 	return c
 }
@@ -79,6 +80,8 @@ type treeOptions struct {
 	depth int  // 0: all levels
 	bare  bool // print no attributes
 	full  bool // shorten nothing
+
+	states bool // say what goroutines did
 }
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
@@ -93,6 +96,18 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 	p.title, p.bare = title(l.Trace), o.bare
 	if o.selects() {
 		p.only = l.part(&o.lookFlags)
+	}
+	if o.states {
+		within := l.result.Rows
+		if p.only != nil {
+			within = p.only
+		}
+		if err := a.tellStates(ctx, v); err != nil {
+			return err
+		}
+		if p.strips, err = query.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
+			return err
+		}
 	}
 	if o.json {
 		err = a.rowPrinter(l, w, &o.lookFlags).tree(ctx, p.only, o.depth)
@@ -271,7 +286,8 @@ type printer struct {
 
 	read   *view.Reader
 	ranker *interest.Ranker
-	value  []byte // of an attribute
+	value  []byte        // of an attribute
+	strips *query.Strips // nil: not asked for
 }
 
 func (a *app) printer(v *view.View, style timeStyle) printer {
@@ -512,6 +528,7 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		p.word(colorBold, name)
 		p.service(r)
 		p.took(r, e)
+		p.strip(r)
 		p.attr(e, mapping.AttrKind)
 		p.attr(e, mapping.AttrStatusDescription)
 		if before, _ := e.Attribute(mapping.AttrContinued); before.Bool() {
@@ -557,6 +574,41 @@ const (
 func isZero(v format.Value) bool {
 	n, ok := v.U64()
 	return ok && n == 0
+}
+
+// The letters of states in a strip, and how many it has.
+const (
+	stripWidth = 20
+	stripLeast = time.Millisecond // shorter spans have none
+)
+
+var stateLetters = map[string]byte{
+	"running": '#', "runnable": 'r', "syscall": '$', "gc work": 'G', "gc wait": 'g', "mutex": 'M', "sync": 'W', "chan": 'C', "select": 'S',
+	"net": 'N', "sleep": 'z', "other": '-',
+}
+
+// strip says what the goroutine of a span did.
+func (p *printer) strip(r view.Row) {
+	if p.strips == nil {
+		return
+	}
+	if d, ended := p.v.Duration(r); ended && d < stripLeast {
+		return
+	}
+	states := p.strips.Of(r, stripWidth)
+	if states == nil {
+		return
+	}
+	letters := make([]byte, len(states))
+	for i, s := range states {
+		if letters[i] = stateLetters[s]; s == "" {
+			letters[i] = '?'
+		}
+	}
+	p.word(colorDim, "|"+string(letters)+"|")
+	for _, t := range p.strips.Longest(r, 2) {
+		p.word(colorDim, t.State+" "+duration(time.Duration(t.Time)))
+	}
 }
 
 // took prints the duration of a span.

@@ -180,8 +180,9 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	options.States = t.states
 	options.Save = t.save
+	hasExecTrace := t.now().View().HasStates()
 	for _, f := range convert.Formats() {
-		if f.Writes {
+		if f.Writes && (f.Format != convert.GoTrace || hasExecTrace) {
 			options.Formats = append(options.Formats, viewer.Format{Name: string(f.Format), Extension: f.Extensions[0], Text: f.What})
 		}
 	}

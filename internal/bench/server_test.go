@@ -66,7 +66,7 @@ func serve(role string) error {
 		return err
 	}
 	h := newShop
-	if role == roleIdle || role == roleFlight {
+	if role == roleIdle || role == roleFlight || role == roleExec {
 		h = newOffice
 	}
 	srv := &http.Server{Handler: h(t)}
@@ -133,7 +133,7 @@ func newTelemetry(role string) (*telemetry, error) {
 				return rec.Stats().Spans.Written, errors.Join(tp.Shutdown(ctx), rec.Close(ctx))
 			},
 		}, nil
-	case roleIdle, roleFlight:
+	case roleIdle, roleFlight, roleExec:
 		return newFlight(role)
 	case roleOTLP:
 		f, err := os.Create(filepath.Join(dir, "shop.json"))

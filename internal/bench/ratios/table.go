@@ -93,6 +93,7 @@ func table(r results) []row {
 	const flight = "FlightRecorder/spans=10"
 	add("CPU of a service with a flight recorder, 1,000 requests a second with 10 spans each", "spans to a processor that does nothing", 1.03,
 		r.paired(flight, "flight-recorder-cpu-ns/req", "nothing-cpu-ns/req"))
+	add("the same with Go's execution trace and marks", "a flight recorder without it", 1.1, r.paired(flight, "exec-trace-cpu-ns/req", "flight-recorder-cpu-ns/req"))
 	const cold = "FlightSpanCold/spans=1"
 	add("a span of 4 attributes to a flight recorder, with cold caches", "to a processor that does nothing", 0,
 		r.paired(cold, "flight-recorder-ns/span", "nothing-ns/span"))

@@ -2,7 +2,7 @@
 import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleOf, roleSpan } from './source'
 
 export interface Bar {
-  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]; path: Period[]
+  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]; path: Period[]; states: string[]
 }
 
 // An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
@@ -11,7 +11,7 @@ export interface Axis { from: bigint; to: bigint; width: number; folds?: Period[
 export interface Period { from: bigint; to: bigint }
 
 // A Shape of a frame is what was drawn, for those who look at it.
-export interface Drawn { kind: 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'; row: number; x: number; y: number; width: number; color: string }
+export interface Drawn { kind: 'state' | 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'; row: number; x: number; y: number; width: number; color: string }
 
 // A Renderer draws frames.
 export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] }
@@ -62,30 +62,50 @@ function foldedSteps(a: Axis, room: number): bigint[] {
   return Array.from({ length: n + 1 }, (_, i) => timeAt(a, i / n))
 }
 
+let dark: MediaQueryList | undefined, scheme = '', colors = new Map<string, string>()
+
+// color returns the color of a name for canvases. It is looked up once for each theme, as that takes a tenth of a frame.
+export function color(name: string): string {
+  dark ??= matchMedia('(prefers-color-scheme: dark)')
+  const root = document.documentElement, now = root.style.colorScheme + dark.matches
+  if (now !== scheme) { scheme = now; colors = new Map() }
+  let c = colors.get(name)
+  if (c === undefined) colors.set(name, c = getComputedStyle(root).getPropertyValue('--' + name).trim())
+  return c
+}
+
+// begin returns the empty canvas in its size in CSS pixels, to draw on.
+export function begin(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
+  const ratio = devicePixelRatio || 1, c = canvas.getContext('2d')!
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio)
+    canvas.height = Math.round(height * ratio)
+    canvas.style.width = width + 'px'
+    canvas.style.height = height + 'px'
+  }
+  c.setTransform(ratio, 0, 0, ratio, 0, 0)
+  c.clearRect(0, 0, width, height)
+  return c
+}
+
 const barTop = 6, barHeight = 10
+
+// The colors of what goroutines do, in both themes.
+export const stateColors: Record<string, string> = {
+  running: '#2e9e5b', runnable: '#e8b33a', syscall: '#5b8bd6', 'gc work': '#9a5fd0', 'gc wait': '#c09be6', mutex: '#d0453e', sync: '#e07b54', chan: '#e59a9a', select: '#dbb8cc', net: '#7fb5cc', sleep: '#b9bec6', other: '#8d8d8d',
+}
 
 export class Canvas2D implements Renderer {
   constructor(private canvas: HTMLCanvasElement, private offset: () => number) {}
 
   draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
-    const ratio = window.devicePixelRatio || 1
     const left = this.offset()
     const width = left + axis.width + 16
-    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
-      this.canvas.width = Math.round(width * ratio)
-      this.canvas.height = Math.round(height * ratio)
-      this.canvas.style.width = width + 'px'
-      this.canvas.style.height = height + 'px'
-    }
-    const c = this.canvas.getContext('2d')!
-    const style = getComputedStyle(this.canvas)
-    const color = (name: string) => style.getPropertyValue('--' + name).trim()
+    const c = begin(this.canvas, width, height)
     const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
     const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
     const drawn: Drawn[] = []
     const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
-    c.setTransform(ratio, 0, 0, ratio, 0, 0)
-    c.clearRect(0, 0, width, height)
     c.translate(left, 0)
     c.save()
     c.beginPath()
@@ -132,6 +152,16 @@ export class Canvas2D implements Renderer {
       const w = Math.max(2, end - at)
       const [solid, tint] = services[b.service % 8]!
       const y = b.y + barTop
+      b.states.forEach((state, i) => { // one rectangle for parts that are alike
+        if (i && b.states[i - 1] === state) return
+        let n = i + 1
+        while (b.states[n] === state) n++
+        const from = at + w * i / b.states.length, wide = Math.max(1, w * (n - i) / b.states.length)
+        if (from > axis.width + 10 || from + wide < -10) return
+        c.fillStyle = stateColors[state] ?? line // the execution trace does not reach it
+        c.fillRect(from, y + barHeight + 1, wide, 3)
+        note('state', b.row, from, y + barHeight + 1, wide, state)
+      })
       if (open) {
         c.save()
         c.beginPath()

@@ -7,6 +7,7 @@ import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
 import * as s from './state'
 import { folded } from './rows'
 import { Talk } from './talk'
+import { Waits } from './waits'
 import { HitsOf, WhyOf } from './why'
 import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
 
@@ -44,7 +45,7 @@ export function Details() {
     </div>
     <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={shown === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
     <div class="db" role="tabpanel">
-      {shown === 'why' ? <><Reasons e={e} /><WhyOf row={e.row} /></> : shown === 'talk' ? <Talk row={e.row} /> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
+      {shown === 'why' ? <><Reasons e={e} /><Waits key={e.row} row={e.row} /><WhyOf row={e.row} /></> : shown === 'talk' ? <Talk row={e.row} /> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
     </div>
   </aside>
 }
@@ -115,18 +116,18 @@ const Reasons = ({ e }: { e: Entry }) => <>
       {e.exception && <><pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
         {e.exception.stack && <Frames stack={e.exception.stack} />}<button class="lk" onClick={() => s.go(e.exception!.row)}>To the exception</button></>}
     </Section>}
-    {e.stacks.map(k => <Waits k={k} of={e.stacksOf} />)}
+    {e.stacks.map(k => <Stacked k={k} of={e.stacksOf} />)}
   </>
 
 // Waits is where goroutines were that worked for a span which has not ended.
-const Waits = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
+const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
-const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
+export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
 
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
 
-function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
+export function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
   const editor = s.meta.value!.editor
   const whole = plain(file) + (line ? ':' + line : '')
   const label = short ? whole.split('/').slice(-2).join('/') : whole

@@ -1,6 +1,7 @@
 // A flame: spans merged by the names above them, the widest first, or in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { begin, color } from './bars'
 import { LanesView } from './lanes'
 import { Flame, FlameNode } from './source'
 import * as s from './state'
@@ -101,16 +102,10 @@ function Chart({ f }: { f: Flame }) {
 const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(BigInt(n.self))} of their own`
 
 function paint(canvas: HTMLCanvasElement, f: Flame, boxes: Box[], width: number, height: number, at: number, over: number) {
-  const ratio = devicePixelRatio || 1
-  canvas.width = Math.round(width * ratio)
-  canvas.height = Math.round(height * ratio)
-  canvas.style.width = width + 'px'
-  canvas.style.height = height + 'px'
-  const c = canvas.getContext('2d')!, style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
+  const c = begin(canvas, width, height)
   const tints = Array.from({ length: 8 }, (_, i) => color('t' + i)), ink = color('tx'), err = color('err'), edge = color('hitln'), acc = color('acc')
   const services = s.meta.value!.services
-  c.setTransform(ratio, 0, 0, ratio, 0, 0)
-  c.font = `12px ${style.fontFamily}`
+  c.font = `12px ${color('ui')}`
   c.textBaseline = 'middle'
   for (const b of boxes) {
     const n = f.nodes[b.node]!, w = Math.max(1, b.width - 1)

@@ -1,7 +1,7 @@
 // Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, steps, timeAt, x } from './bars'
+import { Axis, begin, color, steps, timeAt, x } from './bars'
 import { Lanes } from './source'
 import * as s from './state'
 import { period } from './strip'
@@ -123,19 +123,11 @@ const serviceOf = (l: Lanes, lane: number) => { for (const of of l.lanes) { if (
 const says = (l: Lanes, i: number) => `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span', 'spans') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
 
 function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], colors: number[], heads: { service: string; y: number }[], height: number, over: number) {
-  const begun = performance.now(), ratio = devicePixelRatio || 1
+  const begun = performance.now()
   const most = Math.min(height, 16_000)
-  if (canvas.width !== Math.round(axis.width * ratio) || canvas.height !== Math.round(most * ratio)) {
-    canvas.width = Math.round(axis.width * ratio)
-    canvas.height = Math.round(most * ratio)
-    canvas.style.width = axis.width + 'px'
-    canvas.style.height = most + 'px'
-  }
-  const c = canvas.getContext('2d')!, style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
+  const c = begin(canvas, axis.width, most)
   const ink = color('tx'), dim = color('tx2'), err = color('err'), line = color('line'), acc = color('acc')
-  c.setTransform(ratio, 0, 0, ratio, 0, 0)
-  c.clearRect(0, 0, axis.width, most)
-  c.font = `12px ${style.fontFamily}`
+  c.font = `12px ${color('ui')}`
   c.textBaseline = 'middle'
   for (const h of heads) {
     c.fillStyle = line

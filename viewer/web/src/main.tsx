@@ -91,7 +91,7 @@ function Pills() {
   }}>{label}</button>
   return <>
     {s.meta.value!.static === undefined && pill(requests, 'Requests')}{pill(errors, 'Errors')}{pill(open, 'Never ended')}
-    {s.meta.value!.timed && <button class="btn s no-n" aria-pressed={s.withPath.value} title="What the request of the selected row waited for, inferred from times (c)" onClick={() => { s.withPath.value = !s.withPath.value }}>Critical path{s.path.value && ` ${duration(s.path.value.length)}, inferred`}</button>}
+    {s.meta.value!.timed && <button class="btn s no-n" aria-pressed={s.withPath.value} title="What the request of the selected row waited for: measured if Go's execution trace tells, else inferred from times (c)" onClick={() => { s.withPath.value = !s.withPath.value }}>Critical path{s.path.value && ` ${duration(s.path.value.length)}, ${s.path.value.measured ? 'measured' : 'inferred'}`}</button>}
     {hasRuntime.value && <button class="btn s no-n" aria-pressed={s.lane.value} onClick={() => { s.lane.value = !s.lane.value }}>GC and runtime</button>}
     {s.shortest.value > 0n && <button class="btn s" aria-pressed={true} title="Spans that took less are left out (t)" onClick={() => s.leaveOutShort(0n)}>From {duration(s.shortest.value)} on</button>}
   </>

@@ -24,7 +24,7 @@ export function Query() {
     const own = asked.current = new AbortController()
     const text = el.value
     const before = el.value.slice(0, place)
-    if (!always && !/([.<>~!"\w]|[=<>~] *)$/.test(before)) { open.value = false; return }
+    if (!always && !/([.<>~!"\w]|[=<>~] *|[}|] +)$/.test(before)) { open.value = false; return }
     try {
       const r = await s.src().complete(text, place, own.signal)
       const start = new TextDecoder().decode(new TextEncoder().encode(text).slice(0, r.from)).length
@@ -43,7 +43,7 @@ export function Query() {
     if (!offers()) return
     const place = el.selectionStart ?? el.value.length
     const rest = el.value.slice(place)
-    const next = el.value.slice(0, from.value) + item.text + (item.kind === 'value' ? ' ' : '')
+    const next = el.value.slice(0, from.value) + item.text + (item.kind === 'value' || item.kind === 'operator' ? ' ' : '')
     el.value = s.text.value = next + rest.replace(/^"/, item.text.endsWith('"') ? '' : '"')
     open.value = false
     el.focus()
@@ -90,7 +90,7 @@ export function Query() {
         onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
         onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
       {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}{f.outside > 0 && <>, {count(f.outside)} outside</>}</> : ''}</span>}
-      {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); input.current!.focus() }}><Icon name="close" /></button>}
+      {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); s.setMode('mark'); input.current!.focus() }}><Icon name="close" /></button>}
       {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
         {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}
       </ul>}

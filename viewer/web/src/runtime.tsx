@@ -1,7 +1,7 @@
 // The Go runtime below the rows, on their axis: heap, goroutines and collections.
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, x } from './bars'
+import { Axis, begin, color, x } from './bars'
 import { Runtime, Sample } from './source'
 import * as s from './state'
 import { count, duration, many } from './text'
@@ -41,13 +41,8 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
 }
 
 function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: number, mostGoroutines: number): Drawn[] {
-  const ratio = devicePixelRatio || 1, out: Drawn[] = []
-  canvas.width = Math.round(axis.width * ratio)
-  canvas.height = Math.round(height * ratio)
-  canvas.style.width = axis.width + 'px'
-  canvas.style.height = height + 'px'
-  const c = canvas.getContext('2d')!, style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
-  c.setTransform(ratio, 0, 0, ratio, 0, 0)
+  const out: Drawn[] = []
+  const c = begin(canvas, axis.width, height)
   c.fillStyle = color('warn')
   for (const p of r.collections) {
     const from = BigInt(p.time), to = from + BigInt(Math.round(p.value))

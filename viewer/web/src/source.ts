@@ -5,7 +5,7 @@ export interface File { name: string; entries: number }
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
+  timed: boolean; spans: boolean; goroutines: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
 
 // A Format is a format in which rows can be saved.
@@ -29,7 +29,7 @@ export interface Turn { row: number; span: number; name: string; role: string; s
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
 export interface Found { count: number; outside: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
-export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; open: boolean; in?: string }
+export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; open: boolean; in?: string; of?: string }
 
 export interface Top {
   spans: number; logs: number; events: number; errors: number; open: number
@@ -51,16 +51,28 @@ export interface Group { count: number; failed: number; median: string }
 
 // Why says where a span stands among its namesakes; see why in why.go.
 export interface Why {
-  name: string; service: string; where: string; count: number; faster: number; median: string; took: string | null; open: boolean
+  name: string; service: string; where: string; outside: boolean; count: number; faster: number; median: string; took: string | null; open: boolean
   bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
+  rare: { where: string; share: number; alone: boolean; median: string }[]; burst: { from: string; to: string; share: number; all: boolean } | null
   beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]
-  path: { row: number; name: string; service: string; depth: number; took: string; from: string; share: number }[]; whole: Place | null; length: string; rest: number
+  cpu: { own: string; all: string; ofSpan: boolean; functions: { name: string; file: string; line: number; self: number; total: number }[] } | null
   against: { here: Group; there: Group; shares: Contrast } | null // what is compared with what
 }
 
+// Waited says what a span waited for, as an execution trace tells; see waited in states.go.
+export interface StateTime { state: string; took: string }
+export interface WaitStep {
+  state: string; from: string; took: string; depth: number; times: number; followed: boolean; goroutine: string; span: Place | null; frame: string; stack: string
+  by: { goroutine: string; span: Place | null; frame: string } | null
+}
+export interface Waited { known: boolean; whole: boolean; share: number; join: string; open: boolean; own: StateTime[]; path: StateTime[]; waits: WaitStep[]; steps: WaitStep[]; rest: number }
+
 // A CriticalPath says for each moment of a request which of its spans it was waiting for. Its row is the
 // outermost span.
-export interface CriticalPath { row: number; length: string; steps: { row: number; from: string; to: string }[] }
+export interface CriticalPath {
+  row: number; name: string; length: string; measured: boolean; steps: { row: number; from: string; to: string }[]
+  lines: { row: number; name: string; service: string; state: string; took: string; share: number }[]; rest: number
+}
 
 // A Flame has spans merged by the names above them; see flameNode in flame.go.
 export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
@@ -118,6 +130,8 @@ export interface Source {
   why(row: number, part: Part, of: string, signal?: AbortSignal): Promise<Why>
   runtime(signal?: AbortSignal): Promise<Runtime>
   critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
+  strips(rows: [number, number][], signal?: AbortSignal): Promise<Record<string, string[]>> // what goroutines did, by row; each with its number of parts
+  waited(row: number, signal?: AbortSignal): Promise<Waited>
   talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
   flame(part: Part, by: string, signal?: AbortSignal): Promise<Flame>
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal): Promise<Lanes>
@@ -257,6 +271,8 @@ export class Server implements Source {
     if (ask.window) q.window = ask.window
     return this.json<Found>('find', q, signal)
   }
+  strips(rows: [number, number][], signal?: AbortSignal) { return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal) }
+  waited(row: number, signal?: AbortSignal) { return this.json<Waited>('waited', { row: String(row) }, signal) }
   way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root), window }) }
   complete(q: string, at: number, signal?: AbortSignal) {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)

@@ -25,7 +25,7 @@ export const outside = signal(0) // outermost rows that are
 export const shortest = signal(0n) // spans that took less are left out; 0: none
 export const lane = signal(true) // the runtime is drawn below the rows
 export const withPath = signal(false) // the critical path of what is selected is drawn
-export const path = signal<{ row: number; length: bigint; of: Map<number, Period[]> } | null>(null)
+export const path = signal<{ row: number; length: bigint; measured: boolean; of: Map<number, Period[]> } | null>(null)
 export const folded = signal(false) // long times without anything take no room on the axis
 export const strip = signal<Strip | null>(null)
 export const form = signal<'' | 'rows' | 'calls' | 'compare'>('') // of the table
@@ -77,14 +77,18 @@ export const idle = (): Period[] => (strip.value?.idle ?? []).map(([from, to]) =
 // The critical path is that of the outermost span above what is selected.
 let asking = new AbortController()
 export function followPath() {
-  const row = selected.value, on = withPath.value, n = meta.value?.entries
+  const row = selected.value, on = withPath.value, n = meta.value && pace()
   asking.abort()
   if (!on || !row || !n) { path.value = null; return }
   const own = asking = new AbortController()
   source.critical(row, own.signal).then(p => {
     const of = new Map<number, Period[]>()
-    for (const s of p.steps) of.set(s.row, [...of.get(s.row) ?? [], { from: BigInt(s.from), to: BigInt(s.to) }])
-    path.value = p.steps.length ? { row: p.row, length: BigInt(p.length), of } : null
+    for (const s of p.steps) {
+      const list = of.get(s.row) ?? []
+      list.push({ from: BigInt(s.from), to: BigInt(s.to) })
+      of.set(s.row, list)
+    }
+    path.value = p.steps.length ? { row: p.row, length: BigInt(p.length), measured: p.measured, of } : null
   }, () => { if (!own.signal.aborted) path.value = null })
 }
 
@@ -210,8 +214,13 @@ export function grow(m: Meta) {
   else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
 }
 
+// arrivals counts the addresses that were taken in.
+let arrived = 0
+export const arrivals = () => arrived
+
 // readAddress takes in the query part of an address.
 export function readAddress(search: string) {
+  arrived++
   const q = new URLSearchParams(search)
   q.delete('embed')
   const number = (name: string) => { const n = Number(q.get(name)); return Number.isSafeInteger(n) && n >= 0 ? n : 0 }
@@ -335,7 +344,7 @@ export function setMode(to: Mode) {
     toggled.value = to === 'only' ? [] : before?.toggled ?? []
     mode.value = to
   })
-  if (selected.value) go(selected.value, false)
+  if (selected.value && view.value === 'tree') go(selected.value, false)
 }
 
 // toggle opens or closes a row.
@@ -368,8 +377,8 @@ export async function download(name: string, content: Promise<Blob>) {
 }
 
 // reveal opens what a row is below, selects it and brings it into sight.
-// With follow the part of the time that is shown goes there, too.
-export const wanted = signal<{ row: number; follow?: boolean } | null>(null)
+// With follow the part of the time that is shown goes there, too. A row that may be left out is not brought back.
+export const wanted = signal<{ row: number; follow?: boolean; may?: boolean } | null>(null)
 export function reveal(row: number, path: { row: number }[], follow = true) {
   going?.abort()
   acts++
@@ -457,7 +466,7 @@ export async function find(quietly = false): Promise<boolean> {
     if (own.signal.aborted) return false
     const wrong = e instanceof Problem ? e : new Problem(silent, 0)
     wrong.of = q
-    batch(() => { searching.value = false; problem.value = wrong })
+    batch(() => { searching.value = false; problem.value = wrong; spoken.value = '' })
     return false
   }
 }
@@ -467,7 +476,7 @@ let counting: ReturnType<typeof setTimeout> | undefined
 export function count() {
   clearTimeout(counting)
   const q = query.value, at = selected.value
-  if (!q || !at || searching.value) return
+  if (!q || !at || searching.value || problem.value) return
   counting = setTimeout(() => source.find({ q, at, window: windowText.value }).then(f => { if (q === query.peek() && at === selected.peek() && !searching.peek()) found.value = f }, () => {}), 150)
 }
 

@@ -1,5 +1,5 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Why } from './source'
+import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, Why } from './source'
 
 interface Data {
   meta: Meta & { static: string }; top: Top; facets: Contrast; table: Table; flame: Flame; strings: string[]
@@ -211,7 +211,8 @@ export class Static implements Source {
   }
 
   why(row: number, { window }: Part, of: string) {
-    const same = [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && this.name(i) === this.name(row) && this.service(i) === this.service(row) && this.inside(i, window))
+    const outside = !this.inside(row, window)
+    const same = [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && this.name(i) === this.name(row) && this.service(i) === this.service(row) && (outside || this.inside(i, window)))
     const ended = same.filter(i => !isOpen(this.flags(i)) && this.tooks[i]! >= 0n), took = this.tooks[row]!
     const sorted = ended.map(i => this.tooks[i]!).sort((a, b) => a < b ? -1 : a > b ? 1 : 0)
     const counts: number[] = []
@@ -225,7 +226,7 @@ export class Static implements Source {
     const chosen = new Set(kind === 'failed' ? failed : kind ? same.filter(i => this.tooks[i]! >= least) : [])
     return later<Why>({
       name: this.name(row), service: this.service(row), where: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),
-      took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), bars, failed: failed.length, slow, least: String(least), of: kind, among: chosen.has(row), shares: this.contrast(same, chosen), beside: [], path: [], whole: null, length: '0', rest: 0, against: null,
+      outside, took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), bars, failed: failed.length, slow, least: String(least), of: kind, among: chosen.has(row), shares: this.contrast(same, chosen), rare: [], burst: null, cpu: null, beside: [], against: null,
     })
   }
 
@@ -242,10 +243,12 @@ export class Static implements Source {
         values.set(a.value, n)
       }
     }
-    const out = [...fields].map(([field, values]) => {
-      const total = [...values.values()].reduce((a, n) => a + n[0] + n[1], 0)
-      const list = total > 20 && values.size > total / 2 ? [] : [...values].map(([value, n]) => ({ value, where: `${field} = ${JSON.stringify(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
-        .filter(v => { const p = (v.in + v.others) / Math.max(1, rows.length); return v.apart >= .01 && v.apart >= 2 * Math.sqrt(p * (1 - p) * (1 / Math.max(1, chosen.size) + 1 / Math.max(1, others))) }).sort((a, b) => b.apart - a.apart)
+    // What has another value in nearly every row is an id.
+    const some = [...fields].filter(([, values]) => { const total = [...values.values()].reduce((a, n) => a + n[0] + n[1], 0); return total <= 20 || values.size <= total / 2 })
+    const compared = some.reduce((n, [, values]) => n + values.size, 0)
+    const out = some.map(([field, values]) => {
+      const list = [...values].map(([value, n]) => ({ value, where: `${field} = ${JSON.stringify(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
+        .filter(v => v.apart >= .01 && !isChance([v.in, v.others], [chosen.size, others], compared)).sort((a, b) => b.apart - a.apart)
       return { field, points: Math.round(100 * (list[0]?.apart ?? 0)), values: list.slice(0, 6), more: 0 }
     }).filter(f => f.values.length).sort((a, b) => b.points - a.points)
     return { in: chosen.size, others, fields: chosen.size && others ? out : [] }
@@ -271,10 +274,64 @@ export class Static implements Source {
   lanes(): Promise<Lanes> { return Promise.reject(limit('A flame in time')) }
   save(): Promise<Blob> { return Promise.reject(limit('Another format')) }
   flame({ q, window, root }: Part, by: string): Promise<Flame> { return q && q !== this.d.meta.static || window || root || by === 'count' ? Promise.reject(limit('Another flame')) : later(this.d.flame) }
-  critical(): Promise<CriticalPath> { return later({ row: 0, length: '0', steps: [] }) }
+  // critical infers the path as query/critical.go does, of the rows that the page has; an open request has none.
+  critical(row: number): Promise<CriticalPath> {
+    const isEnded = (i: number) => i > 0 && roleOf(this.flags(i)) === roleSpan && this.starts[i] !== noTime && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n
+    let whole = row
+    while (whole && roleOf(this.flags(whole)) !== roleSpan) whole = this.d.up[whole - 1]!
+    for (let up = whole; up && roleOf(this.flags(up)) === roleSpan; up = this.d.up[up - 1]!) whole = up
+    const stack: { row: number; from: bigint; to: bigint; kids: { row: number; from: bigint; to: bigint }[] }[] = [], steps: { row: number; from: bigint; to: bigint }[] = []
+    const push = (row: number, from: bigint, to: bigint) => {
+      const kids = [], [, end] = this.span(row)
+      for (let k = row + 1; k < this.end[row]!; k = this.end[k]!) {
+        const [from, to] = this.span(k)
+        if (isEnded(k) && to <= end) kids.push({ row: k, from, to })
+      }
+      kids.sort((a, b) => a.to < b.to ? -1 : a.to > b.to ? 1 : a.from < b.from ? -1 : a.from > b.from ? 1 : 0)
+      stack.push({ row, from, to, kids })
+    }
+    if (isEnded(whole)) push(whole, ...this.span(whole))
+    for (let top; (top = stack.at(-1));) {
+      const step = (from: bigint) => { if (from < top!.to) steps.push({ row: top!.row, from, to: top!.to }); top!.to = from }
+      const last = top.to > top.from ? top.kids.pop() : undefined
+      if (!last) { step(top.from); stack.pop(); continue }
+      if (last.to > top.to || last.to <= top.from) continue
+      step(last.to)
+      top.to = last.from > top.from ? last.from : top.from
+      push(last.row, top.to, last.to)
+    }
+    steps.reverse()
+    const length = isEnded(whole) ? this.tooks[whole]! : 0n, took = (s: typeof steps[number]) => s.to - s.from
+    const longest = new Set([...steps].sort((a, b) => took(a) < took(b) ? 1 : took(a) > took(b) ? -1 : 0).slice(0, 40))
+    const long = steps.filter(s => took(s) * 100n >= length && longest.has(s))
+    return later({
+      row: whole, name: whole ? this.name(whole) : '', length: String(length), measured: false, rest: steps.length - long.length, steps: steps.map(s => ({ row: s.row, from: String(s.from), to: String(s.to) })),
+      lines: long.map(s => ({ row: s.row, name: this.name(s.row), service: this.service(s.row), state: '', took: String(took(s)), share: Number(took(s)) / Number(length) })),
+    })
+  }
+  strips(): Promise<Record<string, string[]>> { return later({}) }
+  waited(): Promise<Waited> { return later({ known: false, whole: false, share: 0, join: 'none', open: false, own: [], path: [], waits: [], steps: [], rest: 0 }) }
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }
   follow(_: boolean, __: (n: News) => void): () => void { return () => {} }
+}
+
+// logFactorial is exact up to 20; then Stirling's series is.
+function logFactorial(n: number): number {
+  if (n > 20) return n * Math.log(n) - n + Math.log(2 * Math.PI * n) / 2 + 1 / (12 * n) - 1 / (360 * n ** 3)
+  let product = 1
+  for (let i = 2; i <= n; i++) product *= i
+  return Math.log(product)
+}
+
+// isChance is that of contrast.go, for a value that the first rows have more often.
+export function isChance(withIt: [number, number], rows: [number, number], compared: number): boolean {
+  if (Math.min(...rows) >= 3 && withIt[0] === rows[0] && !withIt[1]) return false
+  const all = rows[0] + rows[1], have = withIt[0] + withIt[1]
+  const logChoose = (n: number, k: number) => logFactorial(n) - logFactorial(k) - logFactorial(n - k)
+  let k = withIt[0], term = Math.exp(logChoose(have, k) + logChoose(all - have, rows[0] - k) - logChoose(all, rows[0])), p = term
+  for (; k < Math.min(have, rows[0]) && term > 1e-12 * p; k++) p += term *= (have - k) / (k + 1) * (rows[0] - k) / (all - have - rows[0] + k + 1)
+  return 2 * Math.min(1, p) * compared > .05
 }
 
 // split is that of why.go: the duration from which on spans count as slow, and how many do.

@@ -1,7 +1,7 @@
 // The strip shows how many rows begin when, in every view, and chooses a part of the time.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, steps, timeAt, x } from './bars'
+import { Axis, begin, color, steps, timeAt, x } from './bars'
 import { Strip as StripData } from './source'
 import * as s from './state'
 import { count, duration, many, moment } from './text'
@@ -115,18 +115,8 @@ let cancel = () => {}
 
 // paint draws the strip.
 function paint(canvas: HTMLCanvasElement, d: StripData | null, axis: Axis, part: s.Period | null, zoom: s.Period | null): Shape[] {
-  const ratio = devicePixelRatio || 1, width = axis.width
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio)
-    canvas.height = Math.round(height * ratio)
-    canvas.style.width = width + 'px'
-    canvas.style.height = height + 'px'
-  }
-  const c = canvas.getContext('2d')!
-  const style = getComputedStyle(canvas), color = (name: string) => style.getPropertyValue('--' + name).trim()
+  const width = axis.width, c = begin(canvas, width, height)
   const shapes: Shape[] = []
-  c.setTransform(ratio, 0, 0, ratio, 0, 0)
-  c.clearRect(0, 0, width, height)
   if (!d) return shapes
   const n = d.errors.length, each = width / n, most = Math.max(1, ...d.errors.map((_, i) => d.services.reduce((a, l) => a + l[i]!, 0)))
   const [from, to] = part ? [x(axis, part.from), x(axis, part.to)] : [0, width]

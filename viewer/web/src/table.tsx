@@ -1,6 +1,6 @@
 // The table that a query computes, or one of the spans that it selects, of its rows, or of calls.
 import { batch, useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { Table } from './source'
 import * as s from './state'
 import { count, day, duration, many, moment, plain } from './text'
@@ -12,8 +12,15 @@ export function TableView() {
   const q = s.text.value.trim(), shown = useSignal(most)
   useEffect(() => { shown.value = most }, [q, s.form.value, s.windowText.value])
   const ask = { ...s.part(), q, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
-  const m = s.meta.value!
+  const m = s.meta.value!, sorted = useRef({ names: '', arrivals: 0 })
   const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal => s.src().table(ask, signal))
+  // Another table has no such column, unless the order came with it, as with Back.
+  const names = t?.columns.map(c => c.name).join() ?? ''
+  useEffect(() => {
+    if (!names) return
+    if (sorted.current.names && names !== sorted.current.names && s.arrivals() === sorted.current.arrivals) s.order.value = 0
+    sorted.current = { names, arrivals: s.arrivals() }
+  }, [names])
   const form = (to: typeof s.form.value, label: string) => <button aria-pressed={s.form.value === to} onClick={() => { s.form.value = to; s.order.value = 0 }}>{label}</button>
   // A line adds its condition, and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
@@ -37,7 +44,7 @@ export function TableView() {
       <button class="btn s" disabled={!t?.total} onClick={() => s.download('entrace.csv', s.src().csv(ask))}>Save CSV</button></div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
     {!failed && !t && <p class="none">Computing…</p>}
-    {t && t.total === 0 && <p class="none">{s.form.value === 'calls' ? 'No service calls another one.' : 'Nothing is selected.'}</p>}
+    {t && t.total === 0 && <p class="none">{s.form.value === 'calls' ? 'No service calls another one.' : !s.form.value && s.found.value?.count ? <>No span is selected. <button class="lk" onClick={() => { s.form.value = 'rows' }}>{many(s.found.value.count, 'row is', 'rows are')} under Rows</button></> : 'Nothing is selected.'}</p>}
     {t && t.total > 0 && <div class="tbs" tabIndex={0} role="region" aria-label="Table"><table>
       <thead><tr>{t.columns.map((c, i) => {
         const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'

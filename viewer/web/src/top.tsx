@@ -58,7 +58,7 @@ const Fact = ({ name, value, wide = false }: { name: string; value: string; wide
 function Lines({ list, none }: { list: Line[]; none: string }) {
   if (!list.length) return <p class="none">{none}</p>
   return <ul>{list.map(l => <li><button title={plain(l.name)} onClick={() => s.goToRequest(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.took ? (l.open ? '≥ ' : '') + duration(BigInt(l.took)) : ''}</span>
-    <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
+    <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.of && ` in ${plain(l.of)}`}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
 }
 
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)

@@ -8,9 +8,11 @@ import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEven
 import { indents, staying } from './rows'
 import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
+import { useAnswer } from './why'
 
-export const phone = () => matchMedia('(max-width:720px)').matches
-export const rowHeight = () => !phone() ? 22 : matchMedia('(pointer:coarse)').matches ? 46 : 36
+const narrow = matchMedia('(max-width:720px)'), coarse = matchMedia('(pointer:coarse)')
+export const phone = () => narrow.matches
+export const rowHeight = () => !phone() ? 22 : coarse.matches ? 46 : 36
 const durationWidth = 86 // pixels; a time of day needs most of them
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
@@ -75,6 +77,12 @@ effect(() => {
 
 export const atEnd = signal(true)
 
+// useStrips has what the goroutines of spans in sight did; each has a row and how many parts.
+function useStrips(rows: [number, number][]) {
+  const m = s.meta.value!
+  return useAnswer<Record<string, string[]>>(m.goroutines && rows.length ? `${m.generation} ${rows.join(' ')}` : '', signal => s.src().strips(rows, signal)).value
+}
+
 export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
   const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? .42 : .7)
@@ -116,7 +124,9 @@ export function Tree() {
   const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
   const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - durationWidth) * .45)
 
-  const scrollTo = (i: number) => { stick = chooseLast = false; awaited = -1; first.value = Math.max(0, Math.min(lastTop(), i)) }
+  // moved gives up what was to be brought into sight, because the user goes elsewhere.
+  const moved = () => { stick = chooseLast = false; awaited = -1; if (s.wanted.peek()?.may) s.wanted.value = null }
+  const scrollTo = (i: number) => { moved(); first.value = Math.max(0, Math.min(lastTop(), i)) }
   const show = (i: number) => {
     const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
     if (i < top + above) scrollTo(i - above)
@@ -175,6 +185,15 @@ export function Tree() {
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
+  // If the query, the window or the threshold chooses other rows, what is selected or else the first row stays in sight.
+  const choice = `${s.only.value} ${s.windowText.value} ${s.shortest.value} ${s.mode.value}`, chosenBefore = useRef(choice)
+  useEffect(() => {
+    if (chosenBefore.current === choice) return
+    chosenBefore.current = choice
+    const i = selectedAt(), stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.page.row[rows[shownSticky.length]!.at!.k] : 0
+    if (stays && !stick && !s.wanted.peek()) s.wanted.value = { row: stays, may: true }
+  }, [choice])
+
   // A row that is wanted is brought into sight, wherever it is.
   const want = s.wanted.value
   useEffect(() => {
@@ -194,6 +213,7 @@ export function Tree() {
     s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
       if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
       const k = Array.from(r.row).indexOf(want.row, r.above)
+      if (k < 0 && want.may) { s.wanted.value = null; scrollTo(r.first); return }
       if (k < 0 && s.windowText.peek()) { s.tell('The row lies outside of the chosen time: all rows are shown'); s.toggleInside(); return }
       if (k >= 0) { follow(r, k); first.value = Math.max(0, r.first + k - r.above - Math.floor(full / 3)) }
       s.wanted.value = null
@@ -210,8 +230,7 @@ export function Tree() {
   useEffect(() => {
     const wheel = (e: WheelEvent) => {
       e.preventDefault()
-      stick = chooseLast = false
-      awaited = -1
+      moved()
       const r = canvas.current!.getBoundingClientRect()
       if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
@@ -220,7 +239,7 @@ export function Tree() {
     // A finger moves the rows, which go on for a while when it lets go.
     let at = 0, speed = 0, time = 0, glide = 0
     const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
-    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; stick = chooseLast = false; awaited = -1 }
+    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; moved() }
     const drag = (e: TouchEvent) => {
       if (e.touches.length > 1) return
       e.preventDefault()
@@ -249,6 +268,13 @@ export function Tree() {
     }
   }, [])
 
+  const strips = useStrips(rows.flatMap(({ i, at: behind }) => {
+    const at = shownSticky[i - top] ?? behind
+    if (!at || roleOf(at.page.flags[at.k]!) !== roleSpan || at.page.start[at.k]! === noTime) return []
+    const start = at.page.start[at.k]!, took = at.page.took[at.k]!
+    const wide = Math.round(x(axis, start + (took > 0n ? took : 0n)) - x(axis, start))
+    return wide < 3 ? [] : [[at.page.row[at.k]!, Math.min(400, wide)]]
+  }))
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
@@ -256,7 +282,7 @@ export function Tree() {
     if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
     return [{
       y: (i - top) * row + row - (narrow ? 24 : 22), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
-      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k), path: s.path.value?.of.get(page.row[k]!) ?? [],
+      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k), path: s.path.value?.of.get(page.row[k]!) ?? [], states: strips ? strips[page.row[k]!] ?? [''] : [],
     }]
   })
   void s.theme.value // colors are drawn

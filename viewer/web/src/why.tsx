@@ -1,9 +1,11 @@
 // Why a span took so long, or failed: where it stands among its namesakes, and what those share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Contrast, Why } from './source'
+import { stateColors } from './bars'
+import { Place } from './details'
+import { Contrast, CriticalPath, Why } from './source'
 import * as s from './state'
-import { count, duration, many, plain } from './text'
+import { count, duration, many, moment, plain } from './text'
 
 export const percent = (n: number, of: number) => !of || !n ? '0' : n === of ? '100' : n * 1000 < of ? '<0.1' : (n / of * 100).toFixed(n * 10 < of ? 1 : 0)
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
@@ -23,14 +25,17 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
+  const path = useAnswer<{ row: number; p: CriticalPath }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
+  const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
   const took = w.took === null ? null : BigInt(w.took)
   const slowest = w.count > 0 && w.faster === w.count
   const look = (q: string) => { s.text.value = q; s.find() }
-  const longest = w.path.reduce<Why['path'][number] | null>((a, p) => !a || BigInt(p.took) > BigInt(a.took) ? p : a, null)
+  const longest = (p?.lines ?? []).reduce<CriticalPath['lines'][number] | null>((a, l) => l.row && (!a || BigInt(l.took) > BigInt(a.took)) ? l : a, null)
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="q">{took === null ? '' : duration(took)}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
+      {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
       {w.bars.length > 0 && <Histogram w={w} />}
       <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
     </Section>}
@@ -42,15 +47,23 @@ export function WhyOf({ row }: { row: number }) {
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
         <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
       {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">Nothing that was recorded of it tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
+      {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: BigInt(w.burst!.from), to: BigInt(w.burst!.to) })}>within {duration(BigInt(w.burst.to) - BigInt(w.burst.from))} from {moment(BigInt(w.burst.from), 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
       <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
+    </Section>}
+    {w.rare.length > 0 && <Section title="What few of them have">
+      {w.rare.map(r => <p class="says"><button class="lk mono" title={`Only ${plain(r.where)}`} onClick={e => s.add(r.where, e.altKey)}>{plain(r.where)}</button>: {r.alone ? 'no other has it.' : <>{percent(r.share, 1)}{'\u202f'}% have it, their median is {duration(BigInt(r.median))}.</>}</p>)}
     </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
       {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(BigInt(b.took))} of it{b.open && <b class="warn"> never ended</b>}.
-        {w.of && <span class="q"> It ran during {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}
+        {w.of && <span class="q"> It ran for most of the time of {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}
     </Section>}
-    {w.whole && w.path.length > 0 && <Section title={`Critical path of ${plain(w.whole.name)}, ${duration(BigInt(w.length))}, inferred`}>
-      <ol class="path">{w.path.map(p => <li><button aria-current={p.row === row} onClick={() => s.go(p.row)}><i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(p.service)) % 8} /><span class="el">{plain(p.name)}</span><span class="n">{duration(BigInt(p.took))}</span><i class="pb" style={{ width: (p.share * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
-      {w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}
+    {w.cpu && <Section title={`On a processor for ${duration(BigInt(w.cpu.ofSpan ? w.cpu.own : w.cpu.all))}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
+      <table class="fns"><thead><tr><th>function</th><th class="n">with calls</th><th class="n">own</th></tr></thead><tbody>{w.cpu.functions.map(f => <tr><td class="el" title={plain(f.name)}><code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code> {f.file && <Place file={f.file} line={f.line} short />}</td><td class="n">{percent(f.total, 1)}{'\u202f'}%</td><td class="n">{percent(f.self, 1)}{'\u202f'}%</td></tr>)}</tbody></table>
+      {!w.cpu.ofSpan && <p class="q">{w.cpu.own === '0' ? 'No sample is of this one' : `${duration(BigInt(w.cpu.own))} are of this one`}: there are 100 a second.</p>}
+    </Section>}
+    {p && p.lines.length > 0 && !(p.measured && p.row === row) && <Section title={`Critical path of ${plain(p.name)}, ${duration(BigInt(p.length))}, ${p.measured ? 'measured' : 'inferred'}`}>
+      <ol class="path">{p.lines.map(l => <li><button aria-current={l.row === row} disabled={!l.row} onClick={() => s.go(l.row)}>{l.state ? <i class="hue" style={{ background: stateColors[l.state] }} /> : <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(l.service)) % 8} />}<span class="el">{plain(l.name)}{l.state && <span class="q"> {l.state}</span>}</span><span class="n">{duration(BigInt(l.took))}</span><i class="pb" style={{ width: (l.share * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
+      {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
     </Section>}
   </>
 }

@@ -97,6 +97,23 @@ func pool() []*format.TraceEntry {
 	return s.all
 }
 
+// outlier has exports of which half take longer, and a few of one tenant much longer.
+func outlier() []*format.TraceEntry {
+	s := newStory()
+	shop := s.resource("shop")
+	for i := range uint64(1000) {
+		kind, took, tenant := "csv", s.between(3*time.Millisecond, 6*time.Millisecond), one(s, "ikea", "otto", "coop")
+		if i%5 == 0 {
+			kind, took = "pdf", s.between(25*time.Millisecond, 50*time.Millisecond)
+		}
+		if i%200 == 99 {
+			took, tenant = s.between(400*time.Millisecond, 490*time.Millisecond), "acme"
+		}
+		s.span(shop, i+1, "GET /export", time.Duration(i)*20*time.Millisecond, took, false, text("format", kind), text("tenant", tenant))
+	}
+	return s.all
+}
+
 // release has a service whose new version fails twice as often. Its requests from one number up to another
 // are there.
 func release(from, to uint64) []*format.TraceEntry {

@@ -1,0 +1,230 @@
+// Command waiting has requests that are slow for reasons that no span says, and records Go's execution trace
+// with its spans, which does say them:
+//
+//	go run ./examples/waiting pool      # 50 requests share two connections to a database
+//	go run ./examples/waiting busy      # one processor, and a loop that keeps it busy
+//	go run ./examples/waiting cpu       # requests that compute, and a CPU profile
+//
+// Each prints the name of the file. Look at it with entrace top, entrace critical and entrace tree --states.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/control"
+)
+
+var tracer = otel.Tracer("example.com/waiting")
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "waiting:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	loads := map[string]func(ctx context.Context) error{"pool": pool, "busy": busy, "cpu": cpu}
+	if len(args) != 1 || loads[args[0]] == nil {
+		return errors.New("say pool, busy or cpu")
+	}
+	// These can as well be set where the service is deployed.
+	for name, value := range map[string]string{"CONTROL_EXEC_TRACE": "1", "CONTROL_DIR": "waiting-traces"} {
+		if err := os.Setenv("OTEL_EXPORTER_ENTRACE_"+name, value); err != nil {
+			return err
+		}
+	}
+	ctx := context.Background()
+	p, err := entrace.Setup(ctx)
+	if err != nil {
+		return err
+	}
+	path, err := record(ctx, p.Control(), args[0], loads[args[0]])
+	if err = errors.Join(err, p.Shutdown(ctx)); err != nil {
+		return err
+	}
+	fmt.Println(path())
+	return nil
+}
+
+// record puts a load under way and returns where its trace is, once everything is shut down: a stream for cpu, as a CPU
+// profile is of what happens while it is on, else a snapshot of what has happened.
+func record(ctx context.Context, c *control.Control, name string, load func(ctx context.Context) error) (path func() string, err error) {
+	take := control.Request{Trigger: control.TriggerAPI, Key: "snapshot", Reason: "done"}
+	var t *control.Trace
+	if name == "cpu" {
+		take.Key = "stream"
+		if t, err = c.Start(ctx, take); err != nil {
+			return nil, err
+		}
+	}
+	if err := load(ctx); err != nil {
+		return nil, err
+	}
+	if t == nil {
+		if t, err = c.Start(ctx, take); err != nil {
+			return nil, err
+		}
+	}
+	return t.Path, nil
+}
+
+// in runs fn in a span.
+func in(ctx context.Context, name string, fn func(ctx context.Context) error) error {
+	ctx, span := tracer.Start(ctx, name)
+	defer span.End()
+	return fn(ctx)
+}
+
+// pool sends 50 requests at once, which share two connections. One of them, the report, keeps its connection for
+// long.
+func pool(ctx context.Context) error {
+	sql.Register("slow", slow{})
+	db, err := sql.Open("slow", "")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(2)
+	var requests sync.WaitGroup
+	errs := make([]error, 51)
+	requests.Go(func() {
+		errs[50] = in(ctx, "GET /report", func(ctx context.Context) error { return list(ctx, db, "SELECT * FROM sales") })
+	})
+	time.Sleep(5 * time.Millisecond)
+	for i := range 50 {
+		requests.Go(func() {
+			errs[i] = in(ctx, "GET /order", func(ctx context.Context) error { return list(ctx, db, "SELECT name FROM orders") })
+		})
+	}
+	requests.Wait()
+	return errors.Join(errs...)
+}
+
+// list reads the rows of a query.
+func list(ctx context.Context, db *sql.DB, query string) error {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+	}
+	return rows.Err()
+}
+
+// busy serves requests on one processor, on which something else computes.
+func busy(ctx context.Context) error {
+	runtime.GOMAXPROCS(1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			sha256.Sum256([]byte{byte(n)})
+		}
+	}()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = in(r.Context(), "GET /hello", func(context.Context) error {
+			_, err := fmt.Fprintf(w, "%x\n", sha256.Sum256(make([]byte, 32<<20)))
+			return err
+		})
+	}))
+	defer server.Close()
+	for range 10 {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slow is a database whose queries take 20 ms, and those for all columns ten times as long.
+type slow struct{}
+
+func (slow) Open(string) (driver.Conn, error) { return conn{}, nil }
+
+type conn struct{}
+
+func (conn) Close() error              { return nil }
+func (conn) Begin() (driver.Tx, error) { return nil, errors.New("no transactions") }
+func (conn) Prepare(query string) (driver.Stmt, error) {
+	if query == "SELECT * FROM sales" {
+		return stmt(200 * time.Millisecond), nil
+	}
+	return stmt(20 * time.Millisecond), nil
+}
+
+type stmt time.Duration
+
+func (stmt) Close() error  { return nil }
+func (stmt) NumInput() int { return 0 }
+func (stmt) Exec([]driver.Value) (driver.Result, error) {
+	return nil, errors.New("it can only be read")
+}
+
+func (s stmt) Query([]driver.Value) (driver.Rows, error) {
+	time.Sleep(time.Duration(s))
+	return empty{}, nil
+}
+
+type empty struct{}
+
+func (empty) Columns() []string         { return []string{"name"} }
+func (empty) Close() error              { return nil }
+func (empty) Next([]driver.Value) error { return io.EOF }
+
+// cpu serves requests that compute.
+func cpu(ctx context.Context) error {
+	for range 20 {
+		err := in(ctx, "GET /thumbnail", func(ctx context.Context) error {
+			return in(ctx, "scale", func(context.Context) error {
+				decode()
+				scale()
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+//go:noinline
+func decode() { hash(10) }
+
+//go:noinline
+func scale() { hash(40) }
+
+// hash computes for some milliseconds a megabyte.
+func hash(megabytes int) {
+	b := make([]byte, 1<<20)
+	for range megabytes {
+		sha512.Sum512(b)
+	}
+}

@@ -1,0 +1,65 @@
+package viewer_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+// TestWhyHasProcessorTime: the samples of a CPU profile at and below a span, or of all of its name where the span has few.
+func TestWhyHasProcessorTime(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	attribute := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
+	span := func(parent uint32, name string) uint32 {
+		n := uint32(len(all))
+		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
+			attribute(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", n))), attribute(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", n))),
+			attribute(format.AttrTime, format.U64Value(1000*ms)), attribute(format.AttrDuration, format.U64Value(500*ms)),
+		}})
+		return n
+	}
+	sample := func(parent uint32, took uint64, functions ...string) {
+		for i := range functions {
+			functions[i] = fmt.Sprintf("%s /src/%s.go:%d", functions[i], functions[i], i+1)
+		}
+		all = append(all, &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: "cpu.profile", Target: "runtime/pprof"}, Attributes: []format.Attribute{
+			attribute(format.AttrTime, format.U64Value(1000*ms)), attribute("cpu_nano", format.U64Value(took*ms)), attribute("stack", format.StringValue(strings.Join(functions, "\n"))),
+		}})
+	}
+	long := span(0, "get")
+	below := span(long, "scale")
+	short := span(0, "get")
+	other := span(0, "put")
+	sample(below, 150, "block", "scale", "main")
+	sample(long, 50, "block", "decode", "main")
+	sample(short, 20, "block", "scale", "scale", "main")
+	sample(0, 40, "idle")
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	type function struct {
+		Name        string
+		Line        int
+		Self, Total float64
+	}
+	type cpu struct {
+		Own, All  string
+		OfSpan    bool
+		Functions []function
+	}
+	why := func(row uint32) *cpu {
+		return jsonOf[struct{ CPU *cpu }](t, h, fmt.Sprint("/api/why?row=", row)).CPU
+	}
+	for row, want := range map[uint32]*cpu{
+		long:  {"200000000", "220000000", true, []function{{"block", 1, 1, 1}, {"scale", 2, 0, .75}, {"decode", 2, 0, .25}}},
+		short: {"20000000", "220000000", false, []function{{"block", 1, 1, 1}, {"scale", 2, 0, 170. / 220}, {"decode", 2, 0, 50. / 220}}},
+		below: {"150000000", "150000000", true, []function{{"block", 1, 1, 1}}},
+		other: nil,
+	} {
+		if got := why(row); !reflect.DeepEqual(got, want) {
+			t.Errorf("row %d: got %+v, want %+v", row, got, want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A rare is a value that a slow span shares with few of its namesakes, which take longer than most.
+type rare struct {
+	Where  string  `json:"where"`
+	Share  float64 `json:"share"` // of the spans of the name
+	Alone  bool    `json:"alone"` // no other span of the name has it
+	Median string  `json:"median"`
+
+	median int64
+}
+
+const (
+	maxRare    = 3
+	rareShare  = .1 // at most
+	rareSample = 100_000
+)
+
+// rareOf returns the values of a span that few others of its name have, those with the longest median
+// first. All of the name take the time of median at most, half of them.
+func (s *state) rareOf(ctx context.Context, r view.Row, same view.Set[view.Row], median int64) ([]rare, error) {
+	own, others := s.v.NewSet(), s.v.NewSet()
+	own.Add(r)
+	step, i := max(1, same.Len()/rareSample), 0
+	for x := range same.All() {
+		if i++; i%step == 0 && x != r {
+			others.Add(x)
+		}
+	}
+	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: own}, query.Run{View: s.v, Rows: others})
+	if err != nil {
+		return nil, err
+	}
+	out := []rare{}
+	for _, f := range c.Fields {
+		for _, x := range f.Values {
+			if x.In == 0 || x.Value.Any() == nil || float64(x.Others) > rareShare*float64(c.Others) || f.Field == "level" || f.Field == "status" {
+				continue
+			}
+			with, err := s.found(ctx, "{ "+x.Where+" }")
+			if err != nil {
+				return nil, err
+			}
+			rows := both(with.rows, same)
+			a := rare{Where: x.Where, Share: float64(rows.Len()) / float64(same.Len()), Alone: rows.Len() == 1}
+			if a.median = durationsOf(s.v, rows, 0).median(s.v, rows); a.median < 2*median {
+				continue
+			}
+			a.Median = strconv.FormatInt(a.median, 10)
+			out = append(out, a)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b rare) int { return cmp.Compare(b.median, a.median) })
+	return out[:min(len(out), maxRare)], nil
+}
+
+// A burst is a part of the time in which nearly all of the slow or failed spans of a name began.
+type burst struct {
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+	Share float64 `json:"share"` // of the time in which the spans of the name began
+	All   bool    `json:"all"`   // all of them, not only burstMost
+}
+
+const (
+	burstMost  = .95 // the share of the spans
+	burstLeast = 5   // how many spans make a burst
+	burstTime  = .5  // the longest share of the time
+)
+
+// burstOf returns the shortest part of the time in which nearly all of some spans began, if it is a small
+// part of that in which all of the name began; otherwise nil.
+func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
+	first, last := int64(0), int64(0)
+	isFirst := true
+	var starts []int64
+	for r := range same.All() {
+		at, timed := s.v.Start(r)
+		if !timed {
+			continue
+		}
+		if isFirst {
+			first, last, isFirst = at, at, false
+		}
+		first, last = min(first, at), max(last, at)
+		if in.Has(r) {
+			starts = append(starts, at)
+		}
+	}
+	n := int(burstMost*float64(len(starts)) + .999)
+	if n < burstLeast || len(starts) == same.Len() {
+		return nil
+	}
+	slices.Sort(starts)
+	at := 0
+	for i := range len(starts) - n + 1 {
+		if starts[i+n-1]-starts[i] < starts[at+n-1]-starts[at] {
+			at = i
+		}
+	}
+	from, to := starts[at], starts[at+n-1]
+	if all := starts[len(starts)-1] - starts[0]; float64(all) < burstTime*float64(last-first) && float64(all) < 1.5*float64(to-from) {
+		from, to, n = starts[0], starts[len(starts)-1], len(starts)
+	}
+	share := float64(to-from) / float64(max(1, last-first))
+	if share > burstTime {
+		return nil
+	}
+	return &burst{strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), share, n == len(starts)}
+}

@@ -1,0 +1,48 @@
+// What a span waited for, as Go's execution trace in the file tells.
+import { Fragment } from 'preact'
+import { useSignal } from '@preact/signals'
+import { stateColors } from './bars'
+import { Frames } from './details'
+import { Place, StateTime, Waited, WaitStep } from './source'
+import * as s from './state'
+import { count, duration, many, plain } from './text'
+import { useAnswer } from './why'
+
+const sum = (list: StateTime[]) => list.reduce((n, t) => n + BigInt(t.took), 0n)
+
+// Sums is a bar of how long what took, and its legend.
+function Sums({ title, list }: { title: string; list: StateTime[] }) {
+  const whole = Number(sum(list)) || 1, some = list.filter(t => Number(t.took) >= whole / 200)
+  return <div class="sums">
+    <span class="q">{title}</span>
+    <span class="sumb" aria-hidden="true">{some.map(t => <i style={{ width: Number(t.took) / whole * 100 + '%', background: stateColors[t.state] }} />)}</span>
+    <p>{some.map(t => <Fragment key={t.state}><i class="hue" style={{ background: stateColors[t.state] }} />{t.state} {duration(BigInt(t.took))} </Fragment>)}</p>
+  </div>
+}
+
+const Who = ({ span, goroutine, own }: { span: Place | null; goroutine: string; own: number }) => !span ? <>goroutine {goroutine}</> : span.row === own ? <>this</> : <button class="lk" onClick={() => s.go(span.row)}>{plain(span.name)}</button>
+
+function Wait({ w, row }: { w: WaitStep; row: number }) {
+  const open = useSignal(false)
+  return <div class="says">
+    <i class="hue" style={{ background: stateColors[w.state] }} />{w.state} {duration(BigInt(w.took))} {w.frame && <>at <button class="lk mono" aria-expanded={open.value} onClick={() => { open.value = !open.value }}>{plain(w.frame)}</button></>}
+    {w.by ? <>, ended by <Who span={w.by.span} goroutine={w.by.goroutine} own={row} />{w.by.frame && <> at <code class="mono">{plain(w.by.frame)}</code></>}</> : ['mutex', 'sync', 'chan'].includes(w.state) ? ', not ended by anybody yet' : ''}
+    {open.value && <Frames stack={w.stack} />}
+  </div>
+}
+
+export function Waits({ row }: { row: number }) {
+  const { value: w } = useAnswer<Waited>(s.meta.value!.goroutines ? `${row} ${s.meta.value!.generation}` : '', signal => s.src().waited(row, signal))
+  if (!w) return null
+  if (!w.known) return <section class="sec"><h3>What it waited for</h3><p class="none">The execution trace in the file does not reach this span.</p></section>
+  return <section class="sec waits"><h3>What it waited for, measured{w.join === 'matched' && ', found by name and time'}</h3>
+    {w.open && <p class="q">It had not ended when the execution trace was written.</p>}
+    {!w.whole && <p class="q">The execution trace tells of {Math.floor(w.share * 100)}{'\u202f'}% of it.</p>}
+    <Sums title="Its goroutine" list={w.own} />
+    {w.whole && <Sums title="What it waited for" list={w.path} />}
+    {w.waits.length > 0 && <><h4>Longest waits</h4>{w.waits.map(x => <Wait key={x.from} w={x} row={row} />)}</>}
+    {w.whole && w.steps.length > 0 && <><h4>Step by step</h4><ol class="stp">{w.steps.map(x => <li style={{ paddingLeft: Math.min(4, x.depth) * 10 + 'px' }}>
+      <i class="hue" style={{ background: stateColors[x.state] }} /><span class="n">{duration(BigInt(x.took))}</span> {x.state} <span class="q">in</span> <Who span={x.span} goroutine={x.goroutine} own={row} />{x.frame && <> <code class="mono q">{plain(x.frame)}</code></>}{x.times > 1 && <b>, {count(x.times)}×</b>}{x.followed && <span class="q">, meanwhile:</span>}
+    </li>)}</ol>{w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}</>}
+  </section>
+}
