@@ -539,11 +539,11 @@ func TestBesideOfLongSpans(t *testing.T) {
 	if got.Slow != 20 || got.Outside || len(got.Beside) != 1 || got.Beside[0].Name != "reindex" || got.Beside[0].In != 1 || got.Beside[0].Others != 0 {
 		t.Errorf("got %+v", got)
 	}
-	far := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", 50_000*ms, 70_000*ms))
+	far := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", int64(50_000*ms), int64(70_000*ms)))
 	if !far.Outside || far.Count != got.Count {
 		t.Errorf("outside of the chosen time it is one of %d: %+v", far.Count, far)
 	}
-	near := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", 0, 30_000*ms))
+	near := jsonOf[answer](t, h, fmt.Sprintf("/api/why?row=1&window=%d,%d", 0, int64(30_000*ms)))
 	if near.Outside || near.Count >= got.Count {
 		t.Errorf("within the chosen time it is one of %d: %+v", near.Count, near)
 	}
