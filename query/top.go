@@ -34,6 +34,8 @@ type Overview struct {
 	// spans counts as one error here.
 	Patterns    []ErrorPattern
 	OtherErrors int
+	// Repeats tell what single spans do again and again, by time.
+	Repeats []Repeat
 	// Gaps are the longest periods in which nothing began, ended or was logged.
 	Gaps []Gap
 }
@@ -150,6 +152,9 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 	}
 	if err == nil {
 		err = o.patterns(ctx, v, rows, errs, limit)
+	}
+	if err == nil {
+		o.Repeats, err = repeatsOf(ctx, v, rows, limit)
 	}
 	if o.Timed {
 		o.gaps(v, rows, limit)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 )
@@ -43,6 +44,17 @@ func (t *Tree) End(r Row) int {
 		return len(t.rows)
 	}
 	return int(t.ends[r])
+}
+
+// Children returns the children of row r, in order.
+func (t *Tree) Children(r Row) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(t.Row(rank)) {
+			if !yield(t.Row(rank)) {
+				return
+			}
+		}
+	}
 }
 
 func newTree(v *View) *Tree {

@@ -413,13 +413,7 @@ func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 }
 
 // Children returns the children of row r, in order. The caller owns the slice.
-func (v *View) Children(r Row) (kids []Row) {
-	t := v.Tree()
-	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(Row(t.rows[rank])) {
-		kids = append(kids, Row(t.rows[rank]))
-	}
-	return kids
-}
+func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r)) }
 
 // SkipChildren can be returned by the function passed to [View.Walk]. Walk then skips all rows
 // below the current one.

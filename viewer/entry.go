@@ -98,9 +98,7 @@ type exception struct {
 
 // addException adds the first exception right below the span at row r.
 func (d *details) addException(v *view.View, r view.Row, most int) error {
-	t := v.Tree()
-	for rank := t.Rank(r) + 1; rank < t.End(r); rank = t.End(t.Row(rank)) {
-		kid := t.Row(rank)
+	for kid := range v.Tree().Children(r) {
 		if v.Role(kid) != view.RoleEvent || v.Name(kid) != mapping.NameException {
 			continue
 		}
@@ -145,8 +143,8 @@ func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most 
 		}
 	}
 	for up := v.Parent(r); len(d.Stacks) == 0 && v.Role(up) == view.RoleSpan; up = v.Parent(up) {
-		for rank := t.Rank(up) + 1; rank < t.End(up); rank = t.End(t.Row(rank)) {
-			if err := d.addStack(v, t.Row(rank), most); err != nil {
+		for kid := range t.Children(up) {
+			if err := d.addStack(v, kid, most); err != nil {
 				return err
 			}
 		}

@@ -326,6 +326,21 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	for _, p := range o.Patterns {
 		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
 	}
+	type repeat struct {
+		Row     view.Row `json:"row"` // the span with most of them
+		Service string   `json:"service"`
+		Name    string   `json:"name"`
+		Of      string   `json:"of"`
+		Text    string   `json:"text"`
+		Spans   int      `json:"spans"`
+		Times   int      `json:"times"` // below that span
+		Took    string   `json:"took"`  // all of them
+	}
+	repeats := []repeat{}
+	for i := range o.Repeats {
+		x := &o.Repeats[i]
+		repeats = append(repeats, repeat{x.Most, x.Service, preview(x.Name), preview(x.Of), preview(x.Text), x.Spans, x.MostCalls, strconv.FormatInt(x.Time, 10)})
+	}
 	gaps := []gap{}
 	for _, g := range o.Gaps {
 		gaps = append(gaps, newGap(g.After, g.From, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
@@ -364,7 +379,7 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	return answer{json: map[string]any{
 		"goroutines": append([]*goroutines{}, groups...), "goroutinesAt": at, "moreGoroutines": moreGoroutines,
 		"spans": o.Spans, "logs": o.Logs, "events": o.Events, "errors": o.Errors, "open": o.Open,
-		"slowest": slowest, "never": never, "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps,
+		"slowest": slowest, "never": never, "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps, "repeats": repeats,
 		"services": table(o.Services), "self": table(o.Self), "selfColumns": o.Self.Columns,
 	}}, nil
 }

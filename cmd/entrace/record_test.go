@@ -183,6 +183,17 @@ var traceKinds = map[string]func(r recording, args []string){
 		r.span(get, named("parse"), 3, at(100), time.Millisecond, "user", "ada")
 		r.span(get, named("SELECT"), 4, at(110), 700*time.Millisecond, "user", "ada")
 	},
+	// loop has two requests, which query for each price.
+	"loop": func(r recording, _ []string) {
+		shop, id := r.resource("shop"), 0
+		at := func() time.Time { id++; return begun.Add(time.Duration(2*id) * time.Millisecond) }
+		for _, queries := range []int{5, 6} {
+			list := r.span(shop, named("GET /list"), id+1, at(), 12*time.Millisecond)
+			for range queries {
+				r.span(list, named("SELECT"), id+1, at(), time.Duration(queries-4)*time.Millisecond, "db.query.text", fmt.Sprintf("SELECT *\n FROM prices WHERE id = %d", id))
+			}
+		}
+	},
 	// snapshot TRIGGER REASON is a flight recorder's file without anything else in it.
 	"snapshot": func(r recording, args []string) {
 		e := level(format.LevelInfo, named(mapping.NameTrace))

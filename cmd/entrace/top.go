@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,9 +34,9 @@ func (a *app) topCommand() *cobra.Command {
 		Long: "top says what is most conspicuous in a trace: the state of the file and why a flight\n" +
 			"recorder made it, what errors say most often, spans that have not ended with the place\n" +
 			"in the program where they wait, the services, the slowest requests with their slowest\n" +
-			"part, the names that took most time themselves, and the longest times in which nothing\n" +
-			"happened. Errors are counted by what they have in\n" +
-			"common: numbers, UUIDs and quoted texts make no difference.",
+			"part, what single spans do again and again, such as a query in a loop, the names that\n" +
+			"took most time themselves, and the longest times in which nothing happened. Errors\n" +
+			"are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.",
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.limit < 1 {
@@ -124,6 +125,10 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query
 		head("Waits, as an execution trace tells")
 		err = a.topWaits(w, waits)
 	}
+	if len(o.Repeats) > 0 && err == nil {
+		head("Done again and again")
+		err = a.topRepeats(w, o)
+	}
 	if len(o.Self.Lines) > 0 && err == nil {
 		head("Most time of their own, without the spans below")
 		err = a.table(w, o.Self, options.time)
@@ -153,9 +158,7 @@ func openPlace(v *view.View, r view.Row) string {
 // stackBelow returns the place in the program of the last stack among the children of row r, "" if no
 // child has a stack.
 func stackBelow(v *view.View, r view.Row) (place string) {
-	t := v.Tree()
-	for rank, end := t.Rank(r)+1, t.End(r); rank < end; rank = t.End(t.Row(rank)) {
-		kid := t.Row(rank)
+	for kid := range v.Tree().Children(r) {
 		if role := v.Role(kid); role != view.RoleOther && role != view.RoleLog {
 			continue
 		}
@@ -191,6 +194,23 @@ func (a *app) topPatterns(w io.Writer, o *query.Overview) error {
 		lines = append(lines, []string{strconv.Itoa(o.OtherErrors), "", a.paint(colorDim, "others")})
 	}
 	return printColumns(w, slices.Values(lines), []bool{true, false, false})
+}
+
+func (a *app) topRepeats(w io.Writer, o *query.Overview) error {
+	lines := [][]string{}
+	for i := range o.Repeats {
+		x := &o.Repeats[i]
+		times := fmt.Sprintf("%d times", x.MostCalls)
+		if x.Spans > 1 {
+			times = fmt.Sprintf("up to %s in %d spans", times, x.Spans)
+		}
+		call := x.Text
+		if !strings.HasPrefix(call, x.Name) {
+			call = strings.TrimSpace(x.Name + " " + call)
+		}
+		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(short(call, maxValue)), times + " below " + safe(x.Of)})
+	}
+	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }
 
 func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptions) error {
@@ -258,6 +278,17 @@ func (a *app) topJSON(l *look, o *query.Overview, waits []query.WaitTotal, optio
 		By      []nameTime      `json:"ended_by"`
 		Longest json.RawMessage `json:"longest"`
 	}
+	type repeat struct {
+		Service string          `json:"service"`
+		Name    string          `json:"name"`
+		Of      string          `json:"of"`
+		Text    string          `json:"text"`
+		Spans   int             `json:"spans"`
+		Calls   int             `json:"calls"`
+		Time    int64           `json:"time_nano"`
+		Most    json.RawMessage `json:"most"`
+		Times   int             `json:"most_calls"`
+	}
 	out := struct {
 		First       *int64            `json:"first_unix_nano"`
 		Last        *int64            `json:"last_unix_nano"`
@@ -274,10 +305,11 @@ func (a *app) topJSON(l *look, o *query.Overview, waits []query.WaitTotal, optio
 		NeverEnded  []json.RawMessage `json:"never_ended"`
 		Gaps        []gap             `json:"gaps"`
 		Waits       []wait            `json:"waits"`
+		Repeats     []repeat          `json:"repeats"`
 	}{
 		Spans: o.Spans, Logs: o.Logs, Events: o.Events, Errors: o.Errors, Open: o.Open,
 		Services: table(o.Services), Slowest: raw.rows(o.Slowest), Self: table(o.Self),
-		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{}, Waits: []wait{},
+		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{}, Waits: []wait{}, Repeats: []repeat{},
 	}
 	if o.Timed {
 		out.First, out.Last = &o.First, &o.Last
@@ -291,6 +323,10 @@ func (a *app) topJSON(l *look, o *query.Overview, waits []query.WaitTotal, optio
 	for i := range waits {
 		x := &waits[i]
 		out.Waits = append(out.Waits, wait{x.State, x.Time, x.Spans, jsonFrames(x.Stack), names(x.In), names(x.By), raw.row(x.Longest)})
+	}
+	for i := range o.Repeats {
+		x := &o.Repeats[i]
+		out.Repeats = append(out.Repeats, repeat{x.Service, x.Name, x.Of, x.Text, x.Spans, x.Calls, x.Time, raw.row(x.Most), x.MostCalls})
 	}
 	if raw.err != nil {
 		return raw.err

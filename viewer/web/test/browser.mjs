@@ -861,6 +861,16 @@ test('top: names have their services, a click zooms to the request, and clocks t
   assert.equal(await right.locator('.clocks').count(), 0)
 })
 
+test('top: what a span does again and again has its query, and a click shows the span with most of them', async () => {
+  const { url } = await serve('loop.et')
+  const page = await open(url)
+  const again = page.locator('section', { hasText: 'Done again and again' })
+  await until(() => again.locator('li').allTextContents(), t => t.length === 1 && /^SELECT <b>amount<.b> FROM prices WHERE id = <number>up to 12×below GET .list, in 3 spans, 24.0\sms in all$/.test(t[0]))
+  await again.getByRole('button').click()
+  await until(() => selected(page), t => t === 'GET /list')
+  assert.equal(await page.locator('.rows .r[aria-selected=true]').getAttribute('data-row'), '8')
+})
+
 test('panic: a span with an exception and no status is an error, and says why', async () => {
   const { url } = await serve('long.et')
   const page = await open(url, { tab: 'why' })

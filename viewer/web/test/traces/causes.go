@@ -114,6 +114,20 @@ func outlier() []*format.TraceEntry {
 	return s.all
 }
 
+// loop has requests that query for each price. The second one has most prices.
+func loop() []*format.TraceEntry {
+	s := newStory()
+	shop := s.resource("shop")
+	for i, prices := range []int{5, 12, 7} {
+		trace, at := uint64(i)+1, time.Duration(i)*time.Second
+		list := s.span(shop, trace, "GET /list", at, 100*time.Millisecond, false)
+		for n := range prices {
+			s.span(list, trace, "SELECT", at+time.Duration(n+1)*5*time.Millisecond, time.Millisecond, false, text("db.query.text", fmt.Sprintf("SELECT <b>amount</b> FROM prices WHERE id = %d", n)))
+		}
+	}
+	return s.all
+}
+
 // release has a service whose new version fails twice as often. Its requests from one number up to another
 // are there.
 func release(from, to uint64) []*format.TraceEntry {

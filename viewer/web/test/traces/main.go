@@ -51,7 +51,7 @@ func run(args []string) error {
 	if err := write(filepath.Join(dir, "long.et"), long()); err != nil {
 		return err
 	}
-	for name, entries := range map[string][]*format.TraceEntry{"warehouse": warehouse(), "pool": pool(), "outlier": outlier(), "release": release(0, 2000), "before": release(0, 1000), "after": release(1000, 2000)} {
+	for name, entries := range map[string][]*format.TraceEntry{"warehouse": warehouse(), "pool": pool(), "outlier": outlier(), "loop": loop(), "release": release(0, 2000), "before": release(0, 1000), "after": release(1000, 2000)} {
 		if err := write(filepath.Join(dir, name+".et"), entries); err != nil {
 			return err
 		}
