@@ -109,4 +109,22 @@ func BenchmarkQuery(b *testing.B) {
 			}
 		})
 	}
+	q, err := query.Parse("")
+	must(b, err)
+	r, err := q.Run(b.Context(), v, nil)
+	must(b, err)
+	table, err := query.Summary(b.Context(), v, r.Rows, nil)
+	must(b, err)
+	b.Run("Summary", func(b *testing.B) {
+		for b.Loop() {
+			_, err := query.Summary(b.Context(), v, r.Rows, nil)
+			must(b, err)
+		}
+	})
+	b.Run("Spread", func(b *testing.B) {
+		for b.Loop() {
+			_, err := table.Spread(b.Context(), v, r.Rows, 0, 420_000_000/24, 24)
+			must(b, err)
+		}
+	})
 }

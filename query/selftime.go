@@ -24,7 +24,7 @@ type selfTimes struct {
 	until    []int64 // the time up to which covered is computed
 	last     []int64 // the start of the last child processed
 	unsorted map[view.Row][]interval
-	parents  []uint64 // for each block, a bit for each part of which it may have children
+	parents  []uint64 // of parentsOf
 }
 
 // partBit returns the bit of the part that contains row r.
@@ -36,27 +36,32 @@ type interval struct{ from, to int64 }
 // last.
 func (s *selfTimes) of(r view.Row) int64 { return s.covered[r-s.from] }
 
-// compute computes the times of the part that begins with row from.
-func (s *selfTimes) compute(ctx context.Context, from view.Row) error {
-	if s.parents == nil {
-		s.parents = make([]uint64, s.v.Columns().Blocks())
-		for k := range s.parents {
-			b := s.v.Columns().Block(k)
+// parentsOf returns for each block a bit for each part of which it may have children.
+func parentsOf(ctx context.Context, v *view.View) ([]uint64, error) {
+	parents := make([]uint64, v.Columns().Blocks())
+	err := v.Columns().Each(ctx, func() func(k int) {
+		return func(k int) {
+			b := v.Columns().Block(k)
 			for i, f := range b.Flags {
 				if view.Flags(f).Role() == view.RoleSpan {
-					s.parents[k] |= partBit(s.v.Parent(view.Row(b.First) + view.Row(i)))
+					parents[k] |= partBit(view.Row(b.Parent[i]))
 				}
 			}
 		}
-	}
+	})
+	return parents, err
+}
+
+// compute computes the times of the part that begins with row from.
+func (s *selfTimes) compute(ctx context.Context, from view.Row) error {
 	n := min(selfRows, s.v.Len()-int(from))
 	s.from = from
 	s.covered, s.until, s.last = zeros(s.covered, n), zeros(s.until, n), zeros(s.last, n)
 	s.unsorted = nil
-	for i := range n {
-		s.until[i], _ = s.v.Start(from + view.Row(i))
-		s.last[i] = s.until[i]
+	for k := int(from) / columns.BlockRows; k*columns.BlockRows < int(from)+n; k++ {
+		copy(s.until[k*columns.BlockRows-int(from):], s.v.Columns().Block(k).Start)
 	}
+	copy(s.last, s.until)
 	if err := s.each(ctx, s.add); err != nil || s.unsorted == nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func (s *selfTimes) each(ctx context.Context, fn func(p view.Row, kid interval))
 			if view.Flags(f).Role() != view.RoleSpan {
 				continue
 			}
-			p := s.v.Parent(view.Row(b.First) + view.Row(i))
+			p := view.Row(b.Parent[i])
 			if p < s.from || int(p-s.from) >= len(s.covered) || s.v.Role(p) != view.RoleSpan {
 				continue
 			}

@@ -70,7 +70,7 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	}
 	if again {
 		if err := y.each(func(start int64, _ view.Flags, took int64) {
-			if s := at(start); took != columns.NoDuration && s.durations.spread != nil {
+			if s := at(start); took != columns.NoDuration && s.durations.isWanted(took) {
 				s.durations.addWanted(took)
 			}
 		}); err != nil {

@@ -104,8 +104,8 @@ func (d *durations) merge(b *durations) {
 	}
 }
 
-// want announces the quantiles that will be asked for. If it returns true, all durations must be
-// passed to addWanted before the call of quantile.
+// want announces the quantiles that will be asked for. If it returns true, all durations that
+// are wanted must be passed to addWanted before the call of quantile.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false
@@ -117,11 +117,12 @@ func (d *durations) want(qs []float64) bool {
 	return true
 }
 
-func (d *durations) addWanted(x int64) {
-	if d.spread.wanted[spreadBucket(x)] {
-		d.spread.values = append(d.spread.values, x)
-	}
+// isWanted reports whether x must be passed to addWanted.
+func (d *durations) isWanted(x int64) bool {
+	return d.spread != nil && d.spread.wanted[spreadBucket(x)]
 }
+
+func (d *durations) addWanted(x ...int64) { d.spread.values = append(d.spread.values, x...) }
 
 // quantile returns an exact quantile of the durations. There must be at least one.
 func (d *durations) quantile(q float64) int64 {

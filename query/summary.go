@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
@@ -18,6 +19,7 @@ type sum struct {
 	longest       int64
 	total, self   int64
 	durations     durations
+	begun         []uint32 // in each period, for Spread
 }
 
 // maxNames is the maximum number of pairs of service and name that get a line of their own in
@@ -30,7 +32,7 @@ const maxKnown = 1 << 20
 // otherNames is the name of the line for all other spans.
 const otherNames = "(all other names)"
 
-// A summary collects the sums for Summary.
+// A summary collects sums of spans in one goroutine.
 type summary struct {
 	v      *view.View
 	read   *view.Reader
@@ -40,6 +42,14 @@ type summary struct {
 	known  []*sum // by meta and resource
 	width  int    // resources
 	others *sum
+}
+
+func newSummary(v *view.View, rows view.Set[view.Row]) *summary {
+	width := len(v.Columns().Resources())
+	return &summary{
+		v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum),
+		known: make([]*sum, min(width*len(v.Columns().Metas()), maxKnown)), width: width,
+	}
 }
 
 // of returns the sum to which row i of a block belongs.
@@ -53,12 +63,21 @@ func (y *summary) of(b *columns.Block, i int) *sum {
 		return y.known[code]
 	}
 	r := view.Row(b.First) + view.Row(i)
-	key := [2]string{y.v.Service(r), y.read.Name(r)}
+	s := y.named(y.v.Service(r), y.read.Name(r))
+	if isKnown {
+		y.known[code] = s
+	}
+	return s
+}
+
+// named returns the sum of a service and a name.
+func (y *summary) named(service, name string) *sum {
+	key := [2]string{service, name}
 	s := y.byName[key]
 	switch {
 	case s != nil:
 	case len(y.sums) < maxNames:
-		s = &sum{service: key[0], name: key[1]}
+		s = &sum{service: service, name: name}
 		y.byName[key] = s
 		y.sums = append(y.sums, s)
 	default:
@@ -67,24 +86,114 @@ func (y *summary) of(b *columns.Block, i int) *sum {
 		}
 		s = y.others
 	}
-	if isKnown {
-		y.known[code] = s
-	}
 	return s
 }
 
-// each calls fn for the spans in the blocks [from, to).
-func (y *summary) each(from, to int, fn func(s *sum, b *columns.Block, i int)) {
-	for k := from; k < to; k++ {
-		b := y.v.Columns().Block(k)
-		for w, word := range y.rows[k*words64 : (k+1)*words64] {
-			for ; word != 0; word &= word - 1 {
-				if i := w*64 + bits.TrailingZeros64(word); view.Flags(b.Flags[i]).Role() == view.RoleSpan {
-					fn(y.of(&b, i), &b, i)
-				}
+// each calls fn for the spans of a block.
+func (y *summary) each(k int, fn func(s *sum, b *columns.Block, i int)) {
+	b := y.v.Columns().Block(k)
+	for w, word := range y.rows[k*words64 : (k+1)*words64] {
+		for ; word != 0; word &= word - 1 {
+			if i := w*64 + bits.TrailingZeros64(word); view.Flags(b.Flags[i]).Role() == view.RoleSpan {
+				fn(y.of(&b, i), &b, i)
 			}
 		}
 	}
+}
+
+// merge adds the sums of other.
+func (y *summary) merge(other *summary) {
+	for _, x := range other.sums {
+		s := y.named(x.service, x.name)
+		s.n, s.errors, s.longest = s.n+x.n, s.errors+x.errors, max(s.longest, x.longest)
+		s.total, s.self = s.total+x.total, s.self+x.self
+		s.durations.merge(&x.durations)
+	}
+	if other.others != nil {
+		y.others = other.others
+	}
+}
+
+// summarize returns the sums of all blocks, which each passes to several goroutines.
+func summarize(ctx context.Context, v *view.View, rows view.Set[view.Row], each func(context.Context, func() func(k int)) error) (*summary, error) {
+	var mu sync.Mutex
+	var parts []*summary
+	parents, err := parentsOf(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	err = each(ctx, func() func(k int) {
+		y, self := newSummary(v, rows), selfTimes{v: v, parents: parents}
+		mu.Lock()
+		parts = append(parts, y)
+		mu.Unlock()
+		return func(k int) {
+			part := selfRows / columns.BlockRows
+			if k%part != 0 {
+				return // the goroutine that has the first block of a part has all of it
+			}
+			if self.compute(ctx, view.Row(k*columns.BlockRows)) != nil {
+				return // the error is that of ctx
+			}
+			for end := min(k+part, v.Columns().Blocks()); k < end; k++ {
+				y.each(k, func(s *sum, b *columns.Block, i int) {
+					s.n++
+					if IsError(view.Flags(b.Flags[i])) {
+						s.errors++
+					}
+					if d := b.Duration[i]; d != columns.NoDuration {
+						if s != y.others {
+							s.durations.add(d)
+						}
+						s.longest = max(s.longest, d)
+						s.total += d
+						s.self += d - self.of(view.Row(b.First)+view.Row(i))
+					}
+				})
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := parts[0]
+	for _, y := range parts[1:] {
+		all.merge(y)
+	}
+	return all, nil
+}
+
+// collectWanted makes a second pass for the sums with many durations. It collects those that may be a quantile.
+func (y *summary) collectWanted(ctx context.Context) error {
+	again := false
+	for _, s := range y.sums {
+		again = s.durations.want(summaryQuantiles) || again
+	}
+	if !again {
+		return nil
+	}
+	var mu sync.Mutex
+	var parts []map[*sum][]int64
+	err := y.v.Columns().Each(ctx, func() func(k int) {
+		part, x := make(map[*sum][]int64), newSummary(y.v, y.rows)
+		x.byName, x.sums, x.others = y.byName, y.sums, y.others // which are complete
+		mu.Lock()
+		parts = append(parts, part)
+		mu.Unlock()
+		return func(k int) {
+			x.each(k, func(s *sum, b *columns.Block, i int) {
+				if d := b.Duration[i]; d != columns.NoDuration && s.durations.isWanted(d) {
+					part[s] = append(part[s], d)
+				}
+			})
+		}
+	})
+	for _, part := range parts {
+		for s, list := range part {
+			s.durations.addWanted(list...)
+		}
+	}
+	return err
 }
 
 // minForRate is the minimum number of spans for which a rate is shown.
@@ -96,42 +205,24 @@ const minForRate = 20
 // the self times. The first 100,000 names have a line each. All other names share one line, without
 // quantiles. The period of o, which may be nil, takes the place of the whole trace.
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
-	y := &summary{v: v, read: v.NewReader(), rows: rows, byName: make(map[[2]string]*sum), width: len(v.Columns().Resources())}
-	y.known = make([]*sum, min(y.width*len(v.Columns().Metas()), maxKnown))
-	self := selfTimes{v: v}
-	for k := 0; k < v.Columns().Blocks(); k += selfRows / columns.BlockRows {
-		if err := self.compute(ctx, view.Row(k*columns.BlockRows)); err != nil {
-			return nil, err
-		}
-		y.each(k, min(k+selfRows/columns.BlockRows, v.Columns().Blocks()), func(s *sum, b *columns.Block, i int) {
-			s.n++
-			if IsError(view.Flags(b.Flags[i])) {
-				s.errors++
+	y, err := summarize(ctx, v, rows, v.Columns().Each)
+	if err == nil && y.others != nil { // which names are the first?
+		y, err = summarize(ctx, v, rows, func(ctx context.Context, start func() func(k int)) error {
+			fn := start()
+			for k := range v.Columns().Blocks() {
+				fn(k)
 			}
-			if d := b.Duration[i]; d != columns.NoDuration {
-				if s != y.others {
-					s.durations.add(d)
-				}
-				s.longest = max(s.longest, d)
-				s.total += d
-				s.self += d - self.of(view.Row(b.First)+view.Row(i))
-			}
+			return ctx.Err()
 		})
+	}
+	if err != nil {
+		return nil, err
 	}
 	if y.others != nil {
 		y.sums = append(y.sums, y.others)
 	}
-	// For sums with many durations, a second pass collects the durations that may be a quantile.
-	again := false
-	for _, s := range y.sums {
-		again = s.durations.want(summaryQuantiles) || again
-	}
-	if again {
-		y.each(0, v.Columns().Blocks(), func(s *sum, b *columns.Block, i int) {
-			if d := b.Duration[i]; d != columns.NoDuration && s.durations.spread != nil {
-				s.durations.addWanted(d)
-			}
-		})
+	if err := y.collectWanted(ctx); err != nil {
+		return nil, err
 	}
 	seconds := 0.0
 	if first, last, ok := Span(v); ok {

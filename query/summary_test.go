@@ -30,9 +30,10 @@ func TestSummaryAsBruteForce(t *testing.T) {
 		table, err := query.Summary(t.Context(), v, everything(t, v), nil)
 		must(t, err)
 		type want struct {
-			took []int64
-			self int64
-			n    int64
+			took  []int64
+			self  int64
+			n     int64
+			begun [10]uint32
 		}
 		wants := make(map[[2]string]*want)
 		for x := range v.Rows() {
@@ -46,6 +47,9 @@ func TestSummaryAsBruteForce(t *testing.T) {
 				wants[key] = w
 			}
 			w.n++
+			if start, timed := v.Start(x); timed && start >= 1200 && start < 1700 {
+				w.begun[(start-1200)/50]++
+			}
 			if d, ended := v.Duration(x); ended {
 				self, _ := v.SelfTime(x)
 				w.took, w.self = append(w.took, int64(d)), w.self+int64(self)
@@ -54,6 +58,8 @@ func TestSummaryAsBruteForce(t *testing.T) {
 		if len(table.Lines) != len(wants) {
 			t.Fatalf("seed %d: %d lines, want %d", seed, len(table.Lines), len(wants))
 		}
+		begun, err := table.Spread(t.Context(), v, everything(t, v), 1200, 50, 10)
+		must(t, err)
 		for _, line := range table.Lines {
 			w := wants[[2]string{line[0].String(), line[1].String()}]
 			slices.Sort(w.took)
@@ -61,6 +67,9 @@ func TestSummaryAsBruteForce(t *testing.T) {
 			got := []any{query.Number(line[2]), query.Number(line[5]), query.Number(line[6]), query.Number(line[7]), query.Number(line[8]), query.Number(line[10])}
 			if want := []any{w.n, quantile(0.5), quantile(0.95), quantile(0.99), w.took[len(w.took)-1], w.self}; !slices.Equal(got, want) {
 				t.Errorf("seed %d: %s has %v, want %v", seed, line[1], got, want)
+			}
+			if got := begun[table.Where(line)]; !slices.Equal(got, w.begun[:]) {
+				t.Errorf("seed %d: %s has %d at the times, want %d", seed, line[1], got, w.begun)
 			}
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -37,11 +39,10 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	if t.groups == 0 {
 		return out, nil
 	}
-	of := "{}"
 	if t.spans {
-		of = "{ entry:role = span }"
+		return t.spreadSpans(ctx, v, rows, from, every, periods)
 	}
-	q, err := Parse(fmt.Sprintf("%s | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
+	q, err := Parse(fmt.Sprintf("{} | count() by(%s, bucket(start - %d, %dns))", strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
 	if err != nil {
 		return nil, err
 	}
@@ -78,4 +79,43 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		out[key][min(i, periods-1)] += uint32(n)
 	}
 	return out, nil
+}
+
+// spreadSpans does the same for a table of Summary.
+func (t *Table) spreadSpans(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
+	var mu sync.Mutex
+	var parts []*summary
+	err := v.Columns().Each(ctx, func() func(k int) {
+		y := newSummary(v, rows)
+		mu.Lock()
+		parts = append(parts, y)
+		mu.Unlock()
+		return func(k int) {
+			y.each(k, func(s *sum, b *columns.Block, i int) {
+				start := b.Start[i]
+				if start == columns.NoTime || start < from {
+					return
+				}
+				if s.begun == nil {
+					s.begun = make([]uint32, periods)
+				}
+				if at := uint64(start-from) / uint64(max(1, every)); at < uint64(periods) {
+					s.begun[at]++
+				}
+			})
+		}
+	})
+	out := make(map[string][]uint32)
+	for _, y := range parts {
+		for _, s := range y.sums {
+			key := t.Where([]Value{stringValue(s.service), stringValue(s.name)})
+			if out[key] == nil {
+				out[key] = make([]uint32, periods)
+			}
+			for i, n := range s.begun {
+				out[key][i] += n
+			}
+		}
+	}
+	return out, err
 }
