@@ -20,6 +20,7 @@ type why struct {
 	Name    string         `json:"name"`
 	Service string         `json:"service"`
 	Where   string         `json:"where"`   // a query that selects the spans of that name and service
+	Without string         `json:"without"` // one that selects the spans of the name of the outermost span that have none of them below; may be empty
 	Outside bool           `json:"outside"` // the span is outside of the window, and all of its name are compared
 	Count   int            `json:"count"`   // of them, as far as they have ended
 	Faster  int            `json:"faster"`
@@ -70,6 +71,11 @@ type share struct {
 }
 
 const maxShares = 6 // values of a field
+
+// whereNamesake returns a query that selects the spans of the name and service of the one at row r.
+func whereNamesake(v *view.View, r view.Row) string {
+	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(v.Service(r)) + " }"
+}
 
 // contrastOf keeps the values that the first set has more often, if differing. Beside says that the page
 // shows the first set beside all rows, and not beside the others.
@@ -161,7 +167,10 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 		return answer{}, badRequest("it is no span")
 	}
 	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
-	out.Where = "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(out.Service) + " }"
+	out.Where = whereNamesake(v, r)
+	if root := s.outermost(r); root != r {
+		out.Without = out.Where + " !<< " + whereNamesake(v, root)
+	}
 	same, err := s.foundIn(ctx, out.Where, w)
 	if err != nil {
 		return answer{}, err

@@ -227,7 +227,7 @@ func TestWhy(t *testing.T) {
 	v := viewOf(t, format.ET, randomTrace(2, 2000))
 	h := serve(t, v, viewer.Options{})
 	type why struct {
-		Where                       string
+		Where, Without              string
 		Count, Faster, Failed, Slow int
 		Median, Least, Of           string
 		Bars                        []struct{ Count int }
@@ -287,6 +287,28 @@ func TestWhy(t *testing.T) {
 		}
 		if n := resultOf(t, v, got.Where).Rows.Len(); n < got.Count {
 			t.Errorf("%s selects %d rows", got.Where, n)
+		}
+		root, have, named := r, v.NewSet(), 0 // spans of the root's name with one of r's name below
+		for up := v.Parent(r); v.Role(up) == view.RoleSpan; up = v.Parent(up) {
+			root = up
+		}
+		is := func(s, other view.Row) bool {
+			return v.Role(s) == view.RoleSpan && v.Name(s) == v.Name(other) && v.Service(s) == v.Service(other)
+		}
+		for s := range v.Rows() {
+			if is(s, root) {
+				named++
+			}
+			for up := v.Parent(s); is(s, r) && v.Role(up) == view.RoleSpan; up = v.Parent(up) {
+				if is(up, root) {
+					have.Add(up)
+				}
+			}
+		}
+		if (root == r) != (got.Without == "") {
+			t.Errorf("row %d: without is %s", r, got.Without)
+		} else if root != r && resultOf(t, v, got.Without).Rows.Len() != named-have.Len() {
+			t.Errorf("row %d: %s selects %d rows, want %d of %d", r, got.Without, resultOf(t, v, got.Without).Rows.Len(), named-have.Len(), named)
 		}
 		if got.Of != "slow" {
 			continue

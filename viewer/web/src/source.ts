@@ -52,7 +52,7 @@ export interface Group { count: number; failed: number; median: string }
 
 // Why says where a span stands among its namesakes; see why in why.go.
 export interface Why {
-  name: string; service: string; where: string; outside: boolean; count: number; faster: number; median: string; took: string | null; open: boolean
+  name: string; service: string; where: string; without: string; outside: boolean; count: number; faster: number; median: string; took: string | null; open: boolean
   bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
   rare: { where: string; share: number; alone: boolean; median: string }[]; burst: { from: string; to: string; share: number; all: boolean } | null
   beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]

@@ -225,7 +225,7 @@ export class Static implements Source {
     const kind = of === 'failed' || !of && isError(this.flags(row)) && failed.length < same.length ? 'failed' : slow ? 'slow' : ''
     const chosen = new Set(kind === 'failed' ? failed : kind ? same.filter(i => this.tooks[i]! >= least) : [])
     return later<Why>({
-      name: this.name(row), service: this.service(row), where: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),
+      name: this.name(row), service: this.service(row), where: '', without: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),
       outside, took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), bars, failed: failed.length, slow, least: String(least), of: kind, among: chosen.has(row), shares: this.contrast(same, chosen), rare: [], burst: null, cpu: null, beside: [], against: null,
     })
   }

@@ -32,12 +32,13 @@ export function WhyOf({ row }: { row: number }) {
   const took = w.took === null ? null : BigInt(w.took)
   const slowest = w.count > 0 && w.faster === w.count
   const look = (q: string) => { s.text.value = q; s.find() }
+  const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.name)} without it</button></>
   const longest = (p?.lines ?? []).reduce<CriticalPath['lines'][number] | null>((a, l) => l.row && (!a || BigInt(l.took) > BigInt(a.took)) ? l : a, null)
   return <>
-    {w.count < 2 ? <Section title="The only one of this name"><p class="q">{took === null ? '' : duration(took)}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
+    {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
       {w.bars.length > 0 && <Histogram w={w} />}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}</p>
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
     </Section>}
     {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
       <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.there.median))}, here {count(w.against.here.count)}, median {duration(BigInt(w.against.here.median))}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>

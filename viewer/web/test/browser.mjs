@@ -472,6 +472,19 @@ test('why: one warehouse is slow', async () => {
   assert.ok(await bars.locator('i').count() > 20)
 })
 
+test('why: a click finds the requests without such a span', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(url, { tab: 'why' })
+  await page.getByRole('button', { name: /^GET \/cart/ }).first().click()
+  await page.locator('.det .path button', { hasText: 'authorize' }).click()
+  await page.getByRole('button', { name: 'Find each GET /cart without it' }).click()
+  await until(() => page.textContent('.hits'), t => /^1 hit/.test(t))
+  assert.equal(await page.inputValue('#query'), '{ entry:role = span && name = "authorize" && service = "shop" } !<< { entry:role = span && name = "GET /cart" && service = "shop" }')
+  await page.locator('.rows').focus()
+  await page.keyboard.press('n')
+  await until(() => page.locator('.rows .r[aria-selected=true]').getAttribute('data-row'), row => row === '7')
+})
+
 test('why: a pool is held by one request', async () => {
   const { url } = await serve('pool.et')
   const page = await open(url, { tab: 'why' })
