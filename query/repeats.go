@@ -130,6 +130,9 @@ func (p *repeats) block(k int) {
 		if p.t.End(r)-p.t.Rank(r) <= fewestCalls {
 			continue
 		}
+		if len(p.calls) > 1000 { // to clear it takes long, each time
+			p.calls = make(map[callKey]calls)
+		}
 		clear(p.calls)
 		for kid := range p.t.Children(r) {
 			if !p.rows.Has(kid) {
