@@ -127,4 +127,14 @@ func BenchmarkQuery(b *testing.B) {
 			must(b, err)
 		}
 	})
+	f, err := query.Parse("span:failed || level >= error")
+	must(b, err)
+	failed, err := f.Run(b.Context(), v, nil)
+	must(b, err)
+	b.Run("Contrast", func(b *testing.B) {
+		for b.Loop() {
+			_, err := query.ContrastOf(b.Context(), query.Run{View: v, Rows: failed.Rows}, query.Run{View: v, Rows: r.Rows})
+			must(b, err)
+		}
+	})
 }

@@ -238,12 +238,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		v, rows := run.View, run.Rows
 		read := v.NewReader()
 		resources := make(map[view.Row][]format.Attribute)
-		step := max(1, rows.Len()/contrastSample)
-		i := 0
-		for r := range rows.All() {
-			if i++; i%step != 0 {
-				continue
-			}
+		for r := range rows.Sample(contrastSample) {
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}

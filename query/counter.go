@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"math/bits"
 	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
@@ -73,21 +72,14 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 // roleCodes is how many roles are told apart for each name.
 const roleCodes = 16
 
-// each calls what start returns for the rows of the sets, block by block, in several goroutines.
-func (c *counter) each(start func() func(b *columns.Block, k, i, side int)) error {
+// each calls what start returns for the rows of each set in a block, in several goroutines. The rows are numbered
+// from the first of the block.
+func (c *counter) each(start func() func(k, side int, rows view.Set[view.Row])) error {
 	return c.v.Columns().Each(c.ctx, func() func(k int) {
 		fn := start()
 		return func(k int) {
-			b := columns.Block{}
 			for side, set := range c.sets {
-				for w, word := range set[k*words64 : (k+1)*words64] {
-					if word != 0 && b.Flags == nil {
-						b = c.v.Columns().Block(k)
-					}
-					for ; word != 0; word &= word - 1 {
-						fn(&b, k, w*64+bits.TrailingZeros64(word), side)
-					}
-				}
+				fn(k, side, set[k*words64:(k+1)*words64])
 			}
 		}
 	})
@@ -99,20 +91,23 @@ func (c *counter) countFixed() error {
 	c.flags, c.metas, c.resources = newCodeCounts(1<<16), newCodeCounts(metas), newCodeCounts(resources)
 	var mu sync.Mutex
 	var parts []*counter
-	err := c.each(func() func(b *columns.Block, k, i, side int) {
+	err := c.each(func() func(k, side int, rows view.Set[view.Row]) {
 		p := &counter{flags: newCodeCounts(1 << 16), metas: newCodeCounts(metas), resources: newCodeCounts(resources)}
 		mu.Lock()
 		parts = append(parts, p)
 		mu.Unlock()
-		return func(b *columns.Block, _, i, side int) {
-			r := view.Row(b.First) + view.Row(i)
-			p.flags.add(uint32(b.Flags[i]), side, r)
-			if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
-				p.unknown = true
-				return
+		return func(k, side int, rows view.Set[view.Row]) {
+			b := c.v.Columns().Block(k)
+			for i := range rows.All() {
+				r := view.Row(b.First) + i
+				p.flags.add(uint32(b.Flags[i]), side, r)
+				if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
+					p.unknown = true
+					continue
+				}
+				p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
+				p.resources.add(uint32(b.Resource[i]), side, r)
 			}
-			p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
-			p.resources.add(uint32(b.Resource[i]), side, r)
 		}
 	})
 	for _, p := range parts {
@@ -197,20 +192,22 @@ func (c *counter) attribute(m *machine, name string, out *valueCounts) (ok bool,
 		full           bool
 	}
 	var parts []*part
-	err = c.each(func() func(b *columns.Block, k, i, side int) {
+	err = c.each(func() func(k, side int, rows view.Set[view.Row]) {
 		x := &part{own: newCodeCounts(len(p.values)), resources: newCodeCounts(len(a.resources))}
 		mu.Lock()
 		parts = append(parts, x)
 		mu.Unlock()
-		return func(b *columns.Block, k, i, side int) {
-			code := p.column.Codes[k*columns.BlockRows+i]
-			switch code {
-			case columns.UnknownText:
-				x.full = true
-			case 0:
-				x.resources.add(uint32(b.Resource[i]), side, 0)
-			default:
-				x.own.add(code, side, 0)
+		return func(k, side int, rows view.Set[view.Row]) {
+			resource, codes := c.v.Columns().Block(k).Resource, p.column.Block(k)
+			for i := range rows.All() {
+				switch code := codes[i]; code {
+				case columns.UnknownText:
+					x.full = true
+				case 0:
+					x.resources.n[resource[i]][side]++
+				default:
+					x.own.n[code][side]++
+				}
 			}
 		}
 	})

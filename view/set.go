@@ -39,3 +39,26 @@ func (s Set[N]) All() iter.Seq[N] {
 		}
 	}
 }
+
+// Sample returns numbers in the set in ascending order, evenly spread: n up to 2n, or all if there are fewer.
+func (s Set[N]) Sample(n int) iter.Seq[N] {
+	return func(yield func(N) bool) {
+		step := max(1, s.Len()/n)
+		left := step // until the next one
+		for i, w := range s {
+			if found := bits.OnesCount64(w); found < left {
+				left -= found
+				continue
+			}
+			for ; w != 0; w &= w - 1 {
+				if left--; left > 0 {
+					continue
+				}
+				if !yield(N(i*64 + bits.TrailingZeros64(w))) {
+					return
+				}
+				left = step
+			}
+		}
+	}
+}

@@ -31,9 +31,8 @@ const (
 func (s *state) rareOf(ctx context.Context, r view.Row, same view.Set[view.Row], median int64) ([]rare, error) {
 	own, others := s.v.NewSet(), s.v.NewSet()
 	own.Add(r)
-	step, i := max(1, same.Len()/rareSample), 0
-	for x := range same.All() {
-		if i++; i%step == 0 && x != r {
+	for x := range same.Sample(rareSample) {
+		if x != r {
 			others.Add(x)
 		}
 	}

@@ -627,13 +627,9 @@ func (c *covered) until(times []int64, at int64) int64 {
 
 // countOf returns for how many of a sample of some rows is holds, and how many there are in the sample.
 func countOf(rows view.Set[view.Row], is func(r view.Row) bool) (hits, n int64) {
-	step := max(1, rows.Len()/besideSample)
-	i := 0
-	for r := range rows.All() {
-		if i++; i%step == 0 {
-			if n++; is(r) {
-				hits++
-			}
+	for r := range rows.Sample(besideSample) {
+		if n++; is(r) {
+			hits++
 		}
 	}
 	return hits, n
