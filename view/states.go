@@ -322,6 +322,7 @@ func (s *States) setClock(t *gotrace.Trace) {
 const (
 	matchBefore = 2_000     // nanoseconds that a task may begin before its span
 	matchAfter  = 2_000_000 // and behind it: the first span that a program begins takes so long
+	maxMatches  = 256       // tasks that are looked at for a span
 )
 
 // joinTasks joins spans with tasks of their name.
@@ -355,9 +356,9 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 		}
 		from, _ := slices.BinarySearchFunc(list, at-matchBefore, func(i int32, at int64) int { return cmp.Compare(t.Spans[i].Begin, at) })
 		best, asked := gotrace.NoSpan, false
-		for _, i := range list[from:] {
+		for _, i := range list[from:min(len(list), from+maxMatches)] {
 			x := &t.Spans[i]
-			if x.Begin > at+matchAfter {
+			if x.Begin > at+matchAfter || asked {
 				break
 			}
 			if taken[i] {
