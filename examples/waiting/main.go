@@ -216,10 +216,10 @@ func cpu(ctx context.Context) error {
 }
 
 //go:noinline
-func decode() { hash(10) }
+func decode() { hash(5) }
 
 //go:noinline
-func scale() { hash(40) }
+func scale() { hash(20) }
 
 // hash computes for some milliseconds a megabyte.
 func hash(megabytes int) {
