@@ -214,3 +214,24 @@ func TestWhereOfNumbers(t *testing.T) {
 		t.Errorf("%d numbers have a filter", named)
 	}
 }
+
+// TestContrastOfRequestsThatAreAlike checks that attributes are found in a trace whose requests have equally many rows.
+func TestContrastOfRequestsThatAreAlike(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	for i := range 25_000 {
+		e := span(0, fmt.Sprintf("%x", i+1), "call", int64(i), 1)
+		e.Attributes = append(e.Attributes, format.Attribute{Name: fmt.Sprint("of", i%5), Value: format.StringValue(fmt.Sprint(i % 3))})
+		all = append(all, e)
+	}
+	v := viewOf(t, all)
+	c, err := query.ContrastOf(t.Context(), query.Run{View: v, Rows: everything(t, v)}, query.Run{View: v, Rows: v.NewSet()})
+	must(t, err)
+	found := []string{}
+	for _, f := range c.Fields {
+		found = append(found, f.Field)
+	}
+	slices.Sort(found)
+	if got := fmt.Sprint(found); got != "[.of0 .of1 .of2 .of3 .of4]" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -3,6 +3,7 @@ package view
 import (
 	"iter"
 	"math/bits"
+	"math/rand/v2"
 )
 
 // A Set is a set of numbers, such as rows, with a bit for each number. It is not safe for
@@ -40,11 +41,14 @@ func (s Set[N]) All() iter.Seq[N] {
 	}
 }
 
-// Sample returns numbers in the set in ascending order, evenly spread: n up to 2n, or all if there are fewer.
+// Sample returns numbers in the set in ascending order, always the same: n up to 2n, or all if there are fewer. They are
+// spread over the set, but not at equal distances, as requests of a trace often have the same number of rows.
 func (s Set[N]) Sample(n int) iter.Seq[N] {
 	return func(yield func(N) bool) {
-		step := max(1, s.Len()/n)
-		left := step // until the next one
+		step := max(1, s.Len()/n)        // of which one is in the sample
+		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same every time
+		at := r.IntN(step)
+		left := at + 1 // until the next one
 		for i, w := range s {
 			if found := bits.OnesCount64(w); found < left {
 				left -= found
@@ -57,7 +61,9 @@ func (s Set[N]) Sample(n int) iter.Seq[N] {
 				if !yield(N(i*64 + bits.TrailingZeros64(w))) {
 					return
 				}
-				left = step
+				left = step - at
+				at = r.IntN(step)
+				left += at
 			}
 		}
 	}
