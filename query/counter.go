@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
@@ -72,41 +71,25 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 // roleCodes is how many roles are told apart for each name.
 const roleCodes = 16
 
-// each calls what start returns for the rows of each set in a block, in several goroutines. The rows are numbered
-// from the first of the block.
-func (c *counter) each(start func() func(k, side int, rows view.Set[view.Row])) error {
-	return c.v.Columns().Each(c.ctx, func() func(k int) {
-		fn := start()
-		return func(k int) {
-			for side, set := range c.sets {
-				fn(k, side, set[k*words64:(k+1)*words64])
-			}
-		}
-	})
-}
-
 // countFixed counts the codes of all rows.
 func (c *counter) countFixed() error {
 	metas, resources := roleCodes*len(c.v.Columns().Metas()), len(c.v.Columns().Resources())
 	c.flags, c.metas, c.resources = newCodeCounts(1<<16), newCodeCounts(metas), newCodeCounts(resources)
-	var mu sync.Mutex
-	var parts []*counter
-	err := c.each(func() func(k, side int, rows view.Set[view.Row]) {
+	parts, err := columns.Collect(c.ctx, c.v.Columns().Each, func() (*counter, func(k int)) {
 		p := &counter{flags: newCodeCounts(1 << 16), metas: newCodeCounts(metas), resources: newCodeCounts(resources)}
-		mu.Lock()
-		parts = append(parts, p)
-		mu.Unlock()
-		return func(k, side int, rows view.Set[view.Row]) {
+		return p, func(k int) {
 			b := c.v.Columns().Block(k)
-			for i := range rows.All() {
-				r := view.Row(b.First) + i
-				p.flags.add(uint32(b.Flags[i]), side, r)
-				if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
-					p.unknown = true
-					continue
+			for side, set := range c.sets {
+				for i := range set[k*words64 : (k+1)*words64].All() {
+					r := view.Row(b.First) + i
+					p.flags.add(uint32(b.Flags[i]), side, r)
+					if b.Meta[i] == columns.Unknown || b.Resource[i] == columns.Unknown {
+						p.unknown = true
+						continue
+					}
+					p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
+					p.resources.add(uint32(b.Resource[i]), side, r)
 				}
-				p.metas.add(roleCodes*uint32(b.Meta[i])+uint32(view.Flags(b.Flags[i]).Role()), side, r)
-				p.resources.add(uint32(b.Resource[i]), side, r)
 			}
 		}
 	})
@@ -185,28 +168,25 @@ func (c *counter) attribute(m *machine, name string, out *valueCounts) (ok bool,
 		return false, err
 	}
 	p := a.parts[0]
-	var mu sync.Mutex
 	own, resources := newCodeCounts(len(p.values)), newCodeCounts(len(a.resources))
 	type part struct {
 		own, resources codeCounts
 		full           bool
 	}
-	var parts []*part
-	err = c.each(func() func(k, side int, rows view.Set[view.Row]) {
+	parts, err := columns.Collect(c.ctx, c.v.Columns().Each, func() (*part, func(k int)) {
 		x := &part{own: newCodeCounts(len(p.values)), resources: newCodeCounts(len(a.resources))}
-		mu.Lock()
-		parts = append(parts, x)
-		mu.Unlock()
-		return func(k, side int, rows view.Set[view.Row]) {
+		return x, func(k int) {
 			resource, codes := c.v.Columns().Block(k).Resource, p.column.Block(k)
-			for i := range rows.All() {
-				switch code := codes[i]; code {
-				case columns.UnknownText:
-					x.full = true
-				case 0:
-					x.resources.n[resource[i]][side]++
-				default:
-					x.own.n[code][side]++
+			for side, set := range c.sets {
+				for i := range set[k*words64 : (k+1)*words64].All() {
+					switch code := codes[i]; code {
+					case columns.UnknownText:
+						x.full = true
+					case 0:
+						x.resources.n[resource[i]][side]++
+					default:
+						x.own.n[code][side]++
+					}
 				}
 			}
 		}

@@ -206,28 +206,18 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 	var mu sync.Mutex
 	return m.v.Columns().Each(m.ctx, func() func(k int) {
 		x := start(all) // all has every group already, so it does not change
-		type found struct {
-			s *spread
-			d int64
-		}
-		var list []found
+		var list []wanted
 		return func(k int) {
 			b := m.v.Columns().Block(k)
 			list = list[:0]
 			for _, r := range x.of(k, &b) {
-				s := spreads[r.group]
-				if s == nil {
-					continue
-				}
-				if d, ok := took(&b, r.i); ok && s.wanted[spreadBucket(d)] {
-					list = append(list, found{s, d})
+				if d, ok := took(&b, r.i); ok {
+					list = spreads[r.group].addWanted(list, d)
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for _, f := range list {
-				f.s.values = append(f.s.values, f.d)
-			}
+			keepWanted(list)
 		}
 	})
 }

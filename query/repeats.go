@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
@@ -26,6 +25,14 @@ type Repeat struct {
 	Time      int64    // of the calls, in nanoseconds
 	Most      view.Row // the span with most calls
 	MostCalls int
+}
+
+// Call returns the text of the calls, behind their name unless it begins with that.
+func (x *Repeat) Call() string {
+	if strings.HasPrefix(x.Text, x.Name) {
+		return x.Text
+	}
+	return strings.TrimSpace(x.Name + " " + x.Text)
 }
 
 const (
@@ -63,15 +70,10 @@ type calls struct {
 // given set are counted. Calls that are known to differ in their queries or URLs are no repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
 	all := make(map[repeatKey]*Repeat)
-	var mu sync.Mutex
-	var parts []*repeats
 	t, names := v.Tree(), namesOf(v.Columns().Metas())
-	err := v.Columns().Each(ctx, func() func(k int) {
+	parts, err := columns.Collect(ctx, v.Columns().Each, func() (*repeats, func(k int)) {
 		p := &repeats{v: v, rows: rows, t: t, names: names, found: make(map[repeatKey]*Repeat), calls: make(map[callKey]calls)}
-		mu.Lock()
-		parts = append(parts, p)
-		mu.Unlock()
-		return p.block
+		return p, p.block
 	})
 	if err != nil {
 		return nil, err

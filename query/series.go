@@ -69,9 +69,11 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 		again = steps[i].durations.want(qs) || again
 	}
 	if again {
+		var list []wanted
 		if err := y.each(func(start int64, _ view.Flags, took int64) {
-			if s := at(start); took != columns.NoDuration && s.durations.isWanted(took) {
-				s.durations.addWanted(took)
+			if took != columns.NoDuration {
+				list = at(start).durations.spread.addWanted(list[:0], took)
+				keepWanted(list)
 			}
 		}); err != nil {
 			return nil, err

@@ -27,6 +27,27 @@ func (s *spread) add(d int64) {
 	s.counts[spreadBucket(d)]++
 }
 
+// A wanted is a duration that may be a quantile of a spread.
+type wanted struct {
+	s *spread
+	d int64
+}
+
+// addWanted appends a duration to a list if it is in a wanted bucket of s, which may be nil.
+func (s *spread) addWanted(list []wanted, d int64) []wanted {
+	if s != nil && s.wanted[spreadBucket(d)] {
+		list = append(list, wanted{s, d})
+	}
+	return list
+}
+
+// keepWanted keeps the durations of a list in their spreads.
+func keepWanted(list []wanted) {
+	for _, x := range list {
+		x.s.values = append(x.s.values, x.d)
+	}
+}
+
 // find returns the bucket of the value with the given rank. It also returns the number of values in
 // all buckets before it.
 func (s *spread) find(rank int64) (bucket int, before int64) {
@@ -104,8 +125,8 @@ func (d *durations) merge(b *durations) {
 	}
 }
 
-// want announces the quantiles that will be asked for. If it returns true, all durations that
-// are wanted must be passed to addWanted before the call of quantile.
+// want announces the quantiles that will be asked for. If it returns true, all durations must
+// be passed to addWanted, and the result to keepWanted, before the call of quantile.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false
@@ -116,13 +137,6 @@ func (d *durations) want(qs []float64) bool {
 	}
 	return true
 }
-
-// isWanted reports whether x must be passed to addWanted.
-func (d *durations) isWanted(x int64) bool {
-	return d.spread != nil && d.spread.wanted[spreadBucket(x)]
-}
-
-func (d *durations) addWanted(x ...int64) { d.spread.values = append(d.spread.values, x...) }
 
 // quantile returns an exact quantile of the durations. There must be at least one.
 func (d *durations) quantile(q float64) int64 {

@@ -116,18 +116,13 @@ func (y *summary) merge(other *summary) {
 
 // summarize returns the sums of all blocks, which each passes to several goroutines.
 func summarize(ctx context.Context, v *view.View, rows view.Set[view.Row], each func(context.Context, func() func(k int)) error) (*summary, error) {
-	var mu sync.Mutex
-	var parts []*summary
 	parents, err := parentsOf(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, func() func(k int) {
+	parts, err := columns.Collect(ctx, each, func() (*summary, func(k int)) {
 		y, self := newSummary(v, rows), selfTimes{v: v, parents: parents}
-		mu.Lock()
-		parts = append(parts, y)
-		mu.Unlock()
-		return func(k int) {
+		return y, func(k int) {
 			part := selfRows / columns.BlockRows
 			if k%part != 0 {
 				return // the goroutine that has the first block of a part has all of it
@@ -173,27 +168,22 @@ func (y *summary) collectWanted(ctx context.Context) error {
 		return nil
 	}
 	var mu sync.Mutex
-	var parts []map[*sum][]int64
-	err := y.v.Columns().Each(ctx, func() func(k int) {
-		part, x := make(map[*sum][]int64), newSummary(y.v, y.rows)
+	return y.v.Columns().Each(ctx, func() func(k int) {
+		x := newSummary(y.v, y.rows)
 		x.byName, x.sums, x.others = y.byName, y.sums, y.others // which are complete
-		mu.Lock()
-		parts = append(parts, part)
-		mu.Unlock()
+		var list []wanted
 		return func(k int) {
+			list = list[:0]
 			x.each(k, func(s *sum, b *columns.Block, i int) {
-				if d := b.Duration[i]; d != columns.NoDuration && s.durations.isWanted(d) {
-					part[s] = append(part[s], d)
+				if d := b.Duration[i]; d != columns.NoDuration {
+					list = s.durations.spread.addWanted(list, d)
 				}
 			})
+			mu.Lock()
+			defer mu.Unlock()
+			keepWanted(list)
 		}
 	})
-	for _, part := range parts {
-		for s, list := range part {
-			s.durations.addWanted(list...)
-		}
-	}
-	return err
 }
 
 // minForRate is the minimum number of spans for which a rate is shown.

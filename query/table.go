@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/view"
@@ -83,14 +82,9 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 
 // spreadSpans does the same for a table of Summary.
 func (t *Table) spreadSpans(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
-	var mu sync.Mutex
-	var parts []*summary
-	err := v.Columns().Each(ctx, func() func(k int) {
+	parts, err := columns.Collect(ctx, v.Columns().Each, func() (*summary, func(k int)) {
 		y := newSummary(v, rows)
-		mu.Lock()
-		parts = append(parts, y)
-		mu.Unlock()
-		return func(k int) {
+		return y, func(k int) {
 			y.each(k, func(s *sum, b *columns.Block, i int) {
 				start := b.Start[i]
 				if start == columns.NoTime || start < from {

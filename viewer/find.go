@@ -327,19 +327,17 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
 	}
 	type repeat struct {
-		Row     view.Row `json:"row"` // the span with most of them
-		Service string   `json:"service"`
-		Name    string   `json:"name"`
-		Of      string   `json:"of"`
-		Text    string   `json:"text"`
-		Spans   int      `json:"spans"`
-		Times   int      `json:"times"` // below that span
-		Took    string   `json:"took"`  // all of them
+		Row   view.Row `json:"row"` // the span with most of them
+		Call  string   `json:"call"`
+		Of    string   `json:"of"`
+		Spans int      `json:"spans"`
+		Times int      `json:"times"` // below that span
+		Took  string   `json:"took"`  // all of them
 	}
 	repeats := []repeat{}
 	for i := range o.Repeats {
 		x := &o.Repeats[i]
-		repeats = append(repeats, repeat{x.Most, x.Service, preview(x.Name), preview(x.Of), preview(x.Text), x.Spans, x.MostCalls, strconv.FormatInt(x.Time, 10)})
+		repeats = append(repeats, repeat{x.Most, preview(x.Call()), preview(x.Of), x.Spans, x.MostCalls, strconv.FormatInt(x.Time, 10)})
 	}
 	gaps := []gap{}
 	for _, g := range o.Gaps {

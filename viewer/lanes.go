@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
@@ -349,14 +348,9 @@ func difference(a, b int64) int64 {
 // are in the first one.
 func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, from, to int64, n int) ([][]run, error) {
 	numbers, times := s.serviceNumbers(), s.blockTimes()
-	var mu sync.Mutex
-	var parts [][][]run
-	err := s.v.Columns().Each(ctx, func() func(k int) {
+	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() ([][]run, func(k int)) {
 		cells := make([][]run, lanes)
-		mu.Lock()
-		parts = append(parts, cells)
-		mu.Unlock()
-		return func(k int) {
+		return cells, func(k int) {
 			if times[k][0] > to || times[k][1] < from {
 				return
 			}

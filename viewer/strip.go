@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/query"
@@ -101,18 +100,13 @@ const fineBins = 1 << 14
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.blockTimes()
-	var mu sync.Mutex
-	var parts []*stripPart
 	scale, fine := float64(n)/float64(max(1, to-from)), float64(fineBins)/float64(max(1, to-from))
-	err := s.v.Columns().Each(ctx, func() func(k int) {
+	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
 		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
 		for i := range p.services {
 			p.services[i] = make([]uint32, n)
 		}
-		mu.Lock()
-		parts = append(parts, p)
-		mu.Unlock()
-		return func(k int) {
+		return p, func(k int) {
 			if spans[k][0] > to || spans[k][1] < from {
 				return
 			}

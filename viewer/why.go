@@ -20,7 +20,7 @@ type why struct {
 	Name    string         `json:"name"`
 	Service string         `json:"service"`
 	Where   string         `json:"where"`   // a query that selects the spans of that name and service
-	Without string         `json:"without"` // one that selects the spans of the name of the outermost span that have none of them below; may be empty
+	Without string         `json:"without"` // a query of the requests without such a span; empty for a request itself
 	Outside bool           `json:"outside"` // the span is outside of the window, and all of its name are compared
 	Count   int            `json:"count"`   // of them, as far as they have ended
 	Faster  int            `json:"faster"`

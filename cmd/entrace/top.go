@@ -11,7 +11,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -204,11 +203,7 @@ func (a *app) topRepeats(w io.Writer, o *query.Overview) error {
 		if x.Spans > 1 {
 			times = fmt.Sprintf("up to %s in %d spans", times, x.Spans)
 		}
-		call := x.Text
-		if !strings.HasPrefix(call, x.Name) {
-			call = strings.TrimSpace(x.Name + " " + call)
-		}
-		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(short(call, maxValue)), times + " below " + safe(x.Of)})
+		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(short(x.Call(), maxValue)), times + " below " + safe(x.Of)})
 	}
 	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }

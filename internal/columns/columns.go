@@ -6,6 +6,7 @@ package columns
 import (
 	"context"
 	"math"
+	"sync"
 
 	"github.com/entrace-go/entrace/format"
 )
@@ -106,4 +107,19 @@ type Columns interface {
 	Kept(name string) (*Column, bool)
 	// Drop forgets all columns made so far. Their memory is freed when they are no longer in use.
 	Drop()
+}
+
+// Collect passes all blocks to several goroutines, as each does, which is Each of a Columns. It returns the parts of the
+// result, one for each goroutine: start makes a part, with the function that adds a block to it.
+func Collect[T any](ctx context.Context, each func(context.Context, func() func(k int)) error, start func() (part T, add func(k int))) ([]T, error) {
+	var mu sync.Mutex
+	var parts []T
+	err := each(ctx, func() func(k int) {
+		part, add := start()
+		mu.Lock()
+		defer mu.Unlock()
+		parts = append(parts, part)
+		return add
+	})
+	return parts, err
 }

@@ -36,7 +36,7 @@ export interface Top {
   slowest: Line[]; never: Line[]
   patterns: { row: number; pattern: string; role: string; count: number }[]; otherErrors: number
   gaps: { row: number; from: string; took: string; before: string; after: string }[]
-  repeats: { row: number; service: string; name: string; of: string; text: string; spans: number; times: number; took: string }[]
+  repeats: { row: number; call: string; of: string; spans: number; times: number; took: string }[]
   goroutines: { row: number; in: string; stack: string; count: number; spans: number }[]; goroutinesAt: string; moreGoroutines: number
   services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
 }
