@@ -76,7 +76,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 	}
 	took, ended := v.Duration(r)
 	whole := max(to-from, int64(took)) // the trace may begin later than the span, or end earlier
-	p := &MeasuredPath{Span: r, From: start, To: start + whole, Open: s.End == 0 && !ended, Join: s.Join, Own: longestOf(s.Span)}
+	p := &MeasuredPath{Span: r, From: start, To: start + whole, Open: s.End == 0 && !ended, Join: s.Join, Own: longestOf(s.Times)}
 	late := start - from
 	if s.Begin == 0 {
 		late = p.To - to

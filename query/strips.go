@@ -121,15 +121,15 @@ func (s *Strips) Longest(r view.Row, n int) []StateTime {
 	if !ok {
 		return nil
 	}
-	list := longestOf(x.Span)
+	list := longestOf(x.Times)
 	return list[:min(len(list), n)]
 }
 
 // longestOf returns the states of a span with a hundredth of its time or more.
-func longestOf(x *gotrace.Span) []StateTime {
+func longestOf(times gotrace.Times) []StateTime {
 	var sums [gotrace.NumStates]int64
-	for state, d := range x.Times {
-		if int64(d)*100 >= x.Times.Sum() {
+	for state, d := range times {
+		if int64(d)*100 >= times.Sum() {
 			sums[state] = int64(d) * 1000
 		}
 	}

@@ -81,7 +81,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 			if !known || !rows.Has(r) || !states.Is(r, n, int32(i)) {
 				continue
 			}
-			own := &t.Spans[i].Own
+			own := t.Own(&t.Spans[i])
 			for _, state := range []gotrace.State{gotrace.Runnable, gotrace.GCWork, gotrace.GCWait} {
 				if d := int64(own[state]) * 1000; d > 0 {
 					s := of(place{state: state})

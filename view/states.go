@@ -50,7 +50,8 @@ type ExecTrace struct {
 type SpanStates struct {
 	Trace int // an index of Traces
 	*gotrace.Span
-	Join Join
+	Join  Join
+	Times gotrace.Times
 }
 
 type joinedSpan struct {
@@ -300,7 +301,7 @@ func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 		return
 	}
 	old := &s.joined[*at-1]
-	if s.traces[old.trace].Spans[old.span].Times.Sum() < t.Spans[span].Times.Sum() {
+	if known := s.traces[old.trace]; known.Times(&known.Spans[old.span]).Sum() < t.Times(&t.Spans[span]).Sum() {
 		*old = j
 	}
 }
@@ -392,7 +393,9 @@ func (s *States) Of(r Row) (SpanStates, bool) {
 	if j == nil {
 		return SpanStates{}, false
 	}
-	return SpanStates{int(j.trace), &s.traces[j.trace].Spans[j.span], j.join}, true
+	t := s.traces[j.trace]
+	x := &t.Spans[j.span]
+	return SpanStates{int(j.trace), x, j.join, t.Times(x)}, true
 }
 
 // Is reports whether it is this span of a trace that [States.Of] returns for row r: overlapping traces have the same

@@ -38,8 +38,8 @@ func TestVersions(t *testing.T) {
 		if len(tr.Spans) != 2 || tr.Spans[0].ID != 1 || tr.Spans[1].ID != 2 {
 			t.Fatalf("%s: the spans are %+v", name, tr.Spans)
 		}
-		if s := &tr.Spans[0]; s.Times[Mutex] < 95_000 || s.Times.Sum()-int64(s.Times[Mutex]) > 20_000 {
-			t.Errorf("%s: the request has the times %v", name, s.Times)
+		if times := tr.Times(&tr.Spans[0]); times[Mutex] < 95_000 || times.Sum()-int64(times[Mutex]) > 20_000 {
+			t.Errorf("%s: the request has the times %v", name, times)
 		}
 		i := slices.IndexFunc(tr.Waits, func(w Wait) bool { return w.Span == 0 && tr.Classes[w.Class].State == Mutex })
 		if i < 0 || tr.Waits[i].By != 1 {

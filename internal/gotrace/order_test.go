@@ -26,9 +26,11 @@ func TestHopToIdleWorker(t *testing.T) {
 		jobs <- func() { spin(20 * ms); end(); close(done) }
 		<-done
 	})
-	s := p.of(t, read(t, b), "hop")
-	if took := (s.End - s.Begin) / 1000; s.Times.Sum() > took+NumStates || s.Times[Running] < 15_000 {
-		t.Errorf("a span of %d µs has the times %v", took, s.Times)
+	tr := read(t, b)
+	s := p.of(t, tr, "hop")
+	times := tr.Times(s)
+	if took := (s.End - s.Begin) / 1000; times.Sum() > took+NumStates || times[Running] < 15_000 {
+		t.Errorf("a span of %d µs has the times %v", took, times)
 	}
 }
 
@@ -89,7 +91,7 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 	last := &tr.Spans[n-1]
 	for i := range tr.Spans {
 		s := &tr.Spans[i]
-		if s.End == 0 || s.Times.Sum() > (s.End-s.Begin)/1000+NumStates { // each is rounded
+		if s.End == 0 || tr.Times(s).Sum() > (s.End-s.Begin)/1000+NumStates { // each is rounded
 			t.Fatalf("span %d is %+v", i, s)
 		}
 		if got, want := tr.SpanAt(s.Goroutine, s.Begin), int32(i); got != want {

@@ -50,6 +50,7 @@ const maxBefore = 16 // waits of a goroutine
 type opened struct {
 	span int32
 	base [NumStates]int64 // sums at its begin
+	own  Times            // while it was the one that began last
 }
 
 // A pass goes over a trace, or over a part of it.
@@ -69,7 +70,7 @@ type pass struct {
 	quiet       bool    // spans are known already
 	window      *Window // what is kept of a part
 	snaps       []snap  // of hops, in the order of time
-	spans       []Span  // that get what the snaps tell
+	whole       *Trace  // whose spans get what the snaps tell
 	bases       map[int32][NumStates]int64
 }
 
@@ -125,7 +126,8 @@ func (p *pass) finish() {
 func (p *pass) leave(g *goroutine) {
 	for i := range g.open {
 		if o := &g.open[i]; o.span != NoSpan {
-			p.t.Spans[o.span].Times = g.timesSince(&o.base)
+			times := g.timesSince(&o.base)
+			p.t.keep(&p.t.Spans[o.span], &times, &o.own)
 		}
 	}
 }
@@ -414,7 +416,7 @@ func (g *goroutine) unknown() *before {
 // give gives the span that began last what its goroutine did since the last begin or end of a span.
 func (p *pass) give(g *goroutine) {
 	if n := len(g.open); n > 0 {
-		own := &p.t.Spans[g.open[n-1].span].Own
+		own := &g.open[n-1].own
 		for s := range own {
 			own[s] = uint32(min(int64(own[s])+(g.sums[s]+500)/1000-(g.last[s]+500)/1000, 1<<32-1))
 		}
@@ -488,10 +490,11 @@ func (p *pass) log(e *trace.Event, at int64) error {
 	}
 	p.settle(g, at) // it began before the trace: all that the goroutine did in it
 	p.give(g)
-	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, Ender: g.id, Times: g.timesSince(new([NumStates]int64))}
+	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, Ender: g.id}
+	times, own := g.timesSince(new([NumStates]int64)), Times{}
 	if b := g.unknown(); b != nil {
-		for i := range s.Own {
-			s.Own[i] = uint32(min((b.own[i]+500)/1000, 1<<32-1))
+		for i := range own {
+			own[i] = uint32(min((b.own[i]+500)/1000, 1<<32-1))
 		}
 		for _, w := range b.waits[:min(len(b.waits), maxWaits-len(p.t.Waits))] {
 			w.Span = int32(len(p.t.Spans))
@@ -499,6 +502,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 		}
 		*b = before{}
 	}
+	p.t.keep(&s, &times, &own)
 	p.t.Spans = append(p.t.Spans, s)
 	return nil
 }
@@ -521,7 +525,7 @@ func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	p.give(g)
 	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, Ender: g.id})
 	p.t.Spans[i].slot = int32(len(g.open))
-	g.open = append(g.open, opened{i, g.sums})
+	g.open = append(g.open, opened{span: i, base: g.sums})
 	if id != 0 {
 		p.byID[id] = i
 	}
@@ -547,7 +551,8 @@ func (p *pass) end(i int32, at, ender int64) {
 	p.settle(g, at)
 	p.give(g)
 	if k := int(s.slot); k < len(g.open) && g.open[k].span == i {
-		s.Times = g.timesSince(&g.open[k].base)
+		times := g.timesSince(&g.open[k].base)
+		p.t.keep(s, &times, &g.open[k].own)
 		g.open[k].span = NoSpan
 		g.dead++
 	}

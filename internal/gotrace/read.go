@@ -22,14 +22,10 @@ type Span struct {
 	Parent     int32  // of a span with a name: the one whose task is above, NoSpan if there is none
 	name       int32  // an index of Trace.names
 	slot       int32  // where it is among the open spans of its goroutine
+	times      uint32 // where Trace.packed has them, 0 if it has not
 	Begin, End int64  // 0: before the trace; behind it
 	Goroutine  int64  // on which it began; on which it ended if it began before the trace
 	Ender      int64  // the goroutine on which it ended
-	// Times are what its goroutine did from its begin to its end. If it ended on another goroutine, they are
-	// what that one did.
-	Times Times
-	// Own are those of Times in which no other span was open on its goroutine that began later.
-	Own Times
 }
 
 // A Wait is one that took at least LongWait, of a goroutine that worked for a span.
@@ -67,6 +63,7 @@ type Trace struct {
 	clocks   []clock
 	begins   []begin // of generations
 	helpers  []helper
+	packed   []byte // the times of spans
 	workOnce sync.Once
 	work     map[int64][]change // by goroutine, in the order of time
 }
@@ -75,7 +72,7 @@ type Trace struct {
 func (t *Trace) From(source io.ReaderAt) *Trace {
 	return &Trace{
 		Spans: t.Spans, Classes: t.Classes, Waits: t.Waits, Procs: t.Procs, First: t.First, Last: t.Last, Damage: t.Damage,
-		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers,
+		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers, packed: t.packed,
 	}
 }
 
@@ -93,7 +90,7 @@ type begin struct{ offset, time int64 }
 type helper struct {
 	goroutine int64
 	span      int32
-	from, to  int64
+	from      int64
 }
 
 // A DamageError says that a trace is damaged, or larger than the limits.
@@ -249,11 +246,7 @@ func (t *Trace) findWork() {
 	}
 	parts := make(map[int64][]part)
 	for _, h := range t.helpers { // they begin before all spans on their goroutine
-		to := t.Spans[h.span].End
-		if h.to != 0 && (to == 0 || h.to < to) {
-			to = h.to
-		}
-		parts[h.goroutine] = append(parts[h.goroutine], part{h.span, h.from, to})
+		parts[h.goroutine] = append(parts[h.goroutine], part{h.span, h.from, t.Spans[h.span].End})
 	}
 	for i := range t.Spans {
 		s := &t.Spans[i]

@@ -48,7 +48,7 @@ func (s State) Blocked() bool { return s >= Mutex && s < NumStates }
 type Times [NumStates]uint32
 
 // Sum returns the microseconds in all states.
-func (t *Times) Sum() (sum int64) {
+func (t Times) Sum() (sum int64) {
 	for _, d := range t {
 		sum += int64(d)
 	}

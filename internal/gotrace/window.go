@@ -249,7 +249,7 @@ type snap struct {
 // follow finds what the goroutines did on which spans ended that had begun on another one.
 func (t *Trace) follow(ctx context.Context, hops []int32) error {
 	p := newPass(&Trace{begins: slices.Clone(t.begins)})
-	p.quiet, p.spans = true, t.Spans
+	p.quiet, p.whole = true, t
 	for _, h := range hops {
 		s := &t.Spans[h]
 		p.snaps = append(p.snaps, snap{s.Begin, s.Ender, h, true}, snap{s.End, s.Ender, h, false})
@@ -275,6 +275,8 @@ func (p *pass) snap(s *snap) {
 		return
 	}
 	base := p.bases[s.span] // zero if the goroutine was created while the span was open
-	p.spans[s.span].Times = g.timesSince(&base)
+	x := &p.whole.Spans[s.span]
+	times, own := g.timesSince(&base), p.whole.Own(x)
+	p.whole.keep(x, &times, &own)
 	delete(p.bases, s.span)
 }

@@ -559,7 +559,7 @@ test('why: on which functions the processor was, of a span and of all of its nam
   }
   const path = page.locator('.det .sec', { hasText: 'Critical path of GET /thumbnail' })
   assert.match(await path.locator('h3').textContent(), /, measured$/)
-  assert.match(await path.locator('.path button').first().textContent(), /^scale running/)
+  await path.locator('.path button', { hasText: 'scale running' }).first().waitFor() // it may work for the collector before
   await page.keyboard.press('c')
   await page.getByRole('button', { name: /^Critical path \d.*, measured$/ }).waitFor()
   await until(() => page.evaluate(() => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === 'path').length), n => n > 0)
