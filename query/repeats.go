@@ -203,6 +203,9 @@ func (x *Repeat) findText(v *view.View, rows view.Set[view.Row], read *view.Read
 		if err != nil {
 			return false, err
 		}
+		if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which calls nothing
+			return false, nil
+		}
 		for _, name := range callTexts {
 			value, ok := e.Attribute(name)
 			if !ok {

@@ -83,7 +83,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsHaveTexts checks that calls which differ in their queries are no repeats, and that others tell what they have in common.
+// TestRepeatsHaveTexts checks that calls which differ in their queries are no repeats, nor waits, and that others tell what they have in common.
 func TestRepeatsHaveTexts(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}
 	below := func(parent uint32, name, attribute string, texts ...string) uint32 {
@@ -104,6 +104,7 @@ func TestRepeatsHaveTexts(t *testing.T) {
 	below(page, "GET", "url.full", "http://tax/1", "http://tax/2", "http://tax/3", "http://tax/4")
 	job := below(0, "job", "", "")
 	below(job, "work", "", "", "", "", "", "")
+	below(below(0, "goroutine", "", ""), "net", "wait.reason", "network", "network", "network", "network", "network")
 	v := viewOf(t, all)
 	o, err := query.Top(t.Context(), v, everything(t, v), 5)
 	must(t, err)

@@ -56,7 +56,7 @@ const (
 )
 
 // Parts reads a trace and calls fn with what is in it, in the order in which it ends; what is open is behind the
-// rest. Goroutines are parts if they live for LongWait, waits if they take as long. Parts ends when fn
+// rest. Goroutines are parts if they live for LongWait, waits if they take as long; those of the runtime are left out. Parts ends when fn
 // returns false. Errors are a *VersionError, that of ctx or of r, or a *DamageError, whose offset is where the
 // part that could not be read ends; fn has what comes before.
 func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
@@ -248,7 +248,7 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 	if from == 0 || at-from < LongWait {
 		return nil
 	}
-	if text.PackageOf(g.Name) == "runtime" { // these wait for work
+	if g.Name == "" || g.ofRuntime() { // without a name the wait has no stack either
 		return nil
 	}
 	c := &p.classes.list[g.class]
@@ -261,6 +261,9 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 		Reason: strings.Clone(g.reason), Stack: c.Stack,
 	})
 }
+
+// ofRuntime reports whether a goroutine is one of those of the runtime, which wait for work.
+func (g *life) ofRuntime() bool { return g.Name != "" && !text.OfApplication(g.Name) }
 
 // below returns the ID of a goroutine, which it is told by then.
 func (p *parts) below(g *life) uint64 {
@@ -279,6 +282,9 @@ func (p *parts) ended(g *life, at int64, ended bool) error {
 		if err := p.tell(x); err != nil {
 			return err
 		}
+	}
+	if g.ofRuntime() && !g.given {
+		return nil
 	}
 	if g.To, g.Ended = at, ended; at-g.From < LongWait && !g.given {
 		if _, ok := p.short[g.Name]; ok || len(p.short) < maxNames {
