@@ -2,6 +2,7 @@ package view
 
 import (
 	"iter"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 )
@@ -41,29 +42,30 @@ func (s Set[N]) All() iter.Seq[N] {
 	}
 }
 
-// Sample returns numbers in the set in ascending order, always the same: n up to 2n, or all if there are fewer. They are
-// spread over the set, but not at equal distances, as requests of a trace often have the same number of rows.
+// Sample returns numbers in the set in ascending order, always the same: about n, or all if there are no more. Each is in
+// it by chance, whatever is beside it, as requests of a trace often have the same number of rows.
 func (s Set[N]) Sample(n int) iter.Seq[N] {
 	return func(yield func(N) bool) {
-		step := max(1, s.Len()/n)        // of which one is in the sample
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same every time
-		at := r.IntN(step)
-		left := at + 1 // until the next one
+		rate := math.Inf(1)
+		if all := s.Len(); n < all {
+			rate = -math.Log1p(-float64(n) / float64(all))
+		}
+		skip := func() int { return int(min(r.ExpFloat64()/rate, math.MaxInt32)) } // a geometric distribution
+		left := skip()
 		for i, w := range s {
-			if found := bits.OnesCount64(w); found < left {
+			if found := bits.OnesCount64(w); found <= left {
 				left -= found
 				continue
 			}
 			for ; w != 0; w &= w - 1 {
-				if left--; left > 0 {
+				if left--; left >= 0 {
 					continue
 				}
 				if !yield(N(i*64 + bits.TrailingZeros64(w))) {
 					return
 				}
-				left = step - at
-				at = r.IntN(step)
-				left += at
+				left = skip()
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// TestSample checks that a sample has one of each so many numbers of the set, and that it does not follow what the set
-// has at equal distances.
+// TestSample checks that a sample is of about as many numbers of the set as are asked for, and that it does not follow what
+// the set has at equal distances.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -17,26 +18,37 @@ func TestSample(t *testing.T) {
 		for range r.IntN(64 * len(s)) {
 			s.Add(view.Row(r.IntN(64 * len(s))))
 		}
-		all, step := slices.Collect(s.All()), max(1, s.Len()/n)
-		got := slices.Collect(s.Sample(n))
+		all, got := slices.Collect(s.All()), slices.Collect(s.Sample(n))
 		for i, x := range got {
-			if !slices.Contains(all[i*step:min(len(all), (i+1)*step)], x) {
+			if !s.Has(x) || i > 0 && got[i-1] >= x {
 				t.Fatalf("number %d of a sample of %d of %d is %d", i, n, len(all), x)
 			}
 		}
-		if len(got) < len(all)/step || len(got) > 2*n || !slices.Equal(got, slices.Collect(s.Sample(n))) {
+		off := 6 * math.Sqrt(float64(n))
+		if n >= len(all) {
+			off = 0
+		}
+		if math.Abs(float64(len(got)-min(n, len(all)))) > off || !slices.Equal(got, slices.Collect(s.Sample(n))) {
 			t.Fatalf("a sample of %d of %d has %d", n, len(all), len(got))
 		}
 		for range s.Sample(n) {
 			break // it must stop
 		}
 	}
-	s, counts := make(view.Set[view.Row], 1000), [5]int{}
+	s, counts, together := make(view.Set[view.Row], 1000), [5]int{}, 0
 	for i := range s {
 		s[i] = 1<<64 - 1
 	}
+	last := view.Row(0)
 	for x := range s.Sample(len(s) * 64 / 10) {
 		counts[x%5]++
+		if x == last+1 {
+			together++
+		}
+		last = x
+	}
+	if together < 400 || together > 900 { // 640
+		t.Errorf("%d of the sample are beside the one before", together)
 	}
 	for i, n := range counts {
 		if n < 1000 || n > 1600 { // 1280, and the standard deviation is 32
