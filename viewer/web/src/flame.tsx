@@ -23,7 +23,7 @@ export function FlameView() {
     signal => s.src().flame(s.part(), s.wide.value, signal))
   const by = (to: typeof s.wide.value, label: string) => <button aria-pressed={s.wide.value === to} onClick={() => { s.wide.value = to }}>{label}</button>
   return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{m.static === undefined && by('lanes', 'In time')}{by('time', 'Own time')}{by('count', 'Number')}</div>
+    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{by('lanes', 'In time')}{by('time', 'Own time')}{by('count', 'Number')}</div>
       <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f && s.wide.value !== 'lanes' ? `${many(f.roots, 'hit', 'hits')} and what is below` : 'The hits and what is below' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
       {s.root.value > 0 && <button class="btn s" onClick={() => s.subtree(0)}>Whole file</button>}
       <span class="grow" />{s.wide.value !== 'lanes' && (q || s.otherSide()) && <span class="q"><i class="fedge" /> takes longer than in {s.otherSide() ? plain(s.otherSide()) : 'others of the name'}</span>}</div>

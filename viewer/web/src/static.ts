@@ -7,6 +7,7 @@ interface Data {
 }
 
 const limit = (text: string) => new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
+const isQuery = (q: string) => /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
 const later = <T>(v: T): Promise<T> => Promise.resolve(v)
 
 // bucketOf and bucketFrom are those of why.go: durations of a bucket have the same highest bits.
@@ -24,6 +25,9 @@ export class Static implements Source {
   private tooks: bigint[]
   private from = 0n
   private to = 0n
+  private begins: number[] // nanoseconds since from
+  private ends: number[]
+  private lastLanes = { key: '', level: new Map<number, number>(), counts: [] as number[] }
   private last: { key: string; rows: number[]; outside: number } = { key: '', rows: [], outside: 0 }
 
   // open reads the data of the page.
@@ -50,6 +54,8 @@ export class Static implements Source {
       if (!timed || z > this.to) this.to = z
       timed = true
     }
+    this.begins = this.starts.map(t => Number(t - this.from))
+    this.ends = this.begins.map((at, i) => at + Math.max(0, Number(this.tooks[i])))
     d.meta.first = String(this.from)
     d.meta.last = String(this.to)
     d.meta.timed = timed
@@ -180,7 +186,7 @@ export class Static implements Source {
   }
 
   find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
-    if (/[{}|]|[<>=~]/.test(ask.q ?? '') && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(ask.q ?? '')) return Promise.reject(limit('A query'))
+    if (isQuery(ask.q ?? '')) return Promise.reject(limit('A query'))
     const all = ask.what ? [...this.all()].filter(i => ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))) : this.hits(ask.q ?? '')
     const list = all.filter(i => this.inside(i, ask.window ?? ''))
     let k = list.indexOf(ask.at)
@@ -271,9 +277,78 @@ export class Static implements Source {
     return later(new Blob([[this.d.table.columns.map(c => text(c.name)), ...this.d.table.lines.map(l => l.values.map(text))].map(l => l.join(',') + '\r\n').join('')]))
   }
 
-  lanes(): Promise<Lanes> { return Promise.reject(limit('A flame in time')) }
+  // packed returns the lane in its service of each selected span, as lanes.go packs them, and how many lanes services have.
+  private packed({ q, window, root }: Part): { key: string; level: Map<number, number>; counts: number[] } {
+    const key = `${root} ${window} ${q}`
+    if (this.lastLanes.key === key) return this.lastLanes
+    const isHit = this.matcher(q), spans: number[] = [], level = new Map<number, number>(), last = 199
+    let below = 0
+    for (let i = root || 1; i < this.end[root]!; i++) {
+      if (roleOf(this.flags(i)) !== roleSpan || q && i >= below && !isHit(i)) continue
+      if (q) below = Math.max(below, this.end[i]!)
+      if (this.starts[i] !== noTime && this.inside(i, window)) spans.push(i)
+    }
+    spans.sort((a, b) => this.begins[a]! - this.begins[b]! || a - b)
+    const busy = [...this.d.meta.services, ''].map((): number[] => [])
+    for (const i of spans) {
+      const service = this.serviceOf(i), lane = busy[service]!, begin = this.begins[i]!
+      let at = 0
+      for (let up = this.d.up[i - 1]!, n = 0; up && n < 100; up = this.d.up[up - 1]!, n++) if (level.has(up) && this.serviceOf(up) === service) { at = Math.min(last, level.get(up)! + 1); break }
+      while (at < last && (lane[at] ?? -Infinity) > begin) at++
+      lane[at] = Math.max(lane[at] ?? -Infinity, this.ends[i]!, begin + 1)
+      level.set(i, at)
+    }
+    return this.lastLanes = { key, level, counts: busy.map(l => l.length) }
+  }
+
+  private serviceOf(i: number): number { const all = this.d.meta.services, k = all.indexOf(this.service(i)); return k < 0 ? all.length : k }
+
+  // lanes joins spans to runs as lanes.go does: of those that begin in the same part of the time, a run has the longest.
+  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number): Promise<Lanes> {
+    if (isQuery(part.q)) return Promise.reject(limit('A query'))
+    const { level, counts } = this.packed(part), total = counts.reduce((sum, n) => sum + n, 0), base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
+    const w = /^(-?\d+),(-?\d+)$/.exec(part.window), [a, z] = of ? [of.from, of.to] : w ? [BigInt(w[1]!), BigInt(w[2]!)] : part.root && this.starts[part.root] !== noTime ? this.span(part.root) : [this.from, this.to]
+    const from = Number(a - this.from), to = Number(z - this.from)
+    interface Run { row: number; at: number; end: number; long: number; count: number; errors: number }
+    let cells = new Map<number, Run>() // by lane and part
+    const add = (key: number, r: Run) => {
+      const c = cells.get(key)
+      if (!c) { cells.set(key, r); return }
+      if (r.long > c.long || r.long === c.long && r.row < c.row) { c.row = r.row; c.long = r.long }
+      c.at = Math.min(c.at, r.at); c.end = Math.max(c.end, r.end); c.count += r.count; c.errors += r.errors
+    }
+    n = Math.min(n, Math.max(1, Math.floor((1 << 20) / Math.max(1, total))))
+    for (const [i, lane] of level) {
+      const at = this.begins[i]!, end = this.ends[i]!
+      if (at > to || end < from) continue
+      add((base[this.serviceOf(i)]! + lane) * n + Math.min(n - 1, Math.floor((Math.max(at, from) - from) * n / Math.max(1, to - from))), { row: i, at, end, long: end - at, count: 1, errors: Number(isError(this.flags(i))) })
+    }
+    while (cells.size > 8000 && n > 1) {
+      const old = cells, half = (n + 1) >> 1
+      cells = new Map()
+      for (const [key, r] of old) add(Math.floor(key / n) * half + (key % n >> 1), r)
+      n = half
+    }
+    const runs = [...cells].sort((a, b) => a[0] - b[0]), names = [...new Set(runs.map(([, r]) => this.name(r.row)))], numbers = new Map(names.map((name, i) => [name, i]))
+    const each = (fn: (r: Run, key: number) => number) => runs.map(([key, r]) => fn(r, key))
+    return later<Lanes>({
+      from: String(a), to: String(z), packed: true, lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels), spans: runs.reduce((sum, [, r]) => sum + r.count, 0), names,
+      lane: each((_, key) => Math.floor(key / n)), at: each(r => r.at - from), long: each(r => r.end - r.at), row: each(r => r.row), count: each(r => r.count), errors: each(r => r.errors),
+      open: each(r => Number(isOpen(this.flags(r.row)))), name: each(r => numbers.get(this.name(r.row))!),
+    })
+  }
+
   save(): Promise<Blob> { return Promise.reject(limit('Another format')) }
-  flame({ q, window, root }: Part, by: string): Promise<Flame> { return q && q !== this.d.meta.static || window || root || by === 'count' ? Promise.reject(limit('Another flame')) : later(this.d.flame) }
+  flame({ q, window, root }: Part, by: string): Promise<Flame> {
+    if (q && q !== this.d.meta.static || window || root) return Promise.reject(limit('Another flame'))
+    if (by !== 'count') return later(this.d.flame)
+    const nodes = this.d.flame.nodes.map(n => ({ ...n, weight: n.count }))
+    for (const n of [...nodes].reverse()) if (n.up >= 0) nodes[n.up]!.weight += n.weight // those below come behind
+    const whole = nodes.reduce((sum, n) => sum + (n.up < 0 ? n.weight : 0), 0)
+    for (const n of nodes) n.weight /= whole || 1
+    return later({ ...this.d.flame, nodes })
+  }
+
   // critical infers the path as query/critical.go does, of the rows that the page has; an open request has none.
   critical(row: number): Promise<CriticalPath> {
     const isEnded = (i: number) => i > 0 && roleOf(this.flags(i)) === roleSpan && this.starts[i] !== noTime && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n

@@ -804,6 +804,29 @@ test('export: Why says what the served page says', async () => {
   assert.deepEqual(await said(page), await said(served))
 })
 
+test('export: a flame in time and one by number are those of the served page', async () => {
+  for (const name of ['shop', 'warehouse']) {
+    const file = join(traces, name + '-flame.html')
+    execFileSync(entrace, ['export', name + '.et', '-o', file], { cwd: traces })
+    const pages = [await open('file://' + file + '#v=flame', { offline: true }), await open(at((await serve(name + '.et')).url, '?v=flame'))]
+    const same = async (drawn, want) => {
+      const looks = p => p.evaluate(drawn => window.__entrace[drawn]().drawn.map(b => [b.name, b.count, Math.round(b.x), b.y, Math.round(b.width)].join()).sort(), drawn)
+      await until(() => Promise.all(pages.map(looks)), ([a, b]) => want(b) && JSON.stringify(a) === JSON.stringify(b))
+    }
+    const each = async act => { for (const p of pages) await act(p) }
+    await each(p => p.getByRole('button', { name: 'In time' }).click())
+    await same('lanes', l => l.length > 5)
+    await each(async p => { await p.locator('.fl').hover(); for (let i = 0; i < 6; i++) await p.keyboard.press('w') })
+    await same('lanes', l => l.some(b => Number(b.split(',').at(-1)) > 100))
+    await each(async p => { await p.keyboard.press('0'); await p.fill('#query', name === 'shop' ? 'authorize' : 'reserve') })
+    await same('lanes', l => l.length > 0 && l.every(b => !b.startsWith('POST')))
+    await each(async p => { await p.getByRole('button', { name: 'Clear the query' }).click(); await p.getByRole('button', { name: 'Number', exact: true }).click() })
+    await until(() => pages[0].locator('.fi').textContent(), t => /spans?/.test(t))
+    const flame = p => p.evaluate(() => window.__entrace.flame().map(b => [b.name, Math.round(b.x), b.y, Math.round(b.width)].join()))
+    await until(() => Promise.all(pages.map(flame)), ([a, b]) => b.length > 1 && JSON.stringify(a) === JSON.stringify(b))
+  }
+})
+
 test('issue: a subtree is copied as Markdown', async () => {
   const { url } = await serve('shop.et')
   const page = await open(at(url, '?v=tree'))
