@@ -87,7 +87,7 @@ var layers = map[string][]string{
 		module + "internal/text", module + "internal/wire", module + "view",
 	},
 	"internal/callstack": {module + "format", module + "internal/columns", module + "view"},
-	"internal/interest":  {module + "format", module + "internal/mapping", module + "view"},
+	"internal/interest":  {module + "format", module + "internal/mapping", module + "internal/text", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format", module + "internal/mapping",
 		module + "internal/querytest", module + "recorder",

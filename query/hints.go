@@ -182,6 +182,8 @@ func (m *machine) noneHint(x expr) (h Hint) {
 	other := ""
 	if _, known := bareNames[f.name]; known && f.text == "."+f.name {
 		other = f.name
+	} else if _, known := intrinsics["span:"+f.name]; known {
+		other = "span:" + f.name
 	} else if name := nearest(f.name, slices.Sorted(maps.Keys(m.names()))); name != "" {
 		scope := strings.TrimSuffix(f.text, attributeName(f.name))
 		if !strings.HasSuffix(scope, ".") {

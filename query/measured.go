@@ -40,6 +40,7 @@ type MeasuredStep struct {
 	Span      view.Row // the span for which the goroutine worked, or 0
 	Stack     []Frame  // of a wait, the innermost first; nil if it is not known
 	Frame     *Frame   // the one in Stack that is of the program itself
+	Via       string   // the function of a library that waited and that Frame has called, or ""
 	By        Waker    // who ended the wait
 }
 
@@ -105,7 +106,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 			From: x.From + late, To: x.To + late, Depth: x.Depth, Followed: x.Followed, State: x.State.String(), Goroutine: x.Goroutine,
 			Span: spanAt(x.Goroutine, x.From+(x.To-x.From)/2), By: Waker{Goroutine: x.By},
 		}
-		y.Stack, y.Frame = class(x.Class).Stack, class(x.Class).Own()
+		y.Stack, y.Frame, y.Via = class(x.Class).Stack, class(x.Class).Own(), class(x.Class).Via()
 		if x.By >= 0 {
 			y.By.Span = spanAt(x.By, x.To)
 			y.By.Frame = class(x.ByClass).Own()
@@ -130,8 +131,9 @@ func (s *MeasuredStep) continues(next *MeasuredStep) bool {
 type MeasuredLine struct {
 	*MeasuredStep // the first
 
-	Took  int64 // of all; of waits that the next lines explain, that of the first, of which the others are parts
+	Took  int64 // of all, without those that are parts of others
 	Times int
+	end   int64 // of what counts in Took
 }
 
 // Lines returns the steps that take at least a share of the whole, as a person reads them, and how many are
@@ -148,12 +150,13 @@ func (p *MeasuredPath) Lines(v *view.View, least float64) (lines []MeasuredLine,
 			continue
 		}
 		if n := len(lines); n > 0 && lines[n-1].alike(v, s) {
-			if lines[n-1].Times++; !s.Followed {
-				lines[n-1].Took += d
+			l := &lines[n-1]
+			if l.Times++; !s.Followed || s.From >= l.end {
+				l.Took, l.end = l.Took+d, s.To
 			}
 			continue
 		}
-		lines = append(lines, MeasuredLine{s, d, 1})
+		lines = append(lines, MeasuredLine{s, d, 1, s.To})
 	}
 	return lines, shorter, took
 }
@@ -166,7 +169,7 @@ func (s *MeasuredStep) alike(v *view.View, b *MeasuredStep) bool {
 		}
 		return v.Name(r)
 	}
-	return s.Followed == b.Followed && s.State == b.State && same(s.Frame, b.Frame) && name(s.Span) == name(b.Span) &&
+	return s.Followed == b.Followed && s.State == b.State && same(s.Frame, b.Frame) && s.Via == b.Via && name(s.Span) == name(b.Span) && (s.Span != 0 || s.Goroutine == b.Goroutine) &&
 		name(s.By.Span) == name(b.By.Span) && same(s.By.Frame, b.By.Frame)
 }
 

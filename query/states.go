@@ -22,6 +22,9 @@ func (m *machine) stateField(f *field) (eval, error) {
 	}
 	if m.noStates = ""; states.Joined() == 0 {
 		m.noStates = noStatesHint
+		if m.names()["wait.reason"] {
+			m.noStates = "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
+		}
 		if len(states.Traces()) > 0 {
 			m.noStates = "the execution trace in the file tells of none of these spans"
 		}

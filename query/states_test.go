@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	rt "runtime/trace"
@@ -18,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -245,5 +248,83 @@ func TestStatesWithoutExecutionTrace(t *testing.T) {
 	}
 	if m, err := query.Measured(t.Context(), v, 1); m != nil || err != nil {
 		t.Errorf("there is a measured path: %v, %v", m, err)
+	}
+}
+
+// TestLinesOfSteps: waits one behind the other take the sum of their times, and goroutines without a span are not alike.
+func TestLinesOfSteps(t *testing.T) {
+	p := &query.MeasuredPath{To: 1000}
+	for i := range int64(10) { // each is explained by steps that are too short
+		p.Steps = append(p.Steps, query.MeasuredStep{From: 100 * i, To: 100*i + 100, Followed: true, State: "chan", Goroutine: 1, By: query.Waker{Goroutine: 2}})
+		for k := range int64(100) {
+			p.Steps = append(p.Steps, query.MeasuredStep{From: 100*i + k, To: 100*i + k + 1, Depth: 1, State: "running", Goroutine: 2 + k%2, By: query.Waker{Goroutine: -1}})
+		}
+	}
+	lines, shorter, took := p.Lines(nil, .01)
+	if len(lines) != 1 || lines[0].Took != 1000 || lines[0].Times != 10 || shorter != 1000 || took != 1000 {
+		t.Errorf("the lines are %+v, and %d shorter ones of %d", lines, shorter, took)
+	}
+	p.Steps = p.Steps[:0]
+	for g := range int64(3) {
+		p.Steps = append(p.Steps, query.MeasuredStep{From: 300 * g, To: 300*g + 300, State: "running", Goroutine: 10 + g, By: query.Waker{Goroutine: -1}})
+	}
+	if lines, _, _ := p.Lines(nil, .01); len(lines) != 3 {
+		t.Errorf("three goroutines are %d lines", len(lines))
+	}
+}
+
+// TestPartOfASpan: of a span that the execution trace has in part, the strip is empty where the trace does not reach; and waits
+// in different functions that the program calls in one line are different places.
+func TestPartOfASpan(t *testing.T) {
+	begun := time.Now()
+	time.Sleep(150 * time.Millisecond)
+	var b bytes.Buffer
+	must(t, rt.Start(&b))
+	to, from := io.Pipe()
+	wake, woken := io.Pipe()
+	go func() {
+		time.Sleep(60 * time.Millisecond)
+		_, _ = from.Write([]byte{1})
+		time.Sleep(40 * time.Millisecond)
+		_, _ = wake.Read(make([]byte, 1))
+	}()
+	func() { _, _ = to.Read(make([]byte, 1)); _, _ = woken.Write([]byte{1}) }()
+	took := time.Since(begun)
+	rt.Log(t.Context(), "otel.end", "0000000000000001")
+	rt.Stop()
+	v := tracetest.New(t, format.V2, format.IET, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: "early"}, Attributes: []format.Attribute{
+		{Name: format.AttrTime, Value: format.U64Value(uint64(begun.UnixNano()))},
+		{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
+		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")},
+		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
+	}}, &format.TraceEntry{
+		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(b.Bytes())}},
+	}).View()
+	strips, err := query.NewStrips(t.Context(), v, everything(t, v).All(), math.MaxInt64)
+	must(t, err)
+	if got := strips.Of(spanNamed(t, v, "early"), 20); got[0] != "" || got[9] != "" && took < 300*time.Millisecond || got[19] != "select" {
+		t.Errorf("the parts of a span of %v are %q", took, got)
+	}
+	list, err := query.Waits(t.Context(), v, everything(t, v), 10)
+	must(t, err)
+	if len(list) != 2 || list[0].Via != "io.(*pipe).read" || list[1].Via != "io.(*pipe).write" || !strings.Contains(list[0].Text(), "select in 1 span of early in io.(*pipe).read at query_test.TestPartOfASpan.func") {
+		t.Errorf("the places are %+v", list)
+	}
+	r, err := runOn(t, v, "{ mutex > 1ms }")
+	must(t, err)
+	if len(r.Hints) != 1 || r.Hints[0].Query != "{ span:mutex > 1ms }" {
+		t.Errorf("the hints are %+v", r.Hints)
+	}
+}
+
+// TestStatesOfAnExecutionTrace: where waits are rows, the hint says so.
+func TestStatesOfAnExecutionTrace(t *testing.T) {
+	v := viewOf(t, []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "mutex"}, Attributes: []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000001")}, {Name: "wait.reason", Value: format.StringValue("sync")},
+	}}})
+	r, err := runOn(t, v, "{ span:mutex > 1ms }")
+	must(t, err)
+	if len(r.Hints) != 1 || !strings.Contains(r.Hints[0].Text, "such as { name = mutex }") {
+		t.Errorf("the hints are %+v", r.Hints)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 // Strips say what the goroutines of spans did over their time.
 type Strips struct {
+	v       *view.View
 	states  *view.States
 	windows [][]*gotrace.Window // by execution trace, in the order of time
 }
@@ -38,7 +39,7 @@ func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budge
 	if err != nil {
 		return nil, err
 	}
-	s := &Strips{states, make([][]*gotrace.Window, len(states.Traces()))}
+	s := &Strips{v, states, make([][]*gotrace.Window, len(states.Traces()))}
 	all := make([][]extent, len(states.Traces()))
 	for r := range rows {
 		if x, ok := states.Of(r); ok {
@@ -102,6 +103,17 @@ func (s *Strips) Of(r view.Row, n int) []string {
 		return out
 	}
 	w := s.windows[x.Trace][at]
+	took, ended := s.v.Duration(r)
+	if !ended {
+		took, _ = s.v.OpenFor(r)
+	}
+	if unknown := int64(took) - (to - from); unknown > 0 { // the rest of the span is before the trace, or behind it
+		if x.End != 0 {
+			from -= unknown
+		} else {
+			to += unknown
+		}
+	}
 	for i := range out {
 		a, z := from+(to-from)*int64(i)/int64(n), from+(to-from)*int64(i+1)/int64(n)
 		most := int64(0)

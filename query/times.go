@@ -68,10 +68,7 @@ func Span(v *view.View) (first, last int64, ok bool) {
 			if start == columns.NoTime {
 				continue
 			}
-			end := start
-			if d := b.Duration[i]; d > 0 {
-				end += d
-			}
+			end := endOf(&b, i)
 			if !ok {
 				first, last, ok = start, end, true
 			}

@@ -36,7 +36,7 @@ type Overview struct {
 	OtherErrors int
 	// Repeats tell what single spans do again and again, by time.
 	Repeats []Repeat
-	// Gaps are the longest periods in which nothing began, ended or was logged.
+	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
 	Gaps []Gap
 }
 
@@ -50,8 +50,10 @@ type ErrorPattern struct {
 
 // A Gap is a period in which nothing happened.
 type Gap struct {
-	From, To      int64
-	Before, After view.Row // the last row before the gap, and the first row after it
+	From, To int64
+	// Before is the last row before the gap, and After the first one after it: 0 at the end of the trace, where only
+	// a recorder has written, as when the process hangs.
+	Before, After view.Row
 }
 
 // maxPatterns is the maximum number of patterns of errors that are counted.
@@ -99,13 +101,6 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 				case view.RoleEvent:
 					o.Events++
 				case view.RoleOther:
-					if v.Role(view.Row(b.Parent[i])) == view.RoleRecorder {
-						if IsError(f) { // the recorder's report why the process died
-							o.Errors++
-							errs = append(errs, r)
-						}
-						continue // it belongs to no service, and its time may be much later
-					}
 				default:
 					continue
 				}
@@ -204,10 +199,10 @@ func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 	return part, ok
 }
 
-// endOf returns the end time of row i of a block. The row must have a start time.
+// endOf returns when row i of a block ends, which has a start time: what is no span may say how long something took before.
 func endOf(b *columns.Block, i int) int64 {
 	start := b.Start[i]
-	if d := b.Duration[i]; d != columns.NoDuration && start+d > start {
+	if d, ok := took(b, int32(i)); ok && start+d > start {
 		return start + d
 	}
 	return start
@@ -427,6 +422,10 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int) {
 			found = append(found, Gap{From: last.last, To: b.first, Before: last.lastRow, After: b.firstRow})
 		}
 		last = b
+	}
+	if last != nil && o.Last > last.last {
+		longest.add(o.Last-last.last, view.Row(len(found)))
+		found = append(found, Gap{From: last.last, To: o.Last, Before: last.lastRow})
 	}
 	for _, n := range longest.rows() {
 		o.Gaps = append(o.Gaps, found[n])

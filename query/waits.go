@@ -3,7 +3,10 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/gotrace"
 	"github.com/entrace-go/entrace/view"
@@ -18,6 +21,7 @@ type WaitTotal struct {
 	// place, such as runnable.
 	Frame *Frame
 	Stack []Frame
+	Via   string // the function of a library that waited and that Frame has called, or ""
 	// In has the names of the spans that waited, By those of the spans that ended the waits, each with their
 	// time, the longest first, maxWaitNames at most.
 	In, By  []NameTime
@@ -33,7 +37,48 @@ type NameTime struct {
 
 const maxWaitNames = 3
 
-// Waits returns at what places the spans among some rows waited longest, as far as execution traces in the files
+// Place returns where a wait was, for a person: the function of a library that waited, if any, and the frame of the program
+// that called it. It returns "" without a frame.
+func Place(via string, frame *Frame) string {
+	switch {
+	case frame == nil:
+		return ""
+	case via != "":
+		return " in " + via + " at " + frame.String()
+	}
+	return " at " + frame.String()
+}
+
+// Text says in a few words what spans waited for, where, and who ended it.
+func (x *WaitTotal) Text() string {
+	spans := "1 span"
+	if x.Spans != 1 {
+		spans = strconv.Itoa(x.Spans) + " spans"
+	}
+	text := x.State + " in " + spans
+	if len(x.In) > 0 {
+		text += " of " + x.In[0].Name
+		if x.In[0].Time < x.Time {
+			text += " and others"
+		}
+	}
+	text += Place(x.Via, x.Frame)
+	if x.Procs > 0 && x.State == gotrace.Runnable.String() {
+		text += fmt.Sprintf(": GOMAXPROCS is %d", x.Procs)
+	}
+	var by []string
+	for _, n := range x.By {
+		if share := float64(n.Time) / float64(x.Time); share >= .05 {
+			by = append(by, fmt.Sprintf("%s %.0f%%", n.Name, 100*share))
+		}
+	}
+	if len(by) > 0 {
+		text += ", ended by " + strings.Join(by, ", ")
+	}
+	return text
+}
+
+// Waits returns at what places the spans among some rows, or below these, waited longest, as far as execution traces in the files
 // tell, limit places at most. Waits at a place are those of a millisecond or more. A wait of a goroutine that
 // a span has created counts for that span as long as it is open.
 func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]WaitTotal, error) {
@@ -44,6 +89,17 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 	type place struct {
 		state gotrace.State
 		frame Frame
+		via   string
+	}
+	// Spans below the rows count, and walks up to them are short.
+	const maxAbove = 1000
+	selected := func(r view.Row) bool {
+		for n := 0; r != 0 && n < maxAbove; r, n = v.Parent(r), n+1 {
+			if rows.Has(r) {
+				return true
+			}
+		}
+		return false
 	}
 	all := make(map[place]*waitSum)
 	of := func(p place) *waitSum {
@@ -61,24 +117,26 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 		for i := range t.Waits {
 			w := &t.Waits[i]
 			r, known := states.Row(n, w.Span)
-			if !known || !rows.Has(r) || !states.Is(r, n, w.Span) {
+			if !known || !states.Is(r, n, w.Span) || !selected(r) {
 				continue
 			}
 			c := &t.Classes[w.Class]
-			p := place{state: c.State}
+			p := place{state: c.State, via: c.Via()}
 			if own := c.Own(); own != nil {
 				p.frame = *own
 			}
 			s := of(p)
-			s.Stack, s.Frame = c.Stack, c.Own()
+			if w.To-w.From > s.most {
+				s.Stack, s.Frame, s.Via = c.Stack, c.Own(), p.via
+			}
 			s.add(v, r, w.To-w.From)
-			if by, known := states.Row(n, w.By); known {
+			if by, known := states.Row(n, w.By); known && by != r { // not by a goroutine of its own
 				s.by[v.Name(by)] += w.To - w.From
 			}
 		}
 		for i := range t.Spans {
 			r, known := states.Row(n, int32(i))
-			if !known || !rows.Has(r) || !states.Is(r, n, int32(i)) {
+			if !known || !states.Is(r, n, int32(i)) || !selected(r) {
 				continue
 			}
 			own := t.Own(&t.Spans[i])

@@ -227,17 +227,37 @@ func (s *States) read(ctx context.Context, x ExecTraceData) error {
 func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 	const bits = 24
 	var may [1 << bits / 64]uint64 // by the low bits of an id
-	ids := make([]uint64, 0, len(t.Spans))
+	type mark struct {
+		id   uint64
+		span int32
+	}
+	marks := make([]mark, 0, len(t.Spans))
 	for i := range t.Spans {
 		if id := t.Spans[i].ID; id != 0 {
-			ids = append(ids, id<<32|uint64(i))
+			marks = append(marks, mark{id, int32(i)})
 			may[id%(1<<bits)/64] |= 1 << (id % 64)
 		}
 	}
-	if len(ids) == 0 {
+	if len(marks) == 0 {
 		return nil
 	}
-	slices.Sort(ids)
+	slices.SortFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.span, b.span)) })
+	// Of spans with the same id the one that the trace knows most of counts.
+	same := make(map[int32]int) // spans that do not count: where the one that does is in marks
+	n := 0
+	for _, x := range marks[1:] {
+		if x.id != marks[n].id {
+			n++
+			marks[n] = x
+			continue
+		}
+		less := x.span
+		if known := t.Times(&t.Spans[marks[n].span]); known.Sum() < t.Times(&t.Spans[x.span]).Sum() {
+			less, marks[n].span = marks[n].span, x.span
+		}
+		same[less] = n
+	}
+	marks = marks[:n+1]
 	c := s.v.Columns()
 	type pair struct {
 		row  Row
@@ -254,19 +274,14 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 				if Flags(f).Role() != RoleSpan || may[low%(1<<bits)/64]>>(low%64)&1 == 0 {
 					continue
 				}
-				at, _ := slices.BinarySearch(ids, uint64(low)<<32)
-				if at == len(ids) || uint32(ids[at]>>32) != low {
-					continue
-				}
 				r := Row(b.First) + Row(i)
 				id, err := s.v.attributeID(r, format.AttrSpanID)
 				if err != nil {
 					continue
 				}
-				for ; at < len(ids) && uint32(ids[at]>>32) == low; at++ {
-					if x := int32(uint32(ids[at])); t.Spans[x].ID == binary.BigEndian.Uint64(id[:]) {
-						found = append(found, pair{r, x})
-					}
+				at, ok := slices.BinarySearchFunc(marks, binary.BigEndian.Uint64(id[:]), func(x mark, id uint64) int { return cmp.Compare(x.id, id) })
+				if ok {
+					found = append(found, pair{r, marks[at].span})
 				}
 			}
 			mu.Lock()
@@ -280,6 +295,10 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 	slices.SortFunc(all, func(a, b pair) int { return cmp.Compare(a.row, b.row) })
 	for _, p := range all {
 		s.join(t, p.row, p.span, Marked)
+	}
+	rows := s.rows[len(s.rows)-1]
+	for span, at := range same { // for the names in paths
+		rows[span] = rows[marks[at].span]
 	}
 	s.setClock(t)
 	return nil

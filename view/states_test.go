@@ -1,35 +1,42 @@
 package view_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
+	rt "runtime/trace"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
 )
 
+func spanWithID(id string) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "a"}, Attributes: []format.Attribute{
+		{Name: format.AttrTime, Value: format.U64Value(1e18)},
+		{Name: format.AttrDuration, Value: format.U64Value(100_000_000)},
+		{Name: format.AttrSpanID, Value: format.StringValue(id)},
+		{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
+	}}
+}
+
+// execTrace returns the entry that package control/provider writes of an execution trace.
+func execTrace(b []byte) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(b)}}}
+}
+
 // TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.
 func TestStatesOfGrowingFile(t *testing.T) {
 	recorded, err := os.ReadFile(filepath.Join("..", "internal", "gotrace", "testdata", "go1.26.trace"))
 	must(t, err)
-	span := func(id string) *format.TraceEntry {
-		return &format.TraceEntry{Metadata: format.Metadata{Name: "a"}, Attributes: []format.Attribute{
-			{Name: format.AttrTime, Value: format.U64Value(1e18)},
-			{Name: format.AttrDuration, Value: format.U64Value(100_000_000)},
-			{Name: format.AttrSpanID, Value: format.StringValue(id)},
-			{Name: format.AttrTraceID, Value: format.StringValue(strings.Repeat("1", 32))},
-		}}
-	}
 	g := grow(t, format.V2, format.IET)
-	g.add(format.Root(), span("0000000000000001"), &format.TraceEntry{
-		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(recorded)}},
-	})
+	g.add(format.Root(), spanWithID("0000000000000001"), execTrace(recorded))
 	v, err := viewOf(t, g.file).Extend(t.Context())
 	must(t, err)
 	before, err := v.States(t.Context())
 	must(t, err)
-	g.add(span("0000000000000002"))
+	g.add(spanWithID("0000000000000002"))
 	v, err = v.Extend(t.Context())
 	must(t, err)
 	after, err := v.States(t.Context())
@@ -44,5 +51,35 @@ func TestStatesOfGrowingFile(t *testing.T) {
 	w, err := b[0].Window(t.Context(), b[0].First, b[0].Last)
 	if err != nil || w.Damage != nil {
 		t.Error(err, w)
+	}
+}
+
+// TestStatesOfSameIDs: spans and marks with the same id, as many as there may be, take no memory in proportion to both.
+func TestStatesOfSameIDs(t *testing.T) {
+	const n = 2000
+	var b bytes.Buffer
+	must(t, rt.Start(&b))
+	for range n {
+		rt.Log(t.Context(), "otel.end", "0000000000000001")
+	}
+	rt.Stop()
+	g := grow(t, format.V2, format.IET)
+	g.add(format.Root())
+	for range n {
+		g.add(spanWithID("0000000000000001"))
+	}
+	g.add(execTrace(b.Bytes()))
+	v, err := viewOf(t, g.file).Extend(t.Context())
+	must(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s, err := v.States(t.Context())
+	must(t, err)
+	runtime.ReadMemStats(&after)
+	if s.Joined() != n {
+		t.Errorf("%d spans are joined", s.Joined())
+	}
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 30 {
+		t.Errorf("it takes %d MiB", got)
 	}
 }

@@ -215,6 +215,14 @@ func (v *View) Role(r Row) Role { return v.flags(r).Role() }
 // may have a larger number than r. The parent of the root is the root.
 func (v *View) Parent(r Row) Row { return v.parent(r) }
 
+// Outermost returns the outermost span at or above the span at row r, up to the first row above that is none.
+func (v *View) Outermost(r Row) Row {
+	for up := v.Parent(r); v.Role(up) == RoleSpan; up = v.Parent(up) {
+		r = up
+	}
+	return r
+}
+
 // Start returns the time of row r in nanoseconds since 1970, and whether r has a time. The time of
 // a span is its start.
 func (v *View) Start(r Row) (int64, bool) {

@@ -1,9 +1,7 @@
 package viewer
 
 import (
-	"cmp"
 	"context"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -214,41 +212,19 @@ type gap struct {
 	Took   string   `json:"took"`
 	Before string   `json:"before"`
 	After  string   `json:"after"` // empty if the gap is at the end of the trace
-
-	took int64
 }
 
-func newGap(row view.Row, from, took int64, before, after string) gap {
-	return gap{row, strconv.FormatInt(from, 10), strconv.FormatInt(took, 10), before, after, took}
-}
-
-// silentEnd returns the gap between the last span, log record or event of the program and the end of
-// the trace. Only other entries are in such a gap, for example entries of a recorder about a process
-// that hung.
-func (s *state) silentEnd() (gap, bool) {
-	var last view.Row
-	at := int64(math.MinInt64)
-	for k := range s.v.Columns().Blocks() {
-		b := s.v.Columns().Block(k)
-		for i, start := range b.Start {
-			switch view.Flags(b.Flags[i]).Role() {
-			case view.RoleSpan, view.RoleLog, view.RoleEvent:
-			default:
-				continue
-			}
-			if start == columns.NoTime {
-				continue
-			}
-			if end := start + max(0, b.Duration[i]); end >= at {
-				at, last = end, view.Row(b.First)+view.Row(i)
-			}
-		}
+// rowsIn returns the rows of a window, or all.
+func (s *state) rowsIn(ctx context.Context, w window) (view.Set[view.Row], error) {
+	q, err := query.Parse("")
+	if err != nil {
+		return nil, err
 	}
-	end := s.extent(0).to
-	if last == 0 || end <= at {
-		return gap{}, false
+	r, err := q.Run(ctx, s.v, w.options())
+	if err != nil {
+		return nil, err
 	}
-	return newGap(last, at, end-at, preview(s.title(last)), ""), true
+	return r.Rows, nil
 }
 
 // top answers with an overview.
@@ -257,16 +233,12 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	if err != nil {
 		return answer{}, err
 	}
-	q, err := query.Parse("")
-	if err != nil {
-		return answer{}, err
-	}
-	r, err := q.Run(ctx, s.v, w.options())
+	rows, err := s.rowsIn(ctx, w)
 	if err != nil {
 		return answer{}, err
 	}
 	const few = 8
-	o, err := query.Top(ctx, s.v, r.Rows, few)
+	o, err := query.Top(ctx, s.v, rows, few)
 	if err != nil {
 		return answer{}, err
 	}
@@ -284,7 +256,7 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 		out := []line{}
 		for _, r := range rows {
 			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
-			if whole := s.outermost(r); whole != r {
+			if whole := s.v.Outermost(r); whole != r {
 				l.Of = preview(s.v.Name(whole))
 			}
 			if took, known := lasted(s.v, r); known {
@@ -341,17 +313,14 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	}
 	gaps := []gap{}
 	for _, g := range o.Gaps {
-		gaps = append(gaps, newGap(g.After, g.From, g.To-g.From, preview(s.title(g.Before)), preview(s.title(g.After))))
+		x := gap{Row: g.After, From: strconv.FormatInt(g.From, 10), Took: strconv.FormatInt(g.To-g.From, 10), Before: preview(s.title(g.Before))}
+		if g.After == 0 {
+			x.Row = g.Before
+		} else {
+			x.After = preview(s.title(g.After))
+		}
+		gaps = append(gaps, x)
 	}
-	if end, ok := s.silentEnd(); ok && !w.isSet {
-		gaps = append(gaps, end)
-		slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.took, a.took) })
-		gaps = gaps[:min(few, len(gaps))]
-	}
-	// The recorder's own entries have no service.
-	o.Services.Lines = slices.DeleteFunc(o.Services.Lines, func(l []query.Value) bool {
-		return l[0].String() == "" && l[1].String() == "0" && l[2].String() == "0"
-	})
 	table := func(t *query.Table) [][]any {
 		out := [][]any{}
 		for _, l := range t.Lines {

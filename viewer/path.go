@@ -99,7 +99,7 @@ func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (answer,
 	for r != 0 && s.v.Role(r) != view.RoleSpan {
 		r = s.v.Parent(r)
 	}
-	whole := s.outermost(r)
+	whole := s.v.Outermost(r)
 	out := criticalPath{Row: whole, Name: preview(s.v.Name(whole)), Steps: []criticalStep{}, Lines: []pathLine{}}
 	if s.below(whole) > maxBelow {
 		return answer{json: out}, nil // 'entrace critical' prints it

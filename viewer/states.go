@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -78,7 +79,9 @@ type waitStep struct {
 	Followed  bool    `json:"followed"`
 	Goroutine string  `json:"goroutine"`
 	Span      *place  `json:"span"`
+	Of        string  `json:"of"` // which request the span is part of, if that is another one
 	Frame     string  `json:"frame"`
+	Via       string  `json:"via"`
 	Stack     string  `json:"stack"`
 	By        *wakeBy `json:"by"`
 }
@@ -86,6 +89,7 @@ type waitStep struct {
 type wakeBy struct {
 	Goroutine string `json:"goroutine"`
 	Span      *place `json:"span"`
+	Of        string `json:"of"`
 	Frame     string `json:"frame"`
 }
 
@@ -107,16 +111,59 @@ func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (answer
 	}
 	out.Known, out.Whole, out.Share, out.Join, out.Open = true, m.Known >= query.MeasuredShare, m.Known, m.Join.String(), m.Open
 	out.Own, out.Path = stateTimes(m.Own), stateTimes(m.Sums)
+	ranker := interest.NewRanker(s.v)
+	of := func(x view.Row) string {
+		if x == 0 {
+			return ""
+		}
+		return preview(ranker.Request(x, r))
+	}
 	for _, x := range m.Longest(maxWaits) {
-		out.Waits = append(out.Waits, s.waitStep(x))
+		step := s.waitStep(x)
+		if step.By != nil {
+			step.By.Of = of(x.By.Span)
+		}
+		out.Waits = append(out.Waits, step)
 	}
 	lines, shorter, _ := m.Lines(s.v, .01)
 	for i := range lines[:min(len(lines), maxWaitSteps)] {
 		x := s.waitStep(lines[i].MeasuredStep)
+		if lines[i].Times == 1 {
+			x.Of = of(lines[i].Span)
+		}
 		x.Took, x.Times = strconv.FormatInt(lines[i].Took, 10), lines[i].Times
 		out.Steps = append(out.Steps, x)
 	}
 	out.Rest = shorter + max(0, len(lines)-maxWaitSteps)
+	return answer{json: out}, nil
+}
+
+// maxPlaces is how many places at which spans waited are told.
+const maxPlaces = 8
+
+// waits answers with the places at which spans waited longest.
+func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (answer, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	rows, err := s.rowsIn(ctx, w)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := query.Waits(ctx, s.v, rows, maxPlaces)
+	if err != nil {
+		return answer{}, err
+	}
+	type total struct {
+		Row  view.Row `json:"row"` // the span that waited longest at once
+		Took string   `json:"took"`
+		Text string   `json:"text"`
+	}
+	out := []total{}
+	for i := range list {
+		out = append(out, total{list[i].Longest, strconv.FormatInt(list[i].Time, 10), preview(list[i].Text())})
+	}
 	return answer{json: out}, nil
 }
 
@@ -131,7 +178,7 @@ func stateTimes(list []query.StateTime) []stateTime {
 func (s *state) waitStep(x *query.MeasuredStep) waitStep {
 	out := waitStep{
 		State: x.State, From: strconv.FormatInt(x.From, 10), Took: strconv.FormatInt(x.To-x.From, 10), Depth: x.Depth, Followed: x.Followed,
-		Goroutine: strconv.FormatInt(x.Goroutine, 10), Span: s.placeOf(x.Span), Frame: frameText(x.Frame),
+		Goroutine: strconv.FormatInt(x.Goroutine, 10), Span: s.placeOf(x.Span), Frame: frameText(x.Frame), Via: preview(x.Via),
 	}
 	var stack strings.Builder
 	for i := range x.Stack {
@@ -140,7 +187,7 @@ func (s *state) waitStep(x *query.MeasuredStep) waitStep {
 	}
 	out.Stack = stack.String()
 	if x.By.Goroutine >= 0 {
-		out.By = &wakeBy{strconv.FormatInt(x.By.Goroutine, 10), s.placeOf(x.By.Span), frameText(x.By.Frame)}
+		out.By = &wakeBy{Goroutine: strconv.FormatInt(x.By.Goroutine, 10), Span: s.placeOf(x.By.Span), Frame: frameText(x.By.Frame)}
 	}
 	return out
 }

@@ -236,7 +236,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	d.Meta, _ = meta.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
-	d.Meta["static"] = text
+	d.Meta["static"], d.Meta["goroutines"] = text, false // what execution traces tell is not in the page
 	return nil
 }
 

@@ -168,7 +168,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
 	out.Where = whereNamesake(v, r)
-	if root := s.outermost(r); root != r {
+	if root := s.v.Outermost(r); root != r {
 		out.Without = out.Where + " !<< " + whereNamesake(v, root)
 	}
 	same, err := s.foundIn(ctx, out.Where, w)
@@ -450,7 +450,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	if !timed {
 		return []beside{}, nil
 	}
-	whole := s.outermost(r)
+	whole := s.v.Outermost(r)
 	all, err := s.outermostSpans(ctx)
 	if err != nil {
 		return nil, err
@@ -552,7 +552,7 @@ func (s *state) addShares(all []view.Row, names *names, list []*beside, in, othe
 		most := func(r view.Row) bool {
 			from, to, timed := s.during(r)
 			of := c.one
-			if names.of(s.outermost(r)) == own {
+			if names.of(s.v.Outermost(r)) == own {
 				of = c.two // its own request is one
 			}
 			to = max(to, from+1)
@@ -670,12 +670,4 @@ func (s *state) outermostSpans(ctx context.Context) ([]view.Row, error) {
 	all := slices.Concat(blocks...)
 	s.outermosts.put("", all)
 	return all, nil
-}
-
-// outermost returns the outermost span at or above a span, up to the first row above that is none.
-func (s *state) outermost(r view.Row) view.Row {
-	for up := s.v.Parent(r); s.v.Role(up) == view.RoleSpan; up = s.v.Parent(up) {
-		r = up
-	}
-	return r
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -33,22 +32,6 @@ func frameText(f *query.Frame) string {
 		return ""
 	}
 	return safe(f.String())
-}
-
-// placeText says where a wait was: in which function of the standard library, and where the program called
-// that.
-func placeText(stack []query.Frame, own *query.Frame) string {
-	if own == nil {
-		return ""
-	}
-	for i := range stack {
-		if f := &stack[i]; f == own {
-			break
-		} else if text.OfApplication(f.Func) {
-			return " in " + safe(f.Func) + " at " + frameText(own)
-		}
-	}
-	return " at " + frameText(own)
 }
 
 // measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
@@ -97,10 +80,22 @@ func (p *rowPrinter) stepText(m *query.MeasuredPath, s *query.MeasuredLine) stri
 	text := p.paint(colorBold, s.State)
 	if s.Span != m.Span {
 		text += " in " + p.spanText(s.Span, s.Goroutine)
+		if s.Times == 1 {
+			text += p.requestText(s.Span, m.Span)
+		}
 	}
-	text += placeText(s.Stack, s.Frame)
-	if s.By.Goroutine >= 0 {
+	text += safe(query.Place(s.Via, s.Frame))
+	switch {
+	case s.By.Goroutine < 0:
+	case s.By.Span != 0 && s.By.Span == s.Span:
+		text += fmt.Sprintf(", ended by its goroutine %d", s.By.Goroutine)
+	default:
 		text += ", ended by " + p.spanText(s.By.Span, s.By.Goroutine)
+		if s.Times == 1 && !s.Followed { // else the next steps say it
+			text += p.requestText(s.By.Span, m.Span)
+		}
+	}
+	if s.By.Goroutine >= 0 {
 		if f := frameText(s.By.Frame); f != "" {
 			text += " at " + f
 		}
@@ -120,6 +115,17 @@ func (p *rowPrinter) spanText(r view.Row, goroutine int64) string {
 		return fmt.Sprintf("goroutine %d", goroutine)
 	}
 	return safe(p.v.Name(r))
+}
+
+// requestText says of which request a span is, if that is another than that of the span own.
+func (p *rowPrinter) requestText(r, own view.Row) string {
+	if r == 0 {
+		return ""
+	}
+	if text := p.ranker.Request(r, own); text != "" {
+		return " " + safe(text)
+	}
+	return ""
 }
 
 // A jsonFrame is a function and a line in it.
@@ -156,12 +162,6 @@ func (p *rowPrinter) measuredJSON(w *bufio.Writer, m *query.MeasuredPath) error 
 		Stack     []jsonFrame     `json:"stack"`
 		EndedBy   *waker          `json:"ended_by"`
 	}
-	row := func(r view.Row) json.RawMessage {
-		if r == 0 {
-			return json.RawMessage("null")
-		}
-		return raw.row(r)
-	}
 	out := struct {
 		Span     json.RawMessage `json:"span"`
 		Inferred bool            `json:"inferred"`
@@ -174,9 +174,9 @@ func (p *rowPrinter) measuredJSON(w *bufio.Writer, m *query.MeasuredPath) error 
 	}{raw.row(m.Span), false, m.Join.String(), m.Open, m.Known, m.From, m.To - m.From, []step{}}
 	for i := range m.Steps {
 		s := &m.Steps[i]
-		x := step{s.From, s.To - s.From, s.Depth, s.Followed, s.State, s.Goroutine, row(s.Span), jsonFrames(s.Stack), nil}
+		x := step{s.From, s.To - s.From, s.Depth, s.Followed, s.State, s.Goroutine, raw.row(s.Span), jsonFrames(s.Stack), nil}
 		if s.By.Goroutine >= 0 {
-			x.EndedBy = &waker{Goroutine: s.By.Goroutine, Span: row(s.By.Span)}
+			x.EndedBy = &waker{Goroutine: s.By.Goroutine, Span: raw.row(s.By.Span)}
 			if f := s.By.Frame; f != nil {
 				x.EndedBy.Frame = &jsonFrame{f.Func, f.File, f.Line}
 			}
@@ -196,27 +196,7 @@ func (a *app) topWaits(w *bufio.Writer, waits []query.WaitTotal) error {
 	lines := [][]string{}
 	for i := range waits {
 		x := &waits[i]
-		text := fmt.Sprintf("%s in %s", x.State, count(x.Spans, "span", "spans"))
-		if len(x.In) > 0 {
-			text += " of " + safe(x.In[0].Name)
-			if x.In[0].Time < x.Time {
-				text += " and others"
-			}
-		}
-		text += placeText(x.Stack, x.Frame)
-		if x.Procs > 0 && x.State == "runnable" {
-			text += fmt.Sprintf(": GOMAXPROCS is %d", x.Procs)
-		}
-		var by []string
-		for _, n := range x.By {
-			if share := float64(n.Time) / float64(x.Time); share >= .05 {
-				by = append(by, fmt.Sprintf("%s %.0f%%", safe(n.Name), 100*share))
-			}
-		}
-		if len(by) > 0 {
-			text += ", ended by " + strings.Join(by, ", ")
-		}
-		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), text})
+		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(x.Text())})
 	}
 	return printColumns(w, slices.Values(lines), []bool{true, false})
 }

@@ -108,7 +108,11 @@ type rawRows struct {
 	err error
 }
 
+// row returns a row as JSON, null for 0.
 func (w *rawRows) row(r view.Row) json.RawMessage {
+	if r == 0 {
+		return json.RawMessage("null")
+	}
 	e, err := w.p.read.Entry(r)
 	if err != nil {
 		w.err = errors.Join(w.err, err)

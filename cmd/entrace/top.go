@@ -211,11 +211,14 @@ func (a *app) topRepeats(w io.Writer, o *query.Overview) error {
 func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptions) error {
 	lines := [][]string{}
 	for _, g := range o.Gaps {
-		from := ""
+		from, after := "", "until the end"
+		if g.After != 0 {
+			after = "before " + what(l.v, g.After)
+		}
 		if options.time != timeNone {
 			from = a.paint(colorDim, options.time.format(time.Unix(0, g.From), time.Unix(0, o.First)))
 		}
-		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.To-g.From))), "after " + what(l.v, g.Before), "before " + what(l.v, g.After)})
+		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.To-g.From))), "after " + what(l.v, g.Before), after})
 	}
 	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }

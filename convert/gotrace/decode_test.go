@@ -3,8 +3,10 @@ package gotrace_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +14,7 @@ import (
 	"runtime/trace"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/internal/execbatch"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -102,6 +106,12 @@ func TestDecodeOwn(t *testing.T) {
 	for range 100 {
 		go short()
 	}
+	var helpers sync.WaitGroup
+	helpers.Go(func() { time.Sleep(5 * time.Millisecond) })
+	next, stop := iter.Pull(func(func(int) bool) { time.Sleep(5 * time.Millisecond) })
+	next()
+	stop()
+	helpers.Wait()
 	runtime.GC()
 	trace.Stop()
 	all := paths(t, b.Bytes(), "category", "cut", "function")
@@ -112,6 +122,8 @@ func TestDecodeOwn(t *testing.T) {
 	has(t, all, "/main.main/chan cut=both") // package testing waits for the test
 	has(t, all, "/goroutines that lived for less than a millisecond function=github.com/entrace-go/entrace/convert/gotrace_test.short")
 	has(t, all, "/GC concurrent mark phase")
+	has(t, all, "/sync.(*WaitGroup).Go.func1/sleep")
+	has(t, all, "/runtime.corostart/sleep")
 
 	half, err := toOTLP.Back(t.Context(), t, bytes.NewReader(b.Bytes()[:b.Len()-9]), format.V2)
 	if e, ok := errors.AsType[*input.Error](err); !ok || e.Offset == 0 || len(half) == 0 {
@@ -122,6 +134,75 @@ func TestDecodeOwn(t *testing.T) {
 	}
 	if gotrace.Is([]byte("go 1.26")) || gotrace.Is(nil) {
 		t.Error("a part of a header is one")
+	}
+}
+
+// stepClock moves the wall clock of all generations of a trace but the first, which it finds behind the events 50 for a
+// frequency and 51.
+func stepClock(t *testing.T, b []byte, seconds int64) {
+	t.Helper()
+	moved := 0
+	for at := execbatch.HeaderSize; at < len(b); {
+		size, _, ends, err := execbatch.Next(b[at:])
+		converttest.Must(t, err)
+		x := b[at : at+size]
+		at += size
+		skip := func(numbers int) {
+			for range numbers {
+				_, n := binary.Uvarint(x)
+				x = x[n:]
+			}
+		}
+		if ends {
+			continue
+		}
+		x = x[1:]
+		if skip(4); len(x) == 0 || x[0] != 50 {
+			continue
+		}
+		x = x[2:]
+		if skip(1); x[0] != 51 {
+			t.Fatal("no clock is behind the frequency")
+		}
+		x = x[1:]
+		skip(2)
+		if moved++; moved > 1 {
+			wall, n := binary.Uvarint(x)
+			if binary.PutUvarint(x, uint64(int64(wall)+seconds)) != n {
+				t.Fatal("the time has another length")
+			}
+		}
+	}
+	if moved < 2 {
+		t.Fatal("there is one generation alone")
+	}
+}
+
+// TestClockSteps: what lasts while the wall clock is set takes as long as it took.
+func TestClockSteps(t *testing.T) {
+	var b bytes.Buffer
+	converttest.Must(t, trace.Start(&b))
+	ctx, task := trace.NewTask(t.Context(), "long")
+	trace.WithRegion(ctx, "region", func() { time.Sleep(1300 * time.Millisecond) })
+	task.End()
+	trace.Stop()
+	for _, seconds := range []int64{-3600, 3600} {
+		in := bytes.Clone(b.Bytes())
+		stepClock(t, in, seconds)
+		iet, err := toOTLP.Back(t.Context(), t, bytes.NewReader(in), format.V2)
+		converttest.Must(t, err)
+		v, found := converttest.Read(t, iet), 0
+		for r := range v.Rows() {
+			if name := v.Name(r); name == "long" || name == "region" || name == "sleep" {
+				found++
+				if d, ended := v.Duration(r); !ended || d < 1300*time.Millisecond || d > 5*time.Second {
+					t.Errorf("%s takes %v where the clock steps by %d s", name, d, seconds)
+				}
+			}
+		}
+		if found < 3 {
+			t.Errorf("of three only %d are there", found)
+		}
 	}
 }
 

@@ -2,6 +2,9 @@ package gotrace
 
 import (
 	"context"
+	"math/rand/v2"
+	rt "runtime/trace"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -100,5 +103,96 @@ func TestManySpansOfAGoroutine(t *testing.T) {
 	}
 	if got := tr.SpanAt(last.Goroutine, last.End-1); got != n-1 {
 		t.Errorf("before the end of the last span the goroutine works for %d", got)
+	}
+}
+
+// TestWaitsOutliveSpans: of a wait that goes on behind the end of its span, each span has its part, and what a goroutine
+// waits that the span has created counts up to the end of the span. Reading again gives the same.
+func TestWaitsOutliveSpans(t *testing.T) {
+	p, b := record(t, func(ctx context.Context, p *program) {
+		jobs, done := make(chan func()), make(chan int)
+		go func() {
+			for job := range jobs {
+				job()
+			}
+		}()
+		p.in(ctx, "outer", func(ctx context.Context) {
+			_, end := p.span(ctx, "inner")
+			jobs <- func() { time.Sleep(40 * ms); end(); time.Sleep(20 * ms); done <- 1 }
+			<-done
+		})
+		p.in(ctx, "creates", func(context.Context) {
+			go func() { <-done }()
+			time.Sleep(30 * ms)
+		})
+		time.Sleep(30 * ms)
+		close(done)
+	})
+	tr := read(t, b)
+	waits := func(tr *Trace, name string) (all int64) {
+		s := p.of(t, tr, name)
+		for i := range tr.Waits {
+			if w := &tr.Waits[i]; &tr.Spans[w.Span] == s && tr.Classes[w.Class].State == Chan {
+				all += w.To - w.From
+			}
+		}
+		return all / 1000
+	}
+	for name, least := range map[string]int64{"inner": 38_000, "outer": 18_000, "creates": 28_000} {
+		got, s := waits(tr, name), p.of(t, tr, name)
+		if took := (s.End - s.Begin) / 1000; got < least || got > took || name == "outer" && got > took-38_000 {
+			t.Errorf("%s of %d µs waited for %d µs", name, took, got)
+		}
+	}
+	for range 5 {
+		if again := read(t, b); !slices.Equal(again.Waits, tr.Waits) {
+			t.Fatalf("read again, the waits are %+v, not %+v", again.Waits, tr.Waits)
+		}
+	}
+}
+
+// TestBackdated: a span whose start the program has set long ago has a mark at its end though its task was short.
+func TestBackdated(t *testing.T) {
+	_, b := record(t, func(ctx context.Context, _ *program) {
+		time.Sleep(50 * ms)
+		rt.Log(ctx, "otel.span", "0000000000000007")
+		_, task := rt.NewTask(ctx, "message")
+		time.Sleep(10 * ms)
+		task.End()
+		rt.Log(ctx, "otel.end", "0000000000000007")
+	})
+	tr := read(t, b)
+	if len(tr.Spans) != 1 || tr.Times(&tr.Spans[0])[Sleep] < 9_000 || tr.Spans[0].Begin == 0 {
+		t.Errorf("the spans are %+v", tr.Spans)
+	}
+}
+
+// TestPacked keeps random times and reads them.
+func TestPacked(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	tr := new(Trace)
+	some := func() (x Times) {
+		for range r.IntN(6) {
+			x[r.IntN(NumStates)] = r.Uint32() >> r.IntN(32)
+		}
+		return x
+	}
+	want := make([][2]Times, 2000)
+	tr.Spans = make([]Span, len(want)+1)
+	for range 2 { // what is kept again counts
+		for i := range want {
+			if want[i] = [2]Times{some(), some()}; r.IntN(2) == 0 {
+				want[i][1] = want[i][0]
+			}
+			tr.keep(&tr.Spans[i], &want[i][0], &want[i][1])
+		}
+	}
+	for i := range want {
+		if s := &tr.Spans[i]; tr.Times(s) != want[i][0] || tr.Own(s) != want[i][1] {
+			t.Fatalf("span %d has %v and %v, not %v", i, tr.Times(s), tr.Own(s), want[i])
+		}
+	}
+	if last := &tr.Spans[len(want)]; tr.Times(last) != (Times{}) || tr.Own(last) != (Times{}) {
+		t.Error("a span without times has some")
 	}
 }

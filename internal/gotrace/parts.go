@@ -73,7 +73,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	in := &counted{r: io.MultiReader(bytes.NewReader(head), r)}
 	p := &parts{
 		fn: fn, goroutines: make(map[int64]*life), tasks: make(map[uint64]*Part), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
-		classes: classes{byKey: make(map[classKey]int32), known: make(map[string]int32)},
+		classes: newClasses(),
 	}
 	err := events(ctx, in, p.event)
 	if errors.Is(err, errDone) {
@@ -156,7 +156,7 @@ func (p *parts) id() uint64 {
 func (p *parts) event(e *trace.Event) error {
 	if e.Kind() == trace.EventSync {
 		clear(p.classes.byKey)
-		if c := e.Sync().ClockSnapshot; c != nil {
+		if c := e.Sync().ClockSnapshot; c != nil && p.clock == (clock{}) { // one for all: a part may have begun before the wall clock was set
 			p.clock = clock{int64(c.Trace), c.Wall.UnixNano()}
 		}
 		return nil
@@ -263,7 +263,10 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 }
 
 // ofRuntime reports whether a goroutine is one of those of the runtime, which wait for work.
-func (g *life) ofRuntime() bool { return g.Name != "" && !text.OfApplication(g.Name) }
+func (g *life) ofRuntime() bool {
+	pkg := text.PackageOf(g.Name)
+	return pkg == "runtime" && g.Name != "runtime.main" && g.Name != "runtime.corostart" || pkg == "runtime/trace" // corostart runs what iter.Pull was given
+}
 
 // below returns the ID of a goroutine, which it is told by then.
 func (p *parts) below(g *life) uint64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type goroutine struct {
 	open    []opened         // spans that began here; those that have ended, which are not last, are NoSpan
 	dead    int              // how many of open have ended
 	helps   int32            // the span that was open when it was created, or NoSpan
+	ended   int32            // the span that ended last on it, or NoSpan
 	pending int32            // a span whose mark has come and whose task comes next, or NoSpan
 
 	waitFrom int64
@@ -77,7 +79,7 @@ type pass struct {
 func newPass(t *Trace) *pass {
 	return &pass{
 		t: t, goroutines: make(map[int64]*goroutine), byTask: make(map[uint64]int32), names: make(map[string]int32), byID: make(map[uint64]int32),
-		classes: classes{byKey: make(map[classKey]int32), known: make(map[string]int32)}, generation: -1,
+		classes: newClasses(), generation: -1,
 		bases: make(map[int32][NumStates]int64),
 	}
 }
@@ -110,7 +112,8 @@ func (p *pass) finish() {
 	if !p.quiet {
 		p.t.First, p.t.Last = p.first, p.last
 	}
-	for _, g := range p.goroutines {
+	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
+		g := p.goroutines[id]
 		p.settle(g, p.last)
 		if p.quiet {
 			continue
@@ -151,7 +154,7 @@ func (p *pass) goroutine(id int64) (*goroutine, error) {
 		} else {
 			g = new(goroutine)
 		}
-		*g = goroutine{id: id, state: none, raw: none, since: p.first, open: g.open[:0], helps: NoSpan, pending: NoSpan, class: -1, by: Nobody, byClass: -1, isOld: !p.quiet}
+		*g = goroutine{id: id, state: none, raw: none, since: p.first, open: g.open[:0], helps: NoSpan, ended: NoSpan, pending: NoSpan, class: -1, by: Nobody, byClass: -1, isOld: !p.quiet}
 		if p.window != nil {
 			g.track = p.window.track(id)
 		}
@@ -368,13 +371,19 @@ func (p *pass) waited(g *goroutine, at int64) {
 	if p.quiet || g.class < 0 || g.raw >= NumStates || !g.counted().Blocked() { // Own has the waits for the collector
 		return
 	}
-	span, d := p.worksFor(g), at-g.waitFrom
+	span, by, byClass := p.worksFor(g), g.by, g.byClass
+	if len(g.open) == 0 && g.helps != NoSpan {
+		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // it has waited for a span that ended before the wait did
+			span, by, byClass, at = g.helps, Nobody, -1, end
+		}
+	}
+	d := at - g.waitFrom
 	if d <= 0 {
 		return
 	}
 	if span == NoSpan {
 		if b := g.unknown(); b != nil && d >= LongWait && len(b.waits) < maxBefore {
-			b.waits = append(b.waits, Wait{NoSpan, g.by, g.class, g.byClass, at - d, at})
+			b.waits = append(b.waits, Wait{NoSpan, by, g.class, byClass, at - d, at})
 		}
 		return
 	}
@@ -382,7 +391,7 @@ func (p *pass) waited(g *goroutine, at int64) {
 		d = at - s.Begin
 	}
 	if d >= LongWait && len(p.t.Waits) < maxWaits {
-		p.t.Waits = append(p.t.Waits, Wait{span, g.by, g.class, g.byClass, at - d, at})
+		p.t.Waits = append(p.t.Waits, Wait{span, by, g.class, byClass, at - d, at})
 	}
 }
 
@@ -485,6 +494,9 @@ func (p *pass) log(e *trace.Event, at int64) error {
 		delete(p.byID, id)
 		return nil
 	}
+	if g.ended != NoSpan && p.t.Spans[g.ended].ID == id {
+		return nil // its task was short: the program has set when the span began
+	}
 	if len(p.t.Spans) >= maxSpans {
 		return errTooMuch
 	}
@@ -538,6 +550,9 @@ func (p *pass) end(i int32, at, ender int64) {
 		return
 	}
 	s.End, s.Ender = at, ender
+	if e := p.goroutines[ender]; e != nil {
+		e.ended = i
+	}
 	if at-s.Begin < markedEnd {
 		delete(p.byID, s.ID)
 	}
@@ -547,6 +562,10 @@ func (p *pass) end(i int32, at, ender int64) {
 	g := p.goroutines[s.Goroutine]
 	if g == nil {
 		return
+	}
+	if ender != g.id && p.worksFor(g) == i { // what is left of a wait is of another span, or of none
+		p.waited(g, at)
+		g.waitFrom = at
 	}
 	p.settle(g, at)
 	p.give(g)

@@ -50,7 +50,7 @@ const (
 type Trace struct {
 	Spans   []Span
 	Classes []Class
-	Waits   []Wait // the first maxWaits, in the order of their ends
+	Waits   []Wait // maxWaits at most
 	Procs   int    // GOMAXPROCS at the end, 0 if it is not known
 	// First and Last are the times of the first and the last event.
 	First, Last int64

@@ -1,6 +1,7 @@
 package gotrace
 
 import (
+	"hash/maphash"
 	"strconv"
 	"strings"
 
@@ -76,6 +77,16 @@ func (c *Class) Own() *Frame {
 	return &c.Stack[c.User]
 }
 
+// Via returns the function that waited, which the frame of the program has called; "" if that waited itself.
+func (c *Class) Via() string {
+	for i := range c.Stack[:min(c.User, len(c.Stack))] {
+		if f := c.Stack[i].Func; text.OfApplication(f) {
+			return f
+		}
+	}
+	return ""
+}
+
 // A Class is a place in a program at which goroutines wait, and for what.
 type Class struct {
 	State State
@@ -98,8 +109,13 @@ type classKey struct {
 type classes struct {
 	list  []Class
 	byKey map[classKey]int32 // of a generation: stacks are numbered anew in each
-	known map[string]int32
+	known map[uint64]int32   // by the hash of state and stack
+	seed  maphash.Seed
 	std   string // the folder of the standard library
+}
+
+func newClasses() classes {
+	return classes{byKey: make(map[classKey]int32), known: make(map[uint64]int32), seed: maphash.MakeSeed()}
 }
 
 // of returns the class of a wait: an index of list.
@@ -124,14 +140,15 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 		b.WriteByte(byte(f.Line))
 		b.WriteByte(byte(f.Line >> 8))
 	}
-	i, ok := c.known[b.String()]
+	hash := maphash.String(c.seed, b.String())
+	i, ok := c.known[hash]
 	if !ok {
 		if len(c.list) >= maxClasses {
 			return c.other(x.State)
 		}
 		i = int32(len(c.list))
 		c.list = append(c.list, x)
-		c.known[b.String()] = i
+		c.known[hash] = i
 	}
 	c.byKey[k] = i
 	return i
@@ -139,7 +156,7 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 
 // other returns a class without a stack.
 func (c *classes) other(s State) int32 {
-	key := string(rune(s))
+	key := uint64(s) // the hash of a stack is hardly ever one of these
 	i, ok := c.known[key]
 	if !ok {
 		i = int32(len(c.list))

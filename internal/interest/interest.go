@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -187,6 +188,30 @@ func rankOf(name string, same []string) int {
 		return 2
 	}
 	return 1
+}
+
+// Request returns a text about the request that the span at row r is part of: the name of its outermost span, unless that is r,
+// and what tells it from others, such as "of POST /job kind=report". It returns "" if r is part of the same request as
+// the span at row own.
+func (k *Ranker) Request(r, own view.Row) string {
+	whole := k.v.Outermost(r)
+	if whole == k.v.Outermost(own) {
+		return ""
+	}
+	e, err := k.read.Entry(whole)
+	if err != nil {
+		return ""
+	}
+	const few = 2
+	var words []string
+	if whole != r {
+		words = append(words, "of", strings.Clone(e.Metadata.Name))
+	}
+	list := k.Attributes(whole, e)
+	for i := range list[:min(few, len(list))] {
+		words = append(words, list[i].Name+"="+text.Cut(list[i].Value.String(), 80))
+	}
+	return strings.Join(words, " ")
 }
 
 // telling has the most interesting attributes.

@@ -63,8 +63,8 @@ export interface Why {
 // Waited says what a span waited for, as an execution trace tells; see waited in states.go.
 export interface StateTime { state: string; took: string }
 export interface WaitStep {
-  state: string; from: string; took: string; depth: number; times: number; followed: boolean; goroutine: string; span: Place | null; frame: string; stack: string
-  by: { goroutine: string; span: Place | null; frame: string } | null
+  state: string; from: string; took: string; depth: number; times: number; followed: boolean; goroutine: string; span: Place | null; of: string; frame: string; via: string; stack: string
+  by: { goroutine: string; span: Place | null; of: string; frame: string } | null
 }
 export interface Waited { known: boolean; whole: boolean; share: number; join: string; open: boolean; own: StateTime[]; path: StateTime[]; waits: WaitStep[]; steps: WaitStep[]; rest: number }
 
@@ -133,6 +133,7 @@ export interface Source {
   critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
   strips(rows: [number, number][], signal?: AbortSignal): Promise<Record<string, string[]>> // what goroutines did, by row; each with its number of parts
   waited(row: number, signal?: AbortSignal): Promise<Waited>
+  waits(window: string, signal?: AbortSignal): Promise<{ row: number; took: string; text: string }[]> // the longest, by their place in the program
   talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
   flame(part: Part, by: string, signal?: AbortSignal): Promise<Flame>
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal): Promise<Lanes>
@@ -273,6 +274,7 @@ export class Server implements Source {
     return this.json<Found>('find', q, signal)
   }
   strips(rows: [number, number][], signal?: AbortSignal) { return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal) }
+  waits(window: string, signal?: AbortSignal) { return this.json<{ row: number; took: string; text: string }[]>('waits', { window }, signal) }
   waited(row: number, signal?: AbortSignal) { return this.json<Waited>('waited', { row: String(row) }, signal) }
   way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root), window }) }
   complete(q: string, at: number, signal?: AbortSignal) {

@@ -62,6 +62,18 @@ export class Static implements Source {
   }
 
   private span(i: number): [bigint, bigint] { const a = this.starts[i]!, took = this.tooks[i]!; return [a, took > 0n ? a + took : a] }
+  // extent is from when to when a row and those below it are, as viewer/rows.go has it.
+  private extent(root: number): [bigint, bigint] {
+    let from = this.from, to = this.to, timed = false
+    for (let i = root; i < this.end[root]!; i++) {
+      if (this.starts[i] === noTime) continue
+      const [a, z] = isOpen(this.flags(i)) ? [this.starts[i]!, this.starts[i]!] : this.span(i)
+      if (!timed || a < from) from = a
+      if (!timed || z > to) to = z
+      timed = true
+    }
+    return [from, to]
+  }
   private flags(i: number) { return this.d.flags[i - 1]! }
   private name(i: number) { return this.d.strings[this.d.names[i - 1]!]! }
   private service(i: number) { return this.d.strings[this.d.services[i - 1]!]! }
@@ -284,7 +296,7 @@ export class Static implements Source {
     const isHit = this.matcher(q), spans: number[] = [], level = new Map<number, number>(), last = 199
     let below = 0
     for (let i = root || 1; i < this.end[root]!; i++) {
-      if (roleOf(this.flags(i)) !== roleSpan || q && i >= below && !isHit(i)) continue
+      if (roleOf(this.flags(i)) !== roleSpan || q && i >= below && !(isHit(i) && this.inside(i, window))) continue
       if (q) below = Math.max(below, this.end[i]!)
       if (this.starts[i] !== noTime && this.inside(i, window)) spans.push(i)
     }
@@ -307,7 +319,7 @@ export class Static implements Source {
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number): Promise<Lanes> {
     if (isQuery(part.q)) return Promise.reject(limit('A query'))
     const { level, counts } = this.packed(part), total = counts.reduce((sum, n) => sum + n, 0), base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
-    const w = /^(-?\d+),(-?\d+)$/.exec(part.window), [a, z] = of ? [of.from, of.to] : w ? [BigInt(w[1]!), BigInt(w[2]!)] : part.root && this.starts[part.root] !== noTime ? this.span(part.root) : [this.from, this.to]
+    const w = /^(-?\d+),(-?\d+)$/.exec(part.window), [a, z] = of ? [of.from, of.to] : w ? [BigInt(w[1]!), BigInt(w[2]!)] : part.root ? this.extent(part.root) : [this.from, this.to]
     const from = Number(a - this.from), to = Number(z - this.from)
     interface Run { row: number; at: number; end: number; long: number; count: number; errors: number }
     let cells = new Map<number, Run>() // by lane and part
@@ -342,6 +354,7 @@ export class Static implements Source {
   flame({ q, window, root }: Part, by: string): Promise<Flame> {
     if (q && q !== this.d.meta.static || window || root) return Promise.reject(limit('Another flame'))
     if (by !== 'count') return later(this.d.flame)
+    if (this.d.flame.left) return Promise.reject(limit('A flame by number of so many names'))
     const nodes = this.d.flame.nodes.map(n => ({ ...n, weight: n.count }))
     for (const n of [...nodes].reverse()) if (n.up >= 0) nodes[n.up]!.weight += n.weight // those below come behind
     const whole = nodes.reduce((sum, n) => sum + (n.up < 0 ? n.weight : 0), 0)
@@ -385,6 +398,7 @@ export class Static implements Source {
     })
   }
   strips(): Promise<Record<string, string[]>> { return later({}) }
+  waits(): Promise<never[]> { return later([]) }
   waited(): Promise<Waited> { return later({ known: false, whole: false, share: 0, join: 'none', open: false, own: [], path: [], waits: [], steps: [], rest: 0 }) }
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }

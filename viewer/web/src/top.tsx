@@ -5,6 +5,7 @@ import { Line, Top } from './source'
 import * as s from './state'
 import { period } from './strip'
 import { count, day, duration, many, moment, plain } from './text'
+import { useAnswer } from './why'
 
 export function Overview() {
   const top = useSignal<Top | null>(null)
@@ -23,6 +24,7 @@ export function Overview() {
     ask()
   }, [known])
   const t = top.value, m = s.meta.value!
+  const waits = useAnswer(t && m.goroutines ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
   const w = s.inside.value ? period() : null, first = w?.from ?? BigInt(m.first), last = w?.to ?? BigInt(m.last)
   const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
@@ -42,6 +44,7 @@ export function Overview() {
         {t.errors > 0 && <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button>}</section>
       <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
         {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
+      {waits && waits.length > 0 && <section class="tl3"><h2 title="As an execution trace tells, the longest first">What spans waited for</h2><ul>{waits.map(w => <li><button title={plain(w.text)} onClick={() => s.go(w.row)}><span class="says">{plain(w.text)}</span><span class="n">{duration(BigInt(w.took))}</span></button></li>)}</ul></section>}
       {t.goroutines.length > 0 && <section class="tl3"><h2>Goroutines at {moment(BigInt(t.goroutinesAt), 3)}</h2><ul>{t.goroutines.map(g => <li><button title={plain(g.stack)} onClick={() => s.go(g.row)}><span class="el">{plain(g.in) || '(unknown)'}</span><span class="n">{many(g.count, 'goroutine', 'goroutines')}</span><span class="q">{g.spans > 0 ? `for ${many(g.spans, 'span', 'spans')}` : ''}</span></button></li>)}</ul>
         {t.moreGoroutines > 0 && <p class="q">{many(t.moreGoroutines, 'goroutine', 'goroutines')} on other stacks</p>}</section>}
       <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{}')}>

@@ -20,13 +20,13 @@ function Sums({ title, list }: { title: string; list: StateTime[] }) {
   </div>
 }
 
-const Who = ({ span, goroutine, own }: { span: Place | null; goroutine: string; own: number }) => !span ? <>goroutine {goroutine}</> : span.row === own ? <>this</> : <button class="lk" onClick={() => s.go(span.row)}>{plain(span.name)}</button>
+const Who = ({ span, of, goroutine, own }: { span: Place | null; of: string; goroutine: string; own: number }) => !span ? <>goroutine {goroutine}</> : span.row === own ? <>this</> : <><button class="lk" onClick={() => s.go(span.row)}>{plain(span.name)}</button>{of && <span class="q"> {plain(of)}</span>}</>
 
 function Wait({ w, row }: { w: WaitStep; row: number }) {
   const open = useSignal(false)
   return <div class="says">
-    <i class="hue" style={{ background: stateColors[w.state] }} />{w.state} {duration(BigInt(w.took))} {w.frame && <>at <button class="lk mono" aria-expanded={open.value} onClick={() => { open.value = !open.value }}>{plain(w.frame)}</button></>}
-    {w.by ? <>, ended by <Who span={w.by.span} goroutine={w.by.goroutine} own={row} />{w.by.frame && <> at <code class="mono">{plain(w.by.frame)}</code></>}</> : ['mutex', 'sync', 'chan'].includes(w.state) ? ', not ended by anybody yet' : ''}
+    <i class="hue" style={{ background: stateColors[w.state] }} />{w.state} {duration(BigInt(w.took))} {w.via && <>in <code class="mono">{plain(w.via)}</code> </>}{w.frame && <>at <button class="lk mono" aria-expanded={open.value} onClick={() => { open.value = !open.value }}>{plain(w.frame)}</button></>}
+    {w.by ? <>, ended by {w.by.span?.row === row ? `its goroutine ${w.by.goroutine}` : <Who span={w.by.span} of={w.by.of} goroutine={w.by.goroutine} own={row} />}{w.by.frame && <> at <code class="mono">{plain(w.by.frame)}</code></>}</> : ['mutex', 'sync', 'chan'].includes(w.state) ? ', not ended by anybody yet' : ''}
     {open.value && <Frames stack={w.stack} />}
   </div>
 }
@@ -42,7 +42,7 @@ export function Waits({ row }: { row: number }) {
     {w.whole && <Sums title="What it waited for" list={w.path} />}
     {w.waits.length > 0 && <><h4>Longest waits</h4>{w.waits.map(x => <Wait key={x.from} w={x} row={row} />)}</>}
     {w.whole && w.steps.length > 0 && <><h4>Step by step</h4><ol class="stp">{w.steps.map(x => <li style={{ paddingLeft: Math.min(4, x.depth) * 10 + 'px' }}>
-      <i class="hue" style={{ background: stateColors[x.state] }} /><span class="n">{duration(BigInt(x.took))}</span> {x.state} <span class="q">in</span> <Who span={x.span} goroutine={x.goroutine} own={row} />{x.frame && <> <code class="mono q">{plain(x.frame)}</code></>}{x.times > 1 && <b>, {count(x.times)}×</b>}{x.followed && <span class="q">, meanwhile:</span>}
+      <i class="hue" style={{ background: stateColors[x.state] }} /><span class="n">{duration(BigInt(x.took))}</span> {x.state} <span class="q">in</span> <Who span={x.span} of={x.of} goroutine={x.goroutine} own={row} />{x.frame && <> <code class="mono q">{x.via && plain(x.via) + ' at '}{plain(x.frame)}</code></>}{x.times > 1 && <b>, {count(x.times)}×</b>}{x.followed && <span class="q">, meanwhile:</span>}
     </li>)}</ol>{w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}</>}
   </section>
 }

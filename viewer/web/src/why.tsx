@@ -47,7 +47,7 @@ export function WhyOf({ row }: { row: number }) {
     {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
         <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
-      {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">Nothing that was recorded of it tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
+      {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">No attribute tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
       {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: BigInt(w.burst!.from), to: BigInt(w.burst!.to) })}>within {duration(BigInt(w.burst.to) - BigInt(w.burst.from))} from {moment(BigInt(w.burst.from), 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
       <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
@@ -71,7 +71,7 @@ export function WhyOf({ row }: { row: number }) {
 
 // Shares has two bars for each value that the one kind has more often.
 export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
-  if (!c.fields.length) return <p class="none">Nothing that was recorded tells them from the others.</p>
+  if (!c.fields.length) return <p class="none">No attribute tells them from the others.</p>
   return <>{c.fields.map(f => f.values.slice(0, 2).map(v => <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
     <code class="mono el">{plain(v.where)}</code>
     <span class="q">{of}</span><i class="b1"><i style={{ width: v.in / Math.max(1, c.in) * 100 + '%' }} /></i><span class="n">{percent(v.in, c.in)}{'\u202f'}%</span>
