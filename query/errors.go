@@ -174,6 +174,15 @@ func (p *parser) noName(t *token, at int) *Error {
 			}
 		}
 	}
+	if scope, _, ok := strings.Cut(t.text, ":"); ok {
+		known := slices.DeleteFunc(slices.Sorted(maps.Keys(intrinsics)), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
+		if len(known) > 0 {
+			if s := nearest(t.text, known); isTypo(t.text, s) {
+				return p.fail(t, "did you mean "+s+"?", "%s is not a known name", t.text).trying(p.with(t.pos, t.end, s))
+			}
+			return p.fail(t, "known are "+strings.Join(known, ", "), "%s is not a known name", t.text)
+		}
+	}
 	fix, end := "."+t.text, t.end
 	hint := "did you mean ." + t.text
 	if s := similar(t.text, p.braces > 0); s != "" {
