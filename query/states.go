@@ -1,6 +1,10 @@
 package query
 
 import (
+	"errors"
+	"slices"
+
+	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
@@ -20,18 +24,7 @@ func (m *machine) stateField(f *field) (eval, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.noStates = ""; states.Joined() == 0 {
-		m.noStates = noStatesHint
-		if m.names()["wait.reason"] {
-			m.noStates = "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
-		}
-		if len(states.Traces()) > 0 {
-			m.noStates = "the execution trace in the file tells of none of these spans"
-		}
-	}
-	for _, err := range states.Problems() {
-		m.noStates = err.Error()
-	}
+	m.noStates = NoStates(m.v, states)
 	sum := stateFields[f.kind]
 	return func(e *env) Value {
 		x, ok := states.Of(e.row)
@@ -49,5 +42,19 @@ func (m *machine) stateField(f *field) (eval, error) {
 	}, nil
 }
 
-// noStatesHint says why nothing is known.
-const noStatesHint = "no execution trace in the file tells what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
+// NoStates says why nothing is known of what the spans of a view did, or why execution traces were not read to their ends. It
+// returns "" where neither is so.
+func NoStates(v *view.View, states *view.States) string {
+	if problems := states.Problems(); len(problems) > 0 {
+		return errors.Join(problems...).Error()
+	}
+	switch {
+	case states.Joined() > 0:
+		return ""
+	case len(states.Traces()) > 0:
+		return "the execution trace in the file tells of none of these spans"
+	case slices.ContainsFunc(v.Columns().Keys(), func(k columns.Key) bool { return k.Name == "wait.reason" }):
+		return "this is an execution trace without spans of OpenTelemetry: a wait is a row of its own, such as { name = mutex }"
+	}
+	return "no execution trace in the file tells what its spans did: record one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"
+}

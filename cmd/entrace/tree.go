@@ -102,8 +102,12 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		if p.only != nil {
 			within = p.only
 		}
-		if err := a.tellStates(ctx, v); err != nil {
+		states, err := v.States(ctx)
+		if err != nil {
 			return err
+		}
+		if text := query.NoStates(v, states); text != "" {
+			fmt.Fprintln(a.err, "entrace:", safe(text))
 		}
 		if p.strips, err = query.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
 			return err
