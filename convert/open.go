@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/convert/gotrace"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/internal/osfile"
@@ -69,9 +70,10 @@ type Trace struct {
 	damage  []error  // the damage of each file of another format
 	codecs  []*codec // of the files, nil: one of ENTRACE's own formats
 	inputs  []os.FileInfo
-	once    *source       // the input that Encode will read; nil: Open read everything
-	opened  []os.FileInfo // by file; nil: it has no name
-	folders []folder      // the folders given to Open
+	traces  map[*format.File]*os.File // of Go, from which files were made
+	once    *source                   // the input that Encode will read; nil: Open read everything
+	opened  []os.FileInfo             // by file; nil: it has no name
+	folders []folder                  // the folders given to Open
 
 	recorders recorders
 }
@@ -133,6 +135,9 @@ func (o *opener) finish(err error) (*Trace, error) {
 		if len(o.options.Clock) > 0 {
 			vo.Clock = t.clock(o.options.Clock)
 		}
+		if len(t.traces) > 0 {
+			vo.ExecTrace = t.execTrace
+		}
 		t.view, err = view.New(o.ctx, t.files, vo)
 	}
 	if err != nil {
@@ -142,6 +147,19 @@ func (o *opener) finish(err error) (*Trace, error) {
 		return t, nil
 	}
 	return t, t.Damage()
+}
+
+// execTrace returns the execution trace of Go from which a file was made, nil if there is none.
+func (t *Trace) execTrace(f *format.File) (data io.ReaderAt, size int64) {
+	from := t.traces[f]
+	if from == nil {
+		return nil, 0
+	}
+	fi, err := from.Stat()
+	if err != nil {
+		return nil, 0
+	}
+	return from, fi.Size()
 }
 
 // clock returns the Clock function for a view, from the corrections in by.
@@ -237,7 +255,10 @@ func (t *Trace) Close() error {
 	for _, f := range t.files {
 		errs = append(errs, f.Close())
 	}
-	t.files = nil
+	for _, f := range t.traces {
+		errs = append(errs, f.Close())
+	}
+	t.files, t.traces = nil, nil
 	if t.once != nil {
 		errs = append(errs, t.once.Close())
 		t.once = nil
@@ -401,7 +422,29 @@ func (o *opener) load(x *source) error {
 	if damaged {
 		o.trace.damage[len(o.trace.damage)-1] = damage.Err
 	}
+	if x.codec != nil && x.codec.Format == GoTrace && x.info != nil && o.options.Redact == nil {
+		o.keepTrace(x, f)
+	}
 	return nil
+}
+
+// keepTrace keeps the execution trace from which f was made, which tells what goroutines did. Nothing is kept of one that is
+// compressed, or no longer there.
+func (o *opener) keepTrace(x *source, f *format.File) {
+	from, err := openRegular(x.name)
+	if err != nil {
+		return
+	}
+	fi, err := from.Stat()
+	head, herr := beginning(io.NewSectionReader(from, 0, sniffSize))
+	if err != nil || herr != nil || !os.SameFile(fi, x.info) || !gotrace.Is(head) {
+		_ = from.Close()
+		return
+	}
+	if o.trace.traces == nil {
+		o.trace.traces = make(map[*format.File]*os.File)
+	}
+	o.trace.traces[f] = from
 }
 
 // loadOwn opens a file of ENTRACE's own formats. Only its beginning may be whole.

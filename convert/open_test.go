@@ -20,6 +20,8 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -313,5 +315,47 @@ func TestDamageNamesFile(t *testing.T) {
 		if err := encodeFile(t.Context(), name, filepath.Join(dir, "out.et"), convert.ET, &convert.Options{Replace: true}); strings.Count(fmt.Sprint(err), name) != 1 {
 			t.Errorf("%s is not named once in %v", name, err)
 		}
+	}
+}
+
+// TestOpenExecutionTrace: of the tasks of an execution trace it is known what they waited for, unless secrets are replaced.
+func TestOpenExecutionTrace(t *testing.T) {
+	for _, version := range []string{"1.24", "1.27"} {
+		name := filepath.Join("..", "internal", "gotrace", "testdata", "go"+version+".trace")
+		in, err := os.ReadFile(name)
+		must(t, err)
+		tr, err := convert.Open(t.Context(), []string{name}, nil)
+		must(t, err)
+		v := tr.View()
+		all, err := query.Parse("{ span:mutex > 90ms && span:states = matched || span:mutex > 90ms && span:states = marked }")
+		must(t, err)
+		r, err := all.Run(t.Context(), v, nil)
+		must(t, err)
+		if r.Rows.Len() != 1 {
+			t.Fatalf("Go %s: %d tasks waited for a mutex: %v", version, r.Rows.Len(), r.Hints)
+		}
+		for row := range r.Rows.All() {
+			m, err := query.Measured(t.Context(), v, row)
+			must(t, err)
+			if v.Name(row) != "request" || m.Known < query.MeasuredShare {
+				t.Errorf("Go %s: of %s %.2f is known", version, v.Name(row), m.Known)
+			}
+			if by := m.Longest(1)[0].By; v.Name(by.Span) != "reindex" {
+				t.Errorf("Go %s: %q ended the wait", version, v.Name(by.Span))
+			}
+		}
+		var out bytes.Buffer
+		must(t, tr.Encode(t.Context(), &out, convert.GoTrace, nil))
+		if !bytes.Equal(out.Bytes(), in) {
+			t.Errorf("Go %s: %d bytes are written, and not the %d that were read", version, out.Len(), len(in))
+		}
+		must(t, tr.Close())
+
+		tr, err = convert.Open(t.Context(), []string{name}, &convert.OpenOptions{Redact: redact.New(redact.Default(), nil)})
+		must(t, err)
+		if states, err := tr.View().States(t.Context()); err != nil || states.Joined() > 0 || tr.View().HasStates() {
+			t.Errorf("Go %s: without its secrets it has %d tasks, %v", version, states.Joined(), err)
+		}
+		must(t, tr.Close())
 	}
 }

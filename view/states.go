@@ -41,7 +41,7 @@ type States struct {
 
 // An ExecTrace is an execution trace in a file of a view.
 type ExecTrace struct {
-	Row Row // of its entry
+	ExecTraceData
 	*gotrace.Trace
 	Err error // why Trace is nil
 }
@@ -113,7 +113,8 @@ func (v *View) readStates(ctx context.Context) (*States, error) {
 
 // An ExecTraceData is the file of an execution trace.
 type ExecTraceData struct {
-	Row  Row // of its entry
+	File int // of the view
+	Row  Row // of its entry; 0 if the file was made from it
 	Data io.ReaderAt
 	Size int64
 }
@@ -121,6 +122,11 @@ type ExecTraceData struct {
 // ExecTraces returns the files of the execution traces in the files of the view. They can be read until these
 // are closed.
 func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) {
+	for i := range v.builder.files {
+		if data, size := v.madeFrom(i); data != nil {
+			all = append(all, ExecTraceData{i, 0, data, size})
+		}
+	}
 	rows, err := v.execTraces(ctx)
 	for _, r := range rows {
 		src := &attributeSource{a: v.attribute("data"), r: r}
@@ -131,20 +137,37 @@ func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) 
 			}
 		})
 		if src.size > 0 { // otherwise it was too large to keep
-			all = append(all, ExecTraceData{r, src, src.size})
+			all = append(all, ExecTraceData{v.fileOf(r), r, src, src.size})
 		}
 	}
 	return all, err
 }
 
+// madeFrom returns the execution trace from which a file was made, nil if there is none.
+func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
+	if v.builder.options.ExecTrace == nil {
+		return nil, 0
+	}
+	return v.builder.options.ExecTrace(v.builder.files[file].file)
+}
+
 // HasStates reports whether the view may have execution traces, without looking for them among its rows.
 func (v *View) HasStates() bool {
+	for i := range v.builder.files {
+		if data, _ := v.madeFrom(i); data != nil {
+			return true
+		}
+	}
+	return v.mayHaveExecTraces()
+}
+
+func (v *View) mayHaveExecTraces() bool {
 	return len(v.metas) >= unknown || slices.ContainsFunc(v.metas, func(m format.Metadata) bool { return m.Name == execTraceName })
 }
 
 // execTraces returns the rows of execution traces.
 func (v *View) execTraces(ctx context.Context) ([]Row, error) {
-	if !v.HasStates() {
+	if !v.mayHaveExecTraces() {
 		return nil, nil
 	}
 	named := make([]bool, len(v.metas))
@@ -188,8 +211,10 @@ type execTraceKey struct {
 func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotrace.Trace, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var key execTraceKey
-	key.file, key.id = v.ID(x.Row)
+	key := execTraceKey{file: x.File}
+	if x.Row != 0 {
+		_, key.id = v.ID(x.Row)
+	}
 	t := k.all[key]
 	if t == nil {
 		var err error
@@ -202,7 +227,11 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 		t = t.From(nil) // the source belongs to this view
 		k.all[key] = t
 	}
-	return t.From(x.Data), nil
+	t = t.From(x.Data)
+	if x.Row == 0 {
+		t.ClockOfParts()
+	}
+	return t, nil
 }
 
 // read reads a trace and joins its spans with rows.
@@ -211,7 +240,7 @@ func (s *States) read(ctx context.Context, x ExecTraceData) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s.traces = append(s.traces, ExecTrace{x.Row, t, err})
+	s.traces = append(s.traces, ExecTrace{x, t, err})
 	s.rows = append(s.rows, nil)
 	if err != nil {
 		return nil //nolint:nilerr // the trace has it
@@ -365,7 +394,7 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 			return ctx.Err()
 		}
 		start, timed := s.v.Start(r)
-		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileOf(r) != s.v.fileOf(s.traces[trace].Row) {
+		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileOf(r) != s.traces[trace].File {
 			continue
 		}
 		list := byName[s.v.Name(r)]

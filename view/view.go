@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"sort"
@@ -20,6 +21,9 @@ type Options struct {
 	// service has written to a file. The service is "" if it is not known. Clock must always return
 	// the same result for the same arguments.
 	Clock func(f *format.File, service string) time.Duration
+	// ExecTrace, if set, returns the execution trace of Go from which a file was made and its size, nil if it was
+	// made from none. It must be readable as long as the view is used.
+	ExecTrace func(f *format.File) (data io.ReaderAt, size int64)
 }
 
 // A Row is the number of a row.

@@ -158,6 +158,7 @@ func documentsFolder(t *testing.T, dir, quickstart, waiting string) {
 		must(t, err)
 		must(t, os.Rename(strings.TrimSpace(string(out)), filepath.Join(dir, name+".et")))
 	}
+	must(t, os.WriteFile(filepath.Join(dir, "trace.out"), read(t, filepath.Join("..", "..", "internal", "gotrace", "testdata", "go1.27.trace")), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "app.et"), shopFile(), 0o600))
 	record("front", "shop.et")
 	record("stock", "stock.et")

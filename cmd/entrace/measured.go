@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -36,6 +38,7 @@ func frameText(f *query.Frame) string {
 
 // measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
 func (p *rowPrinter) measured(w *bufio.Writer, m *query.MeasuredPath, least float64) error {
+	p.ranker = cmp.Or(p.ranker, interest.NewRanker(p.v))
 	whole := time.Duration(m.To - m.From)
 	e, err := p.read.Entry(m.Span)
 	if err != nil {

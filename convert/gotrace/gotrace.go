@@ -14,6 +14,8 @@
 // cut: begin, end or both; tasks and regions that did not end are open. A task whose begin has a mark of this module has the id of its span. Traces of
 // Go 1.24 to 1.27 are read. Those of Go 1.24 do not say what time it was: they begin in 1970.
 //
+// What goroutines did for tasks is measured as it is for spans: package convert gives a view the trace itself.
+//
 // A flight recorder with the provider exec.trace writes an entry of that name, with the file in its attribute
 // data. [Encode] writes it. Everything else in the trace is lost, except the ids of spans in marks.
 package gotrace
@@ -40,7 +42,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	case len(all) == 0:
 		return ErrNone
 	case len(all) > 1:
-		_, first := v.ID(all[0].Row)
+		_, first := v.ID(all[len(all)-1].Row)
 		return fmt.Errorf("gotrace: it has %d execution traces: select one, such as by -q '{ entry:id = %d }'", len(all), first)
 	}
 	_, err = io.Copy(w, io.NewSectionReader(all[0].Data, 0, all[0].Size))

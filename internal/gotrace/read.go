@@ -205,6 +205,13 @@ func (t *Trace) SetClock(at, wall int64) {
 	}
 }
 
+// ClockOfParts makes all times those that [Parts] tells.
+func (t *Trace) ClockOfParts() {
+	if t.clocks = t.clocks[:min(1, len(t.clocks))]; len(t.clocks) == 0 {
+		t.clocks = []clock{{}}
+	}
+}
+
 // Extent returns from when to when a span in Spans was open, as far as the trace reaches.
 func (t *Trace) Extent(s *Span) (from, to int64) {
 	from, to = s.Begin, s.End
