@@ -90,7 +90,7 @@ var layers = map[string][]string{
 	"internal/interest":  {module + "format", module + "internal/mapping", module + "internal/text", module + "view"},
 	"viewer/web/test/traces": { // a program
 		"go.opentelemetry.io/otel", root, module + "control", module + "control/provider", module + "format", module + "internal/mapping",
-		module + "internal/querytest", module + "recorder",
+		module + "internal/querytest", module + "internal/tracetest", module + "recorder",
 	},
 	"viewer": {
 		module + "format", module + "internal/callstack", module + "internal/columns", module + "internal/interest", module + "internal/mapping",

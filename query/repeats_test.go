@@ -62,7 +62,7 @@ func TestRepeats(t *testing.T) {
 				x.Most, x.MostCalls = k.below, times[k]
 			}
 		}
-		o, err := query.Top(t.Context(), v, rows, 1000)
+		o, err := query.Top(t.Context(), v, rows, 1000, nil)
 		must(t, err)
 		some += len(all)
 		for i, got := range o.Repeats {
@@ -106,7 +106,7 @@ func TestRepeatsHaveTexts(t *testing.T) {
 	below(job, "work", "", "", "", "", "", "")
 	below(below(0, "goroutine", "", ""), "net", "wait.reason", "network", "network", "network", "network", "network")
 	v := viewOf(t, all)
-	o, err := query.Top(t.Context(), v, everything(t, v), 5)
+	o, err := query.Top(t.Context(), v, everything(t, v), 5, nil)
 	must(t, err)
 	got := fmt.Sprint(o.Repeats)
 	if want := "[{ work job  1 5 110 19 5} { query list SELECT * FROM prices WHERE id = <number> 1 6 27 1 6}]"; got != want {

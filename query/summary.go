@@ -216,13 +216,8 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 	}
 	seconds := 0.0
 	if first, last, ok := Span(v); ok {
-		if o != nil && !o.From.IsZero() {
-			first = max(first, o.From.UnixNano())
-		}
-		if o != nil && !o.To.IsZero() {
-			last = min(last, o.To.UnixNano())
-		}
-		seconds = float64(last-first) / 1e9
+		from, to := o.period()
+		seconds = float64(min(last, to)-max(first, from)) / 1e9
 	}
 	slices.SortFunc(y.sums, func(a, b *sum) int {
 		return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.name, b.name))

@@ -80,14 +80,20 @@ func Span(v *view.View) (first, last int64, ok bool) {
 
 // inTimes returns the rows of a set whose time overlaps the period between o.From and o.To.
 func inTimes(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (view.Set[view.Row], error) {
-	from, to := int64(math.MinInt64), int64(math.MaxInt64)
-	if !o.From.IsZero() {
+	from, to := o.period()
+	return Overlapping(ctx, v, rows, from, to)
+}
+
+// period returns the times of o, in nanoseconds since 1970. A nil o has all times.
+func (o *Options) period() (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	if o != nil && !o.From.IsZero() {
 		from = o.From.UnixNano()
 	}
-	if !o.To.IsZero() {
+	if o != nil && !o.To.IsZero() {
 		to = o.To.UnixNano()
 	}
-	return Overlapping(ctx, v, rows, from, to)
+	return from, to
 }
 
 // Overlapping returns the rows of a set whose time overlaps the period between two times, in

@@ -59,9 +59,11 @@ type Gap struct {
 // maxPatterns is the maximum number of patterns of errors that are counted.
 const maxPatterns = 10_000
 
-// Top returns an overview of rows of a view. Each list in it has at most limit items.
-func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) (*Overview, error) {
-	o := &Overview{First: math.MaxInt64, Last: math.MinInt64}
+// Top returns an overview of rows of a view. Each list in it has at most limit items. The rows are those of the period of o,
+// which may be nil: gaps are within it.
+func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *Options) (*Overview, error) {
+	from, to := o.period()
+	top := &Overview{First: math.MaxInt64, Last: math.MinInt64}
 	type sums struct{ spans, logs, errors int64 }
 	services := make(map[uint16]*sums)
 	slowest := best{limit: limit}
@@ -84,7 +86,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 				}
 				switch f.Role() {
 				case view.RoleSpan:
-					o.Spans++
+					top.Spans++
 					s.spans++
 					switch d := b.Duration[i]; {
 					case d != columns.NoDuration:
@@ -92,31 +94,31 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 							slowest.add(d, r)
 						}
 					case f.Open():
-						o.Open++
+						top.Open++
 						open.add(-b.Start[i], r)
 					}
 				case view.RoleLog:
-					o.Logs++
+					top.Logs++
 					s.logs++
 				case view.RoleEvent:
-					o.Events++
+					top.Events++
 				case view.RoleOther:
 				default:
 					continue
 				}
 				if at := b.Start[i]; at != columns.NoTime {
-					o.Timed = true
-					o.First, o.Last = min(o.First, at), max(o.Last, endOf(&b, i))
+					top.Timed = true
+					top.First, top.Last = min(top.First, at), max(top.Last, endOf(&b, i))
 				}
 				if IsError(f) {
-					o.Errors++
+					top.Errors++
 					s.errors++
 					errs = append(errs, r)
 				}
 			}
 		}
 	}
-	o.Slowest, o.OldestOpen = slowest.rows(), open.rows()
+	top.Slowest, top.OldestOpen = slowest.rows(), open.rows()
 	byName := make(map[string]*sums)
 	resources := v.Columns().Resources()
 	for code, s := range services {
@@ -130,31 +132,31 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) 
 			byName[name] = s
 		}
 	}
-	o.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
+	top.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
 	for name, s := range byName {
 		if s.spans == 0 && s.logs == 0 {
 			continue // it only has entries of a recorder, such as why the process died
 		}
-		o.Services.Lines = append(o.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
+		top.Services.Lines = append(top.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
 	}
-	slices.SortFunc(o.Services.Lines, func(a, b []Value) int {
+	slices.SortFunc(top.Services.Lines, func(a, b []Value) int {
 		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
 	})
 	var err error
-	if o.Self, err = Summary(ctx, v, rows, nil); err == nil {
-		err = o.Self.Sort("self")
-		o.Self.Lines = o.Self.Lines[:min(limit, len(o.Self.Lines))]
+	if top.Self, err = Summary(ctx, v, rows, nil); err == nil {
+		err = top.Self.Sort("self")
+		top.Self.Lines = top.Self.Lines[:min(limit, len(top.Self.Lines))]
 	}
 	if err == nil {
-		err = o.patterns(ctx, v, rows, errs, limit)
+		err = top.patterns(ctx, v, rows, errs, limit)
 	}
 	if err == nil {
-		o.Repeats, err = repeatsOf(ctx, v, rows, limit)
+		top.Repeats, err = repeatsOf(ctx, v, rows, limit)
 	}
-	if o.Timed {
-		o.gaps(v, rows, limit)
+	if top.Timed {
+		top.gaps(v, rows, limit, from, to)
 	}
-	return o, err
+	return top, err
 }
 
 // IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error
@@ -371,17 +373,24 @@ func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s s
 // longer than a part is found.
 const gapBuckets = 1 << 16
 
-// gaps finds the longest gaps.
-func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int) {
+// gaps finds the longest gaps between two times.
+func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, to int64) {
 	type bucket struct {
 		first, last       int64
 		firstRow, lastRow view.Row
 		any               bool
 	}
-	width := uint64(o.Last-o.First)/gapBuckets + 1
+	from, to = max(from, o.First), min(to, o.Last)
+	if from > to {
+		return
+	}
+	width := uint64(to-from)/gapBuckets + 1
 	buckets := make([]bucket, gapBuckets)
 	add := func(at int64, r view.Row) {
-		b := &buckets[uint64(at-o.First)/width]
+		if at < from || at > to {
+			return
+		}
+		b := &buckets[uint64(at-from)/width]
 		if !b.any || at < b.first {
 			b.first, b.firstRow = at, r
 		}
@@ -423,7 +432,7 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int) {
 		}
 		last = b
 	}
-	if last != nil && o.Last > last.last {
+	if last != nil && o.Last > last.last && o.Last == to {
 		longest.add(o.Last-last.last, view.Row(len(found)))
 		found = append(found, Gap{From: last.last, To: o.Last, Before: last.lastRow})
 	}

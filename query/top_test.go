@@ -20,7 +20,7 @@ func TestTop(t *testing.T) {
 	for seed := range uint64(20) {
 		v := viewOf(t, shop(rand.New(rand.NewPCG(seed, 7)), 300))
 		rows := everything(t, v)
-		got, err := query.Top(t.Context(), v, rows, 5)
+		got, err := query.Top(t.Context(), v, rows, 5, nil)
 		must(t, err)
 		var ended, open []view.Row
 		var times []int64
@@ -105,7 +105,7 @@ func TestTopPatterns(t *testing.T) {
 	s.Attributes = append(s.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue("no card 12")})
 	all = append(all, s)
 	v := viewOf(t, all)
-	got, err := query.Top(t.Context(), v, everything(t, v), 3)
+	got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
 	must(t, err)
 	if got.Patterns[0] != (query.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}) {
 		t.Errorf("the first one is %+v", got.Patterns[0])
@@ -117,7 +117,7 @@ func TestTopPatterns(t *testing.T) {
 	must(t, err)
 	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
-	got, err = query.Top(t.Context(), v, r.Rows, 3)
+	got, err = query.Top(t.Context(), v, r.Rows, 3, nil)
 	must(t, err)
 	if len(got.Patterns) != 1 || got.Patterns[0].Pattern != "pay: no card <number>" {
 		t.Errorf("of a span it is %+v", got.Patterns)
@@ -130,7 +130,7 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
 	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
 	v := viewOf(t, []*format.TraceEntry{format.Root(), resource, span(1, "1", "pay", 0, 5), crash})
-	got, err := query.Top(t.Context(), v, everything(t, v), 3)
+	got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
 	must(t, err)
 	if len(got.Services.Lines) != 1 || got.Services.Lines[0][0].String() != "shop" || got.Errors != 1 {
 		t.Errorf("the services are %v; %d errors", got.Services.Lines, got.Errors)
@@ -169,7 +169,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		must(t, err)
 		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
-		o, err := query.Top(t.Context(), v, r.Rows, 5)
+		o, err := query.Top(t.Context(), v, r.Rows, 5, nil)
 		must(t, err)
 		var got []string
 		for _, p := range o.Patterns {
@@ -239,7 +239,7 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		}
 	}
 	rows := everything(t, v)
-	o, err := query.Top(t.Context(), v, rows, 10)
+	o, err := query.Top(t.Context(), v, rows, 10, nil)
 	must(t, err)
 	if o.Errors != 2 || o.OtherErrors != 0 {
 		t.Errorf("Top counts %d errors, and %d others", o.Errors, o.OtherErrors)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,6 +134,9 @@ const maxStacks = 8
 // span above r with stacks: the labels of a goroutine may name the request for which it works, and not
 // its innermost span.
 func (d *details) addStacks(ctx context.Context, v *view.View, r view.Row, most int) error {
+	if metas := v.Columns().Metas(); len(metas) < math.MaxUint16 && !slices.ContainsFunc(metas, isDump) {
+		return nil // there are none, and columns have all names
+	}
 	t := v.Tree()
 	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
@@ -195,10 +199,16 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 		most = 64 << 20
 	}
 	d, err := s.detailsOf(ctx, r, most)
+	if err != nil {
+		return answer{}, err
+	}
+	d.Path = s.path(r)
+	d.Talk, err = s.hasTalk(r)
 	return answer{json: d}, err
 }
 
-// detailsOf returns everything about a row. Values with more than most bytes are cut.
+// detailsOf returns everything about a row but its path, and whether it is a part of a conversation. Values with more
+// than most bytes are cut.
 func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, error) {
 	v := s.v
 	e, err := v.Entry(r)
@@ -210,7 +220,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 	d := details{
 		Row: r, ID: s.names[file] + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
 		Name: e.Metadata.Name, Level: f.Level().String(), Target: e.Metadata.Target, Service: v.Service(r),
-		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: s.path(r), Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
+		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: []place{}, Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
 	}
 	if e.Message.Valid {
 		d.Message = &e.Message.Value
@@ -245,15 +255,9 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 		d.Resource = attributesOf(entry.UserAttributes(), most)
 	}
 	t := v.Tree()
-	for rank := t.Rank(r); rank < t.End(r); rank++ {
-		if rank%(1<<16) == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		kid := t.Row(rank)
-		switch role := v.Role(kid); {
-		case role == view.RoleLog || role == view.RoleEvent:
-			d.Logs++
-		case role == view.RoleLink && v.Parent(kid) == r:
+	d.Logs = s.logRanks().between(t.Rank(r), t.End(r))
+	for kid := range t.Children(r) {
+		if v.Role(kid) == view.RoleLink {
 			if err := d.addLink(v, kid, most); err != nil {
 				return nil, err
 			}
@@ -270,9 +274,6 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 		}
 	}
 	d.Below = s.below(r)
-	if d.Talk, err = s.hasTalk(r); err != nil {
-		return nil, err
-	}
 	return &d, nil
 }
 

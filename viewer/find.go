@@ -237,8 +237,13 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	if err != nil {
 		return answer{}, err
 	}
+	return s.topOf(ctx, rows, w.options())
+}
+
+// topOf returns an overview of some rows, which are those of the period of in.
+func (s *state) topOf(ctx context.Context, rows view.Set[view.Row], in *query.Options) (answer, error) {
 	const few = 8
-	o, err := query.Top(ctx, s.v, rows, few)
+	o, err := query.Top(ctx, s.v, rows, few, in)
 	if err != nil {
 		return answer{}, err
 	}

@@ -28,6 +28,7 @@ type flameNode struct {
 	// others: a share of what the first spans took on average.
 	More float64 `json:"more"`
 
+	full              string // its name, which Name may have the beginning of
 	total, self, took int64
 	weight            float64
 	kids              map[int]int
@@ -53,7 +54,7 @@ func (f *flame) node(up, c int, r view.Row, v *view.View) int {
 		return i
 	}
 	i := len(f.nodes)
-	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), Service: v.Service(r), Up: up})
+	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), full: v.Name(r), Service: v.Service(r), Up: up})
 	known[c] = i
 	return i
 }
@@ -72,13 +73,18 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
-	names := s.newNames()
-	in, err := s.merged(ctx, c.from, c.end, names, begins, nil)
+	than, err := s.sideOf(ctx, q, c.window)
 	if err != nil {
 		return answer{}, err
 	}
-	than, err := s.sideOf(ctx, q, c.window)
+	return s.flameOf(ctx, c, than, q.Get("by") == "count")
+}
+
+// flameOf merges the spans of a selection, and compares them with those of a side, which may be nil.
+func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (answer, error) {
+	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
+	names := s.newNames()
+	in, err := s.merged(ctx, c.from, c.end, names, begins, c.skip)
 	if err != nil {
 		return answer{}, err
 	}
@@ -99,7 +105,7 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if others != nil {
 		in.compare(others)
 	}
-	nodes, left := in.widest(q.Get("by") == "count")
+	nodes, left := in.widest(byCount)
 	return answer{json: map[string]any{"nodes": nodes, "roots": in.roots, "left": left}}, nil
 }
 
@@ -182,7 +188,7 @@ func (f *flame) compare(others *flame) {
 	known := make(map[key]int)
 	for i := range others.nodes {
 		n := &others.nodes[i]
-		known[key{n.Up, n.Service, n.Name}] = i
+		known[key{n.Up, n.Service, n.full}] = i
 	}
 	same := make([]int, len(f.nodes)) // the node of others, -2 if there is none
 	for i := range f.nodes {
@@ -193,7 +199,7 @@ func (f *flame) compare(others *flame) {
 			up = same[n.Up]
 		}
 		took := 0.0
-		if at, ok := known[key{up, n.Service, n.Name}]; ok {
+		if at, ok := known[key{up, n.Service, n.full}]; ok {
 			same[i], took = at, float64(others.nodes[at].self)/float64(others.roots)
 		}
 		n.More = (float64(n.self)/float64(f.roots) - took) / mean

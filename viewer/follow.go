@@ -41,10 +41,10 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 			s, err = h.grow(r.Context())
 		}
 		wait := max(growEvery, 5*time.Since(begun))
-		news := false
+		news := told < 0 // what the page has may be older than this stream
 		if sometimes {
 			_, now := h.states(s.v)
-			news = !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
+			news = news || !slices.Equal(notices, h.notices()) || !slices.Equal(states, now)
 		}
 		if n := s.entries(); n != told || s.generation != generation || err != nil || news || quiet > 40 {
 			event := map[string]any{"rows": s.v.Len(), "entries": n, "generation": s.generation}

@@ -292,6 +292,23 @@ func (s *state) hiddenRanks() *rankSet {
 	return s.hidden
 }
 
+// logRanks returns the ranks of log records and events.
+func (s *state) logRanks() *rankSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.logs == nil {
+		t := s.v.Tree()
+		s.logs = newRankSet(t.Len())
+		for r := range s.v.Rows() {
+			if role := s.v.Role(r); role == view.RoleLog || role == view.RoleEvent {
+				s.logs.Add(t.Rank(r))
+			}
+		}
+		s.logs.done()
+	}
+	return s.logs
+}
+
 // errorRanks returns the ranks of the rows that are errors.
 func (s *state) errorRanks() *rankSet {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ import (
 type sample struct {
 	Time  string  `json:"time"`
 	Value float64 `json:"value"`
+	Count int     `json:"count"` // of the samples that it stands for; it is the largest of them
 
 	time int64
 }
@@ -28,7 +29,7 @@ const (
 	metricGoroutines = "/sched/goroutines:goroutines"
 )
 
-const maxSamples = 4000 // of each kind in an answer, evenly chosen
+const maxSamples = 4000 // of each kind in an answer: each is the largest of as many
 
 // sampleMetas returns which metadata are those of samples that package control/provider takes, which
 // no program has recorded.
@@ -163,15 +164,15 @@ func (s *state) runtimeRows(ctx context.Context) (metrics, collections []view.Ro
 	return metrics, collections, err
 }
 
-// some returns at most maxSamples of a list.
-func some(list []view.Row) []view.Row {
-	step := (len(list) + maxSamples - 1) / maxSamples
-	if step <= 1 {
-		return list
-	}
-	var out []view.Row
-	for i := 0; i < len(list); i += step {
-		out = append(out, list[i])
+// some returns at most maxSamples of samples in order of time, each for some that follow each other.
+func some(list []sample) []sample {
+	slices.SortStableFunc(list, func(a, b sample) int { return cmp.Compare(a.time, b.time) })
+	step := max(1, (len(list)+maxSamples-1)/maxSamples)
+	out := []sample{}
+	for part := range slices.Chunk(list, step) {
+		most := slices.MaxFunc(part, func(a, b sample) int { return cmp.Compare(a.Value, b.Value) })
+		most.Count = len(part)
+		out = append(out, most)
 	}
 	return out
 }
@@ -192,12 +193,12 @@ func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (answer, 
 	add := func(list *[]sample, at int64, e *format.TraceEntry, name string) {
 		if v, ok := e.Attribute(name); ok {
 			f, err := strconv.ParseFloat(v.String(), 64)
-			if err == nil {
-				*list = append(*list, sample{strconv.FormatInt(at, 10), f, at})
+			if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) { // which JSON cannot have
+				*list = append(*list, sample{strconv.FormatInt(at, 10), f, 1, at})
 			}
 		}
 	}
-	for _, r := range append(some(metrics), some(collections)...) {
+	for _, r := range append(metrics, collections...) {
 		if ctx.Err() != nil {
 			return answer{}, ctx.Err()
 		}
@@ -213,7 +214,7 @@ func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (answer, 
 		}
 	}
 	for _, list := range []*[]sample{&out.Heap, &out.Goroutines, &out.Collections} {
-		slices.SortStableFunc(*list, func(a, b sample) int { return cmp.Compare(a.time, b.time) })
+		*list = some(*list)
 	}
 	return answer{json: out}, nil
 }

@@ -188,7 +188,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if err != nil {
 			return nil, err
 		}
-		x.Row, x.Path, x.Talk = view.Row(places[r]), []place{}, false
+		x.Row = view.Row(places[r])
 		if x.Exception != nil {
 			x.Exception.Row = view.Row(places[x.Exception.Row])
 		}
@@ -204,21 +204,45 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		}
 		d.Entries = append(d.Entries, x)
 	}
-	return d, d.addAnswers(ctx, h, s, text, places)
+	only := v.NewSet()
+	for _, r := range rows {
+		only.Add(r)
+	}
+	return d, d.addAnswers(ctx, h, s, text, only, places)
 }
 
-// addAnswers adds what the handler answers as of now.
-func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, places map[view.Row]int) error {
+// addAnswers adds what the handler answers as of now, of the rows of the page alone.
+func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
 	q := url.Values{}
 	if text != "" && !isTable(text) {
 		q.Set("q", text)
 	}
 	for _, x := range []struct {
-		to   *any
-		call func(ctx context.Context, s *state, q url.Values) (answer, error)
-		q    url.Values
-	}{{&d.Top, h.top, url.Values{}}, {&d.Facets, h.facets, url.Values{}}, {&d.Table, h.table, q}, {&d.Flame, h.flame, q}} {
-		a, err := x.call(ctx, s, x.q)
+		to *any
+		of func() (answer, error)
+	}{
+		{&d.Top, func() (answer, error) { return s.topOf(ctx, only, nil) }},
+		{&d.Facets, func() (answer, error) {
+			c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
+			if err != nil {
+				return answer{}, err
+			}
+			return answer{json: contrastOf(c, false, true)}, nil
+		}},
+		{&d.Table, func() (answer, error) { return h.table(ctx, s, q) }},
+		{&d.Flame, func() (answer, error) {
+			c, err := s.selectionOf(ctx, q)
+			if err != nil {
+				return answer{}, err
+			}
+			c.skip = s.v.NewSet()
+			for i := range c.skip {
+				c.skip[i] = ^only[i]
+			}
+			return s.flameOf(ctx, c, nil, false)
+		}},
+	} {
+		a, err := x.of()
 		if err != nil {
 			return err
 		}
@@ -237,6 +261,9 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	d.Meta, _ = meta.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // what execution traces tell is not in the page
+	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
+		return !slices.ContainsFunc(d.Service, func(n int) bool { return d.Strings[n] == name })
+	})
 	return nil
 }
 

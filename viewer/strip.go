@@ -83,7 +83,7 @@ func bin(at, from, to int64, n int) int {
 	if at < from || at > to {
 		return noBin
 	}
-	return min(n-1, int(float64(at-from)*float64(n)/float64(max(1, to-from))))
+	return min(n-1, int(float64(uint64(at-from))*float64(n)/float64(max(1, uint64(to-from)))))
 }
 
 // A stripPart holds the counts of one goroutine.
@@ -100,7 +100,7 @@ const fineBins = 1 << 14
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.blockTimes()
-	scale, fine := float64(n)/float64(max(1, to-from)), float64(fineBins)/float64(max(1, to-from))
+	scale, fine := float64(n)/float64(max(1, uint64(to-from))), float64(fineBins)/float64(max(1, uint64(to-from)))
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
 		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
 		for i := range p.services {
@@ -127,15 +127,15 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 					continue
 				}
 				if end := start + max(0, b.Duration[i]); end >= from && end <= to && end != start {
-					at := min(fineBins-1, int(float64(end-from)*fine))
+					at := min(fineBins-1, int(float64(uint64(end-from))*fine))
 					p.busy[at/64] |= 1 << (at % 64)
 				}
 				if start < from || start > to {
 					continue
 				}
-				at := min(fineBins-1, int(float64(start-from)*fine))
+				at := min(fineBins-1, int(float64(uint64(start-from))*fine))
 				p.busy[at/64] |= 1 << (at % 64)
-				at = min(n-1, int(float64(start-from)*scale))
+				at = min(n-1, int(float64(uint64(start-from))*scale))
 				color := serviceIn(&b, i, numbers, none)
 				if color == none {
 					color = 0 // as the page has it
@@ -259,10 +259,10 @@ func idleTimes(busy []uint64, from, to int64) [][2]string {
 	gaps = gaps[:min(len(gaps), maxIdle)]
 	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 	out := [][2]string{}
-	width := float64(to-from) / fineBins
+	width := float64(uint64(to-from)) / fineBins
 	for _, g := range gaps {
 		out = append(out, [2]string{
-			strconv.FormatInt(from+int64(float64(g.from)*width), 10), strconv.FormatInt(from+int64(float64(g.from+g.n)*width), 10),
+			strconv.FormatInt(from+int64(uint64(float64(g.from)*width)), 10), strconv.FormatInt(from+int64(uint64(float64(g.from+g.n)*width)), 10),
 		})
 	}
 	return out

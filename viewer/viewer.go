@@ -117,6 +117,7 @@ type state struct {
 	mu           sync.Mutex
 	errors       *rankSet   // rows that are errors
 	hidden       *rankSet   // rows without a line
+	logs         *rankSet   // log records and events
 	whole        *extent    // of all rows
 	serviceNames []string   // nil: not computed yet
 	clocks       []skew     // nil: not computed yet
@@ -353,6 +354,11 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	s := h.pinned(values.Get("pin"))
 	tag := h.nonce + "-" + strconv.Itoa(s.generation) + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
+	if path == "api/meta" { // it also has what no entry says, such as that the program was killed
+		all, states := h.states(s.v)
+		b, _ := json.Marshal([]any{all, states, h.notices()}) //nolint:errchkjson // of texts
+		tag += "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE(b)), 36)
+	}
 	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
 		cached(w, r, tag, nil)
 		return
@@ -447,9 +453,10 @@ func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 // row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
 // files are converted.
 func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error) {
-	name, id, ok := strings.Cut(q.Get("id"), "#")
+	at := strings.LastIndexByte(q.Get("id"), '#') // a file's name may have one
+	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
-	if !ok || err != nil {
+	if at < 0 || err != nil {
 		return answer{}, badRequest("id is not as in app.et#12")
 	}
 	for i := range s.v.Files() {

@@ -196,7 +196,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	out.Median = strconv.FormatInt(median, 10)
 	failed := query.IsError(v.Flags(r))
 	switch of := q.Get("of"); {
-	case of == "failed" || of == "" && failed && d.failed < same.rows.Len():
+	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.rows.Len():
 		out.Of, out.Among = "failed", failed
 	case slow > 0:
 		out.Of, out.Among = "slow", mine >= least
@@ -305,7 +305,10 @@ func bucketOf(d int64) int {
 // bucketFrom returns the shortest duration of a bucket.
 func bucketFrom(i int) int64 {
 	shift := max(0, i>>bucketBits-1)
-	return int64(i-shift<<bucketBits) << shift
+	if from := int64(i-shift<<bucketBits) << shift; from >= 0 {
+		return from
+	}
+	return math.MaxInt64 // behind the last one
 }
 
 func durationsOf(v *view.View, rows view.Set[view.Row], than int64) *durations {
@@ -386,7 +389,7 @@ func (d *durations) split() (least int64, slow int) {
 	if d.n < fewest {
 		return 0, 0
 	}
-	mid := func(i int) float64 { return math.Log(1 + float64(bucketFrom(i)+bucketFrom(i+1))/2) }
+	mid := func(i int) float64 { return math.Log(1 + (float64(bucketFrom(i))+float64(bucketFrom(i+1)))/2) }
 	sum := 0.0
 	for i, n := range d.counts {
 		if n > 0 {
@@ -546,13 +549,34 @@ func (s *state) addShares(all []view.Row, names *names, list []*beside, in, othe
 			}
 		}
 	}
+	known := make(map[view.Row]view.Row) // the outermost span above each that was come by, which may be far
+	var path []view.Row
+	outermost := func(r view.Row) view.Row {
+		path = path[:0]
+		for {
+			if top, ok := known[r]; ok {
+				r = top
+				break
+			}
+			path = append(path, r)
+			up := s.v.Parent(r)
+			if s.v.Role(up) != view.RoleSpan {
+				break
+			}
+			r = up
+		}
+		for _, span := range path {
+			known[span] = r
+		}
+		return r
+	}
 	for i, b := range list {
 		own := names.of(b.Row)
 		c := coverageOf(begins[i], ends[i])
 		most := func(r view.Row) bool {
 			from, to, timed := s.during(r)
 			of := c.one
-			if names.of(s.v.Outermost(r)) == own {
+			if names.of(outermost(r)) == own {
 				of = c.two // its own request is one
 			}
 			to = max(to, from+1)

@@ -31,7 +31,7 @@ func (s *state) windowOf(q url.Values) (window, error) {
 			return window{}, badRequest("window is not a number of nanoseconds")
 		}
 		x := s.extent(0)
-		return window{x.to - min(n, x.to-x.from), x.to, true}, nil
+		return window{x.to - int64(min(uint64(n), uint64(x.to-x.from))), x.to, true}, nil
 	}
 	first, last, _ := strings.Cut(text, ",")
 	from, ferr := strconv.ParseInt(first, 10, 64)
@@ -177,6 +177,7 @@ type selection struct {
 	from, end int                // the ranks of the rows at and below the row
 	hits      view.Set[view.Row] // nil: there is no query
 	inside    view.Set[view.Row] // the rows that overlap the window; nil: all
+	skip      view.Set[view.Row] // rows that are left out with all below them; nil: none
 	window    window
 	root      view.Row
 }

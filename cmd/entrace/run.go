@@ -451,7 +451,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 		return err
 	}
 	defer l.Close()
-	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit)
+	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit, nil)
 	if err != nil {
 		return err
 	}

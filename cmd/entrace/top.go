@@ -59,7 +59,7 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 		return err
 	}
 	defer l.Close()
-	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit)
+	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit, l.between)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ export function Details() {
     const stop = new AbortController()
     const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
     return () => { clearTimeout(wait); stop.abort() }
-  }, [row, s.rowsKnown.value])
+  }, [row, s.meta.value!.entries])
   const e = s.entry.value
   if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
   const shown = tab.value === 'why' && e.role !== 'span' || tab.value === 'talk' && !e.talk ? 'attributes' : tab.value
@@ -167,7 +167,7 @@ function Logs({ row }: { row: number }) {
     const stop = new AbortController()
     s.src().logs(row, stop.signal).then(r => { list.value = r.logs; total.value = r.total }, () => {})
     return () => stop.abort()
-  }, [row, s.rowsKnown.value])
+  }, [row, s.meta.value!.entries])
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
   return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>

@@ -33,7 +33,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
   void s.theme.value
   useEffect(() => { drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines)) })
-  const says = [heap.length && `heap up to ${bytes(most(heap))}`, goroutines.length && `${count(most(goroutines))} goroutines at most`, gc.length && `${many(gc.length, 'collection', 'collections')}, longest pause ${duration(BigInt(Math.round(most(gc))))}`].filter(Boolean).join(', ')
+  const says = [heap.length && `heap up to ${bytes(most(heap))}`, goroutines.length && `${count(most(goroutines))} goroutines at most`, gc.length && `${many(gc.reduce((n, p) => n + p.count, 0), 'collection', 'collections')}, longest pause ${duration(BigInt(Math.round(most(gc))))}`].filter(Boolean).join(', ')
   return <div class="lane" style={{ height: height + 'px' }}>
     <span class="q" style={{ width: left - 20 + 'px' }}><b><i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC</b><br />{says || 'no sample in sight'}</span>
     <canvas ref={canvas} role="img" aria-label={'Go runtime: ' + says} style={{ left: left + 'px' }} />

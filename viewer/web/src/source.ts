@@ -87,7 +87,7 @@ export interface Lanes {
 }
 
 // A Runtime has what a flight recorder knows of the Go runtime.
-export interface Sample { time: string; value: number }
+export interface Sample { time: string; value: number; count: number }
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
 
 export interface Table {

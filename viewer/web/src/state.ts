@@ -203,16 +203,22 @@ export function grow(m: Meta) {
     rowsKnown.value = m.rows
     if (m.generation !== was.generation) {
       acts++
+      going?.abort()
+      prints.clear()
       selected.value = root.value = depth.value = 0
       toggled.value = []
       opened.value = false
       axis.value = chosen.value = before = whole = null
       wanted.value = null
     }
+    prints.add(m.fingerprint)
   })
   if (news.length && (m.generation !== was.generation || m.files.length > was.files.length)) tell(`The page goes on with ${news.join(', ')}`)
   else if (m.generation !== was.generation) tell('The files are others by now, and the page shows them')
 }
+
+// prints are the fingerprints of what has these row numbers: one changes while a file grows.
+const prints = new Set<string>()
 
 // arrivals counts the addresses that were taken in.
 let arrived = 0
@@ -226,7 +232,11 @@ export function readAddress(search: string) {
   const number = (name: string) => { const n = Number(q.get(name)); return Number.isSafeInteger(n) && n >= 0 ? n : 0 }
   batch(() => {
     const print = q.get('f')
-    other.value = print && meta.value && !meta.value.same ? print : ''
+    if (meta.value && !prints.size) { // of the first address the server has said whether it is the same
+      prints.add(meta.value.fingerprint)
+      if (print && meta.value.same) prints.add(print)
+    }
+    other.value = print && meta.value && !prints.has(print) ? print : ''
     const known = (n: number) => n < (meta.value?.rows ?? 0) ? n : 0
     view.value = q.get('v') === 'top' || !q.size && (meta.value?.rows ?? 0) > 0 ? 'top' : q.get('v') === 'table' ? 'table' : q.get('v') === 'flame' ? 'flame' : 'tree'
     text.value = q.get('q') ?? ''

@@ -240,7 +240,8 @@ export class Static implements Source {
     while ((counts.length - 1 - first) / step >= 60) step *= 2
     if (first >= 0) for (let at = Math.floor(first / step) * step; at < counts.length; at += step) bars.push({ from: String(bucketFrom(at)), to: String(bucketFrom(at + step)), count: counts.slice(at, at + step).reduce((a, n) => a + (n ?? 0), 0) })
     const { least, slow } = split(counts, sorted.length), failed = same.filter(i => isError(this.flags(i)))
-    const kind = of === 'failed' || !of && isError(this.flags(row)) && failed.length < same.length ? 'failed' : slow ? 'slow' : ''
+    const some = failed.length > 0 && failed.length < same.length
+    const kind = some && (of === 'failed' || !of && isError(this.flags(row))) ? 'failed' : slow ? 'slow' : some ? 'failed' : ''
     const chosen = new Set(kind === 'failed' ? failed : kind ? same.filter(i => this.tooks[i]! >= least) : [])
     return later<Why>({
       name: this.name(row), service: this.service(row), where: '', without: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),

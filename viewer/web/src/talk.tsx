@@ -7,7 +7,7 @@ import { count, duration, lines, many, plain, pretty } from './text'
 import { useAnswer } from './why'
 
 export function Talk({ row }: { row: number }) {
-  const { value: t, failed } = useAnswer<{ turns: Turn[]; more: number; cut: boolean }>(`${row} ${s.meta.value!.generation} ${s.rowsKnown.value}`, signal => s.src().talk(row, signal))
+  const { value: t, failed } = useAnswer<{ turns: Turn[]; more: number; cut: boolean }>(`${row} ${s.meta.value!.generation} ${s.meta.value!.entries}`, signal => s.src().talk(row, signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!t) return <p class="none">Reading…</p>
   const steps = conversation(t.turns), silent = !steps.some(x => x.said.some(m => m.kind === 'text'))

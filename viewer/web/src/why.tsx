@@ -7,7 +7,7 @@ import { Contrast, CriticalPath, Why } from './source'
 import * as s from './state'
 import { count, duration, many, moment, plain } from './text'
 
-export const percent = (n: number, of: number) => !of || !n ? '0' : n === of ? '100' : n * 1000 < of ? '<0.1' : (n / of * 100).toFixed(n * 10 < of ? 1 : 0)
+export const percent = (n: number, of: number) => !of || !n ? '0' : n === of ? '100' : n * 1000 < of ? '<0.1' : (of - n) * 1000 < of ? '>99.9' : (n / of * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)
 const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
 
 // useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
@@ -24,13 +24,13 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
+  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
   const path = useAnswer<{ row: number; p: CriticalPath }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
   const took = w.took === null ? null : BigInt(w.took)
-  const slowest = w.count > 0 && w.faster === w.count
+  const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
   const look = (q: string) => { s.text.value = q; s.find() }
   const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.name)} without it</button></>
   const longest = (p?.lines ?? []).reduce<CriticalPath['lines'][number] | null>((a, l) => l.row && (!a || BigInt(l.took) > BigInt(a.took)) ? l : a, null)
@@ -85,7 +85,7 @@ export const implied = (q: string, field: string, all: boolean) => all && (q.inc
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
   const q = s.query.value
-  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation}`, signal => s.src().facets(s.part(), signal))
+  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().facets(s.part(), signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
   const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))

@@ -458,7 +458,7 @@ test('why: one warehouse is slow', async () => {
   const page = await open(url, { tab: 'why' })
   await page.getByRole('button', { name: /^POST \/checkout/ }).first().click() // the slowest span
   const det = page.locator('.det')
-  await until(() => det.textContent(), t => /Slower than 100\s%; median/.test(t))
+  await until(() => det.textContent(), t => /The slowest; median/.test(t))
   await det.locator('.path button', { hasText: 'reserve' }).click()
   const shared = det.locator('.shr').first()
   await until(() => shared.textContent(), t => /^\.warehouse = "north"slow100\s%others0\s%$/.test(t))
@@ -1199,6 +1199,47 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   await page.getByRole('button', { name: '10 new' }).click()
   await until(async () => (await names(page)).at(-1), t => t === 'line 69')
   recorder.stdin.end()
+})
+
+test('live: the end of a span, which is no row, is shown; and after a reload that the program was killed', async () => {
+  const recorder = spawn(live, [traces, 'span'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  children.push(recorder)
+  const say = text => new Promise(r => { recorder.stdout.once('data', r); recorder.stdin.write(text + '\n') })
+  await say('first')
+  await say('begin')
+  const { url } = await serve('span.et', '--follow')
+  const page = await open(at(url, '?v=tree')), top = await open(at(url, '?v=top'))
+  await page.locator('.rows .r', { hasText: 'work' }).click()
+  await until(() => page.locator('.det dl').textContent(), t => /running/.test(t))
+  await top.locator('.topv h2', { hasText: '1 span never ended' }).waitFor()
+  await say('end')
+  await until(() => page.locator('.det dl').textContent(), t => !/running/.test(t))
+  await until(() => top.locator('.topv').textContent(), t => /Every span has ended/.test(t))
+  await page.reload()
+  await page.locator('.rows .r').first().waitFor()
+  recorder.kill('SIGKILL')
+  await page.locator('button.live', { hasText: 'Killed' }).waitFor()
+  await page.reload()
+  await page.locator('.rows .r').first().waitFor()
+  await page.locator('button.live', { hasText: 'Killed' }).waitFor()
+})
+
+test('top: a part of the time that is chosen while the first answer is on its way', async () => {
+  const page = await browser.newContext({ viewport: { width: 1280, height: 800 } }).then(c => c.newPage())
+  pages.push({ page, problems: [] })
+  let asked = 0, go
+  const held = new Promise(r => { go = r })
+  await page.route('**/api/top*', async r => { if (!asked++) await held; await r.continue() })
+  await page.goto(at((await serve('warehouse.et')).url, '?v=top'))
+  await page.locator('.strip canvas').waitFor()
+  const b = await page.locator('.strip').boundingBox()
+  await page.mouse.move(b.x + 100, b.y + 20)
+  await page.mouse.down()
+  await page.mouse.move(b.x + 160, b.y + 20, { steps: 5 })
+  await page.mouse.up()
+  await until(() => page.url(), u => /[?&]t=/.test(u))
+  go()
+  await until(() => page.locator('.topv dl').textContent({ timeout: 20_000 }), t => /Spans\d{2,3}L/.test(t)) // of 1,800
 })
 
 test('live, fast: rows stay until newer ones are there, the end is followed, and the hits are counted without a break', async () => {

@@ -1,6 +1,6 @@
 // Command traces writes the files that the browser tests open, into the folder that it is given;
 // with a second argument it writes to the file of that name there, a log record for each line that
-// it reads.
+// it reads; the lines begin and end are those of a span.
 package main
 
 import (
@@ -24,6 +24,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -236,14 +237,28 @@ func many(name string, n int) error {
 	return format.Finalize(context.Background(), f.Name(), name, nil)
 }
 
-// live records a log record for each line.
+// live records a log record for each line, or the begin or the end of a span.
 func live(name string) error {
 	rec, err := recorder.Create(name, nil)
 	if err != nil {
 		return err
 	}
+	ref, begun := format.SpanRef{TraceID: [16]byte{1}, SpanID: [8]byte{1}}, time.Now()
+	id := format.Attribute{Name: format.AttrSpanID, Value: format.StringValue("0100000000000000")}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if err := rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(in.Text()), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(time.Now())}}}); err != nil {
+		switch in.Text() {
+		case "begin":
+			err = tracetest.WriteSpan(rec, &tracetest.Span{Span: recorder.Span{Ref: ref, Open: true}, Entry: format.TraceEntry{Metadata: format.Metadata{Name: "work"}, Attributes: []format.Attribute{
+				id, {Name: format.AttrTraceID, Value: format.StringValue("01000000000000000000000000000000")}, {Name: format.AttrTime, Value: format.TimeValue(begun)},
+			}}})
+		case "end":
+			err = tracetest.EndSpan(rec, ref, nil, &format.TraceEntry{Metadata: format.Metadata{Name: format.NameSpanEnd}, Attributes: []format.Attribute{
+				id, {Name: format.AttrDuration, Value: format.U64Value(uint64(time.Since(begun)))},
+			}})
+		default:
+			err = rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(in.Text()), Metadata: format.Metadata{Name: "event", Level: format.LevelInfo}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(time.Now())}}})
+		}
+		if err != nil {
 			return err
 		}
 		if err := rec.Flush(context.Background()); err != nil {

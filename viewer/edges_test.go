@@ -1,0 +1,256 @@
+package viewer_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/viewer"
+)
+
+// at returns a span that began at a time.
+func at(parent uint32, id int, name string, start format.Value, took int64, more ...format.Attribute) *format.TraceEntry {
+	return &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: append([]format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
+		{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", 1))},
+		{Name: format.AttrTime, Value: start},
+		{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
+	}, more...)}
+}
+
+func word(name, value string) format.Attribute {
+	return format.Attribute{Name: name, Value: format.StringValue(value)}
+}
+
+// dataOf returns the parts of the data in a page that is one file.
+func dataOf(t *testing.T, h *viewer.Handler, q string) map[string]json.RawMessage {
+	t.Helper()
+	var page bytes.Buffer
+	must(t, h.Static(t.Context(), &page, &viewer.StaticOptions{Query: q}))
+	m := regexp.MustCompile(`id="entrace-data">([^<]*)<`).FindSubmatch(page.Bytes())
+	if m == nil {
+		t.Fatal("the page has no data")
+	}
+	b, err := base64.StdEncoding.DecodeString(string(m[1]))
+	must(t, err)
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	must(t, err)
+	text, err := io.ReadAll(z)
+	must(t, err)
+	var d map[string]json.RawMessage
+	must(t, json.Unmarshal(text, &d))
+	return d
+}
+
+// TestStaticHasNothingElse: a page of chosen rows has nothing of the others: no names, values, services or errors.
+func TestStaticHasNothingElse(t *testing.T) {
+	resource := func(name string) *format.TraceEntry {
+		return &format.TraceEntry{Message: format.Some(name), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{word("service.name", name)}}
+	}
+	all := []*format.TraceEntry{format.Root(), resource("shop"), resource("hidden-service")}
+	for i := range 30 {
+		name, user, up := "chosen", "ada", uint32(1)
+		if i%3 == 1 {
+			name, user, up = "hidden-work", "hidden-customer", 2
+		}
+		if i%3 == 2 {
+			name, user, up = "hidden-work", "hidden-customer", uint32(len(all)-2) // below a chosen one
+		}
+		all = append(all, at(up, i+1, name, format.U64Value(uint64(1000*ms+i*ms)), 1000, word("user", user), word("otel.status_code", "ERROR"), word("otel.status_description", "cannot charge "+user)))
+	}
+	d := dataOf(t, viewer.New(viewOf(t, format.ET, all), nil), `{ name = "chosen" }`)
+	for part, text := range d {
+		if strings.Contains(string(text), "hidden") {
+			t.Errorf("%s has what was not chosen: %.600s", part, text)
+		}
+	}
+	var top struct{ Spans, Errors int }
+	must(t, json.Unmarshal(d["top"], &top))
+	if top.Spans != 10 || top.Errors != 10 {
+		t.Errorf("Top has %d spans and %d errors", top.Spans, top.Errors)
+	}
+}
+
+// TestGapsInWindow: a time in which nothing happened is one of the window.
+func TestGapsInWindow(t *testing.T) {
+	all := []*format.TraceEntry{format.Root(), at(0, 1, "root", format.U64Value(1e18), 100e9)}
+	for i := range 100 {
+		all = append(all, at(1, i+2, fmt.Sprint("kid", i), format.U64Value(uint64(1e18+int64(i)*1e9)), 5e8))
+	}
+	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+	got := jsonOf[struct {
+		Gaps []struct{ From, Took, Before, After string }
+	}](t, h, fmt.Sprintf("/api/top?window=%d,%d", int64(1e18+40e9), int64(1e18+45e9)))
+	if len(got.Gaps) == 0 {
+		t.Error("there is no gap")
+	}
+	for _, g := range got.Gaps {
+		if len(g.Took) > 9 {
+			t.Errorf("in %+v there is a span each second", g)
+		}
+	}
+}
+
+// TestMetaChangesWithNotices: a page that is loaded again gets what was found out since.
+func TestMetaChangesWithNotices(t *testing.T) {
+	var notices []string
+	h := viewer.New(viewOf(t, format.ET, randomTrace(1, 20)), &viewer.Options{Follow: true, Notices: func() []string { return notices }})
+	tag := ask(h, http.MethodGet, "/api/meta?f=1").Header().Get("ETag")
+	if w := ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag); w.Code != http.StatusNotModified {
+		t.Errorf("without news the answer is %d", w.Code)
+	}
+	notices = []string{"the file is damaged"}
+	if w := ask(h, http.MethodGet, "/api/meta?f=1", "If-None-Match", tag); w.Code != http.StatusOK {
+		t.Errorf("with news the answer is %d", w.Code)
+	}
+}
+
+// TestTimesFarApart asks everything about spans that no number can say how far they are apart.
+func TestTimesFarApart(t *testing.T) {
+	h := serve(t, viewOf(t, format.ET, []*format.TraceEntry{
+		format.Root(), at(0, 1, "early", format.I64Value(-9e18), 1000), at(0, 2, "late", format.I64Value(9e18), 1000),
+	}), viewer.Options{})
+	for _, path := range []string{
+		"meta?", "rows?", "top?", "runtime?", "table?", "table?form=rows", "facets?", "flame?", "lanes?n=100", "why?row=1", "why?row=2", "critical?row=1", "strip?n=10",
+		"strip?n=4000&q=late",
+	} {
+		for _, more := range []string{"", "&window=last:1000"} {
+			if w := ask(h, http.MethodGet, "/api/"+path+more); w.Code != http.StatusOK || w.Body.Len() == 0 {
+				t.Errorf("%s%s: %d %s", path, more, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestRuntimeOfManySamples: of samples that are too many for an answer, each stands for some, and is the largest of these.
+func TestRuntimeOfManySamples(t *testing.T) {
+	all := []*format.TraceEntry{format.Root(), {Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
+		{Name: format.AttrTime, Value: format.U64Value(1e18)}, {Name: "/sched/goroutines:goroutines", Value: format.FloatValue(math.NaN())},
+	}}}
+	for i := range 9001 {
+		pause := uint64(1000)
+		if i == 4444 {
+			pause = 5e6
+		}
+		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: "gc", Target: "runtime/debug"}, Attributes: []format.Attribute{
+			{Name: format.AttrTime, Value: format.U64Value(uint64(1e18 + int64(i)*1e8))}, {Name: format.AttrDuration, Value: format.U64Value(pause)},
+		}})
+	}
+	got := jsonOf[struct {
+		Goroutines  []any
+		Collections []struct {
+			Value float64
+			Count int
+		}
+	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/runtime")
+	most, n := 0.0, 0
+	for _, x := range got.Collections {
+		most = max(most, x.Value)
+		n += x.Count
+	}
+	if most != 5e6 || n != 9001 || len(got.Collections) > 4000 || len(got.Goroutines) > 0 {
+		t.Errorf("%d collections in %d, the longest pause of %v; %d numbers of goroutines", n, len(got.Collections), most, len(got.Goroutines))
+	}
+}
+
+// TestWhyOfNoFailures: of a name of which none failed the slow ones are explained, also when those that failed are asked for,
+// and the longest durations there are have bars.
+func TestWhyOfNoFailures(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	for i := range 40 {
+		took := int64(10 * ms)
+		if i%8 == 0 {
+			took = math.MaxInt64
+		}
+		all = append(all, at(0, i+1, "s", format.U64Value(uint64(1e18+int64(i)*1e9)), took))
+	}
+	w := jsonOf[struct {
+		Of   string
+		Slow int
+		Bars []struct{ From, To string }
+	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/why?row=1&of=failed")
+	if w.Of != "slow" || w.Slow != 5 || strings.HasPrefix(w.Bars[len(w.Bars)-1].To, "-") {
+		t.Errorf("it is %+v", w)
+	}
+}
+
+// TestFlameOfLongNames: names that begin alike are compared each with itself.
+func TestFlameOfLongNames(t *testing.T) {
+	all := []*format.TraceEntry{format.Root()}
+	long := "SELECT " + strings.Repeat("column, ", 60) + " FROM "
+	for i := range 40 {
+		name, took := long+"a", int64(10*ms)
+		if i%2 == 1 {
+			name, took = long+"b", 1000*ms
+		}
+		all = append(all, at(0, i+1, name, format.U64Value(uint64(1e18+int64(i)*1e9)), took, word("half", fmt.Sprint(i/20))))
+	}
+	f := jsonOf[struct{ Nodes []struct{ More float64 } }](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/flame?q=.half%20%3D%20%221%22")
+	if len(f.Nodes) != 2 || math.Abs(f.Nodes[0].More) > 1e-9 || math.Abs(f.Nodes[1].More) > 1e-9 {
+		t.Errorf("hits that take as long as the others are %+v", f.Nodes)
+	}
+}
+
+// TestRowOfFileWithHash: the name of a file may have what is before the number of an entry.
+func TestRowOfFileWithHash(t *testing.T) {
+	h := viewer.New(viewOf(t, format.ET, randomTrace(1, 20)), &viewer.Options{Names: func(int) string { return "run#3.et" }})
+	id := jsonOf[struct{ ID string }](t, h, "/api/entry?row=4").ID
+	if w := ask(h, http.MethodGet, "/api/row?id="+strings.ReplaceAll(id, "#", "%23")); w.Code != http.StatusOK {
+		t.Errorf("%s: %d %s", id, w.Code, w.Body)
+	}
+}
+
+// TestTableIsWhatRowsSay compares the table by name with a count over the rows, in windows too.
+func TestTableIsWhatRowsSay(t *testing.T) {
+	for seed := range uint64(4) {
+		v := viewOf(t, format.ET, randomTrace(seed+50, 3000))
+		h := serve(t, v, viewer.Options{})
+		for _, window := range [][2]int64{{math.MinInt64, math.MaxInt64}, {1300000000, 1500000000}} {
+			path := "/api/table?"
+			if window[0] > 0 {
+				path += fmt.Sprintf("window=%d,%d", window[0], window[1])
+			}
+			for _, l := range jsonOf[struct{ Lines []struct{ Values []any } }](t, h, path).Lines {
+				n, errs, took := tally(v, fmt.Sprint(l.Values[0]), fmt.Sprint(l.Values[1]), window)
+				q := func(x float64) string { return fmt.Sprint(took[int(math.Ceil(x*float64(len(took))))-1]) }
+				got, want := fmt.Sprintln(l.Values[2], l.Values[3], l.Values[5:9]), fmt.Sprintln(n, errs, []string{q(.5), q(.95), q(.99), q(1)})
+				if got != want {
+					t.Errorf("seed %d, %v, %v: it has %s, want %s", seed, window, l.Values[:2], got, want)
+				}
+			}
+		}
+	}
+}
+
+// tally counts the spans of a name that overlap a window.
+func tally(v *view.View, service, name string, window [2]int64) (n, errs int, took []int64) {
+	for r := range v.Rows() {
+		if v.Role(r) != view.RoleSpan || v.Name(r) != name || v.Service(r) != service {
+			continue
+		}
+		start, _ := v.Start(r)
+		d, ended := v.Duration(r)
+		if start > window[1] || ended && start+int64(d) < window[0] {
+			continue
+		}
+		if n++; v.Flags(r).Failed() {
+			errs++
+		}
+		if ended {
+			took = append(took, int64(d))
+		}
+	}
+	slices.Sort(took)
+	return n, errs, took
+}
