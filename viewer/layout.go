@@ -275,57 +275,40 @@ func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] 
 	return out
 }
 
-// hiddenRanks returns the ranks of the rows without a line.
-func (s *state) hiddenRanks() *rankSet {
+// ranksOf returns the ranks of the rows for which is holds. They are found once, and kept in kept.
+func (s *state) ranksOf(kept **rankSet, is func(r view.Row, f view.Flags) bool) *rankSet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hidden == nil {
+	if *kept == nil {
 		t := s.v.Tree()
-		s.hidden = newRankSet(t.Len())
+		set := newRankSet(t.Len())
 		for r := range s.v.Rows() {
-			if role := s.v.Role(r); role != view.RoleFolded && !isShown(s.v, r) {
-				s.hidden.Add(t.Rank(r))
+			if is(r, s.v.Flags(r)) {
+				set.Add(t.Rank(r))
 			}
 		}
-		s.hidden.done()
+		set.done()
+		*kept = set
 	}
-	return s.hidden
+	return *kept
+}
+
+// hiddenRanks returns the ranks of the rows without a line.
+func (s *state) hiddenRanks() *rankSet {
+	return s.ranksOf(&s.hidden, func(r view.Row, f view.Flags) bool { return f.Role() != view.RoleFolded && !isShown(s.v, r) })
 }
 
 // logRanks returns the ranks of log records and events.
 func (s *state) logRanks() *rankSet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.logs == nil {
-		t := s.v.Tree()
-		s.logs = newRankSet(t.Len())
-		for r := range s.v.Rows() {
-			if role := s.v.Role(r); role == view.RoleLog || role == view.RoleEvent {
-				s.logs.Add(t.Rank(r))
-			}
-		}
-		s.logs.done()
-	}
-	return s.logs
+	return s.ranksOf(&s.logs, func(_ view.Row, f view.Flags) bool { return f.Role() == view.RoleLog || f.Role() == view.RoleEvent })
 }
 
-// errorRanks returns the ranks of the rows that are errors.
+// errorRanks returns the ranks of the rows that are errors, as query.Top counts them, without the recorder's own entries: its
+// entry of a crash only says which kind of file this is.
 func (s *state) errorRanks() *rankSet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.errors == nil {
-		t := s.v.Tree()
-		s.errors = newRankSet(t.Len())
-		for r := range s.v.Rows() {
-			// Count errors as query.Top does, without the recorder's own entries: its entry of a crash
-			// only says which kind of file this is.
-			if f := s.v.Flags(r); isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder {
-				s.errors.Add(t.Rank(r))
-			}
-		}
-		s.errors.done()
-	}
-	return s.errors
+	return s.ranksOf(&s.errors, func(r view.Row, f view.Flags) bool {
+		return isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder
+	})
 }
 
 // A found holds the rows that a query selects.
