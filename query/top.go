@@ -143,7 +143,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
 	})
 	var err error
-	if top.Self, err = Summary(ctx, v, rows, nil); err == nil {
+	if top.Self, err = Summary(ctx, v, rows, o); err == nil {
 		err = top.Self.Sort("self")
 		top.Self.Lines = top.Self.Lines[:min(limit, len(top.Self.Lines))]
 	}
