@@ -106,7 +106,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 			From: x.From + late, To: x.To + late, Depth: x.Depth, Followed: x.Followed, State: x.State.String(), Goroutine: x.Goroutine,
 			Span: spanAt(x.Goroutine, x.From+(x.To-x.From)/2), By: Waker{Goroutine: x.By},
 		}
-		y.Stack, y.Frame, y.Via = class(x.Class).Stack, class(x.Class).Own(), class(x.Class).Via()
+		y.Stack, y.Frame, y.Via = class(x.Class).Stack, class(x.Class).Own(), class(x.Class).Via
 		if x.By >= 0 {
 			y.By.Span = spanAt(x.By, x.To)
 			y.By.Frame = class(x.ByClass).Own()

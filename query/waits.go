@@ -91,7 +91,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 		frame Frame
 		via   string
 	}
-	// Spans below the rows count, and walks up to them are short.
+	// A span counts if it is below one of the rows, or is one.
 	const maxAbove = 1000
 	selected := func(r view.Row) bool {
 		for n := 0; r != 0 && n < maxAbove; r, n = v.Parent(r), n+1 {
@@ -121,7 +121,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 				continue
 			}
 			c := &t.Classes[w.Class]
-			p := place{state: c.State, via: c.Via()}
+			p := place{state: c.State, via: c.Via}
 			if own := c.Own(); own != nil {
 				p.frame = *own
 			}

@@ -214,30 +214,30 @@ type gap struct {
 	After  string   `json:"after"` // empty if the gap is at the end of the trace
 }
 
-// rowsIn returns the rows of a window, or all.
-func (s *state) rowsIn(ctx context.Context, w window) (view.Set[view.Row], error) {
+// rowsIn returns the rows of the window that a request has, or all, and its period.
+func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Row], *query.Options, error) {
+	w, err := s.windowOf(values)
+	if err != nil {
+		return nil, nil, err
+	}
 	q, err := query.Parse("")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := q.Run(ctx, s.v, w.options())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return r.Rows, nil
+	return r.Rows, w.options(), nil
 }
 
 // top answers with an overview.
 func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer, error) {
-	w, err := s.windowOf(values)
+	rows, in, err := s.rowsIn(ctx, values)
 	if err != nil {
 		return answer{}, err
 	}
-	rows, err := s.rowsIn(ctx, w)
-	if err != nil {
-		return answer{}, err
-	}
-	return s.topOf(ctx, rows, w.options())
+	return s.topOf(ctx, rows, in)
 }
 
 // topOf returns an overview of some rows, which are those of the period of in.

@@ -143,11 +143,7 @@ const maxPlaces = 8
 
 // waits answers with the places at which spans waited longest.
 func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (answer, error) {
-	w, err := s.windowOf(q)
-	if err != nil {
-		return answer{}, err
-	}
-	rows, err := s.rowsIn(ctx, w)
+	rows, _, err := s.rowsIn(ctx, q)
 	if err != nil {
 		return answer{}, err
 	}

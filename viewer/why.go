@@ -549,7 +549,7 @@ func (s *state) addShares(all []view.Row, names *names, list []*beside, in, othe
 			}
 		}
 	}
-	known := make(map[view.Row]view.Row) // the outermost span above each that was come by, which may be far
+	known := make(map[view.Row]view.Row) // the outermost span above each span that was looked at, which may be far up
 	var path []view.Row
 	outermost := func(r view.Row) view.Row {
 		path = path[:0]

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -38,7 +36,6 @@ func frameText(f *query.Frame) string {
 
 // measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
 func (p *rowPrinter) measured(w *bufio.Writer, m *query.MeasuredPath, least float64) error {
-	p.ranker = cmp.Or(p.ranker, interest.NewRanker(p.v))
 	whole := time.Duration(m.To - m.From)
 	e, err := p.read.Entry(m.Span)
 	if err != nil {
@@ -88,17 +85,15 @@ func (p *rowPrinter) stepText(m *query.MeasuredPath, s *query.MeasuredLine) stri
 		}
 	}
 	text += safe(query.Place(s.Via, s.Frame))
-	switch {
-	case s.By.Goroutine < 0:
-	case s.By.Span != 0 && s.By.Span == s.Span:
-		text += fmt.Sprintf(", ended by its goroutine %d", s.By.Goroutine)
-	default:
-		text += ", ended by " + p.spanText(s.By.Span, s.By.Goroutine)
-		if s.Times == 1 && !s.Followed { // else the next steps say it
-			text += p.requestText(s.By.Span, m.Span)
-		}
-	}
 	if s.By.Goroutine >= 0 {
+		if s.By.Span != 0 && s.By.Span == s.Span {
+			text += fmt.Sprintf(", ended by its goroutine %d", s.By.Goroutine)
+		} else {
+			text += ", ended by " + p.spanText(s.By.Span, s.By.Goroutine)
+			if s.Times == 1 && !s.Followed { // else the next steps say it
+				text += p.requestText(s.By.Span, m.Span)
+			}
+		}
 		if f := frameText(s.By.Frame); f != "" {
 			text += " at " + f
 		}

@@ -299,7 +299,7 @@ func (a *app) printer(v *view.View, style timeStyle) printer {
 	if width == 0 {
 		width = terminalWidth(a.out)
 	}
-	return printer{app: a, line: line{colors: a.color, measured: width > 0}, v: v, width: width, time: style, read: v.NewReader()}
+	return printer{app: a, line: line{colors: a.color, measured: width > 0}, v: v, width: width, time: style, read: v.NewReader(), ranker: interest.NewRanker(v)}
 }
 
 // top returns the children of the root that are shown: first those of the application, then the

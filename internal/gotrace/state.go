@@ -2,6 +2,7 @@ package gotrace
 
 import (
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,21 +78,12 @@ func (c *Class) Own() *Frame {
 	return &c.Stack[c.User]
 }
 
-// Via returns the function that waited, which the frame of the program has called; "" if that waited itself.
-func (c *Class) Via() string {
-	for i := range c.Stack[:min(c.User, len(c.Stack))] {
-		if f := c.Stack[i].Func; text.OfApplication(f) {
-			return f
-		}
-	}
-	return ""
-}
-
 // A Class is a place in a program at which goroutines wait, and for what.
 type Class struct {
 	State State
 	Stack []Frame // the innermost first, maxFrames at most
 	User  int     // the frame that is of the program itself, not of the standard library
+	Via   string  // the function of a library that waited and that the program has called, or ""
 }
 
 const (
@@ -133,6 +125,9 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 		x.refine(reason, f.Func, n)
 	}
 	x.User = c.user(x.Stack)
+	if i := slices.IndexFunc(x.Stack, func(f Frame) bool { return text.OfApplication(f.Func) }); i >= 0 && i < x.User {
+		x.Via = x.Stack[i].Func
+	}
 	var b strings.Builder
 	b.WriteByte(byte(x.State))
 	for _, f := range x.Stack {

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// The times of spans are most of what a trace takes in memory, and of its states a span has been in few. So they are
-// kept in one slice of bytes: for the times, and again for the own times unless isOwn is set, two bytes that say which
-// states follow, and these as varints.
+// The times of spans would take most of the memory of a trace, though nearly all are zero. So they are packed into one slice
+// of bytes: two bytes say which states follow, each as a varint, first of the times and then of the own times. If isOwn is
+// set, the own times are the same, and are left out.
 
 // isOwn says that the own times are the times.
 const isOwn = 1 << 15
