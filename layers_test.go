@@ -31,7 +31,7 @@ var layers = map[string][]string{
 		module + "internal/notice", module + "internal/selfmetrics", module + "internal/setup", module + "internal/text",
 		module + "recorder", module + "remote", module + "slogadapter",
 	},
-	"internal/env":    {module + "internal/notice", module + "internal/quantity"},
+	"internal/env":    {module + "internal/notice", module + "internal/quantity", module + "internal/tracename"},
 	"internal/notice": {},
 	"internal/otel": {
 		module + "format", module + "internal/jsontext", module + "internal/mapping", module + "internal/source", module + "internal/wire",
@@ -131,7 +131,7 @@ var layers = map[string][]string{
 	},
 	"internal/setup": {
 		"go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/sdk/resource", module + "format", module + "internal/env",
-		module + "internal/flight", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder", module + "redact",
+		module + "internal/flight", module + "internal/notice", module + "internal/otel", module + "internal/retain", module + "recorder", module + "redact", module + "internal/tracename",
 	},
 	"slogadapter": {
 		"go.opentelemetry.io/otel/trace", module + "format", module + "internal/guard", module + "internal/mapping",
@@ -227,7 +227,7 @@ var layers = map[string][]string{
 	"internal/guard":         {},
 	"internal/text":          {},
 	"internal/twice":         {module + "internal/notice", module + "recorder"},
-	"internal/inbox":         {module + "internal/env"},
+	"internal/inbox":         {module + "internal/env", module + "internal/tracename"},
 	"internal/otlp/codec": {
 		"google.golang.org/protobuf/encoding/protowire", module + "format", module + "internal/jsontext", module + "internal/otel",
 		module + "internal/scratch", module + "internal/wire",

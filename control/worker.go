@@ -7,8 +7,8 @@ import (
 	"github.com/entrace-go/entrace/internal/guard"
 )
 
-// A worker runs functions one after the other on a goroutine of its own. It recovers their panics,
-// since they call code outside of this package.
+// A worker runs functions one after the other on a goroutine of its own. They may panic or end that
+// goroutine, since they call code outside of this package.
 type worker struct {
 	guard guard.Guard
 	queue chan func()
@@ -19,17 +19,15 @@ type worker struct {
 
 func (w *worker) start(room int) {
 	w.queue, w.quit, w.ended = make(chan func(), room), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(w.ended)
-		for {
-			select {
-			case fn := <-w.queue:
-				w.guard.Call("a callback", fn)
-			case <-w.quit:
-				return
-			}
+	go w.guard.Serve(func() (string, func(), bool) {
+		select {
+		case fn := <-w.queue:
+			return "a callback", fn, true
+		case <-w.quit:
+			close(w.ended)
+			return "", nil, false
 		}
-	}()
+	})
 }
 
 // offer queues fn if there is room.
@@ -84,12 +82,13 @@ type repeater struct {
 
 func newRepeater(g *guard.Guard, fn func()) *repeater {
 	r := &repeater{make(chan struct{}, 1), make(chan struct{})}
-	go func() {
-		defer close(r.ended)
-		for range r.asked {
-			g.Call("a callback", fn)
+	go g.Serve(func() (string, func(), bool) {
+		_, ok := <-r.asked
+		if !ok {
+			close(r.ended)
 		}
-	}()
+		return "a callback", fn, ok
+	})
 	return r
 }
 

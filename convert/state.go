@@ -243,11 +243,13 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 // add adds the content of a recorder's entry. Last says that it is the last entry of the file.
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
-	switch e.Metadata.Name {
-	case mapping.NameEnd:
-		dropped, _ := e.Attribute("dropped")
+	if name := e.Metadata.Name; name == mapping.NameEnd || name == mapping.NameRecovered {
+		dropped, _ := e.Attribute(mapping.AttrDropped)
 		n, _ := dropped.U64()
 		s.Dropped += n
+	}
+	switch e.Metadata.Name {
+	case mapping.NameEnd:
 		if last {
 			s.Word, s.Rotated = deadtrace.Ended, e.IsRotated()
 		}

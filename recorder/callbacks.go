@@ -20,6 +20,7 @@ type callbacks struct {
 	running bool
 	idle    chan struct{} // closed when the queue is empty; nil: it is
 	started time.Time     // the function that runs
+	current int           // its size
 }
 
 type callback struct {
@@ -60,25 +61,25 @@ func (c *callbacks) add(f callback) {
 	c.size += f.size
 	if !c.running {
 		c.running, c.idle = true, make(chan struct{})
-		go c.run()
+		go c.guard.Serve(c.next)
 	}
 }
 
-func (c *callbacks) run() {
+// next takes the next function from the queue.
+func (c *callbacks) next() (name string, fn func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) > 0 {
-		next := c.queue[0]
-		c.queue[0] = callback{}
-		c.queue = c.queue[1:]
-		c.started = time.Now()
-		c.mu.Unlock()
-		c.guard.Call(next.name, next.fn)
-		c.mu.Lock()
-		c.size -= next.size
+	c.size -= c.current
+	if len(c.queue) == 0 {
+		c.queue, c.running, c.current = nil, false, 0
+		close(c.idle)
+		return "", nil, false
 	}
-	c.queue, c.running = nil, false
-	close(c.idle)
+	f := c.queue[0]
+	c.queue[0] = callback{}
+	c.queue = c.queue[1:]
+	c.started, c.current = time.Now(), f.size
+	return f.name, f.fn, true
 }
 
 // runningFor returns how long the current function has run.

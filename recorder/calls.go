@@ -111,9 +111,13 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			return w.refuse(format.ErrTooLarge, r)
 		case w.closed.Load():
 			return w.refuse(ErrClosed, r)
+		case w.goneErr() != nil:
+			w.now() // a new file may be possible by now
+			return w.refuse(cmp.Or(w.goneErr(), error(ErrUnlinked)), r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
-			w.broken.CompareAndSwap(nil, &err)
+			cause := err // the writer reads it while err changes here
+			w.broken.CompareAndSwap(nil, &cause)
 		}
 		w.now()
 		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) {
@@ -135,6 +139,14 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			return nil
 		}
 	}
+}
+
+// goneErr returns why calls fail, if the file was removed and no other can be made.
+func (w *writer) goneErr() error {
+	if gone := w.gone.Load(); gone != nil {
+		return *gone
+	}
+	return nil
 }
 
 // setStuck sets whether calls skip the wait for the writer because one has waited in vain.
@@ -219,6 +231,9 @@ func (w *writer) Err() error {
 func (w *writer) Durability() (Durability, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.goneErr(); err != nil {
+		return DurabilityBuffered, err
+	}
 	return w.published.durability, w.published.fallback
 }
 
@@ -267,7 +282,7 @@ func (w *writer) Flush(ctx context.Context) error {
 	if w.closed.Load() {
 		return ErrClosed
 	}
-	return w.ask(ctx, (*writer).write)
+	return w.ask(ctx, func(w *writer) error { return cmp.Or(w.write(), w.goneErr()) })
 }
 
 // anchorWait is how long the first entry of a flight recorder's trace waits for the file. No

@@ -97,23 +97,38 @@ func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 // close is the last request of a writer.
 func (w *writer) close(ctx context.Context) error {
 	whole, err := w.end()
+	var lost error
 	if w.file == nil {
 		return errors.Join(err, w.closeTee(ctx))
 	}
 	f := w.file
+	removed := f.isRemoved()
+	if removed {
+		_ = osfile.RestoreDir(f.f, w.name) // else the error is that of the next step
+	}
 	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
 		err = errors.Join(err, fmt.Errorf("another program changed %s: it has %d bytes, expected %d", w.name, fi.Size(), f.n))
 	}
 	switch {
 	case !whole:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: the rest of its entries is in %s", w.name, w.journalName()))
+	case w.final == w.name && removed:
+		lost = copyFile(ctx, f.f, w.name)
 	case w.final == w.name:
 		err = errors.Join(err, f.w.Sync(), f.syncErr, w.checkFile())
 	case ctx.Err() != nil:
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
-		err = errors.Join(err, format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index}))
+		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index})
+		var finalize *format.FinalizeError
+		if errors.As(lost, &finalize) && finalize.Finished {
+			removed = false // the ET has everything
+		}
 	}
+	if removed && lost != nil {
+		w.countLost(f)
+	}
+	err = errors.Join(err, lost)
 	if cerr := f.f.Close(); !errors.Is(cerr, os.ErrClosed) {
 		err = errors.Join(err, cerr)
 	}
@@ -178,6 +193,7 @@ func (w *writer) writeRest() error {
 // lose counts as dropped the records that cannot be written and those still in the journal.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
+	w.reader.Capture() // a write that failed early has not
 	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 		w.drop(err, e.Info.Entries(), e.Info.Spans())
 	}
@@ -217,7 +233,7 @@ func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
 	e.Attributes = append(e.Attributes,
 		format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())},
 		format.Attribute{Name: "entries", Value: format.U64Value(entries)},
-		format.Attribute{Name: "dropped", Value: format.U64Value(d.Total())})
+		format.Attribute{Name: mapping.AttrDropped, Value: format.U64Value(d.Total())})
 	d.Each(func(reason string, n uint64) {
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
 	})
@@ -233,7 +249,7 @@ func (w *writer) Sync(ctx context.Context) error {
 		return ErrClosed
 	}
 	return w.ask(ctx, func(w *writer) error {
-		err := errors.Join(w.write(), w.finished.sync(), w.sink.sync())
+		err := errors.Join(w.write(), w.goneErr(), w.finished.sync(), w.sink.sync())
 		if w.file == nil {
 			return err
 		}

@@ -99,7 +99,9 @@ func (r *Recorder) unref() bool {
 // Create never replaces a trace: a finished app.et that is there is renamed to
 // app.TIME.et, the UTC time of its last change, and an app.iet whose writer died
 // is finished under such a name. An app.iet that a living process writes is
-// [format.ErrLocked], also if that is this one, unless o says Shared.
+// [format.ErrLocked], also if that is this one, unless o says Shared. If another process is finishing
+// app.iet, Create waits for it, for MaxBlock at most, and then records to app.HOST-PID-RANDOM.et and tells
+// OnNotice.
 //
 // The file is readable by the user alone. A symbolic link is not followed. If the name
 // belongs to something other than a regular file, the error is [format.ErrNotRegular].
@@ -122,6 +124,12 @@ func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recor
 		in = record.NewInterner(nil, o.Redact)
 	}
 	r, err := create(name, o, in, died)
+	if errors.Is(err, deadtrace.ErrBeingFinished) {
+		busy := err
+		if r, err = create(tracename.Unique(name), o, in, died); err == nil {
+			r.target.(*writer).notice(fmt.Sprintf("%v; recording to %s instead", busy, r.Path()))
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", name, err)
 	}
@@ -167,7 +175,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 func open(stream, final string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	opt := o.withDefaults()
 	var notes []error
-	f, dead, err := deadtrace.CreateStream(stream, func(err error) { notes = append(notes, err) })
+	f, dead, err := deadtrace.CreateStream(stream, opt.MaxBlock, func(err error) { notes = append(notes, err) })
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
@@ -372,6 +373,61 @@ func TestFollowerThatSkipsEndIsAtTheEnd(t *testing.T) {
 	if _, _, err := f.Next(ctx); !errors.Is(err, io.EOF) {
 		t.Errorf("Next: %v, want io.EOF", err)
 	}
+}
+
+// TestCreateWhileTraceIsFinished creates a recorder on a path while another process, which is played by
+// another goroutine, recovers what a dead one has left there. Create waits for that.
+func TestCreateWhileTraceIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.et")
+	f, err := os.Create(filepath.Join(dir, "app.iet"))
+	must(t, err)
+	w, err := format.NewWriter(f, format.V2, format.IET, nil)
+	must(t, err)
+	for range 200_000 {
+		_, err := w.Write(named("of a dead one"))
+		must(t, err)
+	}
+	must(t, errors.Join(w.Close(), f.Close()))
+	done := make(chan error)
+	go func() {
+		_, err := recorder.Recover(path, "")
+		done <- err
+	}()
+	for len(dirNames(t, dir)) == 1 {
+		time.Sleep(100 * time.Microsecond) // until it is at work
+	}
+	rec, err := recorder.Create(path, &recorder.Options{MaxBlock: time.Minute})
+	must(t, err)
+	must(t, <-done)
+	if rec.Path() != path {
+		t.Errorf("it records to %s", rec.Path())
+	}
+	tracetest.Close(t, rec)
+}
+
+// TestCreateBesideTraceThatIsFinished checks that Create takes another name, and says so, if somebody
+// else finishes the trace for longer than MaxBlock. A living writer is an error.
+func TestCreateBesideTraceThatIsFinished(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.et")
+	f, err := osfile.CreateAppend(filepath.Join(dir, "app.iet"))
+	must(t, err)
+	defer f.Close()
+	must(t, osfile.Lock(f, true))
+	if _, err := recorder.Create(path, nil); !errors.Is(err, format.ErrLocked) {
+		t.Errorf("beside a living writer: %v", err)
+	}
+	mark, err := osfile.CreateTemp(f.Name())
+	must(t, err)
+	defer mark.Discard()
+	told := make(chan string, 1)
+	rec, err := recorder.Create(path, &recorder.Options{MaxBlock: time.Millisecond, OnNotice: func(text string) { told <- text }})
+	must(t, err)
+	if text := <-told; rec.Path() == path || !strings.Contains(text, "is being finished") || !strings.Contains(text, rec.Path()) {
+		t.Errorf("it records to %s and tells %q", rec.Path(), text)
+	}
+	tracetest.Close(t, rec)
 }
 
 // TestCreateRace creates one path from many goroutines.

@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -118,46 +117,6 @@ func TestMovedAway(t *testing.T) {
 				if got, want := tracetest.Outline(t, tracetest.Open(t, rec.Path())), "root(before after entrace.end)"; got != want {
 					t.Errorf("the trace is %s, want %s", got, want)
 				}
-			})
-		}
-	}
-}
-
-// TestUnlinked removes the name of a recorder's file. The recorder reports this once. Close
-// also reports it if the file was to keep that name.
-func TestUnlinked(t *testing.T) {
-	for _, d := range durabilities {
-		for _, name := range []string{"app.et", "app.iet"} {
-			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var told []error
-					rec := tracetest.Create(t, name, &recorder.Options{Durability: d, OnError: func(err error) { told = append(told, err) }})
-					record := func() {
-						must(t, rec.Log(format.SpanRef{}, named("event")))
-						must(t, rec.Flush(context.Background()))
-						time.Sleep(2 * time.Second)
-						synctest.Wait()
-					}
-					record()
-					must(t, rec.Err())
-					moved := rec.StreamPath() + ".moved"
-					must(t, os.Rename(rec.StreamPath(), moved))
-					record()
-					record()
-					if err := rec.Err(); !errors.Is(err, recorder.ErrUnlinked) || len(told) != 1 || !errors.Is(told[0], recorder.ErrUnlinked) {
-						t.Errorf("Err: %v; told %v", err, told)
-					}
-					if name == "app.et" {
-						must(t, os.Rename(moved, rec.StreamPath()))
-						record()
-						if err := rec.Err(); err != nil {
-							t.Errorf("Err with the file back: %v", err)
-						}
-					}
-					if err := rec.Close(context.Background()); errors.Is(err, recorder.ErrUnlinked) != (name == "app.iet") {
-						t.Errorf("Close: %v", err)
-					}
-				})
 			})
 		}
 	}

@@ -394,34 +394,41 @@ func TestTruncateFails(t *testing.T) {
 	})
 }
 
-// TestSyncFailsOnce checks that Sync goes on returning an error after one failed sync, because
-// a later sync does not bring lost data back.
-func TestSyncFailsOnce(t *testing.T) {
+// TestNewFileAfterFailedSync checks that a new file begins after a sync has failed, because a later sync of the
+// same file does not bring lost data back. Calls succeed again from then on. If syncs go on failing, no
+// further file begins for a while.
+func TestNewFileAfterFailedSync(t *testing.T) {
 	allDurabilities(t, func(t *testing.T, d Durability) {
 		r, f := faultRecorder(t, Options{Durability: d})
 		must(t, r.Sync(context.Background()))
-		f.fail(nil, nil, syscall.EIO)
-		err := errors.Join(r.Log(format.SpanRef{}, faultEntry("x")), r.Sync(context.Background()))
-		if !errors.Is(err, syscall.EIO) {
-			t.Errorf("Sync: %v", err)
-		}
-		f.fail(nil, nil, nil)
-		for range 3 {
-			if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
-				t.Errorf("Sync again: %v", err)
+		fail := func(name string) {
+			f.fail(nil, nil, syscall.EIO)
+			err := errors.Join(r.Log(format.SpanRef{}, faultEntry(name)), r.Sync(context.Background()))
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("Sync: %v", err)
 			}
 		}
-		if err := r.Log(format.SpanRef{}, faultEntry("y")); d == DurabilityPower != errors.Is(err, syscall.EIO) {
-			t.Errorf("Log: %v", err)
-		}
-		if err := r.Flush(context.Background()); d == DurabilityPower != errors.Is(err, syscall.EIO) {
-			t.Errorf("Flush: %v", err)
+		fail("x")
+		must(t, r.Sync(context.Background()))
+		must(t, r.Log(format.SpanRef{}, faultEntry("y")))
+		must(t, r.Flush(context.Background()))
+		must(t, onWriter(r, func(w *writer) {
+			f = &faultyStream{File: w.file.f}
+			w.file.w = f
+		}))
+		fail("z")
+		f.fail(nil, nil, nil)
+		if err := r.Sync(context.Background()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Sync soon after the new file: %v", err)
 		}
 		balanced(t, r.Stats())
+		if n := r.Stats().Files; n != 1 {
+			t.Errorf("%d files were rotated out, want 1", n)
+		}
 		if err := r.Close(context.Background()); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Close: %v", err)
 		}
-		if got, want := faultNames(t, r.Path()), []string{"x", "y", mapping.NameEnd}; !slices.Equal(got, want) {
+		if got, want := faultNames(t, r.Path()), []string{"y", "z", mapping.NameEnd}; !slices.Equal(got, want) {
 			t.Errorf("the file has %q, want %q", got, want)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,13 +120,14 @@ func TestCallsGoOnAfterHang(t *testing.T) {
 	}
 }
 
-// TestCallbacksMayDoAnything lets OnError and the Tee log, flush, close and panic.
+// TestCallbacksMayDoAnything lets OnError and the Tee log, flush, close, panic and end their goroutine.
 func TestCallbacksMayDoAnything(t *testing.T) {
 	for what, do := range map[string]func(r *Recorder){
 		"log":   func(r *Recorder) { _ = r.Log(format.SpanRef{}, faultEntry("of a callback")) },
 		"flush": func(r *Recorder) { _ = r.Flush(context.Background()) },
 		"close": func(r *Recorder) { _ = r.Close(context.Background()) },
 		"panic": func(*Recorder) { panic("in a callback") },
+		"exit":  func(*Recorder) { runtime.Goexit() }, // as t.FailNow does
 	} {
 		t.Run(what, func(t *testing.T) {
 			var r *Recorder
@@ -147,28 +149,52 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 	}
 }
 
-// TestPanicOfTeeIsTold checks that OnError is called only for the first panic of a Tee, and that Close does
-// not wait for a Tee whose Close panics.
-func TestPanicOfTeeIsTold(t *testing.T) {
-	told := make(chan error, 100)
-	r, _ := faultRecorder(t, Options{Tee: panickingTee{}, OnError: func(err error) { told <- err }})
-	for range 3 {
-		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
-		must(t, r.Flush(t.Context()))
-	}
-	if err := r.Close(t.Context()); !errors.Is(err, errTeePanic) {
-		t.Errorf("Close: %v, want %v", err, errTeePanic)
-	}
-	if err := <-told; len(told) > 0 || !strings.Contains(err.Error(), "Tee.Begin panicked") {
-		t.Errorf("OnError was told %v, and of %d more", err, len(told))
+// TestFailureOfTeeIsTold checks that OnError is called only for the first method of a Tee that does not return,
+// and that Close does not wait for a Tee whose Close does not.
+func TestFailureOfTeeIsTold(t *testing.T) {
+	for want, fail := range map[string]func(){"panicked": func() { panic("in the Tee") }, "ended its goroutine": runtime.Goexit} {
+		told := make(chan error, 100)
+		r, _ := faultRecorder(t, Options{Tee: failingTee(fail), OnError: func(err error) { told <- err }})
+		for range 3 {
+			must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+			must(t, r.Flush(t.Context()))
+		}
+		if err := r.Close(t.Context()); !errors.Is(err, errTeeClose) {
+			t.Errorf("Close: %v, want %v", err, errTeeClose)
+		}
+		if err := <-told; len(told) > 0 || !strings.Contains(err.Error(), "Tee.Begin "+want) {
+			t.Errorf("OnError was told %v, and of %d more", err, len(told))
+		}
 	}
 }
 
-type panickingTee struct{}
+type failingTee func()
 
-func (panickingTee) Begin(format.Version)        { panic("in Begin") }
-func (panickingTee) Take([]TeeEntry)             { panic("in Take") }
-func (panickingTee) Close(context.Context) error { panic("in Close") }
+func (fail failingTee) Begin(format.Version)        { fail() }
+func (fail failingTee) Take([]TeeEntry)             { fail() }
+func (fail failingTee) Close(context.Context) error { fail(); return nil }
+
+// TestNothingWaitsAfterClose checks that what Close could not write counts as dropped if its journal is
+// gone with the process.
+func TestNothingWaitsAfterClose(t *testing.T) {
+	for _, d := range []Durability{DurabilityBuffered, DurabilityWriteThrough, DurabilityPower} {
+		r, f := faultRecorder(t, Options{Durability: d})
+		must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+		must(t, r.Flush(t.Context()))
+		f.fail(func(int, []byte) (int, error) { return 0, syscall.ENOSPC }, nil, nil)
+		for range 50 {
+			_ = r.Log(format.SpanRef{}, faultEntry("y"))
+			_ = r.Flush(t.Context())
+		}
+		if err := r.Close(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%v: Close: %v", d, err)
+		}
+		balanced(t, r.Stats())
+		if s := r.Stats().Entries; s.Waiting > 0 || s.Dropped.IO < 50 {
+			t.Errorf("%v: the account is %+v", d, s)
+		}
+	}
+}
 
 type doingTee struct {
 	do   func()

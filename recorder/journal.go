@@ -119,6 +119,9 @@ func (w *writer) publishJournal(fallback error) {
 	d := w.published.durability
 	w.mu.Unlock()
 	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
+	if w.goneErr() != nil {
+		w.journal.CloseShards() // calls still fail
+	}
 }
 
 func (w *writer) journalName() string { return w.name + tracename.Journal }
@@ -177,6 +180,8 @@ func (w *writer) succeed(old *journal.Journal) error {
 			err = errNoRoomToPark
 		} else if w.checkpoint(); w.broken.Load() != nil {
 			err = *w.broken.Swap(nil)
+		} else if j.Medium() == journal.Heap {
+			_ = old.Remove() // neither has a name
 		} else {
 			err = j.Replace(old)
 		}
@@ -291,6 +296,7 @@ func (w *writer) checkpoint() {
 		c := deadtrace.Checkpoint{
 			Size: w.file.n, Tail: w.file.tail, Version: w.version, Anchor: w.placer.Anchor(),
 			Parked: [2]uint64{w.parking.from, w.parking.stream.Position()}, Positions: w.reader.Positions(room[:0]),
+			Entries: w.placer.Entries(), Unsaved: w.unsaved.Load(),
 		}
 		var buf [512]byte
 		b := c.Append(buf[:0])
@@ -312,7 +318,7 @@ func (w *writer) moveCheckpoint() {
 		return
 	}
 	c := deadtrace.ParseCheckpoint(w.noted)
-	c.Size, c.Tail, c.Anchor = w.file.n, w.file.tail, w.placer.Anchor()
+	c.Size, c.Tail, c.Anchor, c.Entries = w.file.n, w.file.tail, w.placer.Anchor(), w.placer.Entries()
 	w.noted = c.Append(w.noted[:0])
 	if err := w.journal.Checkpoint(w.noted); err != nil {
 		w.broken.CompareAndSwap(nil, &err)

@@ -87,8 +87,8 @@ func Recover(name, output string) (*Report, error) {
 }
 
 // RecoverFolder finishes in place, as [Recover] does, the traces of dead writers in the folder
-// dir: an app.iet becomes app.et, unless it has a clean end. RecoverFolder calls each with the
-// report or the error of each trace. It skips traces that a living process works on.
+// dir: an app.iet becomes app.et, unless it has a clean end and is read-only. RecoverFolder calls each
+// with the report or the error of each trace. It skips traces that a living process works on.
 func RecoverFolder(ctx context.Context, dir string, each func(*Report, error)) error {
 	all := deadtrace.Filter{Base: func(string) bool { return true }}
 	return deadtrace.Folder(ctx, dir, all, &deadtrace.Options{Owner: deadtrace.Others}, func(r *deadtrace.Result, err error) { each(reportOf(r), err) })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -96,7 +97,8 @@ type rotation struct {
 	head      int64     // size of what precedes that
 	notBefore time.Time // the next attempt
 	mended    bool      // somebody else has changed the file: it is to be the last of its name
-	stranger  bool      // that has happened to an earlier file, whatever the bounds
+	stranger  bool      // the ids of entries are not those of the first file, whatever the bounds
+	synced    time.Time // before that, a file that cannot be synced is no reason for another one
 }
 
 // on reports whether the recording goes over several files.
@@ -160,7 +162,8 @@ func (w *writer) rotateIfDue() {
 		return
 	}
 	now := time.Now()
-	if !r.mended && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
+	unsynced := w.file.syncErr != nil && now.After(r.synced) // only a new file can be synced again
+	if !r.mended && !unsynced && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
 		return
 	}
 	err := w.checkFile() // the name may be another's by now
@@ -181,6 +184,21 @@ func (w *writer) rotateIfDue() {
 // rotate puts a new file in the place of the growing one. Until both have their names
 // nothing has changed.
 func (w *writer) rotate(now time.Time) error {
+	removed := uint64(0) // entries of which checkpoints say that they are not saved yet
+	if w.file.isRemoved() {
+		removed = w.placer.Entries()
+	}
+	w.unsaved.Add(removed)
+	err := w.rotateFrom(removed, now)
+	if err != nil {
+		w.unsaved.Add(-removed)
+	}
+	return err
+}
+
+// rotateFrom is rotate of a file that was removed with so many entries, or that has a name if removed is 0.
+func (w *writer) rotateFrom(removed uint64, now time.Time) error {
+	lost := w.file.check() // the old file has lost its name
 	tmp, err := osfile.CreateTempAppend(w.name)
 	if err != nil {
 		return err
@@ -196,10 +214,9 @@ func (w *writer) rotate(now time.Time) error {
 	if err := w.continueIn(&n); err != nil {
 		return discard(err)
 	}
-	if w.o.Durability == DurabilityPower {
-		if err := w.sink.sync(); err != nil { // those who wait for a sync get that of the new file
-			return discard(err)
-		}
+	if w.o.Durability == DurabilityPower && lost == nil {
+		// Those who wait for a sync get that of the new file, and this error.
+		w.unsynced = w.sink.sync()
 	}
 	// Whoever finds both files, and a checkpoint about the old one, has to know which
 	// spans of the old one are pending: they go to the new one.
@@ -210,13 +227,18 @@ func (w *writer) rotate(now time.Time) error {
 	if err := w.broken.Load(); err != nil {
 		return discard(*err)
 	}
-	aside, err := w.archiveGrowing(now)
-	if err != nil {
-		return discard(err)
+	aside := ""
+	if lost == nil {
+		if aside, err = w.archiveGrowing(now); err != nil {
+			return discard(err)
+		}
 	}
 	if err := osfile.RenameNew(tmp.Name(), w.name); err != nil {
-		// The old one goes on under its old name, if it can get that again.
-		return discard(errors.Join(err, osfile.RenameNew(aside, w.name)))
+		if lost == nil {
+			// The old one goes on under its old name, if it can get that again.
+			err = errors.Join(err, osfile.RenameNew(aside, w.name))
+		}
+		return discard(err)
 	}
 	// Without an end the old file says that it is not all that was written.
 	if !w.rotation.mended {
@@ -230,7 +252,12 @@ func (w *writer) rotate(now time.Time) error {
 	n.placer.Adopt(w.placer)
 	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
 	w.reader.Needs = w.placer.Needs
-	w.rotation = rotation{began: now, first: w.placer.Entries(), head: w.placer.Size(), stranger: w.rotation.mended || w.rotation.stranger}
+	w.rotation = rotation{
+		began: now, first: w.placer.Entries(), head: w.placer.Size(), stranger: w.rotation.mended || w.rotation.stranger || !w.rotation.on(w.o),
+	}
+	if old.syncErr != nil {
+		w.rotation.synced = now.Add(rotateAgain)
+	}
 	w.placer.Extra() // they are counted here
 	w.mu.Lock()
 	w.published.extra[0] += w.placer.Entries()
@@ -247,7 +274,11 @@ func (w *writer) rotate(now time.Time) error {
 		}
 	}
 	w.checkpoint()
-	w.finishOld(old, aside)
+	if lost == nil {
+		w.finishOld(old, aside)
+	} else {
+		w.leaveOld(old, removed, now)
+	}
 	if left > 0 {
 		w.report(fmt.Errorf("rotate %s: %d open spans stay in %s; the new file gets each of them with its next record", w.name, left, aside))
 	}
@@ -439,6 +470,80 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 		w.finished.remove(old.f)
 		return errors.Join(err, w.prune(ctx, time.Now()))
 	})
+}
+
+// leaveOld ends a file that has lost its name. If it was removed with so many entries, leaveOld makes
+// another file of what it holds, in the background.
+func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
+	w.finished.add(old.f)
+	w.finished.start(func(ctx context.Context) error {
+		defer w.finished.remove(old.f)
+		defer old.f.Close()
+		if removed == 0 {
+			return old.f.Sync()
+		}
+		name, err := w.save(ctx, old, now)
+		if err != nil {
+			w.countLost(old)
+			w.failed(fmt.Errorf("%s was removed, and what it held cannot be saved: %w", w.name, err))
+			return nil // Err says so
+		}
+		w.unsaved.Add(-removed)
+		w.finished.ended.Add(tracename.Base(name))
+		w.now() // a checkpoint says that it is saved
+		return w.prune(ctx, time.Now())
+	})
+}
+
+// countLost counts as dropped what a file holds that nobody will find.
+func (w *writer) countLost(f *fileSink) {
+	entries, spans := uint64(0), uint64(0)
+	f.index.Each(func(_, _ uint32, span bool) bool {
+		entries++
+		if span {
+			spans++
+		}
+		return true
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := &w.published
+	p.written[0], p.dropped[0].IO = p.written[0]-entries, p.dropped[0].IO+entries
+	p.written[1], p.dropped[1].IO = p.written[1]-spans, p.dropped[1].IO+spans
+}
+
+// save makes a file of what a file holds that was removed, and returns its name.
+func (w *writer) save(ctx context.Context, old *fileSink, now time.Time) (name string, err error) {
+	ext, make := tracename.IET, copyFile
+	if w.final != w.name {
+		ext, make = tracename.ET, func(ctx context.Context, f *os.File, to string) error {
+			return format.Finalize(ctx, w.name, to, &format.FinalizeOptions{File: f, Index: &old.index})
+		}
+	}
+	err = deadtrace.Aside(w.name, ext, now, func(to string) error {
+		name = to
+		return make(ctx, old.f, to)
+	})
+	return name, err
+}
+
+// copyFile copies what f holds to a new file.
+func copyFile(ctx context.Context, f *os.File, to string) error {
+	tmp, err := osfile.CreateTemp(to)
+	if err != nil {
+		return err
+	}
+	defer tmp.Discard()
+	const piece = 1 << 20
+	for at := int64(0); ; at += piece {
+		n, err := io.Copy(tmp, io.NewSectionReader(f, at, piece))
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if n < piece {
+			return tmp.Commit(false)
+		}
+	}
 }
 
 // readBack reads the entry of an open span from the growing file.

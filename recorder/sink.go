@@ -223,3 +223,6 @@ func (s *fileSink) check() error {
 	}
 	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
 }
+
+// isRemoved reports whether the file has no name any more, not even another one.
+func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) }

@@ -46,8 +46,8 @@ type teeQueue struct {
 // errTeeBusy says why entries do not reach a Tee.
 var errTeeBusy = fmt.Errorf("the Tee does not accept the entries: %w", ErrOverflow)
 
-// errTeePanic says why a Tee is not closed.
-var errTeePanic = errors.New("Tee.Close panicked")
+// errTeeClose says why a Tee may not be closed.
+var errTeeClose = errors.New("Tee.Close panicked or ended its goroutine")
 
 // begin tells the Tee of a file.
 func (t *teeQueue) begin(v format.Version) { t.calls.mustPost("Tee.Begin", func() { t.tee.Begin(v) }) }
@@ -91,7 +91,7 @@ func (t *teeQueue) close(ctx context.Context) error {
 	done := make(chan error, 1)
 	t.calls.mustPost("Tee.Close", func() {
 		closing.Store(true)
-		err := errTeePanic
+		err := errTeeClose
 		defer func() { done <- err }()
 		err = t.tee.Close(ctx)
 	})

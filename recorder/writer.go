@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/osfile"
 	"github.com/entrace-go/entrace/internal/placer"
 	"github.com/entrace-go/entrace/internal/record"
 )
@@ -38,6 +40,7 @@ type writer struct {
 	closed  atomic.Bool
 	stuck   atomic.Bool           // a call found no room, and nothing was written since
 	broken  atomic.Pointer[error] // the journal cannot be appended to
+	gone    atomic.Pointer[error] // the file was removed, and no other can be made: calls return it
 	armed   atomic.Bool           // the writer knows that something has come
 	urgent  atomic.Bool           // it is to write at once
 	due     atomic.Bool           // its timer has fired
@@ -47,8 +50,9 @@ type writer struct {
 	rounds    rounds
 	dropped   droppedCalls
 	callbacks callbacks
-	finished  background // finishes files of this path
-	family    background // finishes those of others
+	finished  background    // finishes files of this path
+	unsaved   atomic.Uint64 // entries of files that were removed, as long as nothing else has them
+	family    background    // finishes those of others
 
 	mu sync.Mutex
 
@@ -68,6 +72,7 @@ type writer struct {
 	timerAt  time.Time // when it fires; zero: it need not
 	checked  time.Time
 	rotation rotation
+	unsynced error // the file before this one could not be synced
 
 	suspended bool         // everything is in the file, and there is no journal
 	waiting   atomic.Int32 // calls in putLater
@@ -145,13 +150,17 @@ func (w *writer) write() error {
 	w.armed.Store(false)
 	w.urgent.Store(false)
 	w.rounds.begin()
+	w.check() // first, so that a new file gets the records if the old one was removed
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
-		err = w.sink.sync()
+		if err = cmp.Or(w.unsynced, w.sink.sync()); err != nil {
+			w.failed(err)
+		}
 	}
-	w.rounds.end(err)
+	w.unsynced = nil
+	w.rounds.end(cmp.Or(err, w.goneErr()))
 	w.publish(err)
-	w.check()
+	w.rotateIfDue() // if it could not be synced
 	return err
 }
 
@@ -311,7 +320,7 @@ func ownError(err error) error {
 
 // append writes an entry below another one.
 func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, error) {
-	err := w.write()
+	err := cmp.Or(w.write(), w.goneErr())
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()
@@ -343,18 +352,44 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 // checkEvery is how often a writer looks whether its files have their names still.
 const checkEvery = time.Second
 
-// check reports once that the file has lost its name, and replaces a journal that has.
-// The file goes on: Close makes the ET of it all the same.
+// check begins a new file if the file has lost its name, and replaces a journal that has.
 func (w *writer) check() {
 	if time.Since(w.checked) < checkEvery {
 		return
 	}
 	w.checked = time.Now()
-	_ = w.checkFile()
+	if w.checkFile() != nil && !w.staged() {
+		w.beginAgain()
+	}
 	w.checkSize()
 	w.rotateIfDue()
-	if !w.reader.HasName() {
+	if w.goneErr() == nil && !w.reader.HasName() {
 		w.replaceJournal(ErrUnlinked)
+	}
+}
+
+// beginAgain begins a new file under the name that the file has lost. If that cannot be, a file that has
+// another name goes on. One that was removed would lose what it gets with the process, so that calls
+// fail until there is a new one.
+func (w *writer) beginAgain() {
+	now := time.Now()
+	err := osfile.RestoreDir(w.file.f, w.name)
+	if err == nil {
+		err = w.rotate(now)
+	}
+	gone := w.goneErr()
+	switch {
+	case err == nil:
+		_ = w.checkFile()
+		if gone != nil {
+			w.gone.Store(nil)
+			w.replaceJournal(gone)
+		}
+	case gone == nil && w.file.isRemoved():
+		err = fmt.Errorf("%w, and no other can be made: %w", ErrUnlinked, err)
+		w.gone.Store(&err)
+		w.live.Load().CloseShards() // which sends calls to putLater
+		w.failed(err)
 	}
 }
 
@@ -402,7 +437,7 @@ func (w *writer) mend(cause error) error {
 func (w *writer) checkFile() error {
 	err := w.sink.check()
 	w.mu.Lock()
-	first := err != nil && w.published.unlinked == nil
+	first := err != nil && w.published.unlinked == nil && w.goneErr() == nil
 	w.published.unlinked = err
 	w.mu.Unlock()
 	if first {

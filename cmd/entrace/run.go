@@ -22,7 +22,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/receive"
 	"github.com/entrace-go/entrace/internal/tracename"
@@ -154,7 +153,7 @@ func (r *running) start(ctx context.Context) (err error) {
 	own := func(err error) error { return &statusError{exitOwnFailure, err} }
 	r.file = r.flags.output
 	if r.file == "" {
-		r.file = fmt.Sprintf("%s-%d.et", env.FileName(filepath.Base(r.args[0])), os.Getpid())
+		r.file = fmt.Sprintf("%s-%d.et", tracename.FileName(filepath.Base(r.args[0])), os.Getpid())
 	}
 	path, err := exec.LookPath(r.args[0])
 	switch {

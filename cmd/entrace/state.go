@@ -117,5 +117,5 @@ func tellsNothing(v *view.View, r view.Row) bool {
 	if err != nil {
 		return false
 	}
-	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == "dropped" && !isZero(a.Value) })
+	return !slices.ContainsFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == mapping.AttrDropped && !isZero(a.Value) })
 }

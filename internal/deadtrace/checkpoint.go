@@ -45,6 +45,8 @@ func TailOf(f io.ReaderAt, size int64) (t Tail, err error) {
 //	parked    [2]uint64 // from, to
 //	streams   uint64
 //	positions [streams]uint64
+//	entries   uint64
+//	unsaved   uint64
 type Checkpoint struct {
 	Size    int64 // of the IET; -1: there is no checkpoint
 	Tail    Tail
@@ -54,6 +56,10 @@ type Checkpoint struct {
 	Parked  [2]uint64 // between them lie the records of pending spans
 	// Positions are where each stream of a shard goes on that is not in the IET.
 	Positions []uint64
+	Entries   uint64 // of the IET; 0: unknown
+	// Unsaved is how many entries were in IETs that were removed while they grew, and are in no other
+	// file yet.
+	Unsaved uint64
 }
 
 const checkpointHead = 8 + TailSize + 8 + 16 + 8
@@ -73,7 +79,7 @@ func (c *Checkpoint) Append(b []byte) []byte {
 	for _, p := range c.Positions {
 		b = binary.LittleEndian.AppendUint64(b, p)
 	}
-	return b
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, c.Entries), c.Unsaved)
 }
 
 // ParseCheckpoint returns the checkpoint of data that Append has made.
@@ -90,6 +96,9 @@ func ParseCheckpoint(b []byte) (c Checkpoint) {
 	for b = b[32:]; n > 0 && len(b) >= 8; n-- {
 		c.Positions = append(c.Positions, binary.LittleEndian.Uint64(b))
 		b = b[8:]
+	}
+	if len(b) >= 16 { // older ones end here
+		c.Entries, c.Unsaved = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	}
 	return c
 }

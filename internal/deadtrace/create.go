@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,30 @@ import (
 
 // CreateStream makes the file stream, new and locked, for a recorder. A file that a dead process has
 // left under that name is renamed first; dead has its new name, for [Folder] to finish. CreateStream
-// calls report with errors that cost records.
-func CreateStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
+// calls report with errors that cost records. While another process finishes what a dead one has left
+// there, CreateStream waits, but not longer than patience: the error is then [ErrBeingFinished].
+func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
+	for until := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+		f, dead, err = createStream(stream, report)
+		if !errors.Is(err, format.ErrLocked) || !isBeingFinished(stream) {
+			return f, dead, err
+		}
+		if time.Now().After(until) {
+			return nil, nil, fmt.Errorf("%w: %w", ErrBeingFinished, err)
+		}
+	}
+}
+
+// ErrBeingFinished says that another process finishes what a dead process has left under a name.
+var ErrBeingFinished = errors.New("an earlier trace is being finished")
+
+// isBeingFinished reports whether a process finishes a stream: it has a temporary file of that name.
+func isBeingFinished(stream string) bool {
+	names, err := filepath.Glob(osfile.TempPattern(stream))
+	return err == nil && slices.ContainsFunc(names, osfile.Locked)
+}
+
+func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
 	for range 100 { // until nobody makes or removes one at the same moment
 		if err := undoRotation(stream); err != nil {
 			return nil, nil, err
@@ -74,9 +97,10 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	if b == nil {
 		return 0, nil
 	}
+	b.point.Unsaved += max(b.point.Entries, 1) - 1 // without its root
 	if b.records == 0 || b.point.Version.Check() != nil {
 		b.unreadable = b.unreadable || b.records > 0
-		b.reportUnreadable(report)
+		b.reportDamage(report)
 		return 0, b.remove()
 	}
 	s, _, err := b.survey(f, 0)

@@ -23,9 +23,9 @@ type Owner uint8
 const (
 	// Own traces are those of a path that the caller records, or was asked to finish.
 	Own Owner = iota
-	// Others are the traces of other programs in a folder: those that came to a clean end stay as they
-	// are, and an earlier trace that has the name of an ET makes room. At a start, what another version of
-	// this module can finish better is left to it.
+	// Others are the traces of other programs in a folder: an earlier trace that has the name of an ET makes
+	// room. At a start, those that their recorder closed stay as they are, and what another version of this
+	// module can finish better is left to it.
 	Others
 	// Private traces lie in a folder where nobody else uses such names: a file that is too short for a
 	// trace is removed, and a file that is not a trace is an error.
@@ -81,7 +81,8 @@ type dead struct {
 	gone   error // the journal is out of reach
 	s      *survey
 	damage error
-	twin   string // an ET with the same entries
+	twin   string       // an ET with the same entries
+	mark   *osfile.Temp // tells CreateStream that the stream is being finished
 }
 
 func newDead(stream string, o *Options) *dead {
@@ -90,6 +91,9 @@ func newDead(stream string, o *Options) *dead {
 
 func (d *dead) close() error {
 	var err error
+	if d.mark != nil {
+		d.mark.Discard()
+	}
 	if d.rest != nil {
 		err = d.rest.close()
 	}
@@ -140,10 +144,12 @@ func (d *dead) look() (state, error) {
 		}
 	}
 	last := lastMark(f, d.size)
-	stays := d.o.Owner == Others && !d.has && (last == markEnd || last == markRecovered && d.o.IET)
+	readOnly := fi.Mode()&0o200 == 0 // its user wants it to stay as it is
+	stays := d.o.Owner == Others && !d.has && (last != markNone && (d.o.IET || readOnly) || last == markEnd && d.o.AtStart)
 	if stays && (d.o.IET || !osfile.Exists(d.final)) {
 		return stateWhole, nil // without a look at the rest of it
 	}
+	d.mark, _ = osfile.CreateTemp(d.stream) // without it a start is told that a writer lives
 	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
 		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
@@ -153,6 +159,7 @@ func (d *dead) look() (state, error) {
 	case !d.o.IET && d.rest.empty() && d.gone == nil && d.hasTwin():
 		return stateLeftover, nil
 	case stays:
+		d.s = nil
 		return stateWhole, nil
 	case isCorrupt(d.damage):
 		return stateCorrupt, nil
@@ -186,7 +193,11 @@ func (d *dead) isEmpty() bool {
 
 // hasTwin reports whether there is an ET with the same entries, and finds it.
 func (d *dead) hasTwin() bool {
-	d.twin = twin(d.stream, d.final, d.f, d.s)
+	all := *d.s
+	if d.rest.empty() {
+		all.entries, all.size = all.entries+all.behind, all.size+all.behindSize // the recorder could not remove its journal
+	}
+	d.twin = twin(d.stream, d.final, d.f, &all)
 	return d.twin != ""
 }
 
@@ -264,7 +275,7 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	case stateLeftover:
 		return r, d.removeTwin(r)
 	case stateWhole:
-		if d.s == nil || d.o.IET || d.o.Owner == Others {
+		if d.s == nil || d.o.IET {
 			return nil, nil
 		}
 		return r, d.finish(ctx, r)
@@ -339,7 +350,7 @@ func (d *dead) removeTwin(r *Result) error {
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has || d.o.AtStart {
 		r.Changed, r.Old = d.has || d.rest.adds(d.s) || d.s.size < d.size, !d.has
-		d.rest.reportUnreadable(d.o.report)
+		d.rest.reportDamage(d.o.report)
 		if err := d.rest.replay(d.f, d.s); err != nil {
 			return fmt.Errorf("journal %s: %w", d.rest.name, err)
 		}

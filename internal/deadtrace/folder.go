@@ -121,12 +121,13 @@ type mark uint8
 const (
 	markNone      mark = iota
 	markRecovered      // recovery has saved what was whole
+	markRotated        // its writer has gone on in another file
 	markEnd            // its writer has closed it
 )
 
 // EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
 // end, without reading the others.
-func EndsCleanly(name string) bool { return markOf(name) == markEnd }
+func EndsCleanly(name string) bool { return markOf(name) >= markRotated }
 
 // IsFinished reports whether nothing is left to do for the IET name, which may be that of a journal
 // alone: it has no journal and no text of a crash, and its last bytes say how it ended, or its user has
@@ -168,6 +169,8 @@ func lastMark(f io.ReaderAt, size int64) mark {
 		n, err := format.DecodeTraceEntry(b[from:], v, &e)
 		switch {
 		case err != nil || n != len(b)-from:
+		case e.IsRotated():
+			return markRotated
 		case e.IsEnd():
 			return markEnd
 		case e.IsRecovered():

@@ -371,7 +371,7 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 		r.placer.Place(crashRecord(b.text, b.died))
 	}
 	if adds {
-		if _, err := r.placer.Append(RecordOf(recovered(s.damage)), 0); err != nil {
+		if _, err := r.placer.Append(RecordOf(recovered(s.damage, max(s.dropped, b.point.Unsaved))), 0); err != nil {
 			return err
 		}
 	}
@@ -384,11 +384,15 @@ func RecoveredEntry() *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
 }
 
-// recovered is [RecoveredEntry], with the reason if some of the file could not be read.
-func recovered(damage string) *format.TraceEntry {
+// recovered is [RecoveredEntry], with the reason if some of the file could not be read, and how many
+// entries were in files that were removed.
+func recovered(damage string, dropped uint64) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
-		e.Attributes = []format.Attribute{{Name: mapping.AttrDamage, Value: format.StringValue(damage)}}
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDamage, Value: format.StringValue(damage)})
+	}
+	if dropped > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDropped, Value: format.U64Value(dropped)})
 	}
 	return e
 }
@@ -418,23 +422,30 @@ func crashRecord(text string, at time.Time) *journal.Entry {
 	return e
 }
 
-// damage returns why the journal cannot be read, nil if it can.
+// damage returns why the journal cannot be read, or which entries are not in it, nil if it has all.
 func (b *rest) damage() error {
 	switch {
 	case b.layout != nil:
 		return b.layout
 	case b.unreadable:
 		return errNoCheckpoint
+	case b.point.Unsaved > 0:
+		return fmt.Errorf("%d entries are lost: the file that had them was removed while it grew", b.point.Unsaved)
 	}
 	return nil
 }
 
 var errNoCheckpoint = errors.New("it has no readable checkpoint")
 
-// reportUnreadable reports that remove will give the journal another name, if it will.
-func (b *rest) reportUnreadable(report func(error)) {
-	if err := b.damage(); err != nil {
+// reportDamage reports damage, and that remove will give the journal another name, if it will.
+func (b *rest) reportDamage(report func(error)) {
+	err := b.damage()
+	switch {
+	case err == nil:
+	case b.layout != nil, b.unreadable:
 		report(fmt.Errorf("journal %s: %w; the file is renamed to …%s", b.name, err, brokenExt))
+	default:
+		report(fmt.Errorf("%s: %w", strings.TrimSuffix(b.name, tracename.Journal), err))
 	}
 }
 

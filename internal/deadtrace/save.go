@@ -167,7 +167,7 @@ func markDamaged(out *format.Writer, f *format.File) error {
 	if err != nil || last.IsEnd() || last.IsRecovered() {
 		return err
 	}
-	_, err = out.Write(recovered(format.CutReasonOf(f.Damage())))
+	_, err = out.Write(recovered(format.CutReasonOf(f.Damage()), 0))
 	return err
 }
 

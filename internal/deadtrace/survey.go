@@ -30,18 +30,20 @@ func (b *rest) fits(f io.ReaderAt, size int64) bool {
 // A survey is the result of reading an IET before its journal is replayed: where the whole
 // entries end, and the ids of the spans and resources that the journal refers to.
 type survey struct {
-	version   format.Version
-	same      bool // the IET is the one that the checkpoint is about
-	entries   int
-	size      int64 // of the whole entries, with the magic
-	index     raw.Index
-	ended     bool   // the last entry says how the recording ended
-	closed    bool   // and that it was closed
-	damage    string // recovery has saved what was whole, or is about to
-	behind    int    // entries behind what the checkpoint is about, which are in the journal as well
-	crashed   bool   // the last entry but that one is the text of the runtime
-	spans     map[record.Ref]uint32
-	resources map[uint16]uint32 // ids by number
+	version    format.Version
+	same       bool // the IET is the one that the checkpoint is about
+	entries    int
+	size       int64 // of the whole entries, with the magic
+	index      raw.Index
+	ended      bool   // the last entry says how the recording ended
+	closed     bool   // and that it was closed
+	damage     string // recovery has saved what was whole, or is about to
+	dropped    uint64 // an earlier recovery has said so
+	behind     int    // entries behind what the checkpoint is about, which are in the journal as well
+	behindSize int64
+	crashed    bool // the last entry but that one is the text of the runtime
+	spans      map[record.Ref]uint32
+	resources  map[uint16]uint32 // ids by number
 }
 
 // end returns where entries are to follow, with the magic and the root if there are none.
@@ -120,6 +122,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		}
 		if r.Offset() > until {
 			s.behind++
+			s.behindSize = r.Offset() - s.size
 			continue
 		}
 		id := uint32(s.entries)
@@ -138,6 +141,8 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			s.ended = true
 			v, _ := e.Attribute(mapping.AttrDamage)
 			s.damage = strings.Clone(v.Text())
+			n, _ := e.Attribute(mapping.AttrDropped)
+			s.dropped, _ = n.U64()
 		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
 	}

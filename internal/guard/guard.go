@@ -1,5 +1,5 @@
 // Package guard keeps panics of the application's code from ending the program when a library calls
-// that code.
+// that code. It notices when that code ends its goroutine with runtime.Goexit, as t.FailNow does.
 package guard
 
 import (
@@ -9,27 +9,48 @@ import (
 	"sync/atomic"
 )
 
-// A Guard calls functions of the application and reports the first one that panics. It is safe for
-// concurrent use.
+// A Guard calls functions of the application and reports the first one that does not return. It is safe
+// for concurrent use.
 type Guard struct {
-	// Tell, if set, is called with an error about the first panic. Tell may panic as well.
+	// Tell, if set, is called with an error about the first panic or Goexit. Tell may do the same.
 	Tell func(error)
 
 	told atomic.Bool
 }
 
-// Call calls fn and recovers its panic. The name stands for fn in the error.
+// Call calls fn and recovers its panic. The name stands for fn in the error. If fn ends the goroutine,
+// Call does not return, because nothing can stop that: the caller's deferred functions run.
 func (g *Guard) Call(name string, fn func()) {
+	returned := false
 	defer func() {
 		p := recover()
-		if p == nil {
+		if returned || g.told.Swap(true) || g.Tell == nil {
 			return
 		}
-		if !g.told.Swap(true) && g.Tell != nil {
-			g.Call("", func() { g.Tell(fmt.Errorf("%s panicked, and later panics are not reported: %s", name, Text(p))) })
+		err := fmt.Errorf("%s ended its goroutine, as t.FailNow does, and later ones are not reported", name)
+		if p != nil {
+			err = fmt.Errorf("%s panicked, and later panics are not reported: %s", name, Text(p))
 		}
+		g.Call("", func() { g.Tell(err) })
 	}()
 	fn()
+	returned = true
+}
+
+// Serve calls the functions that next returns, one after the other, as Call does, until next reports
+// false. If a function ends its goroutine, another goroutine goes on. Serve returns at once in that case,
+// so what has to follow the last function is next's to do.
+func (g *Guard) Serve(next func() (name string, fn func(), ok bool)) {
+	returned := false
+	defer func() {
+		if !returned {
+			go g.Serve(next)
+		}
+	}()
+	for name, fn, ok := next(); ok; name, fn, ok = next() {
+		g.Call(name, fn)
+	}
+	returned = true
 }
 
 // Run calls fn and returns its error. If fn panics, Run returns the panic and its stack as an

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/tracename"
 )
 
 // A Names makes the names of files from the time, a counter, and the service's name, whose unsafe
@@ -18,7 +18,7 @@ type Names struct{ n atomic.Uint64 }
 func (n *Names) Next(service string) string {
 	name := fmt.Sprintf("%s-%06d", time.Now().UTC().Format("20060102T150405.000Z"), n.n.Add(1))
 	if service != "" {
-		name = env.FileName(service) + "-" + name
+		name = tracename.FileName(service) + "-" + name
 	}
 	return name
 }

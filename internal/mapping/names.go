@@ -29,6 +29,7 @@ const (
 
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
+	AttrDropped   = "dropped"           // U64, on a NameEnd and a NameRecovered: how many entries were lost
 	AttrDamage    = "damage"            // String, on a NameRecovered: why the whole entries end, CutTorn for example
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 

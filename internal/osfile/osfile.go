@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -199,6 +200,11 @@ func CreateTempAppend(name string) (*os.File, error) {
 // TempName returns a name for a temporary file in the folder of name.
 func TempName(name string) string { return tempPrefix(name) + rand.Text() }
 
+// TempPattern returns a pattern for [filepath.Glob] of the temporary files for the file name.
+func TempPattern(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(tempPrefix(name)) + "*"
+}
+
 // tempPrefix returns the beginning of the names of temporary files for the file name.
 func tempPrefix(name string) string {
 	dir, base := filepath.Split(name)
@@ -252,4 +258,34 @@ func Remove(f *os.File, name string) error {
 		_ = f.Close() // the data of f is elsewhere, or not needed
 	}
 	return err
+}
+
+// RestoreDir makes the folder of f, which is open and has lost its name, again if that is gone. It makes
+// only the last element of the path, and only on the device of f. The error says why no file can be made
+// there: the folder is a symbolic link or no folder, or is on another device.
+func RestoreDir(f *os.File, name string) error {
+	like, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(name)
+	parent, err := os.Stat(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	if sameDevice(parent, like) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	is, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !is.IsDir():
+		return &fs.PathError{Op: "create", Path: dir, Err: errors.New("not a folder")}
+	case !sameDevice(is, like):
+		return &fs.PathError{Op: "create", Path: dir, Err: errors.New("the folder is on another device than before")}
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ type name struct {
 	text    string
 	encoded []byte // with its length
 	own     bool   // it is not the user's
-	used    uint64 // the last entry that has it
+	used    uint64 // the last entry that has it, counted by names.entries
 }
 
 // A place is the encoded head that all entries of one place in the source share.
@@ -35,14 +35,16 @@ type pathKey struct {
 	number uint16
 }
 
-// names caches what the numbers of definitions stand for.
+// names caches what the numbers of definitions stand for. Encoders of several files may share one,
+// so it counts the entries of all of them: the ids of entries begin again with each file.
 type names struct {
-	table  *record.Table
-	byNum  []*name  // the name itself, or as an attribute of the user's
-	places []*place // by number
-	groups []string // by path: the prefix, with a dot at its end
-	paths  map[pathKey]path
-	inPath map[pathKey]*name // attributes in groups
+	table   *record.Table
+	entries uint64   // that were begun
+	byNum   []*name  // the name itself, or as an attribute of the user's
+	places  []*place // by number
+	groups  []string // by path: the prefix, with a dot at its end
+	paths   map[pathKey]path
+	inPath  map[pathKey]*name // attributes in groups
 
 	all map[string]*name // the user's, as they are stored
 	own map[string]*name
@@ -54,8 +56,8 @@ type names struct {
 // maxPaths bounds what is cached of groups.
 const maxPaths = 1 << 14
 
-func newNames(t *record.Table) names {
-	return names{
+func newNames(t *record.Table) *names {
+	return &names{
 		table: t, groups: []string{""}, paths: make(map[pathKey]path), inPath: make(map[pathKey]*name),
 		all: make(map[string]*name), own: make(map[string]*name), inPlace: make(map[string]*name),
 	}

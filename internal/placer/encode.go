@@ -35,12 +35,11 @@ type links struct {
 // An encoder turns the entries of records into those of a trace, with caches.
 type encoder struct {
 	wire.Encoder
-	names
+	*names // shared with the encoder of the next file
 
 	maxSize int // of an entry
 
 	// Of the entry that is encoded.
-	entries uint64 // that were begun
 	twice   map[string]int
 	jsons   []string
 	anys    []string

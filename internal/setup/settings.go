@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/env"
 	"github.com/entrace-go/entrace/internal/flight"
 	"github.com/entrace-go/entrace/internal/notice"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -107,7 +108,7 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	if !errors.Is(err, format.ErrLocked) {
 		return r, err
 	}
-	other := env.Unique(path)
+	other := tracename.Unique(path)
 	r, oerr := recorder.Create(other, o)
 	if oerr != nil {
 		return nil, errors.Join(err, oerr)

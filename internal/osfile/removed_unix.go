@@ -1,0 +1,25 @@
+//go:build unix
+
+package osfile
+
+import (
+	"os"
+	"syscall"
+)
+
+// IsRemoved reports whether f, which is open, has no name any more.
+func IsRemoved(f *os.File) bool {
+	fi, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
+}
+
+// sameDevice reports whether two files are on one device.
+func sameDevice(a, b os.FileInfo) bool {
+	s, _ := a.Sys().(*syscall.Stat_t)
+	t, _ := b.Sys().(*syscall.Stat_t)
+	return s == nil || t == nil || s.Dev == t.Dev
+}

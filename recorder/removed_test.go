@@ -1,0 +1,224 @@
+package recorder_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestNewFileAfterRemoval takes the growing file, or its folder, away. Within a second a new file begins
+// under its name, and what the old one held is in a file as well, once, unless it is in the one that was
+// renamed.
+func TestNewFileAfterRemoval(t *testing.T) {
+	for _, x := range []struct {
+		fate string
+		do   func(stream string) error
+	}{
+		{"file", os.Remove},
+		{"folder", func(stream string) error { return os.RemoveAll(filepath.Dir(stream)) }},
+		{"folder made again", func(stream string) error {
+			return errors.Join(os.RemoveAll(filepath.Dir(stream)), os.Mkdir(filepath.Dir(stream), 0o700))
+		}},
+		{"renamed", func(stream string) error { return os.Rename(stream, filepath.Join(filepath.Dir(stream), "moved.iet")) }},
+	} {
+		for _, name := range []string{"app.et", "app.iet"} {
+			for _, d := range durabilities {
+				t.Run(strings.Join([]string{x.fate, name, d.String()}, " "), func(t *testing.T) {
+					dir := filepath.Join(t.TempDir(), "traces")
+					must(t, os.Mkdir(dir, 0o700))
+					synctest.Test(t, func(t *testing.T) {
+						told := make(chan error, 10)
+						rec, err := recorder.Create(filepath.Join(dir, name), &recorder.Options{Durability: d, OnError: func(err error) { told <- err }})
+						must(t, err)
+						record := func(name string) {
+							t.Helper()
+							must(t, rec.Log(format.SpanRef{}, named(name)))
+							must(t, rec.Flush(t.Context()))
+						}
+						record("before")
+						must(t, x.do(rec.StreamPath()))
+						time.Sleep(time.Second)
+						record("after")
+						synctest.Wait()
+						if got := entryNames(t, rec.StreamPath()); !slices.Equal(got, []string{"after"}) {
+							t.Errorf("the new file has %q", got)
+						}
+						if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
+							t.Errorf("OnError was told %v", err)
+						}
+						if has, err := rec.Durability(); has != d || err != nil || rec.Err() != nil {
+							t.Errorf("Durability is %v, %v; Err is %v", has, err, rec.Err())
+						}
+						record("later")
+						sane(t, rec.Stats())
+						must(t, rec.Close(t.Context()))
+						if s := rec.Stats(); s.Entries.Dropped.Total() > 0 || s.Entries.Waiting > 0 {
+							t.Errorf("the account is %+v", s.Entries)
+						}
+						var all []string
+						for _, n := range dirNames(t, dir) {
+							all = append(all, entryNames(t, filepath.Join(dir, n))...)
+						}
+						if slices.Sort(all); !slices.Equal(all, []string{"after", "before", "later"}) {
+							t.Errorf("the files %q have %q", dirNames(t, dir), all)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// entryNames returns the names of what the application has recorded in a file.
+func entryNames(t *testing.T, name string) (names []string) {
+	t.Helper()
+	f := tracetest.Open(t, name)
+	for id := uint32(1); int(id) < f.Len(); id++ {
+		e, err := f.Entry(id)
+		must(t, err)
+		if !strings.HasPrefix(e.Metadata.Name, "entrace.") {
+			names = append(names, e.Metadata.Name)
+		}
+	}
+	return names
+}
+
+// TestNoNewFileAfterRemoval has something else in the place of the folder. Calls return ErrUnlinked until
+// a file can be made again, and nothing that was acknowledged is lost.
+func TestNoNewFileAfterRemoval(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		do   func(t *testing.T, dir string) error
+	}{
+		{"file", func(_ *testing.T, dir string) error { return os.WriteFile(dir, nil, 0o600) }},
+		{"link", func(t *testing.T, dir string) error {
+			other := t.TempDir()
+			tracetest.Symlink(t, other, dir)
+			return nil
+		}},
+	} {
+		for _, d := range durabilities {
+			t.Run(x.name+" "+d.String(), func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "traces")
+				must(t, os.Mkdir(dir, 0o700))
+				rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{Durability: d})
+				must(t, err)
+				must(t, rec.Log(format.SpanRef{}, named("before")))
+				must(t, rec.Flush(t.Context()))
+				must(t, os.RemoveAll(dir))
+				must(t, x.do(t, dir))
+				acknowledged, tried := []string{"before"}, 0
+				log := func(name string) error {
+					tried++
+					name = fmt.Sprint(name, tried)
+					err := rec.Log(format.SpanRef{}, named(name))
+					if err == nil {
+						acknowledged = append(acknowledged, name)
+					}
+					return err
+				}
+				if !eventually(func() bool { return errors.Is(log("while"), recorder.ErrUnlinked) }) {
+					t.Fatal("calls succeed")
+				}
+				for range 100 {
+					if err := log("refused"); !errors.Is(err, recorder.ErrUnlinked) {
+						t.Fatalf("Log: %v", err)
+					}
+				}
+				if has, err := rec.Durability(); has != recorder.DurabilityBuffered || !errors.Is(err, recorder.ErrUnlinked) {
+					t.Errorf("Durability is %v, %v", has, err)
+				}
+				if err := rec.Flush(t.Context()); !errors.Is(err, recorder.ErrUnlinked) {
+					t.Errorf("Flush: %v", err)
+				}
+				sane(t, rec.Stats())
+				must(t, os.Remove(dir))
+				if !eventually(func() bool { return log("after") == nil }) {
+					t.Fatal("calls still fail")
+				}
+				must(t, rec.Flush(t.Context()))
+				if has, err := rec.Durability(); has != d || err != nil {
+					t.Errorf("Durability is %v, %v at the end", has, err)
+				}
+				_ = rec.Close(context.Background()) // returns what was refused
+				s := rec.Stats()
+				sane(t, s)
+				if s.Entries.Dropped.Total() < 100 || s.Entries.Waiting > 0 {
+					t.Errorf("the account is %+v", s.Entries)
+				}
+				var all []string
+				for _, n := range dirNames(t, dir) {
+					all = append(all, entryNames(t, filepath.Join(dir, n))...)
+				}
+				slices.Sort(all)
+				if got := slices.Compact(slices.Clone(all)); len(got) < len(all) {
+					t.Errorf("records are there twice: %q", all)
+				}
+				for _, name := range acknowledged {
+					if !slices.Contains(all, name) {
+						t.Errorf("%s is lost", name)
+					}
+				}
+				if d == recorder.DurabilityProcess && len(all) > len(acknowledged) {
+					t.Errorf("%d records are there, %d were acknowledged", len(all), len(acknowledged))
+				}
+			})
+		}
+	}
+}
+
+// TestFolderIsRemovedAtTheEnd removes the folder, and puts a file in its place just before Close: what cannot
+// be saved counts as dropped.
+func TestFolderIsRemovedAtTheEnd(t *testing.T) {
+	for _, name := range []string{"app.et", "app.iet"} {
+		dir := filepath.Join(t.TempDir(), "traces")
+		must(t, os.Mkdir(dir, 0o700))
+		rec, err := recorder.Create(filepath.Join(dir, name), nil)
+		must(t, err)
+		must(t, rec.Log(format.SpanRef{}, named("lost")))
+		must(t, os.RemoveAll(dir))
+		must(t, os.WriteFile(dir, nil, 0o600))
+		if err := rec.Close(t.Context()); err == nil {
+			t.Errorf("%s: Close returns no error", name)
+		}
+		if s := rec.Stats(); s.Entries.Written > 0 || s.Entries.Dropped.IO != s.Entries.Offered {
+			t.Errorf("%s: the account is %+v", name, s.Entries)
+		}
+	}
+}
+
+// TestRecoveryTellsOfUnsavedEntries kills a recorder before a removed file is saved, and one whose file
+// was removed just now. Recovery says how many entries are gone.
+func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+	must(t, err)
+	for range 5 {
+		must(t, rec.Log(format.SpanRef{}, named("gone")))
+	}
+	must(t, rec.Flush(t.Context()))
+	killed := filepath.Join(t.TempDir(), "killed")
+	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	must(t, rec.Close(t.Context()))
+	must(t, os.Remove(filepath.Join(killed, "app.iet")))
+	var told []error
+	next, err := recorder.Create(filepath.Join(killed, "app.et"), &recorder.Options{
+		BufferDir: killed, OnError: func(err error) { told = append(told, err) },
+	})
+	must(t, err)
+	must(t, next.Close(t.Context()))
+	if len(told) != 1 || !strings.Contains(told[0].Error(), "5 entries are lost") {
+		t.Errorf("OnError was told %v", told)
+	}
+}
