@@ -147,8 +147,14 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
 // WithLogLevel sets the lowest level at which log records are recorded, those of OpenTelemetry's
-// log API included. It replaces OTEL_EXPORTER_ENTRACE_LEVEL. The Leveler is asked for every record.
-func WithLogLevel(l slog.Leveler) Option { return option(func(c *config) { c.level = l }) }
+// log API included. It replaces OTEL_EXPORTER_ENTRACE_LEVEL. The Leveler is asked for every record. Nil, or
+// a nil [*slog.LevelVar], stands for the default.
+func WithLogLevel(l slog.Leveler) Option {
+	if v, ok := l.(*slog.LevelVar); ok && v == nil {
+		l = nil
+	}
+	return option(func(c *config) { c.level = l })
+}
 
 // WithErrorHandler sets the function that gets later errors, such as a full disk, and errors about
 // variables that are not understood. By default they go to the console at level WARN. The function

@@ -37,7 +37,7 @@ func byHand(ctx context.Context) error {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(live))
 	otel.SetTracerProvider(tp)
 	console := slog.NewTextHandler(os.Stderr, nil)
-	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
+	slog.SetDefault(slog.New(slog.NewMultiHandler(slogadapter.New(rec, nil), console)))
 	// END
 	_, span := tp.Tracer("").Start(ctx, "by hand")
 	slog.Info("recorded")

@@ -50,6 +50,9 @@ type Pipeline struct {
 // usable nevertheless, other exporters included: it only records nothing. So a program can
 // continue without a trace.
 func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
+	if ctx == nil {
+		ctx = context.Background() // so that the program starts all the same
+	}
 	c := newConfig(options)
 	if disabled() {
 		return nothing(c), nil
@@ -121,10 +124,14 @@ func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	}
 }
 
-// LogHandler returns a handler that passes records to console and also records them. If nothing
-// can be recorded, it returns console alone. A nil console means text on stderr. From now on the
+// LogHandler returns a handler that records records and then passes them to console. The caller waits
+// for console, but each record is safe before that. If nothing can be recorded, it returns console alone. A nil console means text on stderr. From now on the
 // warnings and notices of this module, such as about a full disk, go to console too, at level
 // WARN or INFO and with the prefix "entrace: ". They are never recorded.
+//
+// A console must not pass records to the default handler that slog has when a program starts: package
+// log, through which that writes, would send them back to the new handler and wait for itself for ever.
+// LogHandler replaces that default handler itself by text on stderr, but cannot see it within another one.
 //
 // The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for
 // a flight recorder. console uses its own level.
@@ -139,7 +146,8 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if r.Discards() {
 		return console
 	}
-	return slog.NewMultiHandler(console, slogadapter.New(r, &slogadapter.Options{Level: p.level}))
+	// The recorder first: a console that blocks or panics costs no records.
+	return slog.NewMultiHandler(slogadapter.New(r, &slogadapter.Options{Level: p.level}), console)
 }
 
 // endOn shuts p down on the first of the signals, and then lets the signal end the process.
@@ -293,6 +301,9 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 // Shutdown ends recording and finishes the file. If ctx is done, it leaves a complete IET
 // instead and returns the context's error. It is idempotent.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {

@@ -46,6 +46,71 @@ func stderr(t *testing.T) func() string {
 	}
 }
 
+// TestConsoleCostsNoRecords: what a console that blocks or panics was to print is recorded, and so are the
+// records of others meanwhile.
+func TestConsoleCostsNoRecords(t *testing.T) {
+	clean(t)
+	stderr(t)
+	p, err := entrace.Setup(t.Context(), exporter.WithPath("app.et"))
+	must(t, err)
+	stands, held := make(chan bool), make(chan bool)
+	console := consoleFunc(func(r slog.Record) {
+		switch r.Message {
+		case "blocks":
+			close(stands)
+			<-held
+		case "panics":
+			panic("in the console")
+		}
+	})
+	h := p.LogHandler(console)
+	go slog.New(h).Info("blocks")
+	<-stands
+	func() {
+		defer func() { _ = recover() }()
+		slog.New(h).Info("panics")
+	}()
+	slog.New(h).Info("the database is gone")
+	must(t, p.Recorder().Flush(t.Context()))
+	f, err := format.Open("app.iet", nil)
+	must(t, err)
+	defer f.Close()
+	var got []string
+	for id := range uint32(f.Len()) {
+		e, err := f.Entry(id)
+		must(t, err)
+		if strings.HasPrefix(e.Metadata.Name, "event") {
+			got = append(got, e.Message.Value)
+		}
+	}
+	if strings.Join(got, ", ") != "blocks, panics, the database is gone" {
+		t.Errorf("recorded are %q", got)
+	}
+	close(held)
+	must(t, p.Shutdown(t.Context()))
+}
+
+// A consoleFunc is a handler that prints with a function.
+type consoleFunc func(slog.Record)
+
+func (consoleFunc) Enabled(context.Context, slog.Level) bool         { return true }
+func (fn consoleFunc) Handle(_ context.Context, r slog.Record) error { fn(r); return nil }
+func (fn consoleFunc) WithAttrs([]slog.Attr) slog.Handler            { return fn }
+func (fn consoleFunc) WithGroup(string) slog.Handler                 { return fn }
+
+// TestNilArguments: a nil context and a nil level stand for the defaults.
+func TestNilArguments(t *testing.T) {
+	clean(t)
+	var level *slog.LevelVar
+	var ctx context.Context
+	p, err := entrace.Setup(ctx, exporter.WithPath("app.et"), entrace.WithLogLevel(level))
+	must(t, err)
+	if h := p.LogHandler(slog.DiscardHandler); !h.Enabled(t.Context(), slog.LevelInfo) || h.Enabled(t.Context(), slog.LevelDebug) {
+		t.Error("the level is not INFO")
+	}
+	must(t, p.Shutdown(ctx))
+}
+
 // TestSlogDefault: a log record, also one of package log, is on stderr and in the file below
 // its span. After the recorder is closed, records are still on stderr.
 func TestSlogDefault(t *testing.T) {

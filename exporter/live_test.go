@@ -92,6 +92,44 @@ func TestLiveReadsLikeBatch(t *testing.T) {
 	}
 }
 
+// TestDroppedLinksAreThoseThatAreMissing: the SDK keeps the last links of a span. A live recording has those
+// of the start as well, which its count of dropped ones leaves out.
+func TestDroppedLinksAreThoseThatAreMissing(t *testing.T) {
+	for _, x := range []struct{ most, atStart, later int }{{3, 2, 5}, {3, 5, 0}, {3, 5, 2}, {3, 0, 7}, {128, 2, 2}, {1, 1, 1}} {
+		rec := create(t, nil)
+		p, err := exporter.NewSpanProcessor(exporter.WithRecorder(rec))
+		must(t, err)
+		limits := sdktrace.NewSpanLimits()
+		limits.LinkCountLimit = x.most
+		tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p), sdktrace.WithRawSpanLimits(limits))
+		var links []trace.Link
+		for i := range x.atStart {
+			links = append(links, trace.Link{SpanContext: spanContext(byte(i+1), trace.FlagsSampled, false, "")})
+		}
+		_, span := tp.Tracer("").Start(t.Context(), "span", trace.WithLinks(links...))
+		for i := range x.later {
+			span.AddLink(trace.Link{SpanContext: spanContext(byte(100+i), trace.FlagsSampled, false, "")})
+		}
+		span.End()
+		must(t, tp.Shutdown(context.WithoutCancel(t.Context())))
+		v := finish(t, rec)
+		present, dropped := 0, uint64(0)
+		for r := range view.Row(v.Len()) {
+			e, err := v.Entry(r)
+			must(t, err)
+			if v.Role(r) == view.RoleLink {
+				present++
+			}
+			if n, ok := e.Attribute("otel.dropped_links_count"); ok {
+				dropped, _ = n.U64()
+			}
+		}
+		if present+int(dropped) != x.atStart+x.later {
+			t.Errorf("%+v: %d links are there, %d count as dropped", x, present, dropped)
+		}
+	}
+}
+
 // startsOnly passes only the starts of spans to its processor, and endsOnly only the ends: the
 // second processor does not know the spans that end.
 type (

@@ -98,6 +98,7 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 	sc := s.SpanContext()
 	m.span.Name, m.span.SpanID, m.span.Scope.Name = s.Name(), sc.SpanID(), s.InstrumentationScope().Name
 	m.end(s)
+	m.span.DroppedLinks -= count(b.evicted(s.DroppedLinks()))
 	m.gathered = b.changed(m.gathered[:0], s.Attributes())
 	m.users = m.gathered
 	m.span.WriteEnd(m.b, m.span.Name != b.name, &m.users)

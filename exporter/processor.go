@@ -80,10 +80,14 @@ func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Va
 	return false
 }
 
+// evicted returns how many of the links of the start the SDK has dropped since, to make room for later
+// ones. They are recorded all the same.
+func (b *begun) evicted(dropped int) int { return min(b.links, max(0, dropped-b.droppedLinks)) }
+
 // later returns the links that were added after the start. If a span has too many links, the SDK
 // drops the oldest ones.
 func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
-	return links[min(max(0, b.links-(dropped-b.droppedLinks)), len(links)):]
+	return links[min(b.links-b.evicted(dropped), len(links)):]
 }
 
 // NewSpanProcessor returns a processor. Without [WithRecorder] it opens a

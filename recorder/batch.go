@@ -227,8 +227,14 @@ func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// Undo drops the record that is being built.
-func (b *Batch) Undo() { b.kind, b.err = 0, nil }
+// Undo drops the record that is being built, which counts as one that is invalid.
+func (b *Batch) Undo() {
+	if b.kind != 0 && !b.r.Discards() {
+		entries := max(b.b.Entries(), 1)
+		b.r.target.Drop(format.ErrInvalid, entries, record.Info(b.kind, uint8(b.provider), b.flags, b.resource, entries).Spans())
+	}
+	b.kind, b.err = 0, nil
+}
 
 // Write hands the last record to the recorder. When Write returns, the records of the batch
 // survive what the recorder's [Durability] says. The error is a [*RefusedError].

@@ -148,7 +148,7 @@ func (a *Attributes) used() {
 // Attributes returns the attributes and open groups of before, which may be nil, extended by
 // those that build adds to b. The result is for Share. The record that b is building is lost.
 func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
-	b.Undo()
+	b.kind, b.err = 0, nil
 	b.b.Reset(0, nil, nil)
 	b.b.Head(&wire.Head{})
 	b.b.User()

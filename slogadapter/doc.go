@@ -2,9 +2,10 @@
 //
 //	rec, err := recorder.Create("app.et", nil)
 //	console := slog.NewTextHandler(os.Stderr, nil)
-//	slog.SetDefault(slog.New(slog.NewMultiHandler(console, slogadapter.New(rec, nil))))
+//	slog.SetDefault(slog.New(slog.NewMultiHandler(slogadapter.New(rec, nil), console)))
 //
-// entrace.Setup's LogHandler does the same. Without the console handler nothing would be
+// The recorder comes first, so that a console that blocks or panics costs no records. entrace.Setup's
+// LogHandler does the same. Without the console handler nothing would be
 // printed.
 //
 // A record that is logged with the context of an OpenTelemetry span becomes a child of

@@ -355,6 +355,45 @@ func TestPanicOfContext(t *testing.T) {
 	checkList(t, all[len(all)-1], "a=1")
 }
 
+// TestGoexitInValueIsCounted checks that a record whose value ends the goroutine, as t.FailNow in a fake does,
+// counts as dropped, and that later records are whole.
+func TestGoexitInValueIsCounted(t *testing.T) {
+	rec, h := newHandler(t, nil)
+	for _, value := range []any{exitError{}, slog.GroupValue(slog.Any("e", exitError{})), exitValuer{}} {
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			slog.New(h).Info("lost", "a", 1, "value", value)
+		}()
+		<-done
+		slog.New(h).Info("after", "a", 1)
+	}
+	if s := rec.Stats().Entries; s.Dropped.Invalid != 3 || s.Offered != s.Written+s.Waiting+3 {
+		t.Errorf("the account is %+v", s)
+	}
+	all := entries(t, rec)
+	for _, e := range all[len(all)-3:] {
+		checkList(t, e, "a=1")
+	}
+}
+
+type (
+	exitError  struct{}
+	exitValuer struct{}
+)
+
+func (exitError) Error() string         { runtime.Goexit(); return "" }
+func (exitValuer) LogValue() slog.Value { runtime.Goexit(); return slog.Value{} }
+
+// TestNilLevelIsTheDefault checks that a nil *slog.LevelVar is no level, as a nil Leveler.
+func TestNilLevelIsTheDefault(t *testing.T) {
+	var level *slog.LevelVar
+	_, h := newHandler(t, &slogadapter.Options{Level: level})
+	if h.Enabled(t.Context(), slog.LevelDebug) || !h.Enabled(t.Context(), slog.LevelInfo) {
+		t.Error("the level is not INFO")
+	}
+}
+
 type panicContext struct{ context.Context }
 
 func (panicContext) Value(any) any { panic("no value") }

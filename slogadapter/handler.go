@@ -75,7 +75,7 @@ func New(r *recorder.Recorder, o *Options) *Handler {
 		o = &Options{}
 	}
 	s := &shared{recorder: r, level: o.Level, replace: o.ReplaceAttr, maxAttrs: o.MaxAttrs, maxBytes: o.MaxBytes}
-	if s.level == nil {
+	if v, ok := s.level.(*slog.LevelVar); s.level == nil || ok && v == nil {
 		s.level = slog.LevelInfo
 		if r.IsRing() {
 			s.level = slog.LevelDebug
@@ -153,9 +153,13 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	}
 	e := s.encoder()
 	b := e.b
+	whole := false
 	defer func() {
-		if p := recover(); p != nil {
-			b.Undo()
+		p := recover()
+		if !whole {
+			b.Undo() // also if a value has ended the goroutine, as t.FailNow does
+		}
+		if p != nil {
 			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", guard.Text(p)), b.Write())
 		}
 		e.release()
@@ -187,6 +191,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		b.Truncated()
 	}
 	b.End()
+	whole = true
 	err = b.Write()
 	if at != 0 && err == nil {
 		twice.Slog(s.recorder, ref.SpanID, at, r.Message)

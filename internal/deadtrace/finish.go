@@ -194,7 +194,7 @@ func (d *dead) isEmpty() bool {
 // hasTwin reports whether there is an ET with the same entries, and finds it.
 func (d *dead) hasTwin() bool {
 	all := *d.s
-	if d.rest.empty() {
+	if d.rest != nil && d.rest.empty() {
 		all.entries, all.size = all.entries+all.behind, all.size+all.behindSize // the recorder could not remove its journal
 	}
 	d.twin = twin(d.stream, d.final, d.f, &all)
