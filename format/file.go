@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/mapfile"
 	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/raw"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/internal/wire"
 )
@@ -432,6 +433,7 @@ func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 			if err := fn(id, buf[a:b]); err != nil {
 				return err
 			}
+			raw.Spoil(buf[a:b])
 		}
 	}
 	return nil

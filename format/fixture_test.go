@@ -16,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/entryjson"
 	"github.com/entrace-go/entrace/internal/jsontest"
 	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/tracetest"
 	"github.com/entrace-go/entrace/internal/wire"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -244,6 +245,32 @@ func TestScoreman(t *testing.T) {
 		b, err := g.Raw().Append(nil, id)
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("entry %d differs in the ET: %v", id, err)
+		}
+	}
+}
+
+// TestVerifyNamesNumberedAttributes checks that Verify tells once of a name with a number whose entry has no
+// other attribute of the name.
+func TestVerifyNamesNumberedAttributes(t *testing.T) {
+	for want, names := range map[int][]string{0: {"user", "user#2", "c#", "#2", "a#1", "a#x"}, 1: {"rows#2", "user#3"}} {
+		x := tracetest.New(t, format.V2, format.ET, format.Root())
+		for range 2 {
+			e := &format.TraceEntry{Message: format.Some("m")}
+			for _, name := range names {
+				e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.BoolValue(true)})
+			}
+			x.Add(e)
+		}
+		n := 0
+		_, err := recorder.Verify(x.Save(""), func(problem error) {
+			n++
+			if !strings.Contains(problem.Error(), "rows#2") {
+				t.Error(problem)
+			}
+		})
+		must(t, err)
+		if n != want {
+			t.Errorf("%q: %d problems, want %d", names, n, want)
 		}
 	}
 }

@@ -50,7 +50,8 @@ type Reader struct {
 	d       decoder
 	entry   TraceEntry
 	raw     []byte
-	id      int64 // of the last entry
+	lent    []byte // what Next has returned, if it is of the buffer
+	id      int64  // of the last entry
 	err     error
 	offsets []uint64 // of an ET
 	data    int64    // where an ET's data section begins
@@ -108,6 +109,8 @@ func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	raw.Spoil(r.lent)
+	r.lent = nil
 	if err := r.next(); err != nil {
 		r.err, r.raw = r.cause(err), nil
 		return nil, r.err
@@ -147,6 +150,7 @@ func (r *Reader) next() error {
 	if r.format == IET && n == r.version.minEntrySize() && wire.IsZero(r.raw) {
 		return r.zeroRun(id)
 	}
+	r.lent = r.raw
 	r.consume(n)
 	return nil
 }

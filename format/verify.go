@@ -3,6 +3,8 @@ package format
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/internal/wire"
@@ -18,6 +20,7 @@ var (
 	errPoolParent   = errors.New("the parent differs from the one in the pool")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
+	errNumbered     = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
 )
 
 // Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it
@@ -53,6 +56,8 @@ type verifier struct {
 	pool  []uint32 // the parents that the pool of an ET gives, nil for other formats
 	e     TraceEntry
 	found func(error)
+
+	numbered bool // errNumbered was reported, which is enough once
 }
 
 func (v *verifier) entry(id uint32, raw []byte) error {
@@ -99,6 +104,10 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		if !utf8.ValidString(a.Name) || a.Value.kind == KindString && !utf8.ValidString(a.Value.Text()) {
 			report(fmt.Sprintf("attributes[%d]", i), errNotUTF8)
 		}
+		if !v.numbered && v.isNumbered(a.Name) {
+			v.numbered = true
+			report(fmt.Sprintf("attributes[%d] %q", i, a.Name), errNumbered)
+		}
 		if !v.f.version.hasColumns() || i == 0 {
 			continue
 		}
@@ -110,4 +119,17 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// isNumbered reports whether a name ends in #2 or so although no attribute of the entry has the name without that.
+func (v *verifier) isNumbered(name string) bool {
+	i := strings.LastIndexByte(name, '#')
+	if i < 1 {
+		return false
+	}
+	if n, err := strconv.Atoi(name[i+1:]); err != nil || n < 2 {
+		return false
+	}
+	_, has := v.e.Attribute(name[:i])
+	return !has
 }

@@ -40,3 +40,21 @@ var (
 
 // MaxPatterns is maxPatterns, for its test.
 const MaxPatterns = maxPatterns
+
+// AttributeName is attributeName, for its test.
+var AttributeName = attributeName
+
+// NameIn parses a query and returns the name of the attribute that it begins with.
+func NameIn(text string) (string, error) {
+	if _, err := Parse(text); err != nil {
+		return "", err
+	}
+	tokens, err := lex(text)
+	for i := range tokens {
+		if t := &tokens[i]; t.kind == tokenWord {
+			f, _ := fieldNamed(t, true)
+			return f.name, nil
+		}
+	}
+	return "", err
+}

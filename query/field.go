@@ -168,14 +168,27 @@ func enumNames(kind valueKind) []string {
 }
 
 // attributeName returns the name of an attribute as it is written after the dot in a query. It is
-// in quotes if necessary.
+// in quotes if the lexer, within braces or not, would read anything else than the name.
 func attributeName(name string) string {
-	for _, c := range name {
-		if c <= ' ' || strings.ContainsRune(`(){}[]=<>!~|&,"'+-*/%^`+"`", c) || c == 0x7f {
+	for _, context := range [2][2]string{{"{.", "=1}"}, {".", " = 1"}} {
+		if tokens, err := lex(context[0] + name + context[1]); err != nil || !isAttribute(tokens, name) {
 			return quote(name)
 		}
 	}
 	return name
+}
+
+// isAttribute reports whether tokens, without a first brace, begin with the attribute of that name and a
+// comparison.
+func isAttribute(tokens []token, name string) bool {
+	if tokens[0].text == "{" {
+		tokens = tokens[1:]
+	}
+	if len(tokens) < 3 || tokens[0].kind != tokenWord || tokens[1].text != "=" {
+		return false
+	}
+	f, ok := fieldNamed(&tokens[0], true)
+	return ok && f.kind == fieldAttribute && f.name == name
 }
 
 // fieldNamed returns the field that a word names. If the word is not a field, ok is false.
@@ -202,7 +215,7 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	}
 	kind, known := scopes[parts[0]]
 	f.kind, f.name = kind, strings.Join(parts[1:], ".")
-	return f, known && f.name != ""
+	return f, known && (f.name != "" || strings.HasSuffix(t.text, `""`)) // an attribute may have no name
 }
 
 // similar returns a valid name that the user may have meant by an unknown word.

@@ -12,19 +12,26 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Repeat tells of calls that some spans make again and again, such as a query in a loop: five spans of one name or more
-// directly below the same span.
+// A Repeat tells of calls that some spans make again and again, such as a query in a loop: five spans of one name and text
+// or more directly below the same span.
 type Repeat struct {
 	Service, Name string // of the repeated spans
 	Of            string // the name of the spans that they are below
-	// Text is the query or the URL that most of those below Most have, with <number> and the like in place
-	// of the parts that differ. It is "" if none was recorded.
+	// Text is the query or the URL of the calls, with <number> and the like in place of the parts that
+	// differ. It is "" if none was recorded, or if the trace has too many calls to read them all.
 	Text      string
 	Spans     int      // that have five of them or more
 	Calls     int      // how many those have
 	Time      int64    // of the calls, in nanoseconds
 	Most      view.Row // the span with most calls
 	MostCalls int
+}
+
+// A repeated is a Repeat with the spans of which it tells.
+type repeated struct {
+	Repeat
+
+	below []view.Row
 }
 
 // Call returns the text of the calls, behind their name unless it begins with that.
@@ -36,10 +43,10 @@ func (x *Repeat) Call() string {
 }
 
 const (
-	fewestCalls  = 5      // of one name below one span
-	maxCallTexts = 1000   // calls of a span whose texts are read
-	maxRepeats   = 10_000 // pairs of names that are counted
-	candidates   = 10     // repeats whose texts are read, for each that is asked for
+	fewestCalls  = 5         // of one name and text below one span
+	maxCallTexts = 1_000_000 // calls whose texts are read
+	maxRepeats   = 10_000    // pairs of names that are counted
+	candidates   = 10        // repeats whose texts are read, for each that is asked for
 )
 
 // callTexts are the attributes that tell a call from others of the same name.
@@ -57,7 +64,7 @@ type repeats struct {
 	rows  view.Set[view.Row]
 	t     *view.Tree
 	names []uint16 // by number of metadata, the first that has the same name
-	found map[repeatKey]*Repeat
+	found map[repeatKey]*repeated
 	calls map[callKey]calls // below one span
 }
 
@@ -69,10 +76,10 @@ type calls struct {
 // repeatsOf returns what spans do again and again, what takes most time first, limit of them at most. Only rows of the
 // given set are counted. Calls that are known to differ in their queries or URLs are no repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
-	all := make(map[repeatKey]*Repeat)
+	all := make(map[repeatKey]*repeated)
 	t, names := v.Tree(), namesOf(v.Columns().Metas())
 	parts, err := columns.Collect(ctx, v.Columns().Each, func() (*repeats, func(k int)) {
-		p := &repeats{v: v, rows: rows, t: t, names: names, found: make(map[repeatKey]*Repeat), calls: make(map[callKey]calls)}
+		p := &repeats{v: v, rows: rows, t: t, names: names, found: make(map[repeatKey]*repeated), calls: make(map[callKey]calls)}
 		return p, p.block
 	})
 	if err != nil {
@@ -83,34 +90,39 @@ func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit
 			if all[key] == nil {
 				all[key] = x
 			} else {
-				all[key].add(x)
+				all[key].add(&x.Repeat)
+				all[key].below = append(all[key].below, x.below...)
 			}
 		}
 	}
-	sorted := slices.SortedFunc(maps.Values(all), func(a, b *Repeat) int {
-		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Most, b.Most), cmp.Compare(a.Name, b.Name))
-	})
-	var list []Repeat
-	read := v.NewReader()
+	sorted := slices.SortedFunc(maps.Values(all), func(a, b *repeated) int { return a.compare(&b.Repeat) })
 	if limit < len(sorted)/candidates {
 		sorted = sorted[:candidates*limit]
 	}
+	var list []Repeat
+	read, room := v.NewReader(), maxCallTexts
 	for _, x := range sorted {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if len(list) >= limit {
-			break
+		if x.Calls > room {
+			list = append(list, x.Repeat)
+			continue
 		}
-		same, err := x.findText(v, rows, read)
+		room -= x.Calls
+		parts, err := x.byText(v, rows, read)
 		if err != nil {
 			return nil, err
 		}
-		if same {
-			list = append(list, *x)
-		}
+		list = append(list, parts...)
 	}
-	return list, nil
+	slices.SortFunc(list, func(a, b Repeat) int { return a.compare(&b) })
+	return list[:min(limit, len(list))], nil
+}
+
+// compare compares the order of two repeats: what takes most time comes first.
+func (x *Repeat) compare(y *Repeat) int {
+	return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Most, y.Most), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Text, y.Text))
 }
 
 // add adds what other spans do.
@@ -167,10 +179,11 @@ func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 		if len(p.found) >= maxRepeats {
 			return
 		}
-		x = &Repeat{Service: key.service, Name: key.name, Of: key.of, Most: r}
+		x = &repeated{Repeat: Repeat{Service: key.service, Name: key.name, Of: key.of, Most: r}}
 		p.found[key] = x
 	}
 	x.add(&Repeat{Spans: 1, Calls: n.n, Time: n.time, Most: r, MostCalls: n.n})
+	x.below = append(x.below, r)
 }
 
 // namesOf returns for each metadata the number of the first that has the same name.
@@ -188,40 +201,50 @@ func namesOf(metas []format.Metadata) []uint16 {
 	return names
 }
 
-// findText sets x.Text. It reports whether the calls are repeats.
-func (x *Repeat) findText(v *view.View, rows view.Set[view.Row], read *view.Reader) (same bool, err error) {
-	found := make(map[string]int)
-	most, looked, texts := 0, 0, 0
-	for kid := range v.Tree().Children(x.Most) {
-		if !rows.Has(kid) || v.Role(kid) != view.RoleSpan || v.Name(kid) != x.Name || v.Service(kid) != x.Service {
-			continue
-		}
-		if looked++; looked > maxCallTexts {
-			break
-		}
-		e, err := read.Entry(kid)
-		if err != nil {
-			return false, err
-		}
-		if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which calls nothing
-			return false, nil
-		}
-		for _, name := range callTexts {
-			value, ok := e.Attribute(name)
-			if !ok {
+// byText returns the calls of x by their texts, as far as a span has enough of one text.
+func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Reader) ([]Repeat, error) {
+	all := make(map[string]*Repeat)
+	for _, of := range x.below {
+		found := make(map[string]calls)
+		for kid := range v.Tree().Children(of) {
+			if !rows.Has(kid) || v.Role(kid) != view.RoleSpan || v.Name(kid) != x.Name || v.Service(kid) != x.Service {
 				continue
 			}
-			texts++
-			text := value.Text()
-			pattern := patternOf(strings.Join(strings.Fields(text[:min(len(text), 4*maxPattern)]), " "))
-			if found[pattern]++; found[pattern] > most {
-				x.Text, most = pattern, found[pattern]
+			e, err := read.Entry(kid)
+			if err != nil {
+				return nil, err
 			}
-			break
+			if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which calls nothing
+				return nil, nil
+			}
+			d, _ := v.Duration(kid)
+			text := callText(e)
+			found[text] = calls{found[text].n + 1, found[text].time + max(0, int64(d))}
+		}
+		for text, n := range found {
+			if n.n < fewestCalls {
+				continue
+			}
+			if all[text] == nil {
+				all[text] = &Repeat{Service: x.Service, Name: x.Name, Of: x.Of, Text: text, Most: of}
+			}
+			all[text].add(&Repeat{Spans: 1, Calls: n.n, Time: n.time, Most: of, MostCalls: n.n})
 		}
 	}
-	if most < fewestCalls {
-		x.Text = ""
+	var list []Repeat
+	for _, part := range all {
+		list = append(list, *part)
 	}
-	return most >= fewestCalls || texts*2 < looked, nil
+	return list, nil
+}
+
+// callText returns the query or the URL of a call, "" if it has none. The caller may keep it.
+func callText(e *format.TraceEntry) string {
+	for _, name := range callTexts {
+		if value, ok := e.Attribute(name); ok {
+			text := value.Text()
+			return patternOf(strings.Join(strings.Fields(text[:min(len(text), 4*maxPattern)]), " "))
+		}
+	}
+	return ""
 }

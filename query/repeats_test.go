@@ -109,7 +109,7 @@ func TestRepeatsHaveTexts(t *testing.T) {
 	o, err := query.Top(t.Context(), v, everything(t, v), 5, nil)
 	must(t, err)
 	got := fmt.Sprint(o.Repeats)
-	if want := "[{ work job  1 5 110 19 5} { query list SELECT * FROM prices WHERE id = <number> 1 6 27 1 6}]"; got != want {
+	if want := "[{ work job  1 5 110 19 5} { query list SELECT * FROM prices WHERE id = <number> 1 5 21 1 5}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

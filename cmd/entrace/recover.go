@@ -50,9 +50,10 @@ func (a *app) recoverCommand() *cobra.Command {
 			"FILE in place: app.iet becomes app.et, unless it came to a clean end. A corrupt\n" +
 			"original is kept as FILE.broken. With -o it leaves FILE alone and writes OUT, an\n" +
 			"IET if it is called x.iet and else an ET.\n\n" +
-			"Of DIR it finishes all that programs which died have left there. Of every ring of\n" +
-			"a flight recorder whose process died it makes a trace, DATE-…-crash.et. What\n" +
-			"living processes write is left alone.",
+			"Of DIR it finishes all that programs which died have left there: each .iet becomes\n" +
+			"an .et, unless it is whole and read-only. Of every ring of a flight recorder whose\n" +
+			"process died it makes a trace, DATE-…-crash.et. What living processes write is left\n" +
+			"alone.",
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "" && len(args) > 1 {

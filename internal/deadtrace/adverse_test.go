@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -59,7 +60,7 @@ func recordsIn(t *testing.T, name string) map[string]int {
 	n := make(map[string]int)
 	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
 		if e.Message.Valid {
-			n[e.Message.Value]++
+			n[strings.Clone(e.Message.Value)]++ // the entry is lent
 		}
 		return nil
 	}))

@@ -19,7 +19,8 @@ import (
 // first. A Ranker is not safe for concurrent use.
 type Ranker struct {
 	v     *view.View
-	read  *view.Reader
+	read  *view.Reader // reads siblings
+	whole *view.Reader // reads the outermost span of a request
 	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
 	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents
 	// with few and with many children have separate caches, so that the former do not evict the
@@ -32,7 +33,7 @@ type Ranker struct {
 
 // NewRanker returns a Ranker of v.
 func NewRanker(v *view.View) *Ranker {
-	return &Ranker{v: v, read: v.NewReader(), names: make(map[string]string)}
+	return &Ranker{v: v, read: v.NewReader(), whole: v.NewReader(), names: make(map[string]string)}
 }
 
 // siblings holds the attributes that are the same in all children of a parent.
@@ -198,7 +199,7 @@ func (k *Ranker) Request(r, own view.Row) string {
 	if whole == k.v.Outermost(own) {
 		return ""
 	}
-	e, err := k.read.Entry(whole)
+	e, err := k.whole.Entry(whole) // k.read reads its siblings
 	if err != nil {
 		return ""
 	}

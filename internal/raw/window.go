@@ -7,8 +7,23 @@ type Window struct {
 	entries  Entries
 	near     []byte // what lies between from and to in the file
 	from, to int64
-	one      []byte // an entry that is not there
-	last     int64  // where the last entry began
+	one      []byte    // an entry that is not there
+	last     int64     // where the last entry began
+	given    [2][]byte // with Overwrite: the copies that the last two calls have returned, the last one first
+}
+
+// Overwrite, if set and true, makes readers overwrite what their last call has lent. Tests set it, so that
+// code which keeps an entry for too long is found, however small the file is.
+var Overwrite func() bool
+
+// Spoil overwrites b, which was lent and is valid no more, if Overwrite says so.
+func Spoil(b []byte) {
+	if Overwrite == nil || !Overwrite() {
+		return
+	}
+	for i := range b {
+		b[i] = 0xdb // in no UTF-8
+	}
 }
 
 const (
@@ -20,6 +35,16 @@ const (
 
 // Entry returns the encoding of entry id of e, which is valid until the next call.
 func (w *Window) Entry(e Entries, id uint32) (raw []byte, err error) {
+	if Overwrite == nil || !Overwrite() {
+		return w.entry(e, id)
+	}
+	Spoil(w.given[0])
+	raw, err = w.entry(e, id)
+	w.given[0], w.given[1] = append(w.given[1][:0], raw...), w.given[0]
+	return w.given[0], err
+}
+
+func (w *Window) entry(e Entries, id uint32) (raw []byte, err error) {
 	from, to := e.Offset(id)+int64(e.Gap()), e.Offset(id+1)
 	if w.entries != e {
 		w.entries, w.from, w.to, w.last = e, 0, 0, from-windowSize
