@@ -430,7 +430,7 @@ func (m *machine) fieldOf(f *field) (eval, error) {
 		}), nil
 	case fieldIsRoot:
 		return ofSpan(func(r view.Row) Value {
-			if v.Role(v.Parent(r)) == view.RoleSpan || v.Flags(r).Missing() {
+			if v.Role(v.Parent(r)) == view.RoleSpan {
 				return intValue(1)
 			}
 			return Value{}

@@ -53,7 +53,7 @@ const (
 	fieldLinkTrace
 	fieldLinkSpan
 	fieldScopeVersion
-	fieldIsRoot // the field parent, which is compared with nil
+	fieldIsRoot // the field parent, which is nil if no span of the view is above
 
 	// Of execution traces, in stateFields.
 	fieldRunning

@@ -111,6 +111,12 @@ type state struct {
 	v           *view.View
 	against     *state // nil: there is none
 	fingerprint string
+	beginnings  []beginning // of the files
+
+	checking sync.Mutex
+	checked  time.Time
+	broken   error // of the last check
+
 	names       []string // of the files
 	generation  int      // grows when rows get other numbers
 
@@ -159,6 +165,8 @@ func (h *Handler) stateOf(v *view.View, generation int) *state {
 		} else {
 			s.names = append(s.names, f.Name())
 		}
+		hash, n := hashOf(v, i, beginningSize)
+		s.beginnings = append(s.beginnings, beginning{hash, n})
 	}
 	return s
 }
@@ -201,15 +209,53 @@ func hashOf(v *view.View, file int, most int64) (hash string, n int64) {
 	e := v.Files()[file].Raw()
 	h := sha256.New()
 	left, gap := most, int64(e.Gap())
+	var buf []byte // a copy: a file that is truncated meanwhile faults in the middle
 	for id := uint32(0); int(id) < v.Entries(file) && left > 0; id++ {
 		from := e.Offset(id) + gap
 		n := min(left, e.Offset(id+1)-from)
-		if e.View(from, n, func(b []byte) { h.Write(b) }) != nil {
+		buf = buf[:0]
+		if e.View(from, n, func(b []byte) { buf = append(buf, b...) }) != nil {
 			break
 		}
+		h.Write(buf)
 		left -= n
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), most - left
+}
+
+// A beginning identifies the first bytes of a file's entries.
+type beginning struct {
+	hash string
+	n    int64
+}
+
+// beginningSize is the largest number of bytes of a beginning.
+const beginningSize = 4 << 10
+
+// checkEvery is how often a Handler looks whether somebody else has changed its files.
+const checkEvery = time.Second
+
+// intact returns an error if a file was truncated or overwritten since the view was made.
+func (s *state) intact() error {
+	s.checking.Lock()
+	defer s.checking.Unlock()
+	if time.Since(s.checked) < checkEvery {
+		return s.broken
+	}
+	s.checked, s.broken = time.Now(), nil
+	for i, was := range s.beginnings {
+		hash, n := hashOf(s.v, i, was.n)
+		if hash == was.hash {
+			continue
+		}
+		text := " is another file now: somebody has overwritten it while it was open"
+		if n < was.n {
+			text = " was truncated while it was open"
+		}
+		s.broken = &problem{status: http.StatusConflict, text: s.names[i] + text}
+		break
+	}
+	return s.broken
 }
 
 // editorPages are the pages of an editor in which the page may be with embed=1: no site can have such an
@@ -363,7 +409,10 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		cached(w, r, tag, nil)
 		return
 	}
-	a, err := call(r.Context(), s, values)
+	var a answer
+	if err = s.intact(); err == nil {
+		a, err = call(r.Context(), s, values)
+	}
 	h.restLater()
 	if err != nil {
 		h.failed(w, r, err)

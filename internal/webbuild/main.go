@@ -10,6 +10,8 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
@@ -41,6 +43,9 @@ func main() {
 func build(web, modules, out string) error {
 	web, err := filepath.Abs(web)
 	if err != nil {
+		return err
+	}
+	if err := uniqueClasses(filepath.Join(web, "src/app.css")); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o750); err != nil {
@@ -81,6 +86,35 @@ func build(web, modules, out string) error {
 	}
 	return os.WriteFile(filepath.Join(out, "index.html"), b, 0o600) //nolint:gosec // into the folder that it is given
 }
+
+// uniqueClasses fails if a style sheet has two rules for a class alone: two parts of the page use one name.
+func uniqueClasses(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	at := make(map[string]int)
+	conditional := 0 // the depth within @media and the like
+	for _, m := range cssPart.FindAllStringSubmatch(string(cssComment.ReplaceAll(b, nil)), -1) {
+		switch selector := strings.TrimSpace(m[1]); {
+		case m[2] == "{" && (conditional > 0 || strings.HasPrefix(selector, "@")):
+			conditional++
+		case m[2] == "{":
+			if at[selector]++; at[selector] > 1 && cssClass.MatchString(selector) {
+				return fmt.Errorf("%s has two rules for %s", name, selector)
+			}
+		case conditional > 0:
+			conditional--
+		}
+	}
+	return nil
+}
+
+var (
+	cssComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+	cssPart    = regexp.MustCompile(`([^{}]*)([{}])`)
+	cssClass   = regexp.MustCompile(`^\.[\w-]+$`)
+)
 
 // bundleUnits bundles the tests that need no browser, for node.
 func bundleUnits(web, modules, out string) error {

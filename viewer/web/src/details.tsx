@@ -11,19 +11,23 @@ import { Waits } from './waits'
 import { HitsOf, WhyOf } from './why'
 import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
 
+const messageOf = (x: unknown) => x instanceof Error ? x.message : String(x)
+
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
-  const tab = s.tab
+  const tab = s.tab, failed = useSignal('')
   const row = s.selected.value
   useEffect(() => {
     if (!row) { s.entry.value = null; return }
     const stop = new AbortController()
-    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e }, () => {}), 80)
-    return () => { clearTimeout(wait); stop.abort() }
+    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e; failed.value = '' }, x => { if (!stop.signal.aborted) { s.entry.value = null; failed.value = messageOf(x) } }), 80)
+    const late = setTimeout(() => { if (s.entry.value?.row !== row) s.entry.value = null }, 500) // the details of the row before
+    return () => { clearTimeout(wait); clearTimeout(late); stop.abort() }
   }, [row, s.meta.value!.entries])
   const e = s.entry.value
-  if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
+  if (row && failed.value && !e) return <aside class="det" aria-label="Details" tabIndex={0}><p class="none">This row cannot be read: {plain(failed.value)}</p></aside>
+  if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{row ? <p class="none">Reading…</p> : s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
   const shown = tab.value === 'why' && e.role !== 'span' || tab.value === 'talk' && !e.talk ? 'attributes' : tab.value
   const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []), ['logs', `Logs ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details" tabIndex={0}>
@@ -82,7 +86,7 @@ const Fact = ({ name, value, title = '' }: { name: string; value: string; title?
 function Attributes({ e }: { e: Entry }) {
   const filter = useSignal('')
   const part = filter.value.toLowerCase()
-  const some = (list: Attribute[] | null) => (list ?? []).filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
+  const some = (list: Attribute[] | null) => (list ?? []).map((a, n) => ({ ...a, n })).filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
   const identity: [string, string, string][] = [
     ['trace:id', e.trace, `trace:id = "${e.trace}"`], ['span:id', e.span, `span:id = "${e.span}"`], ['entry', e.id, ''],
   ]
@@ -92,7 +96,7 @@ function Attributes({ e }: { e: Entry }) {
     {e.role !== 'span' && <Reasons e={e} />}
     {e.role !== 'log' && isLong(e.name) && <Section title="Name"><pre class="code">{lines(e.name)}</pre></Section>}
     {e.message && (e.role !== 'log' || isLong(e.message)) && <Section title="Message"><pre class="code">{lines(e.message)}</pre></Section>}
-    {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={e.row + a.name} a={a} row={e.row} />)}</Section>)}
+    {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} />)}</Section>)}
     {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv" tabIndex={-1}><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
       {l.to ? <button class="lk" onClick={() => s.go(l.to!.row)}>{plain(l.to.name)}</button> : <span class="mono">{plain(l.trace)} {plain(l.span)}</span>}
       {(l.attributes ?? []).map(a => <div>{plain(a.name)}={plain(a.value)}</div>)}</span></div>)}</Section>}
@@ -105,7 +109,7 @@ function Attributes({ e }: { e: Entry }) {
       {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
       {identity.filter(([, v]) => v).map(([name, value, q]) => <Plain name={name} value={value} query={q} />)}
     </Section>
-    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>{some(e.resource).map(a => <One key={e.row + a.name} a={a} row={e.row} scope="resource" />)}</details>}
+    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>{some(e.resource).map(a => <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} scope="resource" />)}</details>}
   </>
 }
 
@@ -144,7 +148,8 @@ const Actions = ({ query, value }: { query: string; value: string }) => <span cl
 
 const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv" tabIndex={-1}><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
 
-function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string }) {
+// One is the nth attribute of a row, or of its resource.
+function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; scope?: string }) {
   const whole = useSignal<string | null>(null)
   const value = whole.value ?? a.value
   const shown = a.kind.toLowerCase() !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
@@ -152,7 +157,7 @@ function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string
   const query = a.size ? '' : `${scope ? scope : ''}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
   const all = async () => {
     const e = await s.src().entry(row, true)
-    whole.value = (scope ? e.resource ?? [] : e.attributes).find(x => x.name === a.name)?.value ?? a.value
+    whole.value = (scope ? e.resource ?? [] : e.attributes)[n]?.value ?? a.value
   }
   const kind = a.kind.toLowerCase()
   return <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}><span class="k mono">{plain(a.name)}</span>
@@ -162,12 +167,13 @@ function One({ a, row, scope = '' }: { a: Attribute; row: number; scope?: string
 }
 
 function Logs({ row }: { row: number }) {
-  const list = useSignal<LogRecord[] | null>(null), total = useSignal(0)
+  const list = useSignal<LogRecord[] | null>(null), total = useSignal(0), failed = useSignal('')
   useEffect(() => {
     const stop = new AbortController()
-    s.src().logs(row, stop.signal).then(r => { list.value = r.logs; total.value = r.total }, () => {})
+    s.src().logs(row, stop.signal).then(r => { list.value = r.logs; total.value = r.total; failed.value = '' }, x => { if (!stop.signal.aborted) failed.value = messageOf(x) })
     return () => stop.abort()
   }, [row, s.meta.value!.entries])
+  if (failed.value) return <p class="none">They cannot be read: {plain(failed.value)}</p>
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
   return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>

@@ -5,7 +5,7 @@ import { begin, color } from './bars'
 import { LanesView } from './lanes'
 import { Flame, FlameNode } from './source'
 import * as s from './state'
-import { count, duration, many, plain } from './text'
+import { count, duration, many, plain, quoted } from './text'
 import { percent, useAnswer } from './why'
 
 const row = 20
@@ -95,7 +95,7 @@ function Chart({ f }: { f: Flame }) {
       onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
     {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(BigInt(n.total))} in all, {duration(BigInt(n.self))} of their own, {percent(n.weight, 1)}{'\u202f'}%
       {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}</span>}
-      {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${JSON.stringify(n.name)}`, false, false) }}>Find them</button></div>}
+      {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${quoted(n.name)}`, false, false) }}>Find them</button></div>}
   </>
 }
 

@@ -106,7 +106,7 @@ export function LanesView() {
   const run = over.value >= 0 && l && over.value < l.row.length ? over.value : chosen
   return <>
     {l && <p class="q fn">{l.spans ? <>{many(l.spans, 'span', 'spans')}{!l.packed && ', too many for lanes of their own: a lane is a level, and spans in it may overlap'}</> : 'No span is in this time.'}</p>}
-    <div class="ruler fr" aria-hidden="true">{steps(axis).filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - 55).map((t, i) => <span style={{ left: x(axis, t) + 2 + 'px' }}>{i ? '+' + duration(t - axis.from) : moment(t, axis.to - axis.from < 10_000_000n ? 6 : 3)}</span>)}</div>
+    <div class="ruler flr" aria-hidden="true">{steps(axis).filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - 55).map((t, i) => <span style={{ left: x(axis, t) + 2 + 'px' }}>{i ? '+' + duration(t - axis.from) : moment(t, axis.to - axis.from < 10_000_000n ? 6 : 3)}</span>)}</div>
     <div class="fl" ref={box} role="group" tabIndex={0} aria-label={`Spans in time; arrows move, Enter shows one in the tree. ${l && run >= 0 && run < l.row.length ? says(l, run) : ''}`} onKeyDown={key} onPointerDown={begin}
       onPointerMove={e => { if (!brushed.value) over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }} onDblClick={e => { const i = hit(e); if (i >= 0) fit(i) }}>
       <canvas ref={canvas} aria-hidden="true" />

@@ -1,5 +1,6 @@
 // What was said in a conversation with a model, as OpenTelemetry's conventions for generative AI record it.
 import { Turn } from './source'
+import { indented } from './text'
 
 // A Said is a message, a tool call or its result.
 export interface Said { role: string; kind: 'text' | 'call' | 'result' | 'other'; text: string; name?: string; id?: string; row: number }
@@ -7,8 +8,33 @@ export interface Said { role: string; kind: 'text' | 'call' | 'result' | 'other'
 // A Step is a span of the conversation, with what is new in it.
 export interface Step { row: number; name: string; operation: string; model: string; tokens: [string, string]; finish: string; took: string | null; failed: boolean; said: Said[] }
 
-const json = (text: string): unknown => { try { return JSON.parse(text) } catch { return undefined } }
-const textOf = (v: unknown): string => typeof v === 'string' ? v : v === undefined || v === null ? '' : JSON.stringify(v, null, 2)
+// sources has the texts of objects and arrays: numbers are to be shown as they were recorded.
+const sources = new WeakMap<object, string>()
+
+// json parses a text. What is no object, array or text becomes its text.
+function json(text: string): unknown {
+  try { JSON.parse(text) } catch { return undefined }
+  const token = /\s*("(?:\\.|[^"\\])*"|[^\s,:[\]{}"]+|[,:[\]{}])/gy
+  const next = () => token.exec(text)![1]!
+  const value = (first: string): unknown => {
+    if (first[0] === '"') return JSON.parse(first)
+    if (first !== '[' && first !== '{') return first === 'null' ? null : first
+    const from = token.lastIndex - 1
+    const list: unknown[] = [], object: Record<string, unknown> = Object.create(null)
+    for (let t = next(); t !== ']' && t !== '}'; t = next()) {
+      if (t === ',') continue
+      if (first === '[') { list.push(value(t)); continue }
+      next()
+      object[JSON.parse(t) as string] = value(next())
+    }
+    const made = first === '[' ? list : object
+    sources.set(made, text.slice(from, token.lastIndex))
+    return made
+  }
+  try { return value(next()) } catch { return undefined } // it is too deep
+}
+
+const textOf = (v: unknown): string => typeof v === 'object' && v !== null ? indented(sources.get(v) ?? '') : typeof v === 'string' ? v : ''
 const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v)
 
 // parts returns what a message says: of the current conventions, with parts, or of earlier ones, with

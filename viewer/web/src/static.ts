@@ -1,5 +1,6 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
 import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, Why } from './source'
+import { quoted } from './text'
 
 interface Data {
   meta: Meta & { static: string }; top: Top; facets: Contrast; table: Table; flame: Flame; strings: string[]
@@ -266,7 +267,7 @@ export class Static implements Source {
     const some = [...fields].filter(([, values]) => { const total = [...values.values()].reduce((a, n) => a + n[0] + n[1], 0); return total <= 20 || values.size <= total / 2 })
     const compared = some.reduce((n, [, values]) => n + values.size, 0)
     const out = some.map(([field, values]) => {
-      const list = [...values].map(([value, n]) => ({ value, where: `${field} = ${JSON.stringify(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
+      const list = [...values].map(([value, n]) => ({ value, where: `${field} = ${quoted(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
         .filter(v => v.apart >= .01 && !isChance([v.in, v.others], [chosen.size, others], compared)).sort((a, b) => b.apart - a.apart)
       return { field, points: Math.round(100 * (list[0]?.apart ?? 0)), values: list.slice(0, 6), more: 0 }
     }).filter(f => f.values.length).sort((a, b) => b.points - a.points)

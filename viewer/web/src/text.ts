@@ -53,7 +53,29 @@ export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000
 export function pretty(s: string): string {
   const t = s.trim()
   if (t.length > 100_000 || !/^[[{]/.test(t)) return s
-  try { return JSON.stringify(JSON.parse(t), null, 2) } catch { return s }
+  try { JSON.parse(t) } catch { return s }
+  return indented(t)
+}
+
+// indented puts the parts of a JSON text below each other. Every name, number and text stays as it is.
+export function indented(json: string): string {
+  let depth = 0
+  const line = () => '\n' + '  '.repeat(depth)
+  return json.replace(/"(?:\\.|[^"\\])*"|[[{]\s*[\]}]|\s+|[[\]{},:]/g, x => {
+    switch (x[0]) {
+      case '"': return x
+      case '[': case '{':
+        if (x.length > 1) return x[0]! + x.at(-1)!
+        depth++
+        return x + line()
+      case ']': case '}':
+        depth--
+        return line() + x
+      case ',': return x + line()
+      case ':': return ': '
+    }
+    return ''
+  })
 }
 
 // sql puts the parts of a statement below each other.
@@ -128,8 +150,11 @@ export function painted(query: string, wrong = 0): { text: string; kind: '' | 's
 
 // literal writes a value as a query has it.
 export function literal(kind: string, value: string): string {
-  return kind === 'String' || kind === 'string' ? '"' + value.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"' : value
+  return kind === 'String' || kind === 'string' ? quoted(value) : value
 }
 
-// fieldName writes the name of an attribute as a query has it.
-export const fieldName = (name: string) => /^[^\s(){}[\]=<>!~|&,"'+\-*/%^`]+$/.test(name) ? '.' + name : '."' + name.replace(/[\\"]/g, c => '\\' + c) + '"'
+// quoted writes a text as a query has it.
+export const quoted = (text: string) => '"' + text.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"'
+
+// fieldName writes the name of an attribute as a query has it: in quotes, but for names that need none for sure.
+export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))

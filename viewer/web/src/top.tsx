@@ -4,18 +4,18 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Line, Top } from './source'
 import * as s from './state'
 import { period } from './strip'
-import { count, day, duration, many, moment, plain } from './text'
+import { count, day, duration, many, moment, plain, quoted } from './text'
 import { useAnswer } from './why'
 
 export function Overview() {
-  const top = useSignal<Top | null>(null)
+  const top = useSignal<Top | null>(null), failed = useSignal('')
   const now = () => `${s.meta.value!.generation} ${s.meta.value!.entries} ${s.windowText.value}`, known = now()
   const busy = useRef('') // what the request is about, '': there is none
   useEffect(() => {
     const ask = () => {
       if (busy.current) return
       const of = busy.current = now(), part = s.windowText.value
-      s.src().top(part).then(t => { if (part === s.windowText.value) top.value = t }, () => {}).then(() => {
+      s.src().top(part).then(t => { failed.value = ''; if (part === s.windowText.value) top.value = t }, x => { failed.value = x instanceof Error ? x.message : String(x) }).then(() => {
         busy.current = ''
         if (of !== now()) setTimeout(ask, part === s.windowText.value ? 500 : 0)
       })
@@ -24,6 +24,7 @@ export function Overview() {
   }, [known])
   const t = top.value, m = s.meta.value!
   const waits = useAnswer(t && m.goroutines ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
+  if (failed.value) return <div class="topv"><p class="none">The overview cannot be made: {plain(failed.value)}</p></div>
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
   const w = s.inside.value && m.static === undefined ? period() : null, first = w?.from ?? BigInt(m.first), last = w?.to ?? BigInt(m.last)
   const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
@@ -46,9 +47,9 @@ export function Overview() {
       {waits && waits.length > 0 && <section class="tl3"><h2 title="As an execution trace tells, the longest first">What spans waited for</h2><ul>{waits.map(w => <li><button title={plain(w.text)} onClick={() => s.go(w.row)}><span class="says">{plain(w.text)}</span><span class="n">{duration(BigInt(w.took))}</span></button></li>)}</ul></section>}
       {t.goroutines.length > 0 && <section class="tl3"><h2>Goroutines at {moment(BigInt(t.goroutinesAt), 3)}</h2><ul>{t.goroutines.map(g => <li><button title={plain(g.stack)} onClick={() => s.go(g.row)}><span class="el">{plain(g.in) || '(unknown)'}</span><span class="n">{many(g.count, 'goroutine', 'goroutines')}</span><span class="q">{g.spans > 0 ? `for ${many(g.spans, 'span', 'spans')}` : ''}</span></button></li>)}</ul>
         {t.moreGoroutines > 0 && <p class="q">{many(t.moreGoroutines, 'goroutine', 'goroutines')} on other stacks</p>}</section>}
-      <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${JSON.stringify(name)}` : '{ service = nil }')}>
+      <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${quoted(name)}` : '{ service = nil }')}>
         <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{many(Number(spans), 'span', 'spans')}</span><span class="q">{many(Number(logs), 'log record', 'log records')}{Number(errors) ? ', ' + many(Number(errors), 'error', 'errors') : ''}</span></button></li>)}</ul></section>
-      <section class="tl3"><h2>Most time of their own</h2>{t.self.length ? <ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${JSON.stringify(name)} && ${service ? `service = ${JSON.stringify(service)}` : 'service = nil'} }`)}>
+      <section class="tl3"><h2>Most time of their own</h2>{t.self.length ? <ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`)}>
         <span class="el">{plain(name)} {service && <span class="q">{plain(service)}</span>}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul> : <p class="none">No span has ended.</p>}</section>
       {t.repeats.length > 0 && <section class="tl3"><h2 title="Five spans of one name or more, directly below the same span">Done again and again</h2><ul>{t.repeats.map(r => <li><button title={plain(r.call)} onClick={() => s.go(r.row)}><span class="el mono">{plain(r.call)}</span><span class="n">{r.spans > 1 && 'up to '}{count(r.times)}×</span>
         <span class="q el">below {plain(r.of)}{r.spans > 1 && `, in ${count(r.spans)} spans`}, {duration(BigInt(r.took))}{r.spans > 1 && ' in all'}</span></button></li>)}</ul></section>}

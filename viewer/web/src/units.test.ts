@@ -70,6 +70,7 @@ test('queries are written as they are read', () => {
   assert.equal(literal('U64', '5'), '5')
   assert.equal(fieldName('http.route'), '.http.route')
   assert.equal(fieldName('odd name'), '."odd name"')
+  assert.deepEqual(['2xx', 'a.2', '', 'a\\b\n', 'é', 'a-b'].map(fieldName), ['."2xx"', '."a.2"', '.""', '."a\\\\b\\n"', '."é"', '."a-b"'])
 })
 
 test('a statement has a line for each of its parts', () => {

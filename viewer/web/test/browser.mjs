@@ -2,7 +2,7 @@
 // they see.
 import chromium from '@sparticuz/chromium'
 import { execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, afterEach, before, test } from 'node:test'
@@ -253,6 +253,110 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
   await page.keyboard.press('k')
   await until(() => selected(page), t => t === 'POST /checkout')
   await det.getByRole('heading', { name: /^In main.hang at / }).first().waitFor()
+})
+
+// otlp writes a file of spans as another program would, and returns its name. A span has a name, attributes,
+// and the id of the span above.
+function otlp(name, spans) {
+  const value = v => typeof v === 'bigint' ? { intValue: String(v) } : { stringValue: v }
+  const id = n => n.toString(16).padStart(16, '0')
+  const list = spans.map(([name, attributes = {}, up = 0], i) => ({
+    traceId: '1'.padStart(32, '0'), spanId: id(i + 1), ...(up ? { parentSpanId: id(up) } : {}), name, kind: 2,
+    startTimeUnixNano: String(1764201600_000000000n + BigInt(i) * 1_000_000n), endTimeUnixNano: String(1764201600_000500000n + BigInt(i) * 1_000_000n),
+    attributes: Object.entries(attributes).map(([key, v]) => ({ key, value: value(v) })),
+  }))
+  writeFileSync(join(traces, name), JSON.stringify({ resourceSpans: [{ resource: { attributes: [{ key: 'service.name', value: { stringValue: 'worker' } }] }, scopeSpans: [{ scope: { name: 'lib' }, spans: list }] }] }))
+  return name
+}
+
+test('attributes of any name are in facets and Why, and can be chosen', async () => {
+  const odd = ['2xx', '7', '3d', '1e5', '4xx.count', '10.0.0.1', 'a?b', 'x:', 'a\\b', 'a"b', 'price€', 'a→b', 'emoji😀', 'स्थिति', 'e\u0301', 'parent.x', 'nil', 'a..b', '']
+  const { url } = await serve(otlp('odd.jsonl', Array.from({ length: 40 }, (_, i) => ['op', Object.fromEntries(odd.map(n => [n, i % 2 ? 'odd' : 'even']))])))
+  const page = await open(at(url, '?v=tree'))
+  await until(async () => (await names(page)).length, n => n > 10)
+  await page.locator('.rows .r').nth(3).click()
+  const facets = page.locator('.fac')
+  await facets.getByText('2xx').first().waitFor()
+  assert.doesNotMatch(await facets.textContent(), /not a known name/)
+  for (const name of odd) {
+    const query = await until(() => page.evaluate(name => {
+      const row = [...document.querySelectorAll('.det .kv')].find(e => e.querySelector('.k').textContent === name)
+      return row?.querySelector('[aria-label^="Only "]').title.slice(5)
+    }, name), q => q, 3000).catch(e => { throw new Error(`${name}: ${e.message}`) })
+    const before = await page.inputValue('#query')
+    await page.getByRole('button', { name: 'Only ' + query, exact: true }).click({ force: true })
+    await until(() => page.inputValue('#query'), v => v !== before)
+    await until(() => page.textContent('.hits'), t => /20 hits/.test(t))
+  }
+  await page.getByRole('tab', { name: 'Why' }).click()
+  assert.doesNotMatch(await until(() => page.textContent('.det'), t => /op/.test(t)), /not a known name/)
+})
+
+test('details: each attribute has its own value, and JSON keeps its numbers', async () => {
+  const long = 'x'.repeat(20_000), json = '{"id": 780177723283783681, "b": [1e400, 10.00, {}], "2": 2, "1": 1, "twice": 1, "twice": 2}'
+  const tool = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'pay', 'gen_ai.tool.call.arguments': json }
+  const { url } = await serve(otlp('values.jsonl', Array.from({ length: 30 }, (_, i) => [`op ${i + 1}`, { 12: i === 0 ? 'one ' + long : 'ten', 2: i === 10 ? 'eleven ' + long : 'two', json, ...(i === 2 ? tool : {}) }])))
+  const page = await open(at(url, '?v=tree'))
+  const select = async name => { await page.locator('.rows .r', { has: page.getByText(name, { exact: true }) }).click(); await page.locator('.det .ttl', { hasText: new RegExp(`^${name}$`) }).waitFor() }
+  const value = async name => (await page.locator('.det .kv', { has: page.locator('.k', { hasText: new RegExp(`^${name}$`) }) }).locator('.v').first().textContent())
+  await select('op 1')
+  await page.getByRole('button', { name: /^Show all / }).click()
+  await until(() => value('12'), t => t.length === 20_004)
+  await select('op 11')
+  assert.match(await value('2'), /^eleven x+$/)
+  assert.equal(await value('12'), 'ten')
+  assert.equal((await value('json')).replace(/\n */g, '').replace(/,/g, ', '), '{"id": 780177723283783681, "b": [1e400, 10.00, {}], "2": 2, "1": 1, "twice": 1, "twice": 2}'.replaceAll(', ', ', '))
+  await select('op 3')
+  await page.getByRole('tab', { name: 'Conversation' }).click()
+  const said = await until(() => page.textContent('.det .db'), t => /780177723283783681/.test(t))
+  assert.match(said, /1e400[^]*10\.00[^]*"2": 2[^]*"1": 1[^]*"twice": 1[^]*"twice": 2/)
+})
+
+test('requests are the outermost spans of the file, also if their parents are elsewhere', async () => {
+  const { url } = await serve(otlp('orphans.jsonl', [['handle 0', {}, 900], ['handle 1', {}, 901], ['handle 2'], ['sql', {}, 1]]))
+  const page = await open(at(url, '?v=tree'))
+  await page.getByRole('button', { name: 'Requests' }).click()
+  await until(() => page.textContent('.hits'), t => /3 hits/.test(t))
+})
+
+test('a name with signs that cannot be seen is found from Top', async () => {
+  const name = 'step\u001b[31m\b\f"\\ x'
+  const { url } = await serve(otlp('controls.jsonl', [[name], [name], ['other']]))
+  const page = await open(url)
+  await page.locator('section', { hasText: 'Most time of their own' }).getByRole('button', { name: /^step/ }).click()
+  await until(() => page.textContent('.hits'), t => /of 2 hits/.test(t))
+})
+
+test('a file that is truncated, or overwritten, says so, and no old details stay', async () => {
+  for (const [kind, change] of [['truncated', f => truncateSync(f, 0)], ['overwritten', f => writeFileSync(f, readFileSync(join(traces, 'second.et')))]]) {
+    execFileSync(entrace, ['convert', otlp('first.jsonl', Array.from({ length: 30 }, (_, i) => [`op ${i}`])), `${kind}.et`], { cwd: traces })
+    execFileSync(entrace, ['convert', '--force', otlp('second.jsonl', Array.from({ length: 30 }, (_, i) => [`other ${i}`])), 'second.et'], { cwd: traces })
+    const { url } = await serve(`${kind}.et`)
+    const page = await open(at(url, '?v=tree'), { tab: 'attributes' })
+    pages.at(-1).deserted = true // the browser logs each answer 409
+    await page.locator('.rows .r', { hasText: 'op 3' }).first().click()
+    await page.locator('.det .ttl', { hasText: 'op 3' }).waitFor()
+    change(join(traces, `${kind}.et`))
+    await new Promise(r => setTimeout(r, 1100))
+    await page.locator('.rows .r', { hasText: 'op 6' }).first().click()
+    const says = kind === 'truncated' ? /was truncated while it was open/ : /somebody has overwritten it/
+    const details = await until(() => page.textContent('.det'), t => says.test(t))
+    assert.doesNotMatch(details, /op 3/)
+    await page.reload()
+    await until(() => page.textContent('body'), t => says.test(t))
+  }
+})
+
+test('details of the row before do not stay when the program has gone', async () => {
+  const { url, child } = await serve(otlp('gone.jsonl', Array.from({ length: 30 }, (_, i) => [`op ${i}`])))
+  const page = await open(at(url, '?v=tree'))
+  pages.at(-1).deserted = true
+  await page.locator('.rows .r', { hasText: 'op 3' }).first().click()
+  await page.locator('.det .ttl', { hasText: 'op 3' }).waitFor()
+  child.kill('SIGKILL')
+  await new Promise(r => child.on('exit', r))
+  await page.locator('.rows .r', { hasText: 'op 6' }).first().click()
+  assert.doesNotMatch(await until(() => page.textContent('.det'), t => /cannot be read/.test(t)), /op 3/)
 })
 
 test('back: to the view, the row and the time before', async () => {
