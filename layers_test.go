@@ -49,7 +49,7 @@ var layers = map[string][]string{
 	},
 	"internal/hosttest":  {"golang.org/x/sys/unix", module + "internal/osfile"},
 	"internal/quantity":  {},
-	"internal/execbatch": {},
+	"internal/execbatch": {module + "redact"},
 	"internal/gotrace":   {"golang.org/x/exp/trace", module + "internal/execbatch", module + "internal/text"}, // no other package imports x/exp
 	"internal/jsontest":  {},
 	"internal/jsontext":  {},
@@ -63,7 +63,7 @@ var layers = map[string][]string{
 	"internal/mapfile":   {"github.com/edsrzf/mmap-go", module + "internal/osfile"},
 	"internal/wire":      {},
 	"internal/journal":   {module + "internal/mapfile", module + "internal/osfile"},
-	"internal/record":    {module + "internal/journal", module + "internal/notice", module + "internal/text", module + "internal/wire", module + "redact"},
+	"internal/record":    {module + "internal/execbatch", module + "internal/journal", module + "internal/notice", module + "internal/text", module + "internal/wire", module + "redact"},
 	"redact":             {},
 	"internal/placer": {
 		module + "internal/journal", module + "internal/jsontext", module + "internal/mapping", module + "internal/record",
@@ -76,7 +76,7 @@ var layers = map[string][]string{
 	"internal/spanmap":     {},
 	"internal/conformance": {},
 	"internal/querytest":   {module + "format", module + "internal/mapping"},
-	"internal/tracetest":   {module + "format", module + "internal/otel", module + "recorder", module + "view"},
+	"internal/tracetest":   {module + "internal/raw", module + "format", module + "internal/otel", module + "recorder", module + "view"},
 	"internal/timeline":    {module + "format", module + "internal/mapping", module + "internal/otel", module + "internal/text", module + "view"},
 	"view": {
 		module + "format", module + "internal/columns", module + "internal/jsontext", module + "internal/mapping",
@@ -153,7 +153,7 @@ var layers = map[string][]string{
 		module + "redact", module + "slogadapter", module + "view",
 	},
 	"entracetest/otlp": {module + "entracetest", module + "internal/receive"},
-	"internal/secrets": {module + "format", module + "internal/mapping", module + "internal/otel", module + "redact"},
+	"internal/secrets": {module + "internal/execbatch", module + "format", module + "internal/mapping", module + "internal/otel", module + "redact"},
 	"convert/chrome": {
 		module + "format", module + "internal/jsontext", module + "internal/otel", module + "internal/text", module + "internal/timeline",
 		module + "view",

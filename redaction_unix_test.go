@@ -18,6 +18,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
+	rtrace "runtime/trace"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +39,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
+	"github.com/entrace-go/entrace/view"
 )
 
 const (
@@ -88,6 +91,9 @@ func recordCanaries(end string) {
 		r.SetEventName(text)
 		r.AddAttributes(attribute.Map("m", attribute.String("api_key", canary), attribute.ByteSlice("secret", []byte(canary))))
 		otel.Logger("scope password="+canary).Emit(ctx, r)
+		rtrace.Log(ctx, "password", canary)
+		rtrace.Log(ctx, "note", "X-Api-Key: "+canary)
+		rtrace.WithRegion(ctx, "Set-Cookie: sid="+canary+"; Path=/", func() {})
 		span.SetAttributes(attribute.String("late.secret", canary))
 		span.SetStatus(codes.Error, text)
 		if i < 4 {
@@ -218,6 +224,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		"version 2":    {"OTEL_EXPORTER_ENTRACE_VERSION=2"},
 		"batch":        {"OTEL_EXPORTER_ENTRACE_MODE=batch"},
 		"flight":       flight,
+		"traced":       append(slices.Clone(flight), "OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1"),
 		"sender":       {"OTEL_EXPORTER_ENTRACE_ENDPOINT=tcp://" + wire},
 	} {
 		for _, end := range []string{"canary kill", "canary panic", "canary end"} {
@@ -250,7 +257,10 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 						}
 					}
 				}
-				if name == "flight" {
+				if name == "traced" && end == "canary end" {
+					execTracesAreWhole(t, filepath.Join(dir, "shop-traces"))
+				}
+				if name == "flight" || name == "traced" {
 					must(t, tracedir.Recover(t.Context(), filepath.Join(dir, "shop-traces"), func(_ *tracedir.Result, err error) { must(t, err) }))
 				}
 				for _, f := range occurrences(t, dir, canary) {
@@ -261,6 +271,31 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// execTracesAreWhole checks that the traces in a folder have an execution trace that can be read and tells of
+// spans.
+func execTracesAreWhole(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.et"))
+	must(t, err)
+	joined := 0
+	for _, name := range names {
+		f, err := format.Open(name, nil)
+		must(t, err)
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
+		must(t, err)
+		s, err := v.States(t.Context())
+		must(t, err)
+		if p := s.Problems(); len(p) > 0 {
+			t.Errorf("%s: %v", name, p)
+		}
+		joined += s.Joined()
+		must(t, f.Close())
+	}
+	if joined == 0 {
+		t.Errorf("the traces %q tell of no span what it waited for", names)
 	}
 }
 

@@ -22,7 +22,8 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Look for everything that is wrong or odd in a trace",
 		Long: "verify looks at every byte of each FILE: whether the entries are whole and where the\n" +
-			"tables say, whether the tree is one, whether other readers can read it. It prints\n" +
+			"tables say, whether the tree is one, whether other readers can read it, and whether\n" +
+			"Go's execution traces in it can be read. It prints\n" +
 			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
 			"that flipped within a text.\n\n" +
 			"--secrets looks for secrets that a recorder replaces by default, in files of all formats. It prints\n" +
@@ -79,6 +80,22 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 	return errors.Join(err, t.Damage())
 }
 
+// verifyExecTraces calls found for each execution trace in a file that cannot be read to its end.
+func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem string)) {
+	t, err := convert.Open(ctx, []string{path}, nil)
+	if err != nil {
+		return // the entries have problems, which are told
+	}
+	defer t.Close()
+	states, err := t.View().States(ctx)
+	if err != nil {
+		return // ctx has ended
+	}
+	for _, err := range states.Problems() {
+		found(err.Error())
+	}
+}
+
 func (a *app) verify(ctx context.Context, name string) error {
 	path, done, err := a.seekable(name)
 	if err != nil {
@@ -96,6 +113,10 @@ func (a *app) verify(ctx context.Context, name string) error {
 	if err != nil {
 		return known(name, err)
 	}
+	a.verifyExecTraces(ctx, path, func(problem string) {
+		problems++
+		_, _ = fmt.Fprintln(a.out, safe(problem))
+	})
 	state, missing := convert.StateOf(ctx, path, problems == 0)
 	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
 	if name == "-" {

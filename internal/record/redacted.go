@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/entrace-go/entrace/internal/execbatch"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -85,6 +86,11 @@ func (b *Builder) judge(name string, alone redact.Verdict) {
 // redacted returns the value of the attribute called name without secrets.
 func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
 	isText := false
+	if kind == valueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {
+		if safe, err := execbatch.Redact(b.Redact, s); err == nil {
+			return kind, safe
+		}
+	}
 	switch kind {
 	case valueJSON, valueAnyValue:
 		s, isText = b.Redact.JSON(b.verdict, name, s)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/execbatch"
 	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/redact"
@@ -93,9 +94,16 @@ func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 		verdict, was := x.r.Key(key), a.Value.Text()
 		var now string
 		isText := false
-		if isJSON[stored] {
+		var err error
+		isTrace := kind == format.KindBytes && verdict != redact.Replace && execbatch.IsTrace(was)
+		if isTrace {
+			now, err = execbatch.Redact(x.r, was)
+		}
+		switch {
+		case isTrace && err == nil:
+		case isJSON[stored]:
 			now, isText = x.r.JSON(verdict, key, was)
-		} else {
+		default:
 			now = x.r.Value(verdict, key, was)
 		}
 		if now != was {

@@ -1,0 +1,175 @@
+package execbatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/redact"
+)
+
+// Types of the events that hold texts, and of those that name them.
+const (
+	stringsTable = 4  // begins a batch of strings
+	stringOf     = 5  // [number, size, bytes]
+	userLog      = 44 // [time, task, number of the key, number of the value, stack]
+)
+
+// arguments is how many numbers follow the type of an event, by type; the time is one of them. The types from
+// 127 on, which are experimental, are in moreArguments.
+var arguments = [...]uint8{
+	8: 1, 3, 3, 1, 4, 3, 4, 2, 3, 1, 1, 3, 3, 4, 3, 1, 1, 4, // 8 frequency, 9 to 13 processors, 14 to 25 goroutines
+	3, 1, 2, 3, 2, 2, 2, 3, 2, 2, 1, 2, 2, // 26 stops of the world, 28 to 38 collections and the heap
+	2, 5, 3, 4, 4, 5, 3, 3, 4, 5, // 39 labels, 40 tasks, regions and logs, 45 to 48 goroutines
+	51: 4, // clocks
+}
+
+const firstExperimental = 128
+
+var moreArguments = [...]uint8{4, 4, 2, 3, 3, 2, 3, 3, 2}
+
+var errUnknownEvent = errors.New("an event of an unknown type")
+
+// IsTrace reports whether s begins as an execution trace does.
+func IsTrace(s string) bool {
+	return len(s) >= HeaderSize && strings.HasPrefix(s, "go 1.") && strings.HasPrefix(strings.TrimLeft(s[5:HeaderSize], "0123456789"), " trace\x00")
+}
+
+// Redact returns the execution trace s without the secrets in its texts: the names of tasks and regions, and
+// what the program logged, whose keys count as names. Each text keeps its size, so that all else stays as
+// it is. The error says that s cannot be read, and then nothing is replaced.
+func Redact(r *redact.Redactor, s string) (string, error) {
+	t := table{data: unsafe.Slice(unsafe.StringData(s), len(s)), texts: make(map[textKey]text)}
+	if err := t.read(); err != nil {
+		return s, err
+	}
+	var out []byte
+	replace := func(x text, now string) {
+		if was := s[x.from:x.to]; now != was {
+			if out == nil {
+				out = []byte(s)
+			}
+			fit(out[x.from:x.to], now)
+		}
+	}
+	for _, x := range t.texts {
+		replace(x, r.Text(s[x.from:x.to]))
+	}
+	for _, log := range t.logs {
+		key, known := t.texts[log.key]
+		x, has := t.texts[log.value]
+		if name := s[key.from:key.to]; known && has {
+			replace(x, r.Value(r.Key(name), name, s[x.from:x.to]))
+		}
+	}
+	if out == nil {
+		return s, nil
+	}
+	return string(out), nil
+}
+
+// fit fills b with a text, which is cut or followed by blanks.
+func fit(b []byte, s string) {
+	if len(s) > len(b) {
+		s = s[:len(b)]
+		for len(s) > 0 && !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+	}
+	for i := copy(b, s); i < len(b); i++ {
+		b[i] = ' '
+	}
+}
+
+// A textKey names a text: each generation has numbers of its own.
+type textKey struct{ generation, number uint64 }
+
+// A text is where the bytes of a text are.
+type text struct{ from, to int }
+
+type logged struct{ key, value textKey }
+
+// A table has the texts of an execution trace, and which of them were logged under which key.
+type table struct {
+	data  []byte
+	texts map[textKey]text
+	logs  []logged
+}
+
+func (t *table) read() error {
+	for at := HeaderSize; at < len(t.data); {
+		size, generation, ends, err := Next(t.data[at:])
+		if err != nil {
+			return err
+		}
+		if size > len(t.data)-at {
+			return ErrShort
+		}
+		if !ends && t.data[at] == batchEvents {
+			from := at + 1
+			for range 4 {
+				_, n := binary.Uvarint(t.data[from:])
+				from += n
+			}
+			if err := t.batch(generation, from, at+size); err != nil {
+				return err
+			}
+		}
+		at += size
+	}
+	return nil
+}
+
+// batch reads the events of a batch.
+func (t *table) batch(generation uint64, at, end int) error {
+	if at == end {
+		return nil
+	}
+	isTable := t.data[at] == stringsTable
+	if first := t.data[at]; isTable || first == 2 || first == 6 || first == 50 { // or stacks, samples, clocks
+		if at++; first != 50 && !isTable {
+			return nil // without texts
+		}
+	}
+	for at < end {
+		kind := t.data[at]
+		at++
+		if isTable {
+			if kind != stringOf {
+				return errUnknownEvent
+			}
+			number, n := binary.Uvarint(t.data[at:end])
+			size, m := binary.Uvarint(t.data[at+max(n, 0) : end])
+			if at += n + m; n <= 0 || m <= 0 || size > uint64(end-at) {
+				return ErrShort
+			}
+			t.texts[textKey{generation, number}] = text{at, at + int(size)}
+			at += int(size)
+			continue
+		}
+		most := 0
+		if int(kind) < len(arguments) {
+			most = int(arguments[kind])
+		} else if i := int(kind) - firstExperimental; i >= 0 && i < len(moreArguments) {
+			most = int(moreArguments[i])
+		}
+		if most == 0 {
+			return errUnknownEvent
+		}
+		var args [5]uint64
+		for i := range most {
+			x, n := binary.Uvarint(t.data[at:end])
+			if n <= 0 {
+				return ErrShort
+			}
+			args[i] = x
+			at += n
+		}
+		if kind == userLog {
+			t.logs = append(t.logs, logged{textKey{generation, args[2]}, textKey{generation, args[3]}})
+		}
+	}
+	return nil
+}
