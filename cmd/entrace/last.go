@@ -5,23 +5,80 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
 // lastSize is how much of a file readLast looks at.
 const lastSize = 4 << 20
 
-// readLast reads the entries in the last lastSize bytes of an IET of any size, and returns the offset
-// at which the last entry ends. An IET has no index of its entries, so readLast searches for an offset
+// A lastPart is the entries at the end of a file.
+type lastPart struct {
+	entries []*format.TraceEntry
+	end     int64 // the offset at which the last one ends
+	isET    bool  // nothing follows
+}
+
+// ended reports whether the last entry marks a clean end.
+func (p *lastPart) ended() bool { return len(p.entries) > 0 && p.entries[len(p.entries)-1].IsEnd() }
+
+// readLast reads the entries in the last lastSize bytes of a file, or returns nil: [recorder.Open] then reads
+// all of it.
+func readLast(name string) (*lastPart, error) {
+	name = format.Find(name)
+	if strings.HasSuffix(name, tracename.ET) {
+		return lastOfET(name)
+	}
+	entries, end, err := lastOfIET(name)
+	if err != nil || entries == nil {
+		return nil, err
+	}
+	return &lastPart{entries: entries, end: end}, nil
+}
+
+// lastOfET reads the last entries of an ET, whose index says where they are. Only an ET that a recorder has
+// written has its entries in the order of time: it has one mark of its end, at the end.
+func lastOfET(name string) (*lastPart, error) {
+	f, err := format.Open(name, nil)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // whoever reads all of it says why that cannot be
+	}
+	defer f.Close()
+	all := f.Raw()
+	if f.Format() != format.ET || all.End()-all.Offset(0) < 4*lastSize {
+		return nil, nil //nolint:nilnil // there is no need
+	}
+	from := f.Len()
+	for from > 0 && all.End()-all.Offset(uint32(from-1)) <= lastSize {
+		from--
+	}
+	p := &lastPart{end: f.WholeSize(), isET: true}
+	ends := 0
+	err = f.Walk(uint32(from), func(_ uint32, e *format.TraceEntry) error {
+		p.entries = append(p.entries, e.Clone())
+		if e.IsEnd() || e.IsRecovered() {
+			ends++
+		}
+		return nil
+	})
+	if last := p.entries[len(p.entries)-1]; err != nil || ends != 1 || !last.IsEnd() && !last.IsRecovered() {
+		return nil, err
+	}
+	return p, nil
+}
+
+// lastOfIET reads the last entries of an IET, and returns the offset
+// at which the last entry ends. An IET has no index of its entries, so lastOfIET searches for an offset
 // from which entry follows entry to the end of the file. It returns no entries if it finds no such
 // chain or more than one, if the file is small or of another format, and if the journal of a dead
 // writer holds part of the trace: recorder.Open reads such files. If an attribute near the end of the
-// file holds a whole trace of several megabytes, readLast wrongly returns the entries of that trace.
-func readLast(name string) (entries []*format.TraceEntry, end int64, err error) {
-	src, err := deadtrace.OpenSource(format.Find(name), false)
+// file holds a whole trace of several megabytes, lastOfIET wrongly returns the entries of that trace.
+func lastOfIET(name string) (entries []*format.TraceEntry, end int64, err error) {
+	src, err := deadtrace.OpenSource(name, false)
 	if err != nil {
 		return nil, 0, err
 	}

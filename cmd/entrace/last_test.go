@@ -6,15 +6,25 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/tracetest"
 )
 
-// TestReadLast checks that readLast returns the same last entries of a large IET as Open, and no entries
-// for other formats.
+// list returns the entries of p, which may be nil.
+func (p *lastPart) list() []*format.TraceEntry {
+	if p == nil {
+		return nil
+	}
+	return p.entries
+}
+
+// TestReadLast checks that readLast returns the same last entries of a large file as Open, and none of an
+// IETPrefix.
 func TestReadLast(t *testing.T) {
 	for _, version := range []format.Version{format.V1, format.V2} {
 		for _, f := range []format.StorageFormat{format.ET, format.IET, format.IETPrefix} {
@@ -24,13 +34,14 @@ func TestReadLast(t *testing.T) {
 				all, err := format.Open(name, nil)
 				must(t, err)
 				defer all.Close()
-				last, end, err := readLast(name)
-				if f != format.IET {
-					if last != nil || err != nil {
-						t.Fatal(len(last), err)
+				part, err := readLast(name)
+				if f == format.IETPrefix {
+					if part != nil || err != nil {
+						t.Fatal(part, err)
 					}
 					return
 				}
+				last, end := part.entries, part.end
 				if len(last) < 1000 || end != all.WholeSize() || err != nil {
 					t.Fatalf("%d of %d entries up to %d of %d, %v", len(last), all.Len(), end, all.WholeSize(), err)
 				}
@@ -53,6 +64,8 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 	if !fakes {
 		fake = []byte(strings.Repeat("what is no entry. ", 40))
 	}
+	defer x.Save(name)
+	defer x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}, Attributes: []format.Attribute{{Name: "entries", Value: format.U64Value(1)}}})
 	for i := 0; i*400 < size; i++ {
 		x.Add(&format.TraceEntry{
 			Parent: uint32(i / 2), Message: format.Some(fmt.Sprint("message ", i)),
@@ -60,7 +73,35 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 			Attributes: []format.Attribute{{Name: "b", Value: format.BytesValue(fake[i%40 : 400])}, {Name: "i", Value: format.U64Value(uint64(i))}},
 		})
 	}
-	x.Save(name)
+}
+
+// TestTailOfLargeTraceReadsItsEnd checks that tail looks at the end of a large trace alone, also to find out how
+// it ended: a file of four times the size costs no more memory.
+func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
+	for _, f := range []format.StorageFormat{format.ET, format.IET} {
+		for _, version := range []format.Version{format.V1, format.V2} {
+			for _, flag := range []string{"-n=10", "-f"} {
+				if flag == "-f" && f == format.IET {
+					continue // it waits for more
+				}
+				var costs [2]uint64
+				for i, size := range []int{20 << 20, 80 << 20} {
+					name := filepath.Join(t.TempDir(), "x."+f.String())
+					writeMany(t, name, version, f, size, false)
+					var before, after runtime.MemStats
+					runtime.ReadMemStats(&before)
+					code, out, errs := entrace(t, nil, "tail", flag, name)
+					runtime.ReadMemStats(&after)
+					if costs[i] = after.TotalAlloc - before.TotalAlloc; code != 0 || strings.Count(out, "\n") != 10 {
+						t.Fatalf("%v, version %v, %s: %d, %d lines, %s", f, version, flag, code, strings.Count(out, "\n"), errs)
+					}
+				}
+				if costs[1] > costs[0]+costs[0]/4+4<<20 {
+					t.Errorf("%v, version %v, %s: it allocates %d bytes, of a quarter of the size %d", f, version, flag, costs[1], costs[0])
+				}
+			}
+		}
+	}
 }
 
 // TestReadLastNone checks that readLast returns no entries for other bytes, after a bounded number of tries.
@@ -76,11 +117,11 @@ func TestReadLastNone(t *testing.T) {
 		"chains": append(bytes.Clone(whole[:10]), bytes.Repeat([]byte{0, 0, 1, 'n', 0, 2, 0, 0, 0, 0, 0xff}, 2<<20)...),
 	} {
 		must(t, os.WriteFile(name, b, 0o600))
-		if last, _, err := readLast(name); last != nil || err != nil {
-			t.Errorf("%s: %d, %v", what, len(last), err)
+		if last, err := readLast(name); last != nil || err != nil {
+			t.Errorf("%s: %d, %v", what, len(last.entries), err)
 		}
 	}
-	if _, _, err := readLast(name + ".gone"); !os.IsNotExist(err) {
+	if _, err := readLast(name + ".gone"); !os.IsNotExist(err) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }
@@ -107,9 +148,9 @@ func TestReadLastForged(t *testing.T) {
 				x.Add(&format.TraceEntry{Message: format.Some(fmt.Sprint("after ", i)), Metadata: format.Metadata{Name: "event"}})
 			}
 			x.Save(name)
-			last, _, err := readLast(name)
+			last, err := readLast(name)
 			must(t, err)
-			for _, e := range last { // no entries if the whole file has to be read
+			for _, e := range last.list() { // no entries if the whole file has to be read
 				if e.Metadata.Name != "upload" && e.Metadata.Target == "t" {
 					t.Fatalf("%s with %d bytes in an attribute: %+v", f, size, e)
 				}

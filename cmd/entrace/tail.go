@@ -139,7 +139,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		if err = l.open(ctx, own); err == nil {
 			err = l.begin(ctx)
 		}
-		if err == nil && own && !o.json && !o.asRows() {
+		if err == nil && own && !o.json && !o.asRows() && (l.last == nil || !l.last.ended()) {
 			if word, died := a.died(ctx, l.path()); word == deadtrace.Killed {
 				fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
 			}
@@ -161,7 +161,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 	if err == nil {
 		err = l.begin(ctx)
 	}
-	if err != nil || l.last == nil && l.f.Format() == format.ET { // an ET does not grow
+	if err != nil || l.last != nil && l.last.isET || l.last == nil && l.f.Format() == format.ET { // an ET does not grow
 		return errors.Join(err, torn(name, l.damage()))
 	}
 	for was == osfile.LockHeld && l.hasJournal() && wait(ctx) { // the program of the file is about to die
@@ -306,8 +306,7 @@ type lines struct {
 
 	o       tailOptions
 	name    string
-	last    []*format.TraceEntry // the last entries of a large file
-	end     int64                // the offset in the file at which last ends
+	last    *lastPart            // of a large file
 	rows    *rowTail             // the whole file, if it had to be read
 	f       *format.File         // the file; used to look up the beginning of a span
 	follows bool                 // the last lines are printed, new entries follow
@@ -323,7 +322,7 @@ func (l *lines) open(ctx context.Context, own bool) (err error) {
 		l.name = format.Find(l.name)
 	}
 	if own && l.o.lines >= 0 && l.o.time != timeOffset && !l.o.raw && !l.o.asRows() { // --raw prints ids, and readLast does not know them
-		if l.last, l.end, err = readLast(l.name); err == nil && l.last != nil {
+		if l.last, err = readLast(l.name); err == nil && l.last != nil {
 			return nil
 		}
 	}
@@ -363,7 +362,7 @@ func (l *lines) skipIn(g *growing) (err error) {
 	if l.last != nil {
 		// The id of the last entry is not known. The offset takes its place: every entry has more than
 		// one byte, so the offset is greater than the id, and no valid parent is rejected.
-		size, id, last = l.end, min(l.end, math.MaxUint32/2), l.last[len(l.last)-1]
+		size, id, last = l.last.end, min(l.last.end, math.MaxUint32/2), l.last.entries[len(l.last.entries)-1]
 	} else if size, id = l.f.WholeSize(), int64(l.f.Len()); id > 0 {
 		last, err = l.f.Entry(uint32(id - 1))
 	}
@@ -430,7 +429,7 @@ func (l *lines) begin(ctx context.Context) error {
 	if l.last != nil {
 		from, enough := l.from()
 		if enough {
-			for _, e := range l.last[from:] {
+			for _, e := range l.last.entries[from:] {
 				if err := l.show(-1, e); err != nil {
 					return err
 				}
@@ -455,10 +454,10 @@ func (l *lines) begin(ctx context.Context) error {
 // that end in these lines. enough is false if l.last has too few lines, or lacks such a beginning.
 func (l *lines) from() (from int, enough bool) {
 	starts := make(map[string]bool)
-	from = len(l.last)
+	from = len(l.last.entries)
 	left := l.o.lines
 	for i := from - 1; i >= 0 && (left > 0 || len(starts) > 0); i-- {
-		e := l.last[i]
+		e := l.last.entries[i]
 		id, _ := e.Attribute(format.AttrSpanID)
 		switch {
 		case left > 0 && l.shown(e):
