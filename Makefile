@@ -54,6 +54,7 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKVIEW))' ./view
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKCUT))' ./format
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible)$$' ./cmd/entrace
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestFrozenFolderTakesRequestsWhole|TestOverloadTakesRequestsWhole)$$' ./internal/receive
 
 kills: ## kill recording programs for five minutes, which soak does for longer
 	ENTRACE_CI=1 ENTRACE_SOAK=1 ENTRACE_SOAK_KILLS=700 $(GO) test -count 1 -timeout 30m -run '$(call pattern,TestKillUnderLoad TestKillChain TestWaitingSpans)' ./recorder

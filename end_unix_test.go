@@ -105,7 +105,7 @@ func ended(t *testing.T, end string, env ...string) (output string, state *os.Pr
 // TestPanicLeavesItsReason: a panic and a fatal error of the runtime are in the trace with their
 // stacks, exactly once. Readers of the unfinished files see them as well.
 func TestPanicLeavesItsReason(t *testing.T) {
-	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "goroutine "} {
+	for end, want := range map[string]string{"panic": "panic: on purpose", "fatal": "fatal error: several goroutines use a map at once, at "} {
 		for _, durability := range []string{"process", "writethrough"} {
 			t.Run(end+" "+durability, func(t *testing.T) {
 				clean(t)
@@ -117,12 +117,20 @@ func TestPanicLeavesItsReason(t *testing.T) {
 					f, err := recorder.Open("app.et", nil)
 					must(t, err)
 					defer f.Close()
+					newest, died := uint64(0), uint64(0)
 					must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+						v, _ := e.Attribute(format.AttrTime)
+						at, _ := v.U64()
 						if e.Metadata.Name == mapping.NameCrash {
-							texts = append(texts, strings.Clone(e.Message.Value))
+							texts, died = append(texts, strings.Clone(e.Message.Value)), at
+						} else {
+							newest = max(newest, at)
 						}
 						return nil
 					}))
+					if died < newest {
+						t.Errorf("the crash is %v before the newest record", time.Duration(newest-died))
+					}
 					return texts
 				}
 				for _, when := range []string{"before recovery", "after it"} {

@@ -99,11 +99,11 @@ func (w *writer) wakeUp() {
 // waits for the writer, for MaxBlock at most. After a first call that waited in vain, the
 // others do not wait until something was written again.
 func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
-	const shortest, longest = 100 * time.Microsecond, 5 * time.Millisecond
+	const shortestPause, longestPause = 100 * time.Microsecond, 5 * time.Millisecond
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
 	flushes, _ := w.flushed()
-	pause := shortest
+	pause := shortestPause
 	for start := time.Now(); ; {
 		j := w.live.Load()
 		switch {
@@ -120,19 +120,25 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			w.broken.CompareAndSwap(nil, &cause)
 		}
 		w.now()
-		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) {
+		longest, patient := w.o.MaxBlock, w.patient.Load()
+		if patient {
+			longest = max(longest, patience)
+		}
+		late := time.Since(start) >= longest
+		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) && (late || !patient) {
 			w.setStuck(true)
 			return w.refuse(ferr, r) // the disk is full, or worse
 		}
 		waited := errors.Is(err, journal.ErrBusy) // as long as it may, for its shard
-		if w.stuck.Load() || waited || time.Since(start) >= w.o.MaxBlock {
+		if late || !patient && (w.stuck.Load() || waited) {
+			err := w.overflow()
 			w.setStuck(true)
-			w.failed(ErrOverflow)
-			return w.refuse(ErrOverflow, r)
+			w.failed(err)
+			return w.refuse(err, r)
 		}
 		if j == w.live.Load() {
 			time.Sleep(pause)
-			pause = min(2*pause, longest)
+			pause = min(2*pause, longestPause)
 		}
 		if _, err = w.live.Load().Append(r, hint); err == nil {
 			w.now()
@@ -291,11 +297,11 @@ const anchorWait = 10 * time.Second
 
 // Append implements target.
 func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint32, err error) {
-	patience := w.o.MaxBlock
+	most := w.o.MaxBlock
 	if anchor {
-		patience = max(patience, anchorWait)
+		most = max(most, anchorWait)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	e := journal.Entry{Time: r.Time, Info: r.Info, Data: append([]byte(nil), r.Data[journal.HeadSize:]...)}
 	var n atomic.Uint32
@@ -320,12 +326,15 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 
 // Wait implements target.
 func (w *writer) Wait() error {
-	n, patience := w.rounds.next(), w.o.MaxBlock
-	if w.stuck.Load() {
-		patience = min(patience, shortWait)
+	n, most := w.rounds.next(), w.o.MaxBlock
+	switch {
+	case w.patient.Load():
+		most = max(most, patience)
+	case w.stuck.Load():
+		most = min(most, shortWait)
 	}
 	w.now()
-	err := w.rounds.wait(n, patience)
+	err := w.rounds.wait(n, most)
 	if errors.Is(err, ErrOverflow) {
 		w.setStuck(true)
 	}
@@ -418,3 +427,40 @@ func (r *rounds) tick() {
 	r.wake()
 	r.mu.Unlock()
 }
+
+// work tells how much of the writer's time the disk takes, of the last second or so.
+type work struct {
+	since atomic.Int64 // when the call of a file that runs began, in nanoseconds since 1970; 0: none runs
+	files atomic.Int64 // nanoseconds in such calls
+	total atomic.Int64 // nanoseconds of work
+}
+
+// end ends a round of work.
+func (k *work) end(begun time.Time) {
+	k.total.Add(int64(time.Since(begun)))
+	if k.total.Load() > int64(time.Second) {
+		k.total.Store(k.total.Load() / 2)
+		k.files.Store(k.files.Load() / 2)
+	}
+}
+
+// disk calls fn, which writes a file.
+func (k *work) disk(fn func() error) error {
+	begun := time.Now()
+	k.since.Store(begun.UnixNano())
+	err := fn()
+	k.since.Store(0)
+	k.files.Add(int64(time.Since(begun)))
+	return err
+}
+
+// standing returns how long the call that runs has taken.
+func (k *work) standing() time.Duration {
+	if since := k.since.Load(); since != 0 {
+		return time.Duration(time.Now().UnixNano() - since)
+	}
+	return 0
+}
+
+// isDisk reports whether most of the time is spent in calls of files.
+func (k *work) isDisk() bool { return 2*k.files.Load() > k.total.Load() }

@@ -9,8 +9,9 @@ import (
 var (
 	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("recorder: closed")
-	// ErrOverflow is returned for records that come faster than the disk can write them.
-	ErrOverflow = errors.New("recorder: the buffer is full: the disk does not keep up")
+	// ErrOverflow is returned for records that come faster than they can be written. The text of the error says
+	// whether the disk or the processor is the cause.
+	ErrOverflow = errors.New("recorder: the buffer is full")
 	// ErrUnlinked is reported when somebody removed or renamed the file that a
 	// recorder writes.
 	ErrUnlinked = errors.New("recorder: the growing file was removed or renamed")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -21,7 +22,7 @@ func names(t *testing.T, stream []byte) (all []string) {
 			return all
 		}
 		must(t, err)
-		all = append(all, e.Metadata.Name)
+		all = append(all, strings.Clone(e.Metadata.Name)) // the entry is lent
 	}
 }
 

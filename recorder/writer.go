@@ -46,6 +46,10 @@ type writer struct {
 	due     atomic.Bool           // its timer has fired
 	closing atomic.Pointer[closing]
 
+	patient  atomic.Bool  // calls wait for room as long as senders do
+	reserved atomic.Int64 // segments, by admit
+	work     work         // of the goroutine
+
 	// They have locks of their own.
 	rounds    rounds
 	dropped   droppedCalls
@@ -151,9 +155,10 @@ func (w *writer) write() error {
 	w.urgent.Store(false)
 	w.rounds.begin()
 	w.check() // first, so that a new file gets the records if the old one was removed
+	defer w.work.end(time.Now())
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
-		if err = cmp.Or(w.unsynced, w.sink.sync()); err != nil {
+		if err = cmp.Or(w.unsynced, w.work.disk(w.sink.sync)); err != nil {
 			w.failed(err)
 		}
 	}
@@ -214,7 +219,11 @@ func (w *writer) flush() error {
 		}
 		return nil
 	}
-	kept, err := w.sink.write(b, staged)
+	var kept int
+	err := w.work.disk(func() (err error) {
+		kept, err = w.sink.write(b, staged)
+		return err
+	})
 	if errors.Is(err, errChanged) {
 		if err = w.mend(err); err == nil {
 			b, staged = w.placer.Out()

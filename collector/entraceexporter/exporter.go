@@ -104,7 +104,7 @@ type writer struct {
 // take calls fn with a writer. When it returns, the records are as safe as the durability says. The error
 // is not permanent: nothing was recorded, and the sender may try again. Records that are lost for good are
 // logged.
-func (f *files) take(size func() int, fn func(w *writer)) error {
+func (f *files) take(ctx context.Context, size func() int, fn func(w *writer)) error {
 	f.mu.Lock()
 	rec := f.rec
 	f.mu.Unlock()
@@ -116,7 +116,14 @@ func (f *files) take(size func() int, fn func(w *writer)) error {
 		if !ok || w.rec != rec {
 			w = &writer{Writer: intake.NewWriter(rec), rec: rec}
 		}
-		scopes := intake.MaxScopes(size())
+		bytes := size()
+		scopes := intake.MaxScopes(bytes)
+		leave, err := rec.Admit(ctx, bytes)
+		if err != nil {
+			f.writers.Put(w)
+			return fmt.Errorf("%w: %w", intake.ErrFull, err)
+		}
+		defer leave()
 		w.Begin(&scopes)
 		fn(w)
 		done, err := w.End()
@@ -129,9 +136,9 @@ func (f *files) take(size func() int, fn func(w *writer)) error {
 }
 
 // ConsumeTraces records spans.
-func (f *files) ConsumeTraces(_ context.Context, td ptrace.Traces) error {
+func (f *files) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
 	size := func() int { return (&ptrace.ProtoMarshaler{}).TracesSize(td) }
-	return f.take(size, func(w *writer) {
+	return f.take(ctx, size, func(w *writer) {
 		for _, rs := range td.ResourceSpans().All() {
 			if err := pdatamap.Resource(rs.Resource(), rs.SchemaUrl(), &w.resource); err != nil {
 				for _, ss := range rs.ScopeSpans().All() {
@@ -182,9 +189,9 @@ func keyOf(trace [16]byte, span [8]byte) (k spanmap.Key) {
 }
 
 // ConsumeLogs records log records.
-func (f *files) ConsumeLogs(_ context.Context, ld plog.Logs) error {
+func (f *files) ConsumeLogs(ctx context.Context, ld plog.Logs) error {
 	size := func() int { return (&plog.ProtoMarshaler{}).LogsSize(ld) }
-	return f.take(size, func(w *writer) {
+	return f.take(ctx, size, func(w *writer) {
 		for _, rl := range ld.ResourceLogs().All() {
 			if err := pdatamap.Resource(rl.Resource(), rl.SchemaUrl(), &w.resource); err != nil {
 				for _, sl := range rl.ScopeLogs().All() {

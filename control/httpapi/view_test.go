@@ -68,12 +68,13 @@ func TestHandlerIndex(t *testing.T) {
 	}
 }
 
-// TestHandlerShowsErrors ends a stream whose folder is gone.
+// TestHandlerShowsErrors ends a stream whose folder is gone, with something else in its place.
 func TestHandlerShowsErrors(t *testing.T) {
 	r := newRig(t)
 	h := New(r.Control, nil)
 	id, _ := answerOf(t, ask(h, "POST", "/start?config=deep", ""))["id"].(string)
 	must(t, os.RemoveAll(r.Dir()))
+	must(t, os.WriteFile(r.Dir(), nil, 0o600))
 	w := ask(h, "POST", "/stop/"+id, "")
 	if v := answerOf(t, w); w.Code != 500 || v["verdict"] != "failed" || v["error"] == "" {
 		t.Errorf("%d %v", w.Code, v)

@@ -48,7 +48,8 @@ func (o *Output) Close() {
 	_ = os.Remove(o.name)                               // if this fails, the next process removes the empty file
 }
 
-// Read returns the crash text in the file name and the time at which it was written. The text is empty
+// Read returns the crash text in the file name, which begins with the reason, and the time at which it was written.
+// The kernel's clock for that may be some milliseconds late. The text is empty
 // if the file does not exist or the runtime wrote nothing. Read applies the default policy of package
 // redact: the policy of the process that died is not known.
 func Read(name string) (text string, at time.Time, err error) {
@@ -72,19 +73,10 @@ func Read(name string) (text string, at time.Time, err error) {
 		return "", time.Time{}, err
 	}
 	text = strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD")
-	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
-}
-
-// Reason returns the reason in a crash text, which is its first line. For a fatal error of its own the
-// runtime writes the name of the error elsewhere, and the text begins with the goroutine. Then Reason
-// returns the function in which the error happened.
-func Reason(text string) string {
-	first, rest, _ := strings.Cut(text, "\n")
-	if !strings.HasPrefix(first, "goroutine ") {
-		return first
+	if first, _, _ := strings.Cut(text, "\n"); startsWithStack(first) {
+		text = Reason(text) + "\n\n" + text
 	}
-	where, _, _ := strings.Cut(rest, "\n")
-	return "fatal error of the runtime in " + where
+	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
 }
 
 // These match the first goroutine in a crash text, which was running, and its labels. The runtime writes

@@ -7,8 +7,12 @@ func TestTextReason(t *testing.T) {
 		"":                             "",
 		"panic: boom\n\ngoroutine 1 …": "panic: boom",
 		"SIGABRT: abort":               "SIGABRT: abort",
-		"goroutine 7 [running]:\ninternal/runtime/maps.fatal(…)\n\t/usr/…": "fatal error of the runtime in internal/runtime/maps.fatal(…)",
-		"goroutine 7 [running]:": "fatal error of the runtime in ",
+		"goroutine 7 [running]:\ninternal/runtime/maps.fatal({0x4b0ad2?, 0x0?})\n\t/usr/local/go/src/runtime/panic.go:1181 +0x18\nmain.work()\n\t/tmp/cr/main.go:13 +0x59": "fatal error: several goroutines use a map at once, at main.work main.go:13",
+		"goroutine 7 [running]:": "fatal error",
+		"runtime stack:\nruntime.throw({0x4af294?, 0x200000008?})\n\t/go/src/runtime/panic.go:1229 +0x48 fp=0x7f\nruntime.newstack()\n\t/go/src/runtime/stack.go:1207 +0x5fd\n\ngoroutine 1 gp=0x1 m=0 mp=0x5 [running]:\nmain.(*tree).deep(...)\n\t/shop/tree.go:30":                                              "fatal error: stack overflow, at main.(*tree).deep tree.go:30",
+		"goroutine 1 [running]:\nsync.fatal({0x4b34a5?, 0x4a60a0?})\n\t/go/src/runtime/panic.go:1161 +0x18\nsync.(*RWMutex).RUnlock(...)\n\t/go/src/sync/rwmutex.go:122\nmain.main()\n\t/shop/main.go:72 +0x205":                                                                                                   "fatal error: a lock is misused, at main.main main.go:72",
+		"goroutine 1 gp=0x2 m=0 [running]:\nruntime.throw({0x4aede7?})\n\t/go/src/runtime/panic.go:1229 +0x48\nruntime.(*mcache).allocLarge(0x4b71a0?)\n\t/go/src/runtime/mcache.go:259 +0x18d\nruntime.makeslice()\n\t/go/src/runtime/slice.go:117\nexample.com/shop/cart.Load(0x1)\n\t/shop/cart/cart.go:9 +0x1": "fatal error: out of memory, at example.com/shop/cart.Load cart.go:9",
+		"goroutine 1 [sync.Mutex.Lock]:\nsync.(*Mutex).Lock(...)\n\t/go/src/sync/mutex.go:46\nmain.main()\n\t/shop/main.go:79 +0x29d":                                                                                                                                                                              "fatal error: all goroutines are asleep, in sync.Mutex.Lock, at main.main main.go:79",
 	} {
 		if got := Reason(text); got != want {
 			t.Errorf("of %q the reason is %q, want %q", text, got, want)

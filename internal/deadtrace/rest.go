@@ -368,7 +368,7 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 		return err
 	}
 	if b.text != "" {
-		r.placer.Place(crashRecord(b.text, b.died))
+		r.placer.Place(crashRecord(b.text, b.end(s)))
 	}
 	if adds {
 		if _, err := r.placer.Append(RecordOf(recovered(s.damage, max(s.dropped, b.point.Unsaved))), 0); err != nil {
@@ -410,6 +410,20 @@ func RecordOf(e *format.TraceEntry) *journal.Entry {
 	}
 	b.End()
 	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.Data()}
+}
+
+// end returns when the process died, which is after all that it has recorded.
+func (b *rest) end(s *survey) time.Time {
+	newest := s.newest
+	b.each(func(e *journal.Entry) {
+		if e.Time <= b.died.Add(clockLag).UnixNano() {
+			newest = max(newest, e.Time)
+		}
+	})
+	if newest < b.died.UnixNano() {
+		return b.died
+	}
+	return time.Unix(0, newest)
 }
 
 // crashRecord returns the log record that says why a process died.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/journal"
@@ -35,11 +37,13 @@ type survey struct {
 	entries    int
 	size       int64 // of the whole entries, with the magic
 	index      raw.Index
-	ended      bool   // the last entry says how the recording ended
-	closed     bool   // and that it was closed
-	damage     string // recovery has saved what was whole, or is about to
-	dropped    uint64 // an earlier recovery has said so
-	behind     int    // entries behind what the checkpoint is about, which are in the journal as well
+	ended      bool    // the last entry says how the recording ended
+	closed     bool    // and that it was closed
+	damage     string  // recovery has saved what was whole, or is about to
+	dropped    uint64  // an earlier recovery has said so
+	newest     int64   // the time of the newest record, of those that may be newer than the text of the runtime
+	times      []int64 // with such a text: the starts of the entries
+	behind     int     // entries behind what the checkpoint is about, which are in the journal as well
 	behindSize int64
 	crashed    bool // the last entry but that one is the text of the runtime
 	spans      map[record.Ref]uint32
@@ -129,6 +133,10 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 		if b.records > 0 {
 			refs.look(s, e, r.Raw())
 		}
+		if b.text != "" {
+			s.times = append(s.times, 0)
+			s.noteTime(e, id, b.died)
+		}
 		s.index.Add(int(r.Offset()-s.size), id, e.Parent, false)
 		s.entries++
 		s.size = r.Offset()
@@ -145,6 +153,29 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			s.dropped, _ = n.U64()
 		}
 		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
+	}
+}
+
+// clockLag is more than the clock for the times of files can be late.
+const clockLag = time.Second
+
+// noteTime makes newest the time of e, or the end of the span that e is or ends, if that is newer. Times far
+// behind the death of the process are what the program made of them.
+func (s *survey) noteTime(e *format.TraceEntry, id uint32, died time.Time) {
+	if v, ok := e.Attribute(format.AttrTime); ok {
+		n, _ := v.U64()
+		s.times[id] = int64(min(n, math.MaxInt64))
+	}
+	at := s.times[id]
+	if at == 0 {
+		at = s.times[e.Parent]
+	}
+	if v, ok := e.Attribute(format.AttrDuration); ok {
+		n, _ := v.U64()
+		at += int64(min(n, uint64(math.MaxInt64-max(at, 0))))
+	}
+	if at <= died.Add(clockLag).UnixNano() {
+		s.newest = max(s.newest, at)
 	}
 }
 

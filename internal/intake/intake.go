@@ -58,8 +58,8 @@ type Writer struct {
 // NewWriter returns a Writer.
 func NewWriter(rec *recorder.Recorder) *Writer { return &Writer{rec: rec, batch: rec.Batch()} }
 
-// Begin begins a request, or the part of a request that goes to this recorder. Scopes is how many bytes of
-// scopes may still be written. The Writer subtracts from it the bytes that it writes.
+// Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
+// is how many bytes of scopes may still be written. The Writer subtracts from it the bytes that it writes.
 func (w *Writer) Begin(scopes *int64) {
 	w.batch.Discard()
 	w.done, w.scopes, w.resource, w.scope = Result{}, scopes, nil, otel.Scope{}
@@ -144,8 +144,9 @@ func (w *Writer) Log(l *otel.Log) {
 }
 
 // End ends the request that Begin began. When it returns, the accepted records are as safe as the
-// recorder's durability says. The error is [ErrFull] if the recorder accepted nothing now but may accept
-// it later.
+// recorder's durability says. The error is [ErrFull] if the recorder did not accept all of them now but may
+// accept them later: the sender then sends all of the request again. As the recorder has admitted the request, that only
+// happens if the disk does not respond for longer than senders wait.
 func (w *Writer) End() (Result, error) {
 	err := w.batch.Write()
 	refused, ok := errors.AsType[*recorder.RefusedError](err)
@@ -157,7 +158,7 @@ func (w *Writer) End() (Result, error) {
 	later := slices.ContainsFunc(refused.Errs, func(err error) bool {
 		return !errors.Is(err, format.ErrTooLarge) && !errors.Is(err, format.ErrInvalid)
 	})
-	if later && w.done.Taken == 0 {
+	if later {
 		return Result{}, fmt.Errorf("%w: %w", ErrFull, w.done.Why)
 	}
 	return w.done, nil

@@ -432,6 +432,9 @@ func (j *Journal) AddFilled(seg *Segment) {
 // Used returns how many segments the shards use. It takes no lock.
 func (j *Journal) Used() int { return int(j.used.Load()) }
 
+// Shards returns how many shards there are, each of which may have a segment that is not full.
+func (j *Journal) Shards() int { return len(j.shards) }
+
 // Limit returns how many segments may be used, and how many of the full segments are of
 // StreamRetained. The journal is locked.
 func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }

@@ -440,29 +440,44 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		return intake.Result{}, &DamageError{damage}
 	}
 	t.close()
+	parts := t.parts(len(b))
+	// Nothing is recorded until all of a request can be, unless it names more services than it may keep open.
+	together := len(parts) <= max(1, f.o.MaxOpen/cap(f.turns))
+	for i := range parts {
+		defer f.end(&parts[i])
+		if !together {
+			continue
+		}
+		if err := f.begin(ctx, r, &parts[i]); errors.Is(err, intake.ErrFull) {
+			return intake.Result{}, err
+		}
+	}
 	var full error
-	scope, record := 0, 0
 	scopes := intake.MaxScopes(len(b))
-	for i := range t.holders {
-		h := &t.holders[i]
-		from, first := scope, record
-		if scope = h.end; scope > from {
-			record = t.scopes[scope-1].end
+	for i := range parts {
+		p := &parts[i]
+		var one intake.Result
+		err := p.err
+		if !together {
+			err = f.begin(ctx, r, p)
 		}
-		if record == first && h.refused == 0 {
-			continue // do not create a file for such a resource
+		if err == nil && p.x != nil {
+			one, err = p.take(r, t, &scopes)
+			if errors.Is(err, intake.ErrFull) {
+				return intake.Result{}, err // some of it is recorded, and comes again
+			}
 		}
-		one, err := f.takeHolder(r, t, i, from, first, &scopes)
+		f.end(p)
 		if err != nil {
-			one = intake.Result{Refused: record - first, Why: err}
+			one = intake.Result{Refused: p.records, Why: err}
 			if errors.Is(err, intake.ErrFull) {
 				full = err
 			} else {
 				damage = cmp.Or(damage, err)
 			}
 		}
-		if h.refused > 0 {
-			one.Refuse(h.refused, intake.ErrNoID)
+		if n := p.holder.refused; n > 0 {
+			one.Refuse(n, intake.ErrNoID)
 		}
 		done.Taken += one.Taken
 		done.Refused += one.Refused
@@ -477,33 +492,85 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	return done, nil
 }
 
-// takeHolder records the records of the i-th resource of a request, starting at the given scope and
-// record.
-func (f *Files) takeHolder(r *codec.Reader, t *request, i, scope, record int, scopes *int64) (intake.Result, error) {
-	h := &t.holders[i]
-	var resource otel.Resource
-	if h.head.Value.From >= 0 || h.head.URL.From >= 0 {
-		if err := r.Resource(&h.head, &resource); err != nil {
-			return intake.Result{}, err
+// A part is the records of one resource of a request.
+type part struct {
+	holder        *group
+	scope, record int // where they begin in the request
+	records       int
+	size          int // about how many bytes they have
+
+	// Set by begin.
+	resource otel.Resource
+	x        *file // nil: there is nothing to record
+	leave    func()
+	err      error
+}
+
+// parts returns the parts of a request of so many bytes that have records.
+func (r *request) parts(size int) []part {
+	var list []part
+	scope, record := 0, 0
+	for i := range r.holders {
+		p := part{holder: &r.holders[i], scope: scope, record: record}
+		if scope = p.holder.end; scope > p.scope {
+			record = r.scopes[scope-1].end
 		}
+		if p.records = record - p.record; p.records == 0 && p.holder.refused == 0 {
+			continue // do not create a file for such a resource
+		}
+		p.size = int(int64(size) * int64(p.records) / int64(max(1, len(r.records))))
+		list = append(list, p)
 	}
-	if scope == h.end || record == t.scopes[h.end-1].end {
-		return intake.Result{}, nil // all records of the resource are refused
+	return list
+}
+
+// begin opens the file of a part, and reserves room in its journal. The caller must call end.
+func (f *Files) begin(ctx context.Context, r *codec.Reader, p *part) error {
+	p.err = func() error {
+		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
+			if err := r.Resource(h, &p.resource); err != nil {
+				return err
+			}
+		}
+		if p.records == 0 {
+			return nil // all records of the resource are refused
+		}
+		key, service := f.serviceOf(&p.resource)
+		x, err := f.use(key, service, time.Now())
+		if err != nil {
+			return err
+		}
+		p.x = x
+		if p.leave, err = x.rec.Admit(ctx, p.size); err != nil {
+			return fmt.Errorf("%w: %w", intake.ErrFull, err)
+		}
+		return nil
+	}()
+	return p.err
+}
+
+// end ends what begin has begun, once.
+func (f *Files) end(p *part) {
+	if p.leave != nil {
+		p.leave()
 	}
-	key, service := f.serviceOf(&resource)
-	x, err := f.use(key, service, time.Now())
-	if err != nil {
-		return intake.Result{}, err
+	if p.x != nil {
+		f.leave(p.x)
 	}
-	defer f.leave(x)
-	m, ok := x.mappers.Get().(*mapper)
+	p.x, p.leave = nil, nil
+}
+
+// take records the records of a part.
+func (p *part) take(r *codec.Reader, t *request, scopes *int64) (intake.Result, error) {
+	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{Writer: intake.NewWriter(x.rec)}
+		m = &mapper{Writer: intake.NewWriter(p.x.rec)}
 	}
-	defer x.mappers.Put(m)
+	defer p.x.mappers.Put(m)
 	m.Begin(scopes)
-	m.Resource(&resource)
-	for ; scope < h.end; scope++ {
+	m.Resource(&p.resource)
+	record := p.record
+	for scope := p.scope; scope < p.holder.end; scope++ {
 		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
 		record = t.scopes[scope].end
 	}

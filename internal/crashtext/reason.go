@@ -1,0 +1,116 @@
+package crashtext
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Reason returns the reason in a crash text, which is its first line. For a fatal error of its own the
+// runtime writes the name of the error elsewhere, and the text begins with a stack. Then Reason tells from
+// the stacks what happened, and the program's own line, so that equal errors have equal reasons.
+func Reason(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	if !startsWithStack(first) {
+		return first
+	}
+	stacks := strings.Split(text, "\n\n")
+	var what string
+	var where frame
+	for i, stack := range stacks[:min(len(stacks), 2)] { // the runtime's own stack comes before the goroutine
+		state, list := framesOf(stack)
+		if i > 0 && where.function != "" {
+			break
+		}
+		for _, f := range list {
+			if !f.isLibrary() {
+				where = f
+				break
+			}
+			if what == "" {
+				what = causeOf(f.function)
+			}
+		}
+		if what == "" && state != "" && !strings.HasPrefix(state, "running") {
+			what = "all goroutines are asleep, in " + state
+		}
+		if what == "" && len(list) > 0 {
+			what = "in " + list[0].function
+		}
+	}
+	reason := "fatal error: " + what
+	if where.function != "" {
+		reason += ", at " + where.function + " " + where.place
+	}
+	return strings.TrimSuffix(reason, ": ")
+}
+
+// startsWithStack reports whether the first line of a text is that of a stack.
+func startsWithStack(first string) bool {
+	return strings.HasPrefix(first, "goroutine ") || strings.HasPrefix(first, "runtime stack:")
+}
+
+// causes are functions of the runtime that only run when the program does something that it must not.
+var causes = []struct{ function, what string }{
+	{"internal/runtime/maps.fatal", "several goroutines use a map at once"},
+	{"internal/sync.fatal", "a lock is misused"},
+	{"sync.fatal", "a lock is misused"},
+	{"runtime.newstack", "stack overflow"},
+	{"runtime.(*mcache).allocLarge", "out of memory"},
+	{"runtime.(*mcache).refill", "out of memory"},
+	{"runtime.(*mheap).", "out of memory"},
+	{"runtime.sysMap", "out of memory"},
+	{"runtime.sysReserve", "out of memory"},
+	{"runtime.persistentalloc", "out of memory"},
+	{"runtime.mapassign", "several goroutines use a map at once"},
+	{"runtime.mapaccess", "several goroutines use a map at once"},
+}
+
+func causeOf(function string) string {
+	for _, c := range causes {
+		if strings.HasPrefix(function, c.function) {
+			return c.what
+		}
+	}
+	return ""
+}
+
+// A frame is a call in a stack.
+type frame struct{ function, place string }
+
+// isLibrary reports whether the function is the runtime's, or of packages that stand between it and a program.
+func (f *frame) isLibrary() bool {
+	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall."} {
+		if strings.HasPrefix(f.function, p) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	stackHead = regexp.MustCompile(`^goroutine \d+ [^\[]*\[([^,\]]*)`)
+	placeLine = regexp.MustCompile(`^\t(.+):(\d+)( |$)`)
+)
+
+// framesOf returns the state of a goroutine, and the calls of its stack, the innermost first.
+func framesOf(stack string) (state string, list []frame) {
+	for line := range strings.Lines(stack) {
+		line = strings.TrimRight(line, "\r\n")
+		switch m := placeLine.FindStringSubmatch(line); {
+		case m != nil:
+			if n := len(list); n > 0 && list[n-1].place == "" {
+				list[n-1].place = path.Base(m[1]) + ":" + m[2]
+			}
+		case startsWithStack(line):
+			if m := stackHead.FindStringSubmatch(line); m != nil {
+				state = m[1]
+			}
+		case strings.HasSuffix(line, ")") && !strings.HasPrefix(line, "created by "):
+			if i := strings.LastIndexByte(line, '('); i > 0 {
+				list = append(list, frame{function: line[:i]})
+			}
+		}
+	}
+	return state, list
+}

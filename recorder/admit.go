@@ -1,0 +1,81 @@
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/journal"
+)
+
+const (
+	// admitWait is how long Admit waits for room. Senders of OTLP give up after five or ten seconds.
+	admitWait = 4 * time.Second
+	// patience is how long the calls of an admitted request wait, whose records nobody would send again alone.
+	patience = 8 * time.Second
+)
+
+// Admit reserves room in the journal of r for records of about so many bytes, until leave is called, which
+// may be called twice. It waits for room, for a few seconds, which slows the caller's sender down. From
+// the first call on, calls that find no room are patient: they do not give up after MaxBlock, so that the
+// records of an admitted request are taken all. The error says why nothing is to be recorded now. Admit
+// is for packages of this module.
+func (r *Recorder) Admit(ctx context.Context, size int) (leave func(), err error) {
+	if w, ok := r.target.(*writer); ok {
+		return w.admit(ctx, size)
+	}
+	return func() {}, nil
+}
+
+func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) {
+	w.patient.Store(true)
+	const pause = 2 * time.Millisecond
+	need := int64(2 + (size+size/2)/journal.SegmentSize)
+	for start := time.Now(); ; {
+		if err := w.goneErr(); err != nil {
+			w.now() // a new file may be possible by now
+			return nil, err
+		}
+		if w.closed.Load() {
+			return nil, ErrClosed
+		}
+		j := w.live.Load()
+		used, reserved := int64(j.Used()), w.reserved.Add(need)
+		// Each shard may have begun a segment. A request that is larger than the journal is taken alone.
+		if used+reserved <= int64(j.Segments()) || reserved == need && used <= int64(j.Shards()) {
+			return w.leaver(need), nil
+		}
+		w.reserved.Add(-need)
+		w.now()
+		if _, err := w.flushed(); err != nil {
+			return nil, err // the disk is full, or worse
+		}
+		if time.Since(start) >= admitWait {
+			w.failed(w.overflow())
+			return nil, w.overflow()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (w *writer) leaver(need int64) func() {
+	return func() {
+		w.reserved.Add(-need)
+		need = 0
+	}
+}
+
+// overflow returns an ErrOverflow that names the cause.
+func (w *writer) overflow() error {
+	if since := w.work.standing(); since >= w.o.MaxBlock/2 {
+		return fmt.Errorf("%w: the disk has not responded for %v", ErrOverflow, since.Round(time.Millisecond))
+	}
+	if w.work.isDisk() {
+		return fmt.Errorf("%w: the disk does not keep up", ErrOverflow)
+	}
+	return fmt.Errorf("%w: the processor does not keep up", ErrOverflow)
+}
