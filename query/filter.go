@@ -489,9 +489,4 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 
 // levelOf returns the level of a row. It is error for every failed span, whatever level was
 // recorded.
-func levelOf(f view.Flags) Value {
-	if f.Failed() {
-		return enumValue(kindLevel, uint8(format.LevelError))
-	}
-	return enumValue(kindLevel, uint8(f.Level()))
-}
+func levelOf(f view.Flags) Value { return enumValue(kindLevel, uint8(f.Severity())) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/wire"
 )
 
@@ -79,8 +80,11 @@ func (c columnsOf) Keys() []columns.Key {
 type attributeReader struct {
 	v    *View
 	name string
-	at   []int32 // by shape: the index of the attribute in the shape, -1 for none
-	size []int32 // by shape: the size of all its encoded names, as stored in version 2
+	// replaces, if set, reads an attribute of a span's end that replaces this one even if the end lacks it: a
+	// status is replaced as a whole.
+	replaces *attributeReader
+	at       []int32 // by shape: the index of the attribute in the shape, -1 for none
+	size     []int32 // by shape: the size of all its encoded names, as stored in version 2
 }
 
 func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) {
@@ -97,19 +101,24 @@ func (v *View) attribute(name string) *attributeReader {
 			a.size[i] += int32(n + wire.UintSize(wire.AppendUint(nil, uint64(n))[0]))
 		}
 	}
+	if name == mapping.AttrStatusDescription {
+		a.replaces = v.attribute(mapping.AttrStatusCode)
+	}
 	return a
 }
 
 // raw calls fn with the encoded value of the attribute of row r, if the row has it. If the end of a
 // span has the attribute, fn gets that value, otherwise the value of the span's own entry.
 func (a *attributeReader) raw(r Row, fn func(value []byte)) {
-	v := a.v
+	v, of := a.v, r
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		if a.rawOf(&v.files[v.fileOf(last)], v.end(last), fn) {
+		of = last
+	}
+	if id := v.end(of); id != 0 {
+		f := &v.files[v.fileOf(of)]
+		if a.rawOf(f, id, fn) || a.replaces != nil && a.replaces.rawOf(f, id, func([]byte) {}) {
 			return
 		}
-	} else if id := v.end(r); id != 0 && a.rawOf(&v.files[v.fileOf(r)], id, fn) {
-		return
 	}
 	a.rawOf(&v.files[v.fileOf(r)], v.id(r), fn)
 }

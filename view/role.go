@@ -53,6 +53,14 @@ func (f Flags) Role() Role { return Role(f & roleBits) }
 // Level returns the level of the row's entry.
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
 
+// Severity returns the level of a row as it is shown: ERROR for a span that failed, whatever its entry says.
+func (f Flags) Severity() format.Level {
+	if f.Failed() {
+		return format.LevelError
+	}
+	return f.Level()
+}
+
 // Kind returns the kind of a span: unspecified, internal, server, client, producer or consumer.
 func (f Flags) Kind() string { return otel.SpanKind(columns.Kind(uint16(f))).String() }
 

@@ -219,7 +219,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 	file, id := v.ID(r)
 	d := details{
 		Row: r, ID: s.names[file] + "#" + strconv.FormatUint(uint64(id), 10), Role: f.Role().String(),
-		Name: e.Metadata.Name, Level: f.Level().String(), Target: e.Metadata.Target, Service: v.Service(r),
+		Name: e.Metadata.Name, Level: f.Severity().String(), Target: e.Metadata.Target, Service: v.Service(r),
 		File: e.Metadata.File.Value, Line: e.Metadata.Line.Value, Path: []place{}, Attributes: attributesOf(e.UserAttributes(), most), Links: []linked{}, Stacks: []stack{},
 	}
 	if e.Message.Valid {
@@ -347,7 +347,7 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		if err != nil {
 			return answer{}, err
 		}
-		x := record{Row: r, Level: v.Flags(r).Level().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
+		x := record{Row: r, Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
 		if !e.Message.Valid {
 			x.Text = strings.Clone(preview(e.Metadata.Name))
 		}

@@ -546,7 +546,7 @@ func (s *state) valueAt(r view.Row, column int) any {
 		case f.Role() == view.RoleSpan:
 			return f.Status()
 		}
-		return f.Level().String()
+		return f.Severity().String()
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	text("service", service, service != "")
 	text("name", e.Metadata.Name, true)
 	text("message", e.Message.Value, e.Message.Valid)
-	text("level", flags.Level().String(), true)
+	text("level", flags.Severity().String(), true)
 	start, timed := v.Start(r)
 	number("time_unix_nano", start, timed)
 	took, ended := v.Duration(r)

@@ -87,7 +87,7 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query
 		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
 	}
 	if o.Timed {
-		fmt.Fprintf(w, ", %s from %s", duration(time.Duration(o.Last-o.First)), a.topFrom(o, options))
+		fmt.Fprintf(w, ", %s from %s", duration(clampDuration(uint64(o.Last)-uint64(o.First))), a.topFrom(o, options))
 	}
 	fmt.Fprintln(w)
 	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }

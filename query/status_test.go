@@ -1,0 +1,39 @@
+package query_test
+
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/query"
+)
+
+// TestStatusIsReplacedAsAWhole checks that the description of a span's start is gone if its end has another status,
+// in rows and queries alike.
+func TestStatusIsReplacedAsAWhole(t *testing.T) {
+	text := func(name, s string) format.Attribute {
+		return format.Attribute{Name: name, Value: format.StringValue(s)}
+	}
+	begun := span(0, "1", "call", 10, -1)
+	begun.Attributes = append(begun.Attributes, text(mapping.AttrStatusCode, "ERROR"), text(mapping.AttrStatusDescription, "for now"))
+	id, _ := begun.Attribute(format.AttrSpanID)
+	end := &format.TraceEntry{
+		Parent: 1, Metadata: format.Metadata{Name: format.NameSpanEnd, Level: format.LevelTrace},
+		Attributes: []format.Attribute{{Name: format.AttrSpanID, Value: id}, {Name: format.AttrDuration, Value: format.U64Value(5)}, text(mapping.AttrStatusCode, "OK")},
+	}
+	v := viewOf(t, []*format.TraceEntry{format.Root(), begun, end})
+	e, err := v.Entry(1)
+	must(t, err)
+	if d, has := e.Attribute(mapping.AttrStatusDescription); has {
+		t.Errorf("the row has the description %q", d.Text())
+	}
+	for q, want := range map[string]int{`{ statusMessage != nil }`: 0, `{ status = ok }`: 1, `{ statusMessage > "a" }`: 0, `{ level = error }`: 0} {
+		parsed, err := query.Parse(q)
+		must(t, err)
+		r, err := parsed.Run(t.Context(), v, nil)
+		must(t, err)
+		if n := r.Rows.Len(); n != want {
+			t.Errorf("%s selects %d rows, want %d", q, n, want)
+		}
+	}
+}
