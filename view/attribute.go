@@ -372,7 +372,7 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 		for r := first; r <= last; r++ {
 			switch end := v.end(r); {
 			case v.flags(r).Role() == RoleFolded:
-			case end >= in.behind:
+			case end >= in.behind, end != 0 && a.replaces != nil: // few rows have both
 				missed = append(missed, r)
 			default:
 				var found []byte

@@ -117,8 +117,8 @@ type state struct {
 	checked  time.Time
 	broken   error // of the last check
 
-	names       []string // of the files
-	generation  int      // grows when rows get other numbers
+	names      []string // of the files
+	generation int      // grows when rows get other numbers
 
 	mu           sync.Mutex
 	errors       *rankSet   // rows that are errors

@@ -52,7 +52,9 @@ func TestRedact(t *testing.T) {
 		t.Fatalf("%d bytes of %d, %v; the secret is there %d times", len(now), len(was), err, strings.Count(now, secret))
 	}
 	texts := regexp.MustCompile(`"[^"]*"`)
-	events := func(s string) string { return texts.ReplaceAllString(string(tracetest.ParsedExecTrace(t, []byte(s))), `""`) }
+	events := func(s string) string {
+		return texts.ReplaceAllString(string(tracetest.ParsedExecTrace(t, []byte(s))), `""`)
+	}
 	if events(now) != events(was) {
 		t.Error("other events are left")
 	}

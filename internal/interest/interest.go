@@ -19,8 +19,8 @@ import (
 // first. A Ranker is not safe for concurrent use.
 type Ranker struct {
 	v     *view.View
-	read  *view.Reader // reads siblings
-	whole *view.Reader // reads the outermost span of a request
+	read  *view.Reader                        // reads siblings
+	whole *view.Reader                        // reads the outermost span of a request
 	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
 	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents
 	// with few and with many children have separate caches, so that the former do not evict the

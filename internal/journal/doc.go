@@ -82,6 +82,7 @@ const (
 	slotSize   = 1536
 	numSlots   = 2
 	lostAt     = 512 // int64: when the journal was found to be lost, in seconds since 1970; 0: not lost; 1: see unneeded
+	deviceAt   = 520 // text of 24 bytes at most, a zero behind it: the device of the folder of the file that names the journal; none: unknown
 	besideAt   = 4096
 	maxBeside  = 4096
 

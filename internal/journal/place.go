@@ -90,6 +90,9 @@ func sameDir(a, b string) bool {
 // "". It makes the journal smaller to fit, if the options allow that.
 func inMemory(o *Options) string {
 	root := sharedMemory()
+	if isDynamicUser(os.Geteuid()) {
+		return "" // systemd removes the user's shared memory when the service ends
+	}
 	if root == "" || !o.fit(room(root)) {
 		return ""
 	}
@@ -99,6 +102,9 @@ func inMemory(o *Options) string {
 	}
 	return dir
 }
+
+// isDynamicUser reports whether systemd makes users of that id for services with DynamicUser=.
+func isDynamicUser(uid int) bool { return uid >= 61184 && uid <= 65519 }
 
 // room returns how many bytes of shared memory a journal may take: half of what is free, and
 // an eighth of what the process may use.
@@ -287,9 +293,28 @@ func deviceOf(name string) string {
 	}
 }
 
-// keepFor is how long a journal stays whose trace cannot be found any more: the disk with
-// the trace may come back.
-const keepFor = 24 * time.Hour
+const (
+	// keepFor is how long a journal stays whose trace cannot be found any more: the disk with
+	// the trace may come back.
+	keepFor = 24 * time.Hour
+	// keepGone is how long it stays if the folder of the trace was removed, which is so if the folder above is there,
+	// on the device that the folder was on.
+	keepGone = time.Hour
+
+	maxDevice = 24
+)
+
+// isGone reports whether the folder of the file that named the journal f was removed.
+func isGone(f io.ReaderAt) bool {
+	var b [maxDevice]byte
+	if _, err := f.ReadAt(b[:], deviceAt); err != nil {
+		return false
+	}
+	device, _, _ := strings.Cut(string(b[:]), "\x00")
+	dir := filepath.Dir(readBeside(f))
+	_, err := os.Lstat(dir)
+	return device != "" && errors.Is(err, fs.ErrNotExist) && osfile.Device(filepath.Dir(dir)) == device
+}
 
 // ownName matches the names that createElsewhere makes: the folder may hold other files.
 var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
@@ -327,7 +352,11 @@ func removeLost(name string) {
 			_ = noteLost(f, 0)
 			return
 		}
-		if since := readLost(f); since == 0 || time.Since(time.Unix(since, 0)) < keepFor {
+		keep := keepFor
+		if isGone(f) {
+			keep = keepGone
+		}
+		if since := readLost(f); since == 0 || time.Since(time.Unix(since, 0)) < keep {
 			if since == 0 {
 				_ = noteLost(f, time.Now().Unix())
 			}

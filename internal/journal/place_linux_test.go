@@ -473,3 +473,44 @@ func TestNoRoomToGrow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestJournalOfRemovedFolderGoesAfterAnHour keeps a journal for a day, but for an hour only if its folder is gone from
+// the device where it was.
+func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
+	own := memoryRoot(t)
+	leave := func(remove func(dir string) error) string {
+		dir := filepath.Join(t.TempDir(), "traces")
+		must(t, os.Mkdir(dir, 0o700))
+		j, err := Create(Place{Beside: filepath.Join(dir, "j")}, small)
+		must(t, err)
+		_, err = j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text"))
+		must(t, err)
+		must(t, j.Close())
+		must(t, remove(dir))
+		f, err := os.OpenFile(j.Name(), os.O_RDWR, 0)
+		must(t, err)
+		must(t, errors.Join(noteLost(f, time.Now().Add(-2*keepGone).Unix()), f.Close()))
+		return filepath.Base(j.Name())
+	}
+	gone := leave(os.RemoveAll)
+	unmounted := leave(func(dir string) error { return os.RemoveAll(filepath.Dir(dir)) })
+	fileAlone := leave(func(dir string) error { return os.Remove(filepath.Join(dir, "j")) })
+	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	must(t, err)
+	defer last.Remove()
+	have := strings.Join(names(t, own), " ")
+	for name, want := range map[string]bool{gone: false, unmounted: true, fileAlone: true} {
+		if strings.Contains(have, name) != want {
+			t.Errorf("%s is there: %t", name, !want)
+		}
+	}
+}
+
+// TestDynamicUsers are those of systemd's documentation.
+func TestDynamicUsers(t *testing.T) {
+	for uid, want := range map[int]bool{0: false, 1000: false, 61183: false, 61184: true, 65519: true, 65520: false, 65534: false} {
+		if isDynamicUser(uid) != want {
+			t.Errorf("user %d is a dynamic one: %t", uid, !want)
+		}
+	}
+}

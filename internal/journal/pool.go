@@ -128,6 +128,11 @@ func (p *pool) begin(beside string, n int) error {
 		if err := p.noteLost(unneeded); err != nil { // until a file names it
 			return err
 		}
+		if d := osfile.Device(filepath.Dir(beside)); len(d) < maxDevice {
+			if err := p.write([]byte(d), deviceAt); err != nil {
+				return err
+			}
+		}
 	}
 	return p.grow(n)
 }
