@@ -320,6 +320,14 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 			out++
 		}
 	}
+	if in == 0 || out == 0 {
+		which := "none"
+		if out == 0 {
+			which = "all"
+		}
+		m.more = append(m.more, Hint{Text: "compare({…}) selects " + which + " of the rows: there is nothing to compare"})
+		return t, nil
+	}
 	share := func(n, of int64) float64 { return math.Round(1000*float64(n)/float64(max(of, 1))) / 10 }
 	var all []shareOf
 	for _, key := range m.v.Columns().Keys() {

@@ -352,7 +352,11 @@ func (l *lexer) quoted(at int) (string, int, error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", 0, l.fail(at, "", "the text has no closing quote").trying(l.s + string(q))
+	closed := l.s + string(q)
+	if at == len(l.s)-1 && at > 0 { // nothing follows it: it is one too many
+		closed = l.s[:at]
+	}
+	return "", 0, l.fail(at, "", "the text has no closing quote").trying(closed)
 }
 
 // isWordRune reports whether r can occur in a name.

@@ -113,7 +113,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			return w.refuse(ErrClosed, r)
 		case w.goneErr() != nil:
 			w.now() // a new file may be possible by now
-			return w.refuse(cmp.Or(w.goneErr(), error(ErrUnlinked)), r)
+			return w.refuse(cmp.Or(w.goneErr(), ErrUnlinked), r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
 			cause := err // the writer reads it while err changes here

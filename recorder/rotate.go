@@ -514,15 +514,15 @@ func (w *writer) countLost(f *fileSink) {
 
 // save makes a file of what a file holds that was removed, and returns its name.
 func (w *writer) save(ctx context.Context, old *fileSink, now time.Time) (name string, err error) {
-	ext, make := tracename.IET, copyFile
+	ext, write := tracename.IET, copyFile
 	if w.final != w.name {
-		ext, make = tracename.ET, func(ctx context.Context, f *os.File, to string) error {
+		ext, write = tracename.ET, func(ctx context.Context, f *os.File, to string) error {
 			return format.Finalize(ctx, w.name, to, &format.FinalizeOptions{File: f, Index: &old.index})
 		}
 	}
 	err = deadtrace.Aside(w.name, ext, now, func(to string) error {
 		name = to
-		return make(ctx, old.f, to)
+		return write(ctx, old.f, to)
 	})
 	return name, err
 }

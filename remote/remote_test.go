@@ -137,7 +137,7 @@ func outline(t testing.TB, path string) string {
 	defer f.Close()
 	var out []string
 	must(t, f.Walk(0, func(id uint32, e *format.TraceEntry) error {
-		s := e.Metadata.Name
+		s := strings.Clone(e.Metadata.Name) // the entry is lent
 		if id > 0 {
 			p, err := f.Entry(e.Parent)
 			must(t, err)

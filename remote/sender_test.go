@@ -261,7 +261,7 @@ func (r *trace) full() string {
 	r.t.Helper()
 	e, err := r.r.Next()
 	must(r.t, err)
-	s := e.Metadata.Name
+	s := strings.Clone(e.Metadata.Name) // the entry is lent
 	r.names = append(r.names, s)
 	if r.r.ID() > 0 {
 		s += "<" + r.names[e.Parent]

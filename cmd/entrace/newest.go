@@ -42,7 +42,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 			return err
 		}
 		if newest == "" {
-			return usagef("no FILE was given, and the current folder has no trace")
+			return usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
 		}
 		fmt.Fprintf(a.err, "entrace: using the newest trace, %s\n", safe(newest))
 		return do(c, append(args, newest))
@@ -54,6 +54,21 @@ func isTraceName(s string) bool {
 	fi, err := os.Stat(s)
 	ext := filepath.Ext(s)
 	return err == nil && (fi.IsDir() || ext == ".et" || ext == ".iet")
+}
+
+// otherFolder names a folder in dir that has the traces of a flight recorder, for the end of an error. It returns "" if
+// there is none.
+func otherFolder(dir string) string {
+	names, err := filepath.Glob(filepath.Join(dir, "*-traces"))
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		if newest, err := newestTrace(name); err == nil && newest != "" {
+			return fmt.Sprintf(", but %s has: give it as the DIR", name)
+		}
+	}
+	return ""
 }
 
 // newestTrace returns the last modified trace in a folder, "" if the folder has no trace.

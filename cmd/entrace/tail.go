@@ -106,7 +106,7 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 				}
 			}
 		case newest == "" && !o.follow:
-			return fmt.Errorf("%s: the folder has no trace", name)
+			return fmt.Errorf("%s: the folder has no trace%s", name, otherFolder(name))
 		}
 		if !wait(ctx) {
 			return nil

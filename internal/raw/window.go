@@ -12,7 +12,7 @@ type Window struct {
 	given    [2][]byte // with Overwrite: the copies that the last two calls have returned, the last one first
 }
 
-// Overwrite, if set and true, makes readers overwrite what their last call has lent. Tests set it, so that
+// Overwrite says whether readers overwrite what their last call has lent; nil: they do not. Tests set it, so that
 // code which keeps an entry for too long is found, however small the file is.
 var Overwrite func() bool
 
