@@ -125,7 +125,7 @@ func (w *writer) close(ctx context.Context) error {
 			removed = false // the ET has everything
 		}
 	}
-	if removed && lost != nil {
+	if removed && (lost != nil || !whole || ctx.Err() != nil) { // what is left unfinished has no name
 		w.countLost(f)
 	}
 	err = errors.Join(err, lost)

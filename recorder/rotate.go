@@ -479,14 +479,15 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 	w.finished.start(func(ctx context.Context) error {
 		defer w.finished.remove(old.f)
 		defer old.f.Close()
-		if removed == 0 {
+		if removed == 0 && !old.isRemoved() {
 			return old.f.Sync()
 		}
 		name, err := w.save(ctx, old, now)
 		if err != nil {
+			err = fmt.Errorf("%s was removed, and what it held cannot be saved: %w", w.name, err)
 			w.countLost(old)
-			w.failed(fmt.Errorf("%s was removed, and what it held cannot be saved: %w", w.name, err))
-			return nil // Err says so
+			w.failed(err)
+			return err
 		}
 		w.unsaved.Add(-removed)
 		w.finished.ended.Add(tracename.Base(name))
