@@ -20,7 +20,7 @@ var (
 	errPoolParent   = errors.New("the parent differs from the one in the pool")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
-	errNumbered     = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
+	ErrNumbered     = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
 )
 
 // Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it
@@ -57,7 +57,7 @@ type verifier struct {
 	e     TraceEntry
 	found func(error)
 
-	numbered bool // errNumbered was reported, which is enough once
+	numbered bool // ErrNumbered was reported, which is enough once
 }
 
 func (v *verifier) entry(id uint32, raw []byte) error {
@@ -106,7 +106,7 @@ func (v *verifier) entry(id uint32, raw []byte) error {
 		}
 		if !v.numbered && v.isNumbered(a.Name) {
 			v.numbered = true
-			report(fmt.Sprintf("attributes[%d] %q", i, a.Name), errNumbered)
+			report(fmt.Sprintf("attributes[%d] %q", i, a.Name), ErrNumbered)
 		}
 		if !v.f.version.hasColumns() || i == 0 {
 			continue

@@ -182,8 +182,11 @@ func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 		x = &repeated{Repeat: Repeat{Service: key.service, Name: key.name, Of: key.of, Most: r}}
 		p.found[key] = x
 	}
-	x.add(&Repeat{Spans: 1, Calls: n.n, Time: n.time, Most: r, MostCalls: n.n})
-	x.below = append(x.below, r)
+	more := &Repeat{Calls: n.n, Time: n.time, Most: r, MostCalls: n.n}
+	if last := len(x.below) - 1; last < 0 || x.below[last] != r { // else its calls are of two resources
+		more.Spans, x.below = 1, append(x.below, r)
+	}
+	x.add(more)
 }
 
 // namesOf returns for each metadata the number of the first that has the same name.

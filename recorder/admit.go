@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,9 +30,17 @@ func (r *Recorder) Admit(ctx context.Context, size int) (leave func(), err error
 
 func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) {
 	w.patient.Store(true)
+	ctx, cancel := context.WithTimeoutCause(ctx, admitWait, errNoTurn)
+	defer cancel()
+	select { // one after the other, so that a large request finds room at last
+	case w.admitting <- struct{}{}:
+		defer func() { <-w.admitting }()
+	case <-ctx.Done():
+		return nil, w.noRoom(ctx)
+	}
 	const pause = 2 * time.Millisecond
 	need := int64(2 + (size+size/2)/journal.SegmentSize)
-	for start := time.Now(); ; {
+	for {
 		if err := w.goneErr(); err != nil {
 			w.now() // a new file may be possible by now
 			return nil, err
@@ -50,16 +59,25 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 		if _, err := w.flushed(); err != nil {
 			return nil, err // the disk is full, or worse
 		}
-		if time.Since(start) >= admitWait {
-			w.failed(w.overflow())
-			return nil, w.overflow()
-		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, w.noRoom(ctx)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// errNoTurn says that there was no room for admitWait.
+var errNoTurn = errors.New("no room")
+
+// noRoom returns why a request is not admitted when ctx has ended.
+func (w *writer) noRoom(ctx context.Context) error {
+	if !errors.Is(context.Cause(ctx), errNoTurn) {
+		return ctx.Err() // the sender has gone
+	}
+	err := w.overflow()
+	w.failed(err)
+	return err
 }
 
 func (w *writer) leaver(need int64) func() {

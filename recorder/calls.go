@@ -120,7 +120,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 			w.broken.CompareAndSwap(nil, &cause)
 		}
 		w.now()
-		longest, patient := w.o.MaxBlock, w.patient.Load()
+		longest, patient := w.o.MaxBlock, w.patient.Load() && !w.stuck.Load()
 		if patient {
 			longest = max(longest, patience)
 		}
@@ -328,10 +328,10 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 func (w *writer) Wait() error {
 	n, most := w.rounds.next(), w.o.MaxBlock
 	switch {
-	case w.patient.Load():
-		most = max(most, patience)
 	case w.stuck.Load():
 		most = min(most, shortWait)
+	case w.patient.Load():
+		most = max(most, patience)
 	}
 	w.now()
 	err := w.rounds.wait(n, most)

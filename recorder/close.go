@@ -102,7 +102,7 @@ func (w *writer) close(ctx context.Context) error {
 		return errors.Join(err, w.closeTee(ctx))
 	}
 	f := w.file
-	removed := f.isRemoved()
+	removed, left := f.isRemoved(), false
 	if removed {
 		_ = osfile.RestoreDir(f.f, w.name) // else the error is that of the next step
 	}
@@ -111,12 +111,14 @@ func (w *writer) close(ctx context.Context) error {
 	}
 	switch {
 	case !whole:
+		left = true
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: the rest of its entries is in %s", w.name, w.journalName()))
 	case w.final == w.name && removed:
 		lost = copyFile(ctx, f.f, w.name)
 	case w.final == w.name:
 		err = errors.Join(err, f.w.Sync(), f.syncErr, w.checkFile())
 	case ctx.Err() != nil:
+		left = true
 		err = errors.Join(err, fmt.Errorf("%s is left unfinished: %w", w.name, ctx.Err()))
 	default:
 		lost = format.Finalize(ctx, w.name, w.final, &format.FinalizeOptions{File: f.f, RemoveSource: true, Index: &f.index})
@@ -125,7 +127,7 @@ func (w *writer) close(ctx context.Context) error {
 			removed = false // the ET has everything
 		}
 	}
-	if removed && (lost != nil || !whole || ctx.Err() != nil) { // what is left unfinished has no name
+	if removed && (lost != nil || left) { // what is left unfinished has no name
 		w.countLost(f)
 	}
 	err = errors.Join(err, lost)
@@ -249,7 +251,11 @@ func (w *writer) Sync(ctx context.Context) error {
 		return ErrClosed
 	}
 	return w.ask(ctx, func(w *writer) error {
+		w.checked = time.Time{} // a file without a name is of no use
 		err := errors.Join(w.write(), w.goneErr(), w.finished.sync(), w.sink.sync())
+		if n := w.unsaved.Load(); n > 0 {
+			err = errors.Join(err, fmt.Errorf("sync %s: %w: what it held is not saved yet", w.name, ErrUnlinked))
+		}
 		if w.file == nil {
 			return err
 		}

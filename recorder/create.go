@@ -225,7 +225,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 // newWriter returns a writer whose goroutine does not run yet, without a sink.
 func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w := &writer{
-		o: o, intern: in, name: name, wake: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
+		o: o, intern: in, name: name, wake: make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
 		published: published{durability: o.Durability}, version: o.Version, checked: time.Now(),
 	}
 	w.placer = placer.New(&in.Table, &placer.Options{

@@ -296,7 +296,7 @@ func (w *writer) checkpoint() {
 		c := deadtrace.Checkpoint{
 			Size: w.file.n, Tail: w.file.tail, Version: w.version, Anchor: w.placer.Anchor(),
 			Parked: [2]uint64{w.parking.from, w.parking.stream.Position()}, Positions: w.reader.Positions(room[:0]),
-			Entries: w.placer.Entries(), Unsaved: w.unsaved.Load(),
+			Entries: w.entries(), Unsaved: w.unsaved.Load(),
 		}
 		var buf [512]byte
 		b := c.Append(buf[:0])
@@ -311,6 +311,14 @@ func (w *writer) checkpoint() {
 	w.left.release()
 }
 
+// entries returns how many entries of the file somebody would miss who finds a checkpoint without the file.
+func (w *writer) entries() uint64 {
+	if w.leaving {
+		return 0
+	}
+	return w.placer.Entries()
+}
+
 // moveCheckpoint changes the last checkpoint to describe the file as it is now. The file is
 // shorter; the records that were cut from it are still in the journal.
 func (w *writer) moveCheckpoint() {
@@ -318,7 +326,7 @@ func (w *writer) moveCheckpoint() {
 		return
 	}
 	c := deadtrace.ParseCheckpoint(w.noted)
-	c.Size, c.Tail, c.Anchor, c.Entries = w.file.n, w.file.tail, w.placer.Anchor(), w.placer.Entries()
+	c.Size, c.Tail, c.Anchor, c.Entries = w.file.n, w.file.tail, w.placer.Anchor(), w.entries()
 	w.noted = c.Append(w.noted[:0])
 	if err := w.journal.Checkpoint(w.noted); err != nil {
 		w.broken.CompareAndSwap(nil, &err)
@@ -334,6 +342,11 @@ func (w *writer) closeJournal(whole bool) bool {
 		whole = false
 	}
 	if whole {
+		if len(w.noted) > 0 { // if the journal stays, nobody is to miss the file that becomes the ET
+			c := deadtrace.ParseCheckpoint(w.noted)
+			c.Entries = 0
+			_ = j.Checkpoint(c.Append(nil))
+		}
 		_ = j.Remove() // a file that stays is found to hold nothing new
 	} else {
 		_ = j.Close()

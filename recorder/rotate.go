@@ -186,11 +186,12 @@ func (w *writer) rotateIfDue() {
 func (w *writer) rotate(now time.Time) error {
 	removed := uint64(0) // entries of which checkpoints say that they are not saved yet
 	if w.file.isRemoved() {
-		removed = w.placer.Entries()
+		removed = max(w.placer.Entries(), 1) - 1 // without the root
 	}
 	w.unsaved.Add(removed)
+	w.leaving = removed > 0
 	err := w.rotateFrom(removed, now)
-	if err != nil {
+	if w.leaving = false; err != nil {
 		w.unsaved.Add(-removed)
 	}
 	return err
@@ -250,7 +251,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	left := n.placer.Left()
 	n.placer.Drop = w.placer.Drop
 	n.placer.Adopt(w.placer)
-	w.placer, w.sink, w.file = n.placer, n.sink, n.sink
+	w.placer, w.sink, w.file, w.leaving = n.placer, n.sink, n.sink, false
 	w.reader.Needs = w.placer.Needs
 	w.rotation = rotation{
 		began: now, first: w.placer.Entries(), head: w.placer.Size(), stranger: w.rotation.mended || w.rotation.stranger || !w.rotation.on(w.o),
@@ -491,7 +492,8 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 		}
 		w.unsaved.Add(-removed)
 		w.finished.ended.Add(tracename.Base(name))
-		w.now() // a checkpoint says that it is saved
+		w.armed.Store(true) // so that a checkpoint says that it is saved, unless there is no journal
+		w.wakeUp()
 		return w.prune(ctx, time.Now())
 	})
 }

@@ -46,9 +46,10 @@ type writer struct {
 	due     atomic.Bool           // its timer has fired
 	closing atomic.Pointer[closing]
 
-	patient  atomic.Bool  // calls wait for room as long as senders do
-	reserved atomic.Int64 // segments, by admit
-	work     work         // of the goroutine
+	patient   atomic.Bool   // calls wait for room as long as senders do
+	admitting chan struct{} // holds one item while a request waits for room
+	reserved  atomic.Int64  // segments, by admit
+	work      work          // of the goroutine
 
 	// They have locks of their own.
 	rounds    rounds
@@ -76,6 +77,7 @@ type writer struct {
 	timerAt  time.Time // when it fires; zero: it need not
 	checked  time.Time
 	rotation rotation
+	leaving  bool  // the file was removed, and its entries count as unsaved
 	unsynced error // the file before this one could not be synced
 
 	suspended bool         // everything is in the file, and there is no journal
@@ -166,6 +168,9 @@ func (w *writer) write() error {
 	w.rounds.end(cmp.Or(err, w.goneErr()))
 	w.publish(err)
 	w.rotateIfDue() // if it could not be synced
+	if err != nil {
+		w.unsynced = nil // those who waited have been told
+	}
 	return err
 }
 

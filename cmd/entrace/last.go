@@ -65,8 +65,8 @@ func lastOfET(name string) (*lastPart, error) {
 		}
 		return nil
 	})
-	if last := p.entries[len(p.entries)-1]; err != nil || ends != 1 || !last.IsEnd() && !last.IsRecovered() {
-		return nil, err
+	if n := len(p.entries); err != nil || ends != 1 || !p.entries[n-1].IsEnd() && !p.entries[n-1].IsRecovered() {
+		return nil, nil //nolint:nilnil,nilerr // whoever reads all of it says what is wrong
 	}
 	return p, nil
 }

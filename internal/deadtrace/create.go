@@ -23,7 +23,9 @@ import (
 // there, CreateStream waits, but not longer than patience: the error is then [ErrBeingFinished].
 func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
 	for until := time.Now().Add(patience); ; time.Sleep(patience / 100) {
-		f, dead, err = createStream(stream, report)
+		var more []string
+		f, more, err = createStream(stream, report)
+		dead = append(dead, more...)
 		if !errors.Is(err, format.ErrLocked) || !isBeingFinished(stream) {
 			return f, dead, err
 		}
@@ -45,23 +47,23 @@ func isBeingFinished(stream string) bool {
 func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
 	for range 100 { // until nobody makes or removes one at the same moment
 		if err := undoRotation(stream); err != nil {
-			return nil, nil, err
+			return nil, dead, err
 		}
 		f, err := osfile.CreateAppend(stream)
 		if errors.Is(err, fs.ErrExist) {
 			name, err := archiveDead(stream)
 			if err != nil {
-				return nil, nil, err
+				return nil, dead, err
 			}
 			dead = append(dead, name)
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, dead, err
 		}
 		if err := lock(f); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
 			_ = f.Close() // it is another's by now
-			return nil, nil, err
+			return nil, dead, err
 		}
 		if !osfile.SameFile(f, stream) {
 			_ = f.Close() // somebody took it for a dead one
@@ -73,10 +75,10 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 		}
 		_ = f.Close() // it holds what another one left behind, so that it is to be archived
 		if err != nil {
-			return nil, nil, err
+			return nil, dead, err
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: %w", stream, format.ErrLocked)
+	return nil, dead, fmt.Errorf("%s: %w", stream, format.ErrLocked)
 }
 
 // importJournal brings into f, which is new, what a journal holds whose IET is gone, and

@@ -30,7 +30,10 @@ const firstExperimental = 128
 
 var moreArguments = [...]uint8{4, 4, 2, 3, 3, 2, 3, 3, 2}
 
-var errUnknownEvent = errors.New("an event of an unknown type")
+var (
+	errUnknownEvent = errors.New("an event of an unknown type")
+	errTwice        = errors.New("two texts have one number")
+)
 
 // IsTrace reports whether s begins as an execution trace does.
 func IsTrace(s string) bool {
@@ -57,11 +60,15 @@ func Redact(r *redact.Redactor, s string) (string, error) {
 	for _, x := range t.texts {
 		replace(x, r.Text(s[x.from:x.to]))
 	}
-	for _, log := range t.logs {
-		key, known := t.texts[log.key]
-		x, has := t.texts[log.value]
-		if name := s[key.from:key.to]; known && has {
-			replace(x, r.Value(r.Key(name), name, s[x.from:x.to]))
+	// Last what is replaced as a whole: one text may be the value of several logs.
+	for _, whole := range []bool{false, true} {
+		for _, log := range t.logs {
+			key, known := t.texts[log.key]
+			x, has := t.texts[log.value]
+			name := s[key.from:key.to]
+			if verdict := r.Key(name); known && has && (verdict == redact.Replace) == whole {
+				replace(x, r.Value(verdict, name, s[x.from:x.to]))
+			}
 		}
 	}
 	if out == nil {
@@ -144,6 +151,9 @@ func (t *table) batch(generation uint64, at, end int) error {
 			size, m := binary.Uvarint(t.data[at+max(n, 0) : end])
 			if at += n + m; n <= 0 || m <= 0 || size > uint64(end-at) {
 				return ErrShort
+			}
+			if _, twice := t.texts[textKey{generation, number}]; twice {
+				return errTwice
 			}
 			t.texts[textKey{generation, number}] = text{at, at + int(size)}
 			at += int(size)

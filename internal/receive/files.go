@@ -448,9 +448,12 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		if !together {
 			continue
 		}
-		if err := f.begin(ctx, r, &parts[i]); errors.Is(err, intake.ErrFull) {
+		if err := f.begin(r, &parts[i]); errors.Is(err, intake.ErrFull) {
 			return intake.Result{}, err
 		}
+	}
+	if err := admit(ctx, parts); err != nil {
+		return intake.Result{}, err
 	}
 	var full error
 	scopes := intake.MaxScopes(len(b))
@@ -459,7 +462,9 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		var one intake.Result
 		err := p.err
 		if !together {
-			err = f.begin(ctx, r, p)
+			if err = f.begin(r, p); err == nil {
+				err = admit(ctx, parts[i:i+1])
+			}
 		}
 		if err == nil && p.x != nil {
 			one, err = p.take(r, t, &scopes)
@@ -467,7 +472,9 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 				return intake.Result{}, err // some of it is recorded, and comes again
 			}
 		}
-		f.end(p)
+		if !together {
+			f.end(p)
+		}
 		if err != nil {
 			one = intake.Result{Refused: p.records, Why: err}
 			if errors.Is(err, intake.ErrFull) {
@@ -524,8 +531,35 @@ func (r *request) parts(size int) []part {
 	return list
 }
 
-// begin opens the file of a part, and reserves room in its journal. The caller must call end.
-func (f *Files) begin(ctx context.Context, r *codec.Reader, p *part) error {
+// admit reserves room for parts whose files are open, once for each file, and for all files in one order, so that
+// no two requests wait for each other.
+func admit(ctx context.Context, parts []part) error {
+	sizes, first := make(map[*file]int), make(map[*file]*part)
+	var files []*file
+	for i := range parts {
+		x := parts[i].x
+		if x == nil {
+			continue
+		}
+		if first[x] == nil {
+			first[x] = &parts[i]
+			files = append(files, x)
+		}
+		sizes[x] += parts[i].size
+	}
+	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.key, b.key) })
+	for _, x := range files {
+		leave, err := x.rec.Admit(ctx, sizes[x])
+		if err != nil {
+			return fmt.Errorf("%w: %w", intake.ErrFull, err)
+		}
+		first[x].leave = leave
+	}
+	return nil
+}
+
+// begin opens the file of a part. The caller must call end.
+func (f *Files) begin(r *codec.Reader, p *part) error {
 	p.err = func() error {
 		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
 			if err := r.Resource(h, &p.resource); err != nil {
@@ -541,9 +575,6 @@ func (f *Files) begin(ctx context.Context, r *codec.Reader, p *part) error {
 			return err
 		}
 		p.x = x
-		if p.leave, err = x.rec.Admit(ctx, p.size); err != nil {
-			return fmt.Errorf("%w: %w", intake.ErrFull, err)
-		}
 		return nil
 	}()
 	return p.err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -105,5 +106,20 @@ func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
 	maps.DeleteFunc(found, func(name string, _ int) bool { return taken[name] || !isNumber.MatchString(name) })
 	if wrong > 0 || len(found) > 0 {
 		t.Errorf("%d of %d spans are not there once, and %d are there that were refused", wrong, len(taken), len(found))
+	}
+}
+
+// TestPartsOfOneFileAreAdmittedTogether gives a request with two resources that go to one file, and that is larger than
+// the journal.
+func TestPartsOfOneFileAreAdmittedTogether(t *testing.T) {
+	f, err := receive.NewFiles(receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	const n = 10_000
+	both := append(numbered("shop", 0, n), numbered("stock", n, n)...)
+	if done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, both); err != nil || done.Taken != 2*n {
+		t.Errorf("of %d bytes %d spans are taken: %v, %v", len(both), done.Taken, err, done.Why)
 	}
 }
