@@ -85,7 +85,7 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 			}
 			text := valueText(&v)
 			if _, asked := values[text]; asked {
-				values[text] = true
+				values[strings.Clone(text)] = true // the map takes the new key, and the file lends text
 			}
 		}
 		return nil
