@@ -153,7 +153,7 @@ func TestNoNewFileAfterRemoval(t *testing.T) {
 				if has, err := rec.Durability(); has != d || err != nil {
 					t.Errorf("Durability is %v, %v at the end", has, err)
 				}
-				_ = rec.Close(context.Background()) // returns what was refused
+				_ = rec.Close(context.Background()) // its error tells of the calls that failed above
 				s := rec.Stats()
 				sane(t, s)
 				if s.Entries.Dropped.Total() < 100 || s.Entries.Waiting > 0 {

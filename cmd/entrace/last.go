@@ -45,12 +45,12 @@ func readLast(name string) (*lastPart, error) {
 func lastOfET(name string) (*lastPart, error) {
 	f, err := format.Open(name, nil)
 	if err != nil {
-		return nil, nil //nolint:nilnil,nilerr // whoever reads all of it says why that cannot be
+		return nil, nil //nolint:nilnil,nilerr // the caller then reads the whole file and returns this error
 	}
 	defer f.Close()
 	all := f.Raw()
 	if f.Format() != format.ET || all.End()-all.Offset(0) < 4*lastSize {
-		return nil, nil //nolint:nilnil // there is no need
+		return nil, nil //nolint:nilnil // a small file is read as a whole
 	}
 	from := f.Len()
 	for from > 0 && all.End()-all.Offset(uint32(from-1)) <= lastSize {
@@ -66,7 +66,7 @@ func lastOfET(name string) (*lastPart, error) {
 		return nil
 	})
 	if n := len(p.entries); err != nil || ends != 1 || !p.entries[n-1].IsEnd() && !p.entries[n-1].IsRecovered() {
-		return nil, nil //nolint:nilnil,nilerr // whoever reads all of it says what is wrong
+		return nil, nil //nolint:nilnil,nilerr // the caller then reads the whole file and returns the error, if any
 	}
 	return p, nil
 }
