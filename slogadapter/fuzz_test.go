@@ -83,7 +83,11 @@ func FuzzHandle(f *testing.F) {
 		if err := rec.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		report, err := recorder.Verify(rec.Path(), func(problem error) { t.Error(problem) })
+		report, err := recorder.Verify(rec.Path(), func(problem error) {
+			if !errors.Is(problem, format.ErrNumbered) { // names with numbers of their own are wanted here
+				t.Error(problem)
+			}
+		})
 		must(t, err)
 		if report.Entries != 4 {
 			t.Errorf("%d entries, want the root, two records and the end", report.Entries)
