@@ -70,7 +70,8 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 		return nil, nil
 	}
 	t := states.Traces()[s.Trace]
-	from, to := t.Extent(s.Span)
+	legs := t.Legs(s.Span)
+	from, to := legs[0].From, legs[len(legs)-1].To
 	w, err := t.Window(ctx, from, to)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 		}
 		return &w.Classes[i]
 	}
-	steps := w.Path(s.Ender, from, to)
+	steps := w.Path(legs)
 	if whole > 0 {
 		p.Known = float64(gotrace.Known(steps)) / float64(whole)
 	}

@@ -229,6 +229,51 @@ func TestExecutionTraceThatEndsEarly(t *testing.T) {
 	}
 }
 
+// TestStatesOfHandedSpan: the states of a span that a timer ends are not known, which is not 0; those of one that was handed to
+// a goroutine are, and so is its path.
+func TestStatesOfHandedSpan(t *testing.T) {
+	var b bytes.Buffer
+	must(t, rt.Start(&b))
+	ctx, done := t.Context(), make(chan int)
+	rt.Log(ctx, "otel.span", "0000000000000001")
+	_, task := rt.NewTask(ctx, "request")
+	time.AfterFunc(50*time.Millisecond, func() { task.End(); close(done) })
+	<-done
+	rt.Log(ctx, "otel.span", "0000000000000002")
+	_, handed := rt.NewTask(ctx, "reindex")
+	over := make(chan int)
+	go func() { time.Sleep(50 * time.Millisecond); handed.End(); close(over) }()
+	<-over
+	rt.Stop()
+	v := recordedWith(t, 50*time.Millisecond, b.Bytes())
+	for text, want := range map[string]string{
+		`{ span:states = marked }`:                         "reindex request",
+		`{ span:blocked = nil && span:states = marked }`:   "request",
+		`{ span:blocked >= 0ns }`:                          "reindex",
+		`{ span:sleep > 20ms && span:chan < 10ms }`:        "reindex",
+		`{ span:running = nil && span:states = "marked" }`: "request",
+	} {
+		if got := selects(t, v, text); got != want {
+			t.Errorf("%s selects %q, want %q", text, got, want)
+		}
+	}
+	request, reindex := spanNamed(t, v, "request"), spanNamed(t, v, "reindex")
+	if m, err := query.Measured(ctx, v, request); m != nil || err != nil {
+		t.Errorf("the path of what is not known is %+v, %v", m, err)
+	}
+	if m, err := query.Measured(ctx, v, reindex); err != nil || m == nil || m.Longest(1)[0].State != "sleep" {
+		t.Errorf("the path of the span that was handed on is %+v, %v", m, err)
+	}
+	strips, err := query.NewStrips(ctx, v, slices.Values([]view.Row{request, reindex}), time.Minute)
+	must(t, err)
+	if got := strips.Of(request, 20); got != nil {
+		t.Errorf("the strip of what is not known is %q", got)
+	}
+	if got := strips.Of(reindex, 20); !slices.Contains(got, "sleep") {
+		t.Errorf("the strip of the span that was handed on is %q", got)
+	}
+}
+
 // TestExecutionTraceThatCannotBeRead: the hint says why nothing is known.
 func TestExecutionTraceThatCannotBeRead(t *testing.T) {
 	for data, want := range map[string]string{

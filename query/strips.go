@@ -43,8 +43,8 @@ func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budge
 	all := make([][]extent, len(states.Traces()))
 	for r := range rows {
 		if x, ok := states.Of(r); ok {
-			from, to := states.Traces()[x.Trace].Extent(x.Span)
-			all[x.Trace] = append(all[x.Trace], extent{from, to})
+			legs := states.Traces()[x.Trace].Legs(x.Span)
+			all[x.Trace] = append(all[x.Trace], extent{legs[0].From, legs[len(legs)-1].To})
 		}
 	}
 	for n, list := range all {
@@ -85,7 +85,8 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	if !ok {
 		return nil
 	}
-	from, to := s.states.Traces()[x.Trace].Extent(x.Span)
+	legs := s.states.Traces()[x.Trace].Legs(x.Span)
+	from, to := legs[0].From, legs[len(legs)-1].To
 	out := make([]string, n)
 	at := slices.IndexFunc(s.windows[x.Trace], func(w *gotrace.Window) bool { return w.From <= from && to <= w.To })
 	if at < 0 {
@@ -117,7 +118,7 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	for i := range out {
 		a, z := from+(to-from)*int64(i)/int64(n), from+(to-from)*int64(i+1)/int64(n)
 		most := int64(0)
-		for state, d := range w.Sums(w.Pieces(x.Ender, a, z)) {
+		for state, d := range w.Sums(w.Pieces(legs, a, z)) {
 			if d > most {
 				out[i], most = gotrace.State(state).String(), d
 			}

@@ -400,8 +400,8 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 		list := byName[s.v.Name(r)]
 		at, _ := t.Time(start) // there are clocks
 		up := gotrace.NoSpan
-		if x, ok := s.Of(s.v.Parent(r)); ok && x.Trace == trace {
-			up = s.joinedAt(s.v.Parent(r)).span
+		if j := s.joinedAt(s.v.Parent(r)); j != nil && int(j.trace) == trace {
+			up = j.span
 		}
 		from, _ := slices.BinarySearchFunc(list, at-matchBefore, func(i int32, at int64) int { return cmp.Compare(t.Spans[i].Begin, at) })
 		best, asked := gotrace.NoSpan, false
@@ -435,15 +435,16 @@ func (s *States) joinedAt(r Row) *joinedSpan {
 	return nil
 }
 
-// Of returns what the span at row r did, and whether a trace tells. The span must not be changed.
-func (s *States) Of(r Row) (SpanStates, bool) {
+// Of returns what the span at row r did, and whether a trace tells: one may have the span, as Join says, and not tell on
+// which goroutine it was when. The span must not be changed.
+func (s *States) Of(r Row) (x SpanStates, known bool) {
 	j := s.joinedAt(r)
 	if j == nil {
 		return SpanStates{}, false
 	}
 	t := s.traces[j.trace]
-	x := &t.Spans[j.span]
-	return SpanStates{int(j.trace), x, j.join, t.Times(x)}, true
+	x = SpanStates{int(j.trace), &t.Spans[j.span], j.join, t.Times(&t.Spans[j.span])}
+	return x, x.Handed != gotrace.Unknown
 }
 
 // Is reports whether it is this span of a trace that [States.Of] returns for row r: overlapping traces have the same

@@ -6,7 +6,7 @@
 // otel.end at the end of a span that was open for long. Without marks the tasks are taken for spans without
 // ids.
 //
-// [Read] goes over a trace once and adds up the times of each span. [Trace.Window] goes over a part of it
+// [Read] goes over a trace and adds up the times of each span, twice if spans are handed from one goroutine to another. [Trace.Window] goes over a part of it
 // again, and says for each moment what goroutines did.
 //
 // The events come from golang.org/x/exp/trace, which only this package imports. That reader may panic on

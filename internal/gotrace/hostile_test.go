@@ -122,7 +122,7 @@ func look(t testing.TB, b []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum := Known(w.Path(s.Ender, s.Begin, end)); sum > end-s.Begin {
+		if sum := Known(w.Path(tr.Legs(s))); sum > end-max(s.Begin, tr.First) {
 			t.Errorf("the path of a span of %d takes %d", end-s.Begin, sum)
 		}
 		tr.SpanAt(s.Goroutine, end)

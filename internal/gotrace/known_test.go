@@ -252,7 +252,7 @@ func (p *program) pathOf(t *testing.T, tr *Trace, name string) (steps []string, 
 		t.Fatal(err, w.Damage)
 	}
 	sum := int64(0)
-	for _, x := range w.Path(s.Ender, s.Begin, s.End) {
+	for _, x := range w.Path(tr.Legs(s)) {
 		if x.Followed {
 			continue
 		}
@@ -315,7 +315,7 @@ func TestPath(t *testing.T) {
 	tr := read(t, b)
 	p.wantPath(t, tr, "chain", "sleep feeder", "running feeder")
 	p.wantPath(t, tr, "convoy", "sleep first", "sleep second", "sleep third")
-	p.wantPath(t, tr, "hop", "sleep ", "running ")
+	p.wantPath(t, tr, "hop", "sleep hop", "running hop")
 	if times := tr.Times(p.of(t, tr, "hop")); times[Sleep] < 39_000 || times[Running] < 35_000 {
 		t.Errorf("the span that ends on a worker has the times %v", times)
 	}

@@ -32,7 +32,7 @@ func TestHopToIdleWorker(t *testing.T) {
 	tr := read(t, b)
 	s := p.of(t, tr, "hop")
 	times := tr.Times(s)
-	if took := (s.End - s.Begin) / 1000; times.Sum() > took+NumStates || times[Running] < 15_000 {
+	if took := (s.End - s.Begin) / 1000; times.Sum() > took+NumStates || times[Running] < 15_000 || times[Sleep] < 9_000 {
 		t.Errorf("a span of %d µs has the times %v", took, times)
 	}
 }
@@ -129,20 +129,27 @@ func TestWaitsOutliveSpans(t *testing.T) {
 		close(done)
 	})
 	tr := read(t, b)
-	waits := func(tr *Trace, name string) (all int64) {
+	waits := func(tr *Trace, name string, state State) (all int64) {
 		s := p.of(t, tr, name)
 		for i := range tr.Waits {
-			if w := &tr.Waits[i]; &tr.Spans[w.Span] == s && tr.Classes[w.Class].State == Chan {
+			if w := &tr.Waits[i]; &tr.Spans[w.Span] == s && tr.Classes[w.Class].State == state {
 				all += w.To - w.From
 			}
 		}
 		return all / 1000
 	}
-	for name, least := range map[string]int64{"inner": 38_000, "outer": 18_000, "creates": 28_000} {
-		got, s := waits(tr, name), p.of(t, tr, name)
-		if took := (s.End - s.Begin) / 1000; got < least || got > took || name == "outer" && got > took-38_000 {
-			t.Errorf("%s of %d µs waited for %d µs", name, took, got)
+	for _, x := range []struct {
+		name  string
+		state State
+		least int64
+	}{{"inner", Sleep, 38_000}, {"outer", Chan, 58_000}, {"creates", Chan, 28_000}} {
+		got, s := waits(tr, x.name, x.state), p.of(t, tr, x.name)
+		if took := (s.End - s.Begin) / 1000; got < x.least || got > took {
+			t.Errorf("%s of %d µs was %d µs in %v", x.name, took, got, x.state)
 		}
+	}
+	if got := waits(tr, "inner", Chan); got > 0 {
+		t.Errorf("the span that was handed on has %d µs of its former goroutine's wait", got)
 	}
 	for range 5 {
 		if again := read(t, b); !slices.Equal(again.Waits, tr.Waits) {

@@ -215,10 +215,7 @@ func (p *parts) transition(e *trace.Event, st *trace.StateTransition, at int64) 
 		g.From, g.Began, g.By = at, true, int64(e.Goroutine())
 	}
 	if g.Name == "" {
-		for f := range st.Stack.Frames() {
-			g.Name = f.Func // the outermost is the last
-		}
-		g.Name = strings.Clone(g.Name)
+		g.Name = strings.Clone(outermost(st.Stack))
 	}
 	switch to {
 	case trace.GoWaiting:
@@ -248,7 +245,7 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 	if from == 0 || at-from < LongWait {
 		return nil
 	}
-	if g.Name == "" || g.ofRuntime() { // without a name the wait has no stack either
+	if g.Name == "" || ofRuntime(g.Name) { // without a name the wait has no stack either
 		return nil
 	}
 	c := &p.classes.list[g.class]
@@ -262,10 +259,10 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 	})
 }
 
-// ofRuntime reports whether a goroutine is one of those of the runtime, which wait for work.
-func (g *life) ofRuntime() bool {
-	pkg := text.PackageOf(g.Name)
-	return pkg == "runtime" && g.Name != "runtime.main" && g.Name != "runtime.corostart" || pkg == "runtime/trace" // corostart runs what iter.Pull was given
+// ofRuntime reports whether a goroutine that began with a function is one of those of the runtime, which wait for work.
+func ofRuntime(function string) bool {
+	pkg := text.PackageOf(function)
+	return pkg == "runtime" && function != "runtime.main" && function != coroutineStart || pkg == "runtime/trace"
 }
 
 // below returns the ID of a goroutine, which it is told by then.
@@ -286,7 +283,7 @@ func (p *parts) ended(g *life, at int64, ended bool) error {
 			return err
 		}
 	}
-	if g.ofRuntime() && !g.given {
+	if ofRuntime(g.Name) && !g.given {
 		return nil
 	}
 	if g.To, g.Ended = at, ended; at-g.From < LongWait && !g.given {

@@ -31,8 +31,12 @@ type goroutine struct {
 
 	waitFrom int64
 	class    int32 // of the wait
+	sends    bool  // it waits for somebody to take what it sends
 	by       int32 // the span that ended the last wait
 	byClass  int32
+
+	meetings meetings
+	coroutine
 
 	isOld  bool    // it was there when the trace began
 	before *before // of one that is old; nil: nothing yet
@@ -65,22 +69,20 @@ type pass struct {
 	byID       map[uint64]int32 // open spans
 	names      map[string]int32 // of tasks: an index of Trace.names
 	marked     bool             // a mark has been seen
-	hops       []int32          // spans that ended on another goroutine than they began on
+	unblocked  [2]int64         // the goroutine that was unblocked last, and by which one
+	hops       []hop            // spans that ended on another goroutine than they began on
+	handovers  map[handover][]int32
 
 	first, last int64
 	generation  int
 	quiet       bool    // spans are known already
 	window      *Window // what is kept of a part
-	snaps       []snap  // of hops, in the order of time
-	whole       *Trace  // whose spans get what the snaps tell
-	bases       map[int32][NumStates]int64
 }
 
 func newPass(t *Trace) *pass {
 	return &pass{
 		t: t, goroutines: make(map[int64]*goroutine), byTask: make(map[uint64]int32), names: make(map[string]int32), byID: make(map[uint64]int32),
 		classes: newClasses(), generation: -1,
-		bases: make(map[int32][NumStates]int64),
 	}
 }
 
@@ -158,6 +160,7 @@ func (p *pass) goroutine(id int64) (*goroutine, error) {
 		if p.window != nil {
 			g.track = p.window.track(id)
 		}
+		g.isCoroutine = p.t.coroutines[id]
 		p.goroutines[id] = g
 	}
 	return g, nil
@@ -176,10 +179,6 @@ func (p *pass) event(e *trace.Event) error {
 		p.t.begins[p.generation].time = at
 	}
 	p.last = max(p.last, at)
-	for len(p.snaps) > 0 && at >= p.snaps[0].at {
-		p.snap(&p.snaps[0])
-		p.snaps = p.snaps[1:]
-	}
 	if p.window != nil && at > p.window.To {
 		return errDone
 	}
@@ -200,7 +199,11 @@ func (p *pass) event(e *trace.Event) error {
 		id := uint64(e.Task().ID)
 		if i, ok := p.byTask[id]; ok {
 			delete(p.byTask, id)
-			p.end(i, at, int64(e.Goroutine()))
+			g, err := p.actor(e)
+			if err != nil {
+				return err
+			}
+			p.end(i, at, g)
 		}
 	case trace.EventLog:
 		return p.log(e, at)
@@ -241,6 +244,7 @@ func (p *pass) assist(e *trace.Event, at int64, begins bool) error {
 
 // counted returns the state as which the time of a goroutine counts.
 func (g *goroutine) counted() State {
+	g = g.innermost()
 	switch {
 	case g.assists && g.raw == Running:
 		return GCWork
@@ -264,9 +268,15 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 		}
 	}
 	if from == trace.GoNotExist {
-		p.created(g, int64(e.Goroutine()), at)
+		if to == trace.GoWaiting {
+			p.noteCoroutine(g)
+		}
+		p.created(g, int64(e.Goroutine()), at, ofRuntime(outermost(st.Stack)))
 	}
 	if from == trace.GoUndetermined && g.state == none && to != trace.GoNotExist {
+		if outermost(st.Stack) == coroutineStart {
+			p.noteCoroutine(g)
+		}
 		g.state = p.stateOfStatus(g, st, to) // it has been in that state since the trace began
 		g.raw = g.state
 		return nil
@@ -285,9 +295,17 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 		if from == trace.GoWaiting || from == trace.GoUndetermined {
 			return nil // what a generation begins with, which is known better
 		}
-		g.class, g.waitFrom, g.by, g.byClass = p.classes.of(st.Reason, st.Stack), at, Nobody, -1
+		g.class, g.waitFrom, g.by, g.byClass, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, -1, st.Reason == "chan send"
 		g.raw = p.classes.list[g.class].State
+		if next := p.goroutines[p.unblocked[0]]; st.Reason == "" && next != nil && p.unblocked[1] == id {
+			p.switches(g, next)
+			p.to(next, at, next.counted())
+		}
 	case trace.GoNotExist:
+		if up := g.caller; up != nil {
+			g.leaves()
+			p.to(up, at, up.counted())
+		}
 		p.to(g, at, gone)
 		p.ended(g)
 		return nil
@@ -312,14 +330,15 @@ func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.G
 	return p.classes.list[g.class].State
 }
 
-// created tells a goroutine who created it.
-func (p *pass) created(g *goroutine, by, at int64) {
+// created tells a goroutine who created it. Those of the runtime work for nobody.
+func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	g.since, g.state, g.raw, g.isOld = at, none, none, false
 	if g.track != nil {
 		g.track.Created, g.track.By = at, by
 	}
-	if up := p.goroutines[by]; up != nil {
+	if up := p.goroutines[by]; up != nil && !ofRuntime && !g.isCoroutine {
 		g.helps = p.worksFor(up)
+		p.met(up.root(), g, at, false)
 	}
 	if g.helps != NoSpan && !p.quiet && len(p.t.helpers) < maxHelpers {
 		p.t.helpers = append(p.t.helpers, helper{goroutine: g.id, span: g.helps, from: at})
@@ -328,6 +347,7 @@ func (p *pass) created(g *goroutine, by, at int64) {
 
 // worksFor returns the span that began last on a goroutine and is open, or NoSpan.
 func (p *pass) worksFor(g *goroutine) int32 {
+	g = g.root()
 	if n := len(g.open); n > 0 {
 		return g.open[n-1].span
 	}
@@ -343,6 +363,7 @@ func (p *pass) ended(g *goroutine) {
 		p.give(g)
 		p.leave(g)
 	}
+	g.leaves()
 	delete(p.goroutines, g.id)
 	p.free = append(p.free, g)
 }
@@ -364,11 +385,26 @@ func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
 		g.track.wake = wake{by: by, class: g.byClass}
 	}
 	p.waited(g, at)
+	p.unblocked = [2]int64{g.id, by}
+	up := p.goroutines[by]
+	if up == nil {
+		return
+	}
+	switch a, b := up.root(), g.root(); {
+	case a == b:
+	case g.sends:
+		p.met(b, a, at, false)
+	case g.raw == Select:
+		p.met(b, a, at, true)
+		p.met(a, b, at, false)
+	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0: // since before the trace
+		p.met(a, b, at, false)
+	}
 }
 
 // waited counts a wait that ends.
 func (p *pass) waited(g *goroutine, at int64) {
-	if p.quiet || g.class < 0 || g.raw >= NumStates || !g.counted().Blocked() { // Own has the waits for the collector
+	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() { // Own has the waits for the collector
 		return
 	}
 	span, by, byClass := p.worksFor(g), g.by, g.byClass
@@ -400,6 +436,9 @@ func (p *pass) to(g *goroutine, at int64, next State) {
 	if next != g.state {
 		p.settle(g, at)
 		g.state = next
+		if g.caller != nil {
+			p.to(g.caller, at, next)
+		}
 	}
 }
 
@@ -441,7 +480,7 @@ func (p *pass) taskBegin(e *trace.Event, at int64) error {
 	if p.quiet {
 		return nil
 	}
-	g, err := p.goroutine(int64(e.Goroutine()))
+	g, err := p.actor(e)
 	if err != nil {
 		return err
 	}
@@ -480,7 +519,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 	if id == 0 {
 		return nil
 	}
-	g, err := p.goroutine(int64(e.Goroutine()))
+	g, err := p.actor(e)
 	if err != nil {
 		return err
 	}
@@ -490,7 +529,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 		return err
 	}
 	if i, ok := p.byID[id]; ok { // its task may have ended before
-		p.end(i, at, g.id)
+		p.end(i, at, g)
 		delete(p.byID, id)
 		return nil
 	}
@@ -502,7 +541,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 	}
 	p.settle(g, at) // it began before the trace: all that the goroutine did in it
 	p.give(g)
-	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, Ender: g.id}
+	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
 	times, own := g.timesSince(new([NumStates]int64)), Times{}
 	if b := g.unknown(); b != nil {
 		for i := range own {
@@ -535,7 +574,7 @@ func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	i := int32(len(p.t.Spans))
 	p.settle(g, at)
 	p.give(g)
-	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, Ender: g.id})
+	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, ender: g.id})
 	p.t.Spans[i].slot = int32(len(g.open))
 	g.open = append(g.open, opened{span: i, base: g.sums})
 	if id != 0 {
@@ -544,26 +583,28 @@ func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 	return i, nil
 }
 
-func (p *pass) end(i int32, at, ender int64) {
+func (p *pass) end(i int32, at int64, ender *goroutine) {
 	s := &p.t.Spans[i]
 	if s.End != 0 {
 		return
 	}
-	s.End, s.Ender = at, ender
-	if e := p.goroutines[ender]; e != nil {
-		e.ended = i
-	}
+	s.End, s.ender, ender.ended = at, ender.id, i
 	if at-s.Begin < markedEnd {
 		delete(p.byID, s.ID)
 	}
-	if s.Ender != s.Goroutine {
-		p.hops = append(p.hops, i)
-	}
 	g := p.goroutines[s.Goroutine]
+	switch {
+	case s.ender == s.Goroutine:
+	case s.Handed != 0:
+		g = ender
+	default:
+		p.hops = append(p.hops, hop{i, handover{ender.meetings.only(s.Goroutine, s.Begin), s.Goroutine, s.ender}})
+		ender.meetings.hopped = at
+	}
 	if g == nil {
 		return
 	}
-	if ender != g.id && p.worksFor(g) == i { // what is left of a wait is of another span, or of none
+	if ender != g && p.worksFor(g) == i { // what is left of a wait is of another span, or of none
 		p.waited(g, at)
 		g.waitFrom = at
 	}
@@ -572,9 +613,14 @@ func (p *pass) end(i int32, at, ender int64) {
 	if k := int(s.slot); k < len(g.open) && g.open[k].span == i {
 		times := g.timesSince(&g.open[k].base)
 		p.t.keep(s, &times, &g.open[k].own)
-		g.open[k].span = NoSpan
-		g.dead++
+		p.close(g, k)
 	}
+}
+
+// close removes the span at k from those that are open on a goroutine.
+func (p *pass) close(g *goroutine, k int) {
+	g.open[k].span = NoSpan
+	g.dead++
 	for n := len(g.open); n > 0 && g.open[n-1].span == NoSpan; n-- {
 		g.open = g.open[:n-1]
 		g.dead--

@@ -24,8 +24,9 @@ type Span struct {
 	slot       int32  // where it is among the open spans of its goroutine
 	times      uint32 // where Trace.packed has them, 0 if it has not
 	Begin, End int64  // 0: before the trace; behind it
+	Handed     int64  // when it was handed to the goroutine on which it ended, 0 if it was not, Unknown if nothing tells
 	Goroutine  int64  // on which it began; on which it ended if it began before the trace
-	Ender      int64  // the goroutine on which it ended
+	ender      int64  // the goroutine on which it ended
 }
 
 // A Wait is one that took at least LongWait, of a goroutine that worked for a span.
@@ -36,6 +37,9 @@ type Wait struct {
 	ByClass  int32 // where that goroutine was, -1 if it is not known
 	From, To int64
 }
+
+// Unknown is the time of a handover that the trace does not tell.
+const Unknown int64 = -1
 
 // LongWait is the shortest wait that is kept, in nanoseconds.
 const LongWait = 1_000_000
@@ -57,22 +61,24 @@ type Trace struct {
 	// Damage is why the trace was not read to its end, a *DamageError or the error of reading it.
 	Damage error
 
-	source   io.ReaderAt
-	names    []string // of tasks
-	size     int64
-	clocks   []clock
-	begins   []begin // of generations
-	helpers  []helper
-	packed   []byte // the times of spans
-	workOnce sync.Once
-	work     map[int64][]change // by goroutine, in the order of time
+	source  io.ReaderAt
+	names   []string // of tasks
+	size    int64
+	clocks  []clock
+	begins  []begin // of generations
+	helpers []helper
+	packed  []byte // the times of spans
+	// coroutines are goroutines that are known to be some: what they have said of that may be in another part of the trace.
+	coroutines map[int64]bool
+	workOnce   sync.Once
+	work       map[int64][]change // by goroutine, in the order of time
 }
 
 // From returns the trace with another source of its bytes, and a clock of its own.
 func (t *Trace) From(source io.ReaderAt) *Trace {
 	return &Trace{
 		Spans: t.Spans, Classes: t.Classes, Waits: t.Waits, Procs: t.Procs, First: t.First, Last: t.Last, Damage: t.Damage,
-		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers, packed: t.packed,
+		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers, packed: t.packed, coroutines: t.coroutines,
 	}
 }
 
@@ -143,7 +149,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	if err := checkVersion(head); err != nil {
 		return nil, err
 	}
-	t := &Trace{source: source, size: size}
+	t := &Trace{source: source, size: size, coroutines: make(map[int64]bool)}
 	const most = 60 // bytes of a span's events, at least; what is not used of the memory is not touched
 	t.Spans = make([]Span, 0, min(size/most, maxSpans))
 	t.findGenerations()
@@ -212,16 +218,26 @@ func (t *Trace) ClockOfParts() {
 	}
 }
 
-// Extent returns from when to when a span in Spans was open, as far as the trace reaches.
-func (t *Trace) Extent(s *Span) (from, to int64) {
-	from, to = s.Begin, s.End
+// A Leg is a time in which a span was on a goroutine.
+type Leg struct{ Goroutine, From, To int64 }
+
+// Legs returns on which goroutines a span was, in the order of time, as far as the trace reaches. They are nil if that is not
+// known.
+func (t *Trace) Legs(s *Span) []Leg {
+	from, to := s.Begin, s.End
 	if from == 0 {
 		from = t.First
 	}
 	if to == 0 {
 		to = t.Last
 	}
-	return from, to
+	switch s.Handed {
+	case Unknown:
+		return nil
+	case 0:
+		return []Leg{{s.ender, from, to}}
+	}
+	return []Leg{{s.Goroutine, from, s.Handed}, {s.ender, s.Handed, to}}
 }
 
 // SpanAt returns the span for which a goroutine worked at a time, or NoSpan. It is safe for concurrent use.
@@ -257,6 +273,11 @@ func (t *Trace) findWork() {
 	}
 	for i := range t.Spans {
 		s := &t.Spans[i]
+		if at := s.Handed; at > 0 {
+			parts[s.Goroutine] = append(parts[s.Goroutine], part{int32(i), s.Begin, at})
+			parts[s.ender] = append(parts[s.ender], part{int32(i), at, s.End})
+			continue
+		}
 		parts[s.Goroutine] = append(parts[s.Goroutine], part{int32(i), s.Begin, s.End})
 	}
 	t.work = make(map[int64][]change, len(parts))

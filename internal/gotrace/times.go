@@ -12,8 +12,8 @@ import (
 // isOwn says that the own times are the times.
 const isOwn = 1 << 15
 
-// Times returns what the goroutine of a span in Spans did from the begin of the span to its end. If it ended on
-// another goroutine, that is what that one did.
+// Times returns what the goroutine of a span in Spans did from the begin of the span to its end: where it was handed to another
+// goroutine, that one from there. They are all zero where that is not known.
 func (t *Trace) Times(s *Span) Times {
 	times, _ := t.timesOf(s)
 	return times

@@ -75,7 +75,7 @@ func (t *Trace) Window(ctx context.Context, from, to int64) (*Window, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPass(&Trace{begins: slices.Clone(t.begins)})
+	p := newPass(&Trace{begins: slices.Clone(t.begins), coroutines: t.coroutines})
 	p.window, p.quiet = w, true
 	w.Damage = p.run(ctx, r, n)
 	if err := ctx.Err(); err != nil {
@@ -122,10 +122,10 @@ func (w *Window) add(g *goroutine, at int64) {
 		return
 	}
 	x := Piece{From: from, To: at, State: state, Class: -1, By: -1, ByClass: -1, mixed: -1}
-	if state >= GCWait {
-		x.Class = g.class
-		if g.raw == Runnable || g.raw == Running { // somebody has ended it
-			x.By, x.ByClass = k.wake.by, k.wake.class
+	if in := g.innermost(); state >= GCWait {
+		x.Class = in.class
+		if in.raw == Runnable || in.raw == Running { // somebody has ended it
+			x.By, x.ByClass = in.track.wake.by, in.track.wake.class
 		}
 	}
 	k.pieces = append(k.pieces, x)
@@ -140,15 +140,17 @@ func (k *track) between(from, to int64) []Piece {
 	return k.pieces[a:z]
 }
 
-// Pieces returns what a goroutine did between two times.
-func (w *Window) Pieces(goroutine, from, to int64) []Piece {
-	k := w.tracks[goroutine]
-	if k == nil {
-		return nil
-	}
-	list := slices.Clone(k.between(from, to))
-	for i := range list {
-		list[i].From, list[i].To = max(list[i].From, from), min(list[i].To, to)
+// Pieces returns what goroutines did in their legs between two times.
+func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
+	for _, l := range legs {
+		k, from, to := w.tracks[l.Goroutine], max(from, l.From), min(to, l.To)
+		if k == nil || to <= from {
+			continue
+		}
+		for _, x := range k.between(from, to) {
+			x.From, x.To = max(x.From, from), min(x.To, to)
+			list = append(list, x)
+		}
 	}
 	return list
 }
@@ -196,13 +198,15 @@ const maxFollowed = 64
 // maxSteps is how many steps a path has; what is behind them is missing.
 const maxSteps = 200_000
 
-// Path says for each moment between two times what a goroutine did, and where it waited for another one, what
+// Path says for each moment of some legs what the goroutine did, and where it waited for another one, what
 // that one did, and so on. What is before a goroutine was created is what the one did that created it. Waits
 // for the collector, for a time and for the network are not followed. The steps are in the order of time;
 // only what the trace does not know is missing.
-func (w *Window) Path(goroutine, from, to int64) []Step {
+func (w *Window) Path(legs []Leg) []Step {
 	var steps []Step
-	w.explain(&steps, goroutine, from, to, 0)
+	for _, l := range legs {
+		w.explain(&steps, l.Goroutine, l.From, l.To, 0)
+	}
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.From, b.From) })
 	return steps
 }
@@ -236,47 +240,4 @@ func (w *Window) explain(steps *[]Step, goroutine, from, to int64, depth int) {
 		}
 		*steps = append(*steps, Step{x, goroutine, depth, false})
 	}
-}
-
-// A snap remembers what a goroutine has done up to a time.
-type snap struct {
-	at        int64
-	goroutine int64
-	span      int32
-	begins    bool
-}
-
-// follow finds what the goroutines did on which spans ended that had begun on another one.
-func (t *Trace) follow(ctx context.Context, hops []int32) error {
-	p := newPass(&Trace{begins: slices.Clone(t.begins)})
-	p.quiet, p.whole = true, t
-	for _, h := range hops {
-		s := &t.Spans[h]
-		p.snaps = append(p.snaps, snap{s.Begin, s.Ender, h, true}, snap{s.End, s.Ender, h, false})
-	}
-	slices.SortStableFunc(p.snaps, func(a, b snap) int { return cmp.Compare(a.at, b.at) })
-	_ = p.run(ctx, io.NewSectionReader(t.source, 0, t.size), 0) // damage is known
-	return ctx.Err()
-}
-
-// snap remembers what a goroutine had done when a span began, or takes what it has done since.
-func (p *pass) snap(s *snap) {
-	g := p.goroutines[s.goroutine]
-	if g == nil { // its first event is still to come: if that says its state, it has been in it
-		var err error
-		if g, err = p.goroutine(s.goroutine); err != nil {
-			return
-		}
-		g.since = s.at
-	}
-	p.settle(g, s.at)
-	if s.begins {
-		p.bases[s.span] = g.sums
-		return
-	}
-	base := p.bases[s.span] // zero if the goroutine was created while the span was open
-	x := &p.whole.Spans[s.span]
-	times, own := g.timesSince(&base), p.whole.Own(x)
-	p.whole.keep(x, &times, &own)
-	delete(p.bases, s.span)
 }

@@ -1,0 +1,126 @@
+package gotrace
+
+import (
+	"context"
+	"io"
+	"slices"
+)
+
+// A span that ends on another goroutine than it began on was handed over in between. The trace does not say when, but it
+// says when one goroutine woke the other, or created it. If they met once while the span was open, that was the
+// handover; otherwise it is not known, and so is what was done for the span.
+
+// A handover is a moment at which two goroutines met.
+type handover struct{ at, from, to int64 }
+
+// A hop is a span that ended on another goroutine. The time of its handover is 0 if it is not known.
+type hop struct {
+	span int32
+	handover
+}
+
+// meetings are those of a goroutine with the ones that met it last and had open spans.
+type meetings struct {
+	with   [4]meeting
+	lost   int64 // when the last one was of those that are not kept
+	hopped int64 // when a span ended here that began elsewhere
+}
+
+// A meeting is with one that may have handed a span over. A weak one is where that one waited for several things: it may
+// have sent, or received.
+type meeting struct {
+	goroutine                int64
+	last, before             int64 // times, 0 for none
+	lastWeak, beforeLastWeak int64
+}
+
+func (m *meetings) add(goroutine, at int64, weak bool) {
+	x, oldest := (*meeting)(nil), &m.with[0]
+	for i := range m.with {
+		y := &m.with[i]
+		if y.goroutine == goroutine {
+			x = y
+			break
+		}
+		if max(y.last, y.lastWeak) < max(oldest.last, oldest.lastWeak) {
+			oldest = y
+		}
+	}
+	if x == nil {
+		m.lost = max(m.lost, oldest.last, oldest.lastWeak)
+		x = oldest
+		*x = meeting{goroutine, m.lost, m.lost, m.lost, m.lost} // it may be one of those that were lost
+	}
+	if weak {
+		x.lastWeak, x.beforeLastWeak = at, x.lastWeak
+	} else {
+		x.last, x.before = at, x.last
+	}
+}
+
+// only returns when the only meeting with a goroutine was since a time, or 0.
+func (m *meetings) only(goroutine, since int64) int64 {
+	for i := range m.with {
+		x := &m.with[i]
+		at, before := x.last, x.before
+		if at < since {
+			at, before = x.lastWeak, x.beforeLastWeak
+		}
+		if x.goroutine == goroutine && at >= since && before < since && at > m.hopped {
+			return at
+		}
+	}
+	return 0
+}
+
+// met notes that a goroutine may have handed a span to another one, and hands over those of which that is known.
+func (p *pass) met(from, to *goroutine, at int64, weak bool) {
+	if p.quiet || len(from.open) == 0 {
+		return
+	}
+	to.meetings.add(from.id, at, weak)
+	for _, i := range p.handovers[handover{at, from.id, to.id}] {
+		x := &p.t.Spans[i]
+		k := int(x.slot)
+		if x.Handed != 0 || k >= len(from.open) || from.open[k].span != i {
+			continue
+		}
+		x.Handed = at
+		p.settle(from, at)
+		p.give(from)
+		p.settle(to, at)
+		p.give(to)
+		o := from.open[k]
+		for s := range o.base { // what was done before is added to what is done from now on
+			o.base[s] += to.sums[s] - from.sums[s]
+		}
+		p.close(from, k)
+		x.slot = int32(len(to.open))
+		to.open = append(to.open, o)
+	}
+}
+
+// follow reads the trace again with the handovers of spans, and forgets what it says of spans whose handover is not known.
+func (t *Trace) follow(ctx context.Context, hops []hop) error {
+	p := newPass(t)
+	p.handovers = make(map[handover][]int32)
+	for _, h := range hops {
+		if h.at != 0 {
+			p.handovers[h.handover] = append(p.handovers[h.handover], h.span)
+		}
+	}
+	if len(p.handovers) > 0 {
+		t.Spans, t.Classes, t.Waits, t.clocks, t.names, t.helpers, t.packed = t.Spans[:0], nil, nil, nil, nil, nil, nil
+		t.Damage = p.run(ctx, io.NewSectionReader(t.source, 0, t.size), 0)
+		p.finish()
+		t.Classes, hops = p.classes.list, p.hops
+	}
+	if len(hops) == 0 {
+		return ctx.Err()
+	}
+	for _, h := range hops {
+		t.Spans[h.span].times, t.Spans[h.span].Handed = 0, Unknown
+	}
+	t.Waits = slices.DeleteFunc(t.Waits, func(w Wait) bool { return t.Spans[w.Span].Handed == Unknown })
+	return ctx.Err()
+}
