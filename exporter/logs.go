@@ -12,6 +12,7 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/selfmetrics"
 	"github.com/entrace-go/entrace/internal/setup"
@@ -199,13 +200,13 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	to.TraceID, to.SpanID, to.Flags = ref.TraceID, ref.SpanID, uint32(r.TraceFlags())
 	at := r.Timestamp()
 	if to.HasTime = !at.IsZero(); to.HasTime {
-		to.Time = unixNano(at)
+		to.Time = mapping.UnixNano(at)
 	} else {
 		to.Time = 0
 	}
 	observed, when := r.ObservedTimestamp(), to.Time
 	if to.Observed = 0; !observed.IsZero() {
-		to.Observed = unixNano(observed)
+		to.Observed = mapping.UnixNano(observed)
 	}
 	if !to.HasTime {
 		when = to.Observed
@@ -238,7 +239,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {
-		twice.OTel(t.recorder, r.SpanID(), at.UnixNano(), body.AsString())
+		twice.OTel(t.recorder, r.SpanID(), mapping.UnixNano(at), body.AsString())
 	}
 }
 

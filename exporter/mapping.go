@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -109,13 +110,13 @@ func (m *mapper) finish(s sdktrace.ReadOnlySpan, b *begun) {
 // expensive.
 func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, res *recorder.Resource) recorder.Span {
 	sc, parent, scope := s.SpanContext(), s.Parent(), s.InstrumentationScope()
-	h := recorder.Span{Ref: ref(&sc), Resource: res, Time: start.UnixNano()}
+	h := recorder.Span{Ref: ref(&sc), Resource: res, Time: mapping.UnixNano(start)}
 	if parent.IsValid() {
 		h.Parent = ref(&parent)
 		h.Remote = parent.IsRemote()
 	}
 	to := &m.span
-	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, unixNano(start)
+	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, mapping.UnixNano(start)
 	to.Kind, to.Flags = kind(s.SpanKind()), flags(sc.TraceFlags(), parent.IsRemote())
 	to.TraceState = ""
 	if ts := sc.TraceState(); ts.Len() > 0 {
@@ -167,7 +168,7 @@ func (m *mapper) links(links []sdktrace.Link, scope string) {
 func (m *mapper) events(events []sdktrace.Event, scope string) {
 	for i := range events {
 		ev := &events[i]
-		m.event = otel.Event{Name: ev.Name, Time: unixNano(ev.Time), HasTime: true, Dropped: count(ev.DroppedAttributeCount)}
+		m.event = otel.Event{Name: ev.Name, Time: mapping.UnixNano(ev.Time), HasTime: true, Dropped: count(ev.DroppedAttributeCount)}
 		m.users = ev.Attributes
 		m.event.Write(m.b, scope, &m.users)
 	}
@@ -175,17 +176,6 @@ func (m *mapper) events(events []sdktrace.Event, scope string) {
 
 func ref(sc *trace.SpanContext) format.SpanRef {
 	return format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
-}
-
-// unixNano returns the nanoseconds since 1970, or the nearest that 64 bits can hold.
-func unixNano(t time.Time) int64 {
-	switch s := t.Unix(); {
-	case s <= math.MinInt64/1_000_000_000:
-		return math.MinInt64 + 1 // a view takes the smallest value for no time
-	case s >= math.MaxInt64/1_000_000_000:
-		return math.MaxInt64
-	}
-	return t.UnixNano()
 }
 
 // duration returns the difference of the wall times, which are what is stored. It ignores

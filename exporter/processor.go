@@ -185,7 +185,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 		return err
 	}
 	b.labels.unlabel()
-	m.b.EndSpan(r, s.EndTime().UnixNano())
+	m.b.EndSpan(r, mapping.UnixNano(s.EndTime()))
 	scope := s.InstrumentationScope().Name
 	if links := s.Links(); len(links) > 0 {
 		m.links(b.later(links, s.DroppedLinks()), scope)

@@ -66,7 +66,11 @@ func (w *writer) Close(ctx context.Context) error {
 		select {
 		case err = <-c.done:
 		case <-patience.Done():
-			err = fmt.Errorf("%s is left unfinished, because %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
+			if w.tee != nil && w.tee.closes.Load() {
+				err = fmt.Errorf("the Tee has not taken all entries in time: %w", context.Cause(ctx))
+			} else {
+				err = fmt.Errorf("%s is left unfinished, because %s: %w", w.name, unfinished(before, w.Stats().Entries), context.Cause(ctx))
+			}
 		}
 	}
 	w.callbacks.wait(patience)

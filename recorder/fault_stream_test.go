@@ -31,6 +31,7 @@ type faultyStream struct {
 	truncate error
 	sync     error
 	calls    int
+	reads    int // of ReadAt
 }
 
 // fail sets which calls fail from now on, and restarts the count of writes.
@@ -51,6 +52,13 @@ func (f *faultyStream) Write(b []byte) (int, error) {
 	}
 	m, werr := f.File.Write(b[:n])
 	return m, errors.Join(err, werr)
+}
+
+func (f *faultyStream) ReadAt(b []byte, at int64) (int, error) {
+	f.mu.Lock()
+	f.reads++
+	f.mu.Unlock()
+	return f.File.ReadAt(b, at)
 }
 
 func (f *faultyStream) Truncate(size int64) error {

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -204,6 +205,52 @@ type doingTee struct {
 func (*doingTee) Begin(format.Version)        {}
 func (t *doingTee) Take([]TeeEntry)           { t.once.Do(t.do) }
 func (*doingTee) Close(context.Context) error { return nil }
+
+// TestRotationReadsOpenSpansTogether: calls wait while open spans go to the next file, so they are not read one by one.
+func TestRotationReadsOpenSpansTogether(t *testing.T) {
+	const open = 20_000
+	r, f := faultRecorder(t, Options{MaxFileSize: 64 << 20})
+	for i := range open {
+		b := r.Batch()
+		ref := format.SpanRef{TraceID: [16]byte{15: 1}}
+		binary.BigEndian.PutUint64(ref.SpanID[:], uint64(i+1))
+		b.Span(&Span{Ref: ref, Open: true})
+		b.Entry(faultEntry("open"))
+		must(t, b.Write())
+	}
+	must(t, r.Flush(t.Context()))
+	must(t, onWriter(r, func(w *writer) {
+		size, before := w.file.n, f.reads
+		if err := w.rotate(time.Now()); err != nil {
+			t.Error(err)
+		}
+		if reads := f.reads - before; int64(reads) > size/readAhead+2 {
+			t.Errorf("%d reads of %d bytes", reads, size)
+		}
+		if n := w.placer.Entries(); n < open {
+			t.Errorf("the next file begins with %d entries", n)
+		}
+	}))
+}
+
+// TestSlowTeeIsNamed: what keeps Close is the Tee, and not the disk, and the file is finished.
+func TestSlowTeeIsNamed(t *testing.T) {
+	release := make(chan int)
+	r, err := Create(filepath.Join(t.TempDir(), "a.et"), &Options{Tee: &doingTee{do: func() { <-release }}})
+	must(t, err)
+	must(t, r.Log(format.SpanRef{}, faultEntry("x")))
+	must(t, r.Flush(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err = r.Close(ctx)
+	close(release)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the Tee has not taken") {
+		t.Errorf("Close: %v", err)
+	}
+	if got := faultNames(t, r.Path()); len(got) != 2 {
+		t.Errorf("the file has %q", got)
+	}
+}
 
 // TestOnErrorOfClose checks that OnError gets an error of Close itself, even if OnError calls Close.
 func TestOnErrorOfClose(t *testing.T) {

@@ -106,6 +106,33 @@ func TestJournalIsGone(t *testing.T) {
 	}
 }
 
+// TestNameOfJournalIsLeft: Close wrote everything and removed the journal, but not the file that names it, as in a folder that has become
+// read-only. Nothing is missing.
+func TestNameOfJournalIsLeft(t *testing.T) {
+	journals, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
+	must(t, err)
+	defer os.RemoveAll(journals)
+	path := filepath.Join(t.TempDir(), "app.iet")
+	rec, err := recorder.Create(path, &recorder.Options{BufferDir: journals})
+	must(t, err)
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("message")}))
+	names, err := os.ReadFile(path + ".buffer")
+	must(t, err)
+	tracetest.Close(t, rec)
+	must(t, os.WriteFile(path+".buffer", names, 0o600))
+	if r, err := recorder.Inspect(path); err != nil || r.Journal != nil || !r.Ended {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := recorder.Recover(path, ""); err != nil || r.Journal != nil || r.Entries != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, name := range dirNames(t, filepath.Dir(path)) {
+		if strings.HasSuffix(name, ".buffer") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
 const containerEnv = "ENTRACE_CONTAINER"
 
 // inContainer runs a test of this program in new namespaces of processes and of mounts, with a

@@ -364,18 +364,25 @@ func (w *writer) continueIn(n *nextFile) error {
 	n.placer.Root()
 	spans := w.placer.OpenSpans()
 	goesOn := w.rotation.carried(w.o, spans)
+	// There may be hundreds of thousands, and calls wait: read and build them in the same memory.
+	var e format.TraceEntry
+	var b Batch
+	in := ahead{f: w.file.w}
 	for i := range spans {
 		s := &spans[i]
-		e, err := w.readBack(s)
+		raw, err := in.read(s.Offset, s.Size)
+		if err == nil {
+			err = readBack(raw, w.version, &e)
+		}
 		if err != nil {
 			n.placer.Forget()
 			continue
 		}
 		if !goesOn[i] {
-			n.placer.Leave(continuedSpan(s, &format.TraceEntry{Metadata: e.Metadata, Attributes: slices.DeleteFunc(e.Attributes, isDetail)}))
+			n.placer.Leave(b.continuedSpan(s, &format.TraceEntry{Metadata: e.Metadata, Attributes: slices.DeleteFunc(e.Attributes, isDetail)}))
 			continue
 		}
-		n.placer.Continue(continuedSpan(s, e))
+		n.placer.Continue(b.continuedSpan(s, &e))
 		if err := n.flush(flushSize); err != nil {
 			return err
 		}
@@ -412,8 +419,8 @@ func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
 }
 
 // continuedSpan returns a record of the open span s, whose entry is e, marked as one that
-// began in another file.
-func continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
+// began in another file. It is valid until the batch is used again.
+func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 	flags := uint8(record.FlagRef | record.FlagOpen)
 	var parent record.Ref
 	if s.Parent != [8]byte{} {
@@ -421,7 +428,6 @@ func continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 		copy(parent[:], s.Ref.TraceID())
 		copy(parent[16:], s.Parent[:])
 	}
-	var b Batch
 	b.b.Reset(flags, &s.Ref, &parent)
 	b.Begin(e.Message, &e.Metadata)
 	for i := range e.Attributes {
@@ -549,16 +555,34 @@ func copyFile(ctx context.Context, f *os.File, to string) error {
 	}
 }
 
-// readBack reads the entry of an open span from the growing file.
-func (w *writer) readBack(s *placer.OpenSpan) (*format.TraceEntry, error) {
-	b := make([]byte, s.Size)
-	if _, err := w.file.w.ReadAt(b, s.Offset); err != nil {
-		return nil, err
+// An ahead reads what is near to what it has read.
+type ahead struct {
+	f  io.ReaderAt
+	b  []byte
+	at int64 // where b is in the file
+}
+
+// readAhead is how much is read at once.
+const readAhead = 256 << 10
+
+// read returns size bytes of the file, which are valid until the next call.
+func (a *ahead) read(at int64, size int) ([]byte, error) {
+	if at < a.at || at+int64(size) > a.at+int64(len(a.b)) {
+		n := max(size, readAhead)
+		a.b, a.at = slices.Grow(a.b[:0], n)[:n], at
+		n, err := a.f.ReadAt(a.b, at)
+		if a.b = a.b[:n]; n < size {
+			return nil, err
+		}
 	}
-	e := new(format.TraceEntry)
-	n, err := format.DecodeTraceEntry(b, w.version, e)
+	return a.b[at-a.at:][:size], nil
+}
+
+// readBack decodes the entry of a span from the file.
+func readBack(b []byte, v format.Version, e *format.TraceEntry) error {
+	n, err := format.DecodeTraceEntry(b, v, e)
 	if err == nil && n != len(b) {
 		err = format.ErrTruncated
 	}
-	return e, err
+	return err
 }

@@ -38,9 +38,10 @@ type TeeEntry struct {
 
 // A teeQueue hands entries to a Tee.
 type teeQueue struct {
-	tee   Tee
-	calls callbacks
-	lost  bool // the last entries found no room
+	tee    Tee
+	calls  callbacks
+	lost   bool        // the last entries found no room
+	closes atomic.Bool // the file is finished, and the Tee is still to take entries
 }
 
 // errTeeBusy says why entries do not reach a Tee.
@@ -87,6 +88,7 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 // does not return, which may be because it calls Close itself: the Tee is closed later
 // then.
 func (t *teeQueue) close(ctx context.Context) error {
+	t.closes.Store(true)
 	var closing atomic.Bool
 	done := make(chan error, 1)
 	t.calls.mustPost("Tee.Close", func() {

@@ -21,6 +21,8 @@
 //	level             Trace below Debug, then Debug, Info, Warn, Error
 //	log.level         Level.String() where the level is none of slog's four
 //	time_unix_nano    Record.Time; absent when zero
+//	entrace.time      String, RFC 3339: Record.Time before 1678 or behind 2553, where
+//	                  time_unix_nano is the nearest time that a number can hold
 //	trace_id, span_id where the record is not below its span's entry
 //	trace_flags       U64, the flags of its span; absent: 1, sampled, if it has one
 //

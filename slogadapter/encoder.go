@@ -130,6 +130,9 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 		} else {
 			v := format.TimeValue(at)
 			e.b.Value(format.AttrTime, &v)
+			if year := at.UTC().Year(); year < 1678 || year > 2553 { // a number cannot hold it
+				e.b.String(mapping.AttrTime, at.Format(time.RFC3339Nano))
+			}
 		}
 	}
 	if levelText != "" {

@@ -106,6 +106,10 @@ func TestTime(t *testing.T) {
 			if got != test.want {
 				t.Errorf("time_unix_nano is %q, want %q", got, test.want)
 			}
+			exact, marked := entries(t, rec)[0].Attribute(mapping.AttrTime)
+			if cut := test.time.Year() == 20000; marked != cut || cut && exact.Text() != "20000-01-01T00:00:00Z" {
+				t.Errorf("the exact time is %q", exact)
+			}
 		})
 	}
 }

@@ -171,7 +171,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	}
 	at := int64(0)
 	if !r.Time.IsZero() {
-		at = r.Time.UnixNano()
+		at = mapping.UnixNano(r.Time)
 	}
 	b.Log(ref, at)
 	e.usage = h.used

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
@@ -20,20 +21,38 @@ import (
 // recordCases is the folder of programs that rebuild public bug reports about recording.
 const recordCases = "cases/record"
 
-// program builds the program of a case, with this module's packages.
-func program(t *testing.T, name string) string {
+// caseFile returns the name of a file of a case.
+func caseFile(t *testing.T, name, file string) string {
 	t.Helper()
 	samples := os.Getenv("ENTRACE_SAMPLES")
 	if samples == "" {
 		t.Skip("ENTRACE_SAMPLES names no folder of more samples")
 	}
-	bin := filepath.Join(t.TempDir(), name)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, filepath.Join(samples, recordCases, name, "main.go"))
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
+	return filepath.Join(samples, recordCases, name, file)
+}
+
+// goIn runs a command of Go in the folder of a module of this repository.
+func goIn(t *testing.T, module string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "go", args...)
+	c.Dir = filepath.Join("..", "..", module)
+	c.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// program builds the program of a case, with this module's packages.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	return programIn(t, ".", name)
+}
+
+// programIn builds one that needs what another module of this repository does.
+func programIn(t *testing.T, module, name string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), name)
+	goIn(t, module, "build", "-o", bin, caseFile(t, name, "main.go"))
 	return bin
 }
 
@@ -166,21 +185,10 @@ func TestCaseSystemd(t *testing.T) {
 	}
 	bin := program(t, "systemd-remove-ipc")
 	entrace := filepath.Join(t.TempDir(), "entrace")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", entrace, "./cmd/entrace")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, file := range []string{bin, entrace} { // for the other user
-		for dir := filepath.Dir(file); dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
-			if err := os.Chmod(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	goIn(t, ".", "build", "-o", entrace, "./cmd/entrace")
+	forOthers(t, bin, entrace)
 	for _, name := range []string{"systemd-remove-ipc", "held-remove-ipc-live"} {
-		script := filepath.Join(os.Getenv("ENTRACE_SAMPLES"), recordCases, name, "run.sh")
-		out, err := exec.CommandContext(t.Context(), "sh", script, bin, entrace).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "sh", caseFile(t, name, "run.sh"), bin, entrace).CombinedOutput()
 		taken := regexp.MustCompile(`taken: (\d+)`).FindSubmatch(out)
 		most := regexp.MustCompile(`(?m)^ *(\d+)$`).FindSubmatch(out)
 		if err != nil || taken == nil || most == nil {
@@ -191,6 +199,129 @@ func TestCaseSystemd(t *testing.T) {
 		there, _ := strconv.Atoi(string(most[1]))
 		if there < last {
 			t.Errorf("%s: the last record that was taken is %d, the last one that is there %d\n%s", name, last, there, fmt.Sprint(string(out)))
+		}
+	}
+}
+
+// forOthers lets other users run programs.
+func forOthers(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, file := range programs {
+		for dir := filepath.Dir(file); dir != "/" && dir != "/tmp"; dir = filepath.Dir(dir) {
+			if err := os.Chmod(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCaseShmLeftBehind kills programs of another user, whose folders then go.
+func TestCaseShmLeftBehind(t *testing.T) {
+	bin := program(t, "systemd-remove-ipc")
+	forOthers(t, bin)
+	out, _ := exec.CommandContext(t.Context(), "sh", caseFile(t, "shm-left-behind", "run.sh"), bin).Output()
+	if got := strings.Fields(string(out)); len(got) > 0 && got[len(got)-1] != "0" {
+		t.Errorf("the journals of %s killed programs stay in shared memory", got[len(got)-1])
+	}
+}
+
+// TestCaseManyOpenSpans: of spans that never end none is lost where files rotate.
+func TestCaseManyOpenSpans(t *testing.T) {
+	bin := program(t, "many-open-spans-rotation")
+	for _, x := range [][2]string{{"300000", "8MiB"}, {"3000000", "256MiB"}} {
+		out := ended(t, bin, filepath.Join(t.TempDir(), "a.et"), x[0], x[1])
+		if !regexp.MustCompile(`Entries:\{Offered:\d+ Written:\d+ Waiting:0 Dropped:\{[^}]*\}`).MatchString(out) || regexp.MustCompile(`Dropped:\{[^}]*:[1-9]`).MatchString(out) {
+			t.Errorf("%s spans, files of %s:\n%s", x[0], x[1], out)
+		}
+	}
+}
+
+func TestCaseCardinality(t *testing.T) {
+	bin := program(t, "held-cardinality")
+	for what, most := range map[string]int{"keys": 25, "spans": 25} {
+		heaps := regexp.MustCompile(what+` \d+ (\d+) MiB heap`).FindAllStringSubmatch(ended(t, bin, what, filepath.Join(t.TempDir(), "a.et")), -1)
+		if len(heaps) < 6 {
+			t.Fatalf("%s: it printed %d times", what, len(heaps))
+		}
+		least := 1 << 20 // what is on its way to the file is on the heap, too, and sometimes much
+		for _, m := range heaps[len(heaps)/2:] {
+			n, _ := strconv.Atoi(m[1])
+			least = min(least, n)
+		}
+		if least > most {
+			t.Errorf("%s: the heap has %d MiB", what, least)
+		}
+	}
+}
+
+func TestCaseFutureFiles(t *testing.T) {
+	bin := program(t, "held-future-files")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "shop.et")
+	ended(t, bin, path, "50")
+	future := time.Date(2036, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, e := range entriesOf(t, dir) {
+		if err := os.Chtimes(filepath.Join(dir, e.Name()), future, future); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended(t, bin, path, "6")
+	old := 0
+	for _, e := range entriesOf(t, dir) {
+		if fi, err := e.Info(); err == nil && fi.ModTime().Year() == 2036 {
+			old++
+		}
+	}
+	if n := len(entriesOf(t, dir)); n < 2 || n > 8 || old > n/2 {
+		t.Errorf("%d files are left, of which %d are of the future", n, old)
+	}
+}
+
+func entriesOf(t *testing.T, dir string) []os.DirEntry {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestCaseNoLocks(t *testing.T) {
+	bin := program(t, "held-no-locks")
+	for _, inject := range []string{
+		"flock:error=ENOLCK", "flock:error=ENOSYS", "renameat2:error=EINVAL", "renameat2:error=ENOSYS", "fallocate:error=EOPNOTSUPP", "linkat:error=EPERM", "statfs:error=ENOSYS",
+	} {
+		dir := t.TempDir()
+		call, _, _ := strings.Cut(inject, ":")
+		out := ended(t, "strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call, "-e", "inject="+inject, bin, filepath.Join(dir, "a.et"))
+		if found := messages(t, dir); found["hello"] != 1 || !strings.Contains(out, "shutdown <nil>") {
+			t.Errorf("%s: the record is there %d times\n%s", inject, found["hello"], out)
+		}
+	}
+}
+
+func TestCaseResources(t *testing.T) {
+	dir := t.TempDir()
+	out := ended(t, program(t, "held-resources"), dir, "a=1,=2,b,c=%zz,d=4")
+	if n := strings.Count(out, "shutdown: <nil>"); n != 4 {
+		t.Errorf("%d of 4 have ended:\n%s", n, out)
+	}
+	if found := messages(t, dir); found["pay"] != 2 {
+		t.Errorf("the resources are %v", found)
+	}
+}
+
+func TestCaseRace(t *testing.T) {
+	goIn(t, ".", "test", "-race", "-count=1", caseFile(t, "held-race", "main_test.go"))
+}
+
+func TestCaseBridges(t *testing.T) {
+	dir := t.TempDir()
+	ended(t, programIn(t, "examples", "held-bridges"), filepath.Join(dir, "a.et"))
+	found := messages(t, dir)
+	for _, message := range []string{"in span", "named", "via otelslog", "panic level", "fatal level"} {
+		if found[message] != 1 {
+			t.Errorf("%q is there %d times", message, found[message])
 		}
 	}
 }

@@ -103,7 +103,8 @@ func (d *dead) close() error {
 	return err
 }
 
-// look opens and locks what there is of d.stream, reads it, and says its state. It changes nothing.
+// look opens and locks what there is of d.stream, reads it, and says its state. It removes what names
+// a journal that has gone and is not needed, and changes nothing else.
 func (d *dead) look() (state, error) {
 	f, err := osfile.OpenWrite(d.stream)
 	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {

@@ -58,8 +58,11 @@ func openRest(stream string, change bool) (*rest, error) {
 		}
 		return b, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && isEnded(stream) { // Close could remove the journal, but not what names it
 		err = nil
+		if change {
+			_ = journal.RemoveUnreachable(name)
+		}
 	} else {
 		err = fmt.Errorf("journal %s: %w", name, err)
 	}

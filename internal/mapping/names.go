@@ -27,6 +27,7 @@ const (
 	AttrAnyValue          = "otel.anyvalue"    // likewise, for attributes that are OTLP/JSON AnyValue texts
 	AttrDurations         = "entrace.duration" // likewise, for attributes that are durations, I64 nanoseconds
 
+	AttrTime      = "entrace.time"      // String, RFC 3339, of a record whose time no number of nanoseconds can hold
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
 	AttrDropped   = "dropped"           // U64, on a NameEnd and a NameRecovered: how many entries were lost
