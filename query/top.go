@@ -24,8 +24,8 @@ type Overview struct {
 	// Services has a line for each service that has spans or log records. Its columns are service,
 	// spans, logs and errors.
 	Services *Table
-	// Slowest lists the longest of the spans that are below no other span. OldestOpen lists the
-	// spans that have not ended and began first.
+	// Slowest lists the longest of the spans that are below no other span, but for that of entrace run, which counts
+	// neither here nor in Self if there are others. OldestOpen lists the spans that have not ended and began first.
 	Slowest, OldestOpen []view.Row
 	// Self is a table as made by [Summary], of the span names with the largest self time.
 	Self *Table
@@ -66,8 +66,9 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	top := &Overview{First: math.MaxInt64, Last: math.MinInt64}
 	type sums struct{ spans, logs, errors int64 }
 	services := make(map[uint16]*sums)
+	others := withoutRuns(v, rows)
 	slowest := best{limit: limit}
-	requests := outermost{v: v, rows: rows, looked: v.NewSet(), is: v.NewSet()}
+	requests := outermost{v: v, rows: others, looked: v.NewSet(), is: v.NewSet()}
 	open := best{limit: limit}
 	var errs []view.Row
 	for k := range v.Columns().Blocks() {
@@ -90,7 +91,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					s.spans++
 					switch d := b.Duration[i]; {
 					case d != columns.NoDuration:
-						if slowest.takes(d) && !requests.above(r) {
+						if slowest.takes(d) && others.Has(r) && !requests.above(r) {
 							slowest.add(d, r)
 						}
 					case f.Open():
@@ -143,7 +144,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
 	})
 	var err error
-	if top.Self, err = Summary(ctx, v, rows, o); err == nil {
+	if top.Self, err = Summary(ctx, v, others, o); err == nil {
 		err = top.Self.Sort("self")
 		top.Self.Lines = top.Self.Lines[:min(limit, len(top.Self.Lines))]
 	}
@@ -157,6 +158,27 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		top.gaps(v, rows, limit, from, to)
 	}
 	return top, err
+}
+
+// withoutRuns returns the rows without the spans that entrace run has recorded for commands, or the rows if they have no
+// other spans.
+func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
+	ofRun := func(r view.Row) bool { return v.Service(r) == mapping.RunService }
+	if !slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return ofRun(view.Row(r)) }) {
+		return rows
+	}
+	left, spans := v.NewSet(), false
+	for r := range rows.All() {
+		isSpan := v.Role(r) == view.RoleSpan
+		if !isSpan || !ofRun(r) {
+			left.Add(r)
+			spans = spans || isSpan
+		}
+	}
+	if !spans {
+		return rows
+	}
+	return left
 }
 
 // IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error

@@ -137,6 +137,24 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	}
 }
 
+// TestTopLeavesOutRuns: the span of entrace run, which is above all others, is no request, but where it is alone.
+func TestTopLeavesOutRuns(t *testing.T) {
+	resource := func(name string) *format.TraceEntry {
+		return &format.TraceEntry{Message: format.Some(name), Metadata: format.Metadata{Name: format.NameResource}, Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue(name)}}}
+	}
+	run := []*format.TraceEntry{format.Root(), resource(mapping.RunService), span(1, "1", "app.py", 0, 900)}
+	sent := span(3, "2", "GET", 1, 8)
+	sent.Attributes = append(sent.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue("0000000000000001")})
+	for want, all := range map[string][]*format.TraceEntry{"app.py": run, "GET": append(slices.Clone(run), resource("shop"), sent)} {
+		v := viewOf(t, all)
+		got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
+		must(t, err)
+		if len(got.Slowest) != 1 || v.Name(got.Slowest[0]) != want || len(got.Self.Lines) != 1 {
+			t.Errorf("the slowest are %v, want %s; %d lines", got.Slowest, want, len(got.Self.Lines))
+		}
+	}
+}
+
 // TestTopTellsAPanicOnce checks that a panic counts as one error, although it adds the same
 // exception to each span that it passes through.
 func TestTopTellsAPanicOnce(t *testing.T) {

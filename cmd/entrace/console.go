@@ -173,10 +173,24 @@ func jsonFields(line string) ([]otel.KeyValue, bool) {
 		if err := d.Decode(&v); err != nil {
 			return nil, false
 		}
-		fields = append(fields, otel.KeyValue{Key: name, Value: anyOf(v)})
+		fields = flat(fields, name, anyOf(v), maxFlat)
 	}
 	_, err := d.Token()
 	return fields, err == nil && !d.More()
+}
+
+// maxFlat is how many objects within each other have their fields joined with dots.
+const maxFlat = 16
+
+// flat adds a value, or for an object its values, with the names of package slogadapter for groups.
+func flat(fields []otel.KeyValue, name string, v otel.Any, depth int) []otel.KeyValue {
+	if v.Kind != otel.Map || depth == 0 {
+		return append(fields, otel.KeyValue{Key: name, Value: v})
+	}
+	for i := range v.Map {
+		fields = flat(fields, name+"."+v.Map[i].Key, v.Map[i].Value, depth-1)
+	}
+	return fields
 }
 
 func anyOf(v any) otel.Any {

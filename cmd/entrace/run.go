@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/receive"
 	"github.com/entrace-go/entrace/internal/tracename"
@@ -297,9 +298,6 @@ func (r *running) environment(own []string) []string {
 	return list
 }
 
-// runService is the service name of the span that run records for the command.
-const runService = "entrace run"
-
 // self returns the name of the file that the command writes if it uses this module itself.
 func (r *running) self() string { return tracename.Base(r.file) + ".self.et" }
 
@@ -319,7 +317,7 @@ func (r *running) begin() {
 	_, _ = rand.Read(r.ref.SpanID[:])
 	host, _ := os.Hostname() // "" if unknown
 	resource := otel.Resource{Attributes: []otel.Attribute{
-		textAttribute("service.name", runService), textAttribute("host.name", host), numberAttribute("process.pid", int64(os.Getpid())),
+		textAttribute("service.name", mapping.RunService), textAttribute("host.name", host), numberAttribute("process.pid", int64(os.Getpid())),
 	}}
 	res, err := rec.Resource(resource.Entry())
 	r.tell(err)
@@ -396,6 +394,9 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	if state == nil {
 		return
 	}
+	if signalOf(state) > 0 {
+		fmt.Fprintln(r.err, "entrace: a signal has ended the command: what its SDK had not sent by then is lost")
+	}
 	r.report(ctx)
 }
 
@@ -468,14 +469,10 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	for _, row := range found.OldestOpen[:min(1, len(found.OldestOpen))] {
 		fmt.Fprintf(a.err, "entrace: never ended: %s\n", safe(l.v.Name(row)))
 	}
-	if t := found.Self; len(t.Lines) > 1 { // the first line may be the span of the command
-		service, name, n, self := slices.Index(t.Columns, "service"), slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
-		for _, x := range t.Lines {
-			if x[service].String() != runService {
-				fmt.Fprintf(a.err, "entrace: most time of their own: %s, %s of %s\n", safe(x[self].String()), safe(x[n].String()), safe(x[name].String()))
-				break
-			}
-		}
+	if t := found.Self; found.Spans > 1 {
+		name, n, self := slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
+		x := t.Lines[0]
+		fmt.Fprintf(a.err, "entrace: most time of their own: %s, %s of %s\n", cell(x[self], o.time), cell(x[n], o.time), cell(x[name], o.time))
 	}
 	fmt.Fprintf(a.err, "entrace: 'entrace view %s' shows it\n", safe(strings.Join(names, " ")))
 	return nil

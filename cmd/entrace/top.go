@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/internal/deadtrace"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -111,8 +113,13 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query
 		err = a.topPatterns(w, o)
 	}
 	never := "Never ended"
+	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
+		if never = "Still open"; options.time != timeNone {
+			never += " at " + time.Unix(0, o.Last).In(options.time.zone()).Format("15:04:05")
+		}
+	}
 	if o.Open > len(o.OldestOpen) {
-		never = fmt.Sprintf("Never ended, the %d oldest of %d", len(o.OldestOpen), o.Open)
+		never += fmt.Sprintf(", the %d oldest of %d", len(o.OldestOpen), o.Open)
 	}
 	rows(never, o.OldestOpen, func(r view.Row) string { return openPlace(l.v, r) })
 	if len(o.Services.Lines) > 1 && err == nil {

@@ -66,6 +66,9 @@ const (
 	CutCorrupt  = "corrupt"   // the bytes that follow are not an entry
 )
 
+// RunService is the service.name of the span that entrace run records for a command.
+const RunService = "entrace run"
+
 const escapePrefix = "otel.attr."
 
 // Reserved reports whether a user's attribute may not be stored under that name.
