@@ -22,14 +22,20 @@ import (
 // calls report with errors that cost records. While another process finishes what a dead one has left
 // there, CreateStream waits, but not longer than patience: the error is then [ErrBeingFinished].
 func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
-	for until := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+	alone := 0 // how often there was a lock, and nobody who finishes the stream: that one may just have ended, or begun
+	for until := time.Now().Add(patience); ; time.Sleep(min(patience/100, 10*time.Millisecond)) {
 		var more []string
 		f, more, err = createStream(stream, report)
 		dead = append(dead, more...)
-		if !errors.Is(err, format.ErrLocked) || !isBeingFinished(stream) {
+		if !errors.Is(err, format.ErrLocked) {
 			return f, dead, err
 		}
-		if time.Now().After(until) {
+		if isBeingFinished(stream) {
+			alone = 0
+		} else if alone++; alone == 3 {
+			return f, dead, err
+		}
+		if alone == 0 && time.Now().After(until) {
 			return nil, nil, fmt.Errorf("%w: %w", ErrBeingFinished, err)
 		}
 	}

@@ -91,14 +91,14 @@ func newDead(stream string, o *Options) *dead {
 
 func (d *dead) close() error {
 	var err error
-	if d.mark != nil {
-		d.mark.Discard()
-	}
 	if d.rest != nil {
 		err = d.rest.close()
 	}
 	if d.f != nil {
 		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
+	}
+	if d.mark != nil {
+		d.mark.Discard() // last: without it the lock is taken for that of a living writer
 	}
 	return err
 }
