@@ -147,7 +147,8 @@ func (w *walker) read(v Verdict) bool {
 	for w.i < len(s) && strings.IndexByte(" \t\r\n,:]}\"{[", s[w.i]) < 0 {
 		w.i++
 	}
-	return w.i > from
+	word := s[from:w.i]
+	return word == "true" || word == "false" || word == "null" || word != "" && (digit(word[0]) || word[0] == '-')
 }
 
 // replaceWhole replaces the object or list that begins at from.

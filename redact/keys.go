@@ -1,7 +1,9 @@
 package redact
 
+import "strings"
+
 // A wordClass is a set of meanings that a word has in a key.
-type wordClass uint8
+type wordClass uint16
 
 const (
 	wordSecret   wordClass = 1 << iota // the value is a secret, unless a harmless word follows
@@ -12,6 +14,7 @@ const (
 	wordLogin
 	wordPage // makes "token" harmless
 	wordToken
+	wordLast // the value is a secret if no word follows
 )
 
 // classOf returns the meanings of a word in lower case.
@@ -21,26 +24,29 @@ func classOf(word []byte) wordClass {
 		return wordSecret | wordToken
 	case "secret":
 		return wordSecret | wordBefore
+	case "authorization", "jwt", "bearer", "dsn", "mnemonic", "otp", "totp":
+		return wordLast
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "secrets", "credential", "credentials", "creds",
-		"authorization", "cookie", "cookies", "jwt", "apikey", "apikeys", "apisecret", "apitoken", "accesskey", "accesstoken",
+		"cookie", "cookies", "sessionid", "connectionstring", "apikey", "apikeys", "apisecret", "apitoken", "accesskey", "accesstoken",
 		"authtoken", "bearertoken", "clientsecret", "idtoken", "privatekey", "refreshtoken", "secretkey", "sessiontoken", "signingkey":
 		return wordSecret
 	case "key", "keys":
 		return wordKey
-	case "api", "access", "private", "signing", "encryption", "account", "shared", "ssh", "pgp", "gpg", "master", "hmac", "deploy":
+	case "api", "access", "private", "signing", "encryption", "account", "shared", "ssh", "pgp", "gpg", "master", "hmac":
 		return wordBefore
 	case "auth":
 		return wordBefore | wordLogin
 	case "type", "kind", "name", "count", "counts", "usage", "limit", "budget", "length", "size", "url", "uri", "endpoint",
 		"expiry", "expires", "expired", "expiration", "ttl", "age", "policy", "strength", "version", "namespace", "changed", "reset",
 		"required", "enabled", "present", "valid", "index", "bucket", "issuer", "provider", "manager", "store", "algorithm",
-		"consent", "domain", "file", "path", "dir", "rotation", "rotated", "hint", "error", "status", "id":
+		"consent", "domain", "file", "path", "dir", "rotation", "rotated", "hint", "error", "status", "id", "arn", "alg", "algo", "field", "label",
+		"source", "format", "ref", "reference", "scheme", "result":
 		return wordHarmless
 	case "pass":
 		return wordPass
 	case "user", "db", "database", "smtp", "mysql", "postgres", "pg", "redis", "ftp", "login", "admin", "basic", "proxy":
 		return wordLogin
-	case "page", "continuation", "pagination", "next", "resume", "sync", "cancel", "cancellation":
+	case "page", "continuation", "pagination", "next", "resume", "sync", "cancel", "cancellation", "lexer", "parser":
 		return wordPage
 	}
 	for _, end := range [...]string{"password", "passwd"} { // as in PGPASSWORD
@@ -51,20 +57,31 @@ func classOf(word []byte) wordClass {
 	return 0
 }
 
+// pairs has for the second of two words that name a secret, and that no dot separates, what the first may be.
+var pairs = map[string]string{
+	"id": " session ", "key": " deploy ", "string": " connection conn ", "auth": " basic ", "phrase": " seed recovery mnemonic ",
+	"code": " mfa otp totp authorization recovery backup ",
+}
+
 // maxWord is the size of the longest word that is looked up.
 const maxWord = 24
 
 // A words splits a key into words: at all that is no letter or digit, and where the case changes.
 type words struct {
 	key     string
-	from, i int // where the word begins and ends
+	from, i int    // where the word begins and ends
+	before  string // the word before it, with digits at its end, "" if a dot is between them
 	word    [maxWord]byte
 }
 
 // next returns the next word in lower case without digits at its end, nil at the end of the key.
 // A word that is too long is cut.
 func (w *words) next() []byte {
+	w.before = w.key[w.from:w.i]
 	for w.i < len(w.key) && !alphanumeric(w.key[w.i]) {
+		if w.key[w.i] == '.' {
+			w.before = ""
+		}
 		w.i++
 	}
 	n := 0
@@ -103,47 +120,83 @@ func alphanumeric(c byte) bool { return upper(c) || lowerLetter(c) || digit(c) }
 func isSecret(key string) (secret, ends bool) {
 	w := words{key: key}
 	var last wordClass
-	pending := false // the last words name a secret
+	pending, atEnd := false, false // words have named a secret; the last word does if it is that of the key
 	for word := w.next(); word != nil; word = w.next() {
+		if len(word) == 0 { // a number
+			continue
+		}
 		c := classOf(word)
-		if pending {
-			harmless := c&wordHarmless != 0
-			if harmless && string(word) == "id" { // the id of a key is none, Vault's secret_id is one
-				harmless = last&(wordKey|wordToken) != 0
-			}
-			if !harmless {
-				return true, false
-			}
+		atEnd = c&wordLast != 0
+		harmless := c&wordHarmless != 0
+		if harmless && pending && string(word) == "id" { // that of a key is none, or AWS's SecretId; Vault's secret_id is one
+			harmless = last&(wordKey|wordToken) != 0 || w.from > 0 && lowerLetter(key[w.from-1])
 		}
 		switch {
+		case w.before != "" && pairs[string(word)] != "" && strings.Contains(pairs[string(word)], " "+strings.ToLower(w.before)+" "):
+			pending = true
+		case harmless:
+			pending = false
 		case c&wordToken != 0:
-			pending = last&wordPage == 0
+			pending = pending || last&wordPage == 0
 		case c&wordSecret != 0:
 			pending = true
 		case c&wordKey != 0:
-			pending = last&wordBefore != 0
+			pending = pending || last&wordBefore != 0
 		case c&wordPass != 0:
-			pending = w.alone() || last&wordLogin != 0
-		default:
-			pending = false
+			pending = pending || w.alone() || last&wordLogin != 0
 		}
 		last = c
 	}
-	return pending, pending || last&(wordBefore|wordLogin|wordPage) != 0
+	return pending || atEnd, pending || last&(wordBefore|wordLogin|wordPage) != 0
 }
 
-// letters are the bytes of which the words of a secret have some: one of the first five, or c and d.
-var letters = [256]uint8{
-	'j': 1, 'k': 1, 's': 1, 'w': 1, 'z': 1, 'c': 2, 'd': 4, 'J': 1, 'K': 1, 'S': 1, 'W': 1, 'Z': 1, 'C': 2, 'D': 4,
+// letters has a bit for each letter, whatever its case.
+var letters = func() (table [256]uint32) {
+	for c := range table {
+		if l := lower(byte(c)); lowerLetter(l) {
+			table[c] = 1 << (l - 'a')
+		}
+	}
+	return table
+}()
+
+const (
+	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
+	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // of dsn and session id, but also of many others
+	withoutRare = 5                                          // roots that have none of the rare letters
+)
+
+// roots have the letters of what the words of secrets have in them: all that isSecret knows has all letters of one.
+var roots = func() (list [15]uint32) {
+	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst"} {
+		for _, c := range []byte(root) {
+			list[i] |= letters[c]
+		}
+	}
+	return list
+}()
+
+// maybeName reports whether isSecret may be true for a key that has these letters.
+func maybeName(has uint32, key string) bool {
+	list := roots[:]
+	if has&rare == 0 {
+		list = roots[:withoutRare]
+	}
+	for _, root := range list {
+		if has&root == root {
+			return true
+		}
+	}
+	return has&dsn == dsn && (strings.Contains(key, "ess") || strings.Contains(key, "ESS") || strings.Contains(key, "dsn") || strings.Contains(key, "DSN"))
 }
 
 // maybeSecret reports whether isSecret may be true for a key. It is quick.
 func maybeSecret(key string) bool {
-	has := uint8(0)
+	has := uint32(0)
 	for i := range len(key) {
 		has |= letters[key[i]]
 	}
-	return has&1 != 0 || has == 2|4
+	return maybeName(has, key)
 }
 
 // isSecretParameter reports whether a parameter of a URL with that name is a secret. Signatures of

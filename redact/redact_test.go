@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -350,6 +351,15 @@ func TestSecretIsNotShown(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
+	for _, name := range []string{"forms.txt", "ordinary.txt"} {
+		b, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			f.Add(filled(line))
+		}
+	}
 	for _, s := range []string{"a=b", "password=x", aJWT(), aPEM(""), `{"password":"x","a":[1,"--token","x"]}`, "https://a:b@c", `{"a":"{\"token\":\"x\"}"}`, "x: y", `\"token\":\"`} {
 		f.Add(s)
 	}

@@ -147,9 +147,9 @@ func (r *Redactor) Value(v Verdict, key, s string) string {
 // does not allocate then.
 func (r *Redactor) Text(s string) string { return r.text("", s) }
 
-// whole returns the replacement of a text that is a secret. An empty one is none.
+// whole returns the replacement of a text that is a secret.
 func (r *Redactor) whole(key, s string) string {
-	if s == "" || isMark(s) {
+	if s == "" || isMark(s) || isNone(s) && !matchAny(r.p.keys, key) {
 		return s
 	}
 	r.count(ruleKey, key)

@@ -30,11 +30,12 @@ type edit struct {
 
 // A finder finds the secrets in a text.
 type finder struct {
-	r      *Redactor
-	s      string
-	edits  []edit
-	braces bool // the text has one
-	end    int  // of the last edit of a pattern; it looks no further before that, so that its time is linear
+	r       *Redactor
+	s       string
+	edits   []edit
+	opens   bool   // the text has a brace or a bracket
+	letters uint32 // of the last name that was looked at
+	end     int    // of the last edit of a pattern; it looks no further before that, so that its time is linear
 }
 
 func (f *finder) add(from, to, rule int) {
@@ -45,7 +46,7 @@ func (f *finder) add(from, to, rule int) {
 }
 
 // A class is a set of bytes that patterns need.
-type class uint8
+type class uint16
 
 const (
 	hasEquals class = 1 << iota
@@ -54,10 +55,18 @@ const (
 	hasDash
 	hasBlank
 	hasB
-	hasBrace
+	hasOpen // a brace or a bracket
+	hasPercent
+	hasTag
+	hasQuote
+	hasW
+	hasY
 )
 
-var classes = [256]class{'=': hasEquals, ':': hasColon, '@': hasAt, '-': hasDash, ' ': hasBlank, 'b': hasB, 'B': hasB, '{': hasBrace}
+var classes = [256]class{
+	'=': hasEquals, ':': hasColon, '@': hasAt, '-': hasDash, ' ': hasBlank, 'b': hasB, 'B': hasB, '{': hasOpen, '[': hasOpen,
+	'%': hasPercent, '<': hasTag, '\'': hasQuote, '"': hasQuote, 'w': hasW, 'W': hasW, 'y': hasY, 'Y': hasY,
+}
 
 // find applies the patterns of the default policy. Nearly all texts hold no secret, so it looks first
 // for the bytes that each pattern needs.
@@ -67,9 +76,16 @@ func (f *finder) find() {
 	for i := range len(s) {
 		has |= classes[s[i]]
 	}
-	f.braces = has&hasBrace != 0
+	f.opens = has&hasOpen != 0
 	if has&hasEquals != 0 {
 		f.each("=", f.assignment)
+	}
+	if has&hasPercent != 0 {
+		f.each("%3D", f.encoded)
+		f.each("%3d", f.encoded)
+	}
+	if has&hasTag != 0 {
+		f.each("</", f.tag)
 	}
 	if has&hasColon != 0 {
 		f.each(":", f.colon)
@@ -82,7 +98,15 @@ func (f *finder) find() {
 		return
 	}
 	if has&hasDash != 0 {
-		f.each("--", f.dashes)
+		f.each("-", f.dashes)
+	}
+	if has&(hasBlank|hasQuote|hasW) == hasBlank|hasQuote|hasW {
+		f.each("ASSWORD", f.password)
+		f.each("assword", f.password)
+	}
+	if has&(hasBlank|hasB|hasY) == hasBlank|hasB|hasY {
+		f.each("DENTIFIED ", f.identified)
+		f.each("dentified ", f.identified)
 	}
 	if has&(hasBlank|hasB) == hasBlank|hasB {
 		f.each("earer ", f.bearer)
@@ -90,6 +114,9 @@ func (f *finder) find() {
 	}
 	if len(s) >= minRun {
 		f.runs()
+		if has&^(hasEquals|hasB|hasW|hasY) == 0 {
+			f.base64()
+		}
 	}
 }
 
@@ -183,24 +210,62 @@ func (f *finder) replace(key string) string {
 // maxName is how far before its value the name of a secret begins.
 const maxName = 128
 
-func isName(c byte) bool {
-	return alphanumeric(c) || c == '_' || c == '-' || c == '.' || c == '[' || c == ']'
-}
+// noName is the letter of bytes that no name has.
+const noName = 1 << 31
+
+// nameLetters are letters, and noName.
+var nameLetters = func() [256]uint32 {
+	table := letters
+	for c := range table {
+		if !isRun[c] && c != '[' && c != ']' {
+			table[c] = noName
+		}
+	}
+	return table
+}()
+
+func isName(c byte) bool { return nameLetters[c] != noName }
 
 // nameBefore returns the name that ends before i, and where it begins.
 func (f *finder) nameBefore(i int) (name string, from int) {
 	from = i
-	for from > 0 && i-from < maxName && isName(f.s[from-1]) {
-		from--
-	}
-	name = f.s[from:i]
-	if from > 0 && f.s[from-1] == '\\' && name != "" { // an escape of JSON, such as \n or \u0026
-		if name[0] == 'u' && len(name) > 4 {
-			return name[5:], from + 5
+	for f.letters = 0; from > 0 && i-from < maxName; from-- {
+		has := nameLetters[f.s[from-1]]
+		if has == noName {
+			break
 		}
-		return name[1:], from + 1
+		f.letters |= has
 	}
-	return name, from
+	skip := 0
+	if name = f.s[from:i]; from > 0 && name != "" {
+		switch before := f.s[from-1]; {
+		case before == '\\' && name[0] == 'u' && len(name) > 4: // an escape of JSON, such as \u0026
+			skip = 5
+		case before == '\\':
+			skip = 1
+		case before == '%' && len(name) > 2:
+			skip = 2
+		}
+	}
+	return name[skip:], from + skip
+}
+
+// quotedBefore is nameBefore for a name that may be in quotes, which it returns with the backslashes before them.
+func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
+	end := i
+	if end > 0 && (f.s[end-1] == '"' || f.s[end-1] == '\'') {
+		end = len(strings.TrimRight(f.s[:end-1], `\`))
+		quote = f.s[end:i]
+	}
+	if name, from = f.nameBefore(end); quote != "" && (from == 0 || f.s[from-1] != f.s[i-1]) {
+		name = ""
+	}
+	return name, from, quote
+}
+
+// secretBefore is secretName for a name that nameBefore has returned.
+func (f *finder) secretBefore(name string) bool {
+	return maybeName(f.letters, name) && f.secretName(name)
 }
 
 // secretName reports whether a value with that name is a secret.
@@ -212,43 +277,119 @@ func (f *finder) secretName(name string) bool {
 	return secret
 }
 
-// assignment finds the value of name=value. The equals sign is at i.
+// secretPair reports whether the name that begins at from is that of the value in a pair such as name: password, value: x.
+func (f *finder) secretPair(name string, from int) bool {
+	if !strings.EqualFold(name, "value") {
+		return false
+	}
+	const blank = " \t\r\n"
+	before := strings.TrimRight(f.s[max(0, from-maxName):from], blank+`"',;\`)
+	i := len(before)
+	for i > 0 && isName(before[i-1]) {
+		i--
+	}
+	if !f.secretName(before[i:]) {
+		return false
+	}
+	rest := strings.ToLower(strings.TrimRight(before[:i], blank+`"'\:=`))
+	return len(rest) < i && (strings.HasSuffix(rest, "name") || strings.HasSuffix(rest, "key"))
+}
+
+// assignment finds the value of name=value, name := value and name => value. The equals sign is at i.
 func (f *finder) assignment(i int) {
-	if i > 0 && f.s[i-1] == ' ' {
-		if strings.HasPrefix(f.s[i:], "= ") {
-			f.setting(i-1, i+2, true)
+	s := f.s
+	end, from := i, i+1
+	switch {
+	case from < len(s) && s[from] == '>':
+		from++
+	case end > 0 && s[end-1] == ':':
+		end--
+	}
+	if end > 0 && s[end-1] == ' ' {
+		if from < len(s) && s[from] == ' ' {
+			f.setting(end-1, from+1)
 		}
 		return
 	}
-	name, from := f.nameBefore(i)
-	if !f.secretName(name) {
-		inURL := from > 0 && (f.s[from-1] == '?' || f.s[from-1] == '&') || from > 5 && f.s[from-6:from] == `\u0026`
+	name, at, _ := f.quotedBefore(end)
+	if !f.secretBefore(name) && !f.secretPair(name, at) {
+		inURL := at > 0 && (s[at-1] == '?' || s[at-1] == '&') || at > 5 && s[at-6:at] == `\u0026`
 		if !inURL || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
 			return
 		}
 	}
-	f.value(i + 1)
+	if from < len(s) && s[from] == ' ' && from > i+1 {
+		from++
+	}
+	f.value(from)
+}
+
+// encoded finds the value of name%3Dvalue, as in a URL within one.
+func (f *finder) encoded(i int) {
+	name, _ := f.nameBefore(i)
+	if !f.secretName(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+		return
+	}
+	i += len("%3D")
+	end := valueEnd(f.s, i)
+	for _, next := range [...]string{"%26", "%23"} {
+		if n := strings.Index(f.s[i:end], next); n >= 0 {
+			end = i + n
+		}
+	}
+	if !isPlain(f.s[i:end]) {
+		f.add(i, end, ruleParameter)
+	}
+}
+
+// maxElement is the size of the longest element of XML that is read.
+const maxElement = 1 << 10
+
+// tag finds what an element of XML holds whose end tag begins at i.
+func (f *finder) tag(i int) {
+	s := f.s
+	name := s[i+len("</"):]
+	name = name[:min(len(name), maxName)]
+	if n := strings.IndexByte(name, '>'); n >= 0 {
+		name = name[:n]
+	}
+	if !f.secretName(name[strings.IndexByte(name, ':')+1:]) {
+		return
+	}
+	low := max(0, i-maxElement)
+	from := strings.LastIndex(s[low:i], "<"+name)
+	if from < 0 {
+		return
+	}
+	from += low
+	if n := strings.IndexByte(s[from:i], '>'); n >= 0 && !isPlain(s[from+n+1:i]) {
+		f.add(from+n+1, i, ruleParameter)
+	}
 }
 
 // minSetting is the least size of a value behind a blank. Words of sentences come there as well.
 const minSetting = 8
 
-// setting finds the value in name = value and name: "value". The name ends before end, the value begins at
-// i. Such a value has a digit, since sentences have these forms as well.
-func (f *finder) setting(end, i int, bare bool) {
+// setting finds the value in name = value, name: value and name: "value". The name ends before end, the value begins at
+// i. Such a value has a digit, since sentences have these forms as well, and a bare one ends the line, a list or an object.
+func (f *finder) setting(end, i int) {
 	s := f.s
 	quote, size := quoteAt(s, i)
-	to := 0
-	switch {
-	case quote != "":
+	to := valueEnd(s, i)
+	if quote != "" {
 		to = closing(s, i+size, quote)
-	case bare:
-		to = valueEnd(s, i)
+	} else if f.s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
+		return
 	}
 	if to-i-size < minSetting || !strings.ContainsAny(s[i:to], "0123456789") {
 		return
 	}
-	if name, _ := f.nameBefore(end); f.secretName(name) {
+	name, from, _ := f.quotedBefore(end)
+	isPair := f.secretPair(name, from)
+	if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' && quote == "" { // as in "api key: x" and "page token: x"
+		name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
+	}
+	if isPair || f.secretName(name) {
 		f.value(i)
 	}
 }
@@ -263,9 +404,15 @@ func isScheme(word string) bool {
 	return slices.ContainsFunc(schemes[:], func(s string) bool { return strings.EqualFold(s, word) })
 }
 
+// listOfGo is how %#v begins a list of texts.
+const listOfGo = "[]string{"
+
 // value adds the value that begins at i, if it is a secret.
 func (f *finder) value(i int) {
 	s := f.s
+	if strings.HasPrefix(s[i:], listOfGo) {
+		i += len(listOfGo)
+	}
 	quote, size := quoteAt(s, i)
 	if quote != "" {
 		i += size
@@ -278,9 +425,17 @@ func (f *finder) value(i int) {
 	if i >= len(s) || s[i] == '=' || s[i] == '>' || s[i] == '~' { // a comparison
 		return
 	}
+	if s[i] == '[' && !strings.HasPrefix(s[i:], mark) { // as %v prints the values of a header
+		if to := closingBracket(s, i); !isPlain(s[i+1 : to]) {
+			f.add(i+1, to, ruleParameter)
+		}
+		return
+	}
 	end := valueEnd(s, i)
-	if isScheme(s[i:end]) && end < len(s) && s[end] == ' ' {
-		end = valueEnd(s, end+1)
+	if isScheme(s[i:end]) && end+1 < len(s) && s[end] == ' ' && s[end+1] != ' ' {
+		if to := valueEnd(s, end+1); s[i-1] != '=' || strings.IndexByte(s[end+1:to], '=') < 0 { // else the next assignment
+			end = to
+		}
 	}
 	if !isPlain(s[i:end]) {
 		f.add(i, end, ruleParameter)
@@ -307,69 +462,95 @@ func quoteAt(s string, i int) (quote string, size int) {
 	return "", 0
 }
 
-// closing returns where the text that begins at i ends with the same quote.
+// closing returns where the text that begins at i ends with the same quote, or with one of a text around it.
 func closing(s string, i int, quote string) int {
-	if len(quote) > 1 {
-		if n := strings.Index(s[i:], quote); n >= 0 {
-			return i + n
+	for from := i; ; i++ {
+		n := strings.IndexByte(s[i:], quote[len(quote)-1])
+		if n < 0 {
+			return len(s)
 		}
-		return len(s)
-	}
-	for ; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case quote[0]:
-			return i
+		i += n
+		end := i
+		for end > from && s[end-1] == '\\' {
+			end--
+		}
+		slashes, level := i-end, len(quote)-1
+		for level > 0 && slashes%2 == 1 { // those of the texts around it
+			slashes, level = slashes/2, level/2
+		}
+		if slashes%2 == 0 {
+			return max(end, i-len(quote)+1)
 		}
 	}
-	return len(s)
 }
 
-// isPlain reports whether a value is no secret, whatever its name: a number of few digits, or a word
-// that says that there is none.
+// isPlain reports whether a value in a text is no secret, whatever its name: isNone, a path, or a word in the
+// place of a secret, such as PASSWORD.
 func isPlain(s string) bool {
-	switch s {
-	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?":
+	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
 		return true
 	}
-	for i := range len(s) {
-		if !digit(s[i]) {
-			return strings.Trim(s, "*") == "" || strings.HasPrefix(s, "$") && len(s) <= 3 // a parameter of SQL
-		}
+	if s[0] == '/' && strings.Trim(s, "/._-abcdefghijklmnopqrstuvwxyz0123456789") == "" { // a path
+		return true
 	}
-	return len(s) < 4
+	capitals := len(s) <= maxPlaceholder
+	for i := 0; capitals && i < len(s); i++ {
+		capitals = upper(s[i]) || s[i] == '_'
+	}
+	return capitals
 }
 
+// isNone reports whether a value says that there is no secret: a word, or a number of few digits.
+func isNone(s string) bool {
+	switch s {
+	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?", "empty", "missing", "required", "invalid", "unset", "string", "disabled", "enabled", "allowed", "denied":
+		return true
+	}
+	return len(s) < 4 && strings.Trim(s, "0123456789") == ""
+}
+
+// maxPlaceholder is the size of the longest word that stands for a secret.
+const maxPlaceholder = 12
+
 // colon finds what a colon at i tells of: user information of a URL, the value of a key in JSON or in a
-// printed struct, a header.
+// printed map or struct, a header, a line of YAML.
 func (f *finder) colon(i int) {
 	s := f.s
 	if i == 0 || i+1 >= len(s) {
 		return
 	}
-	switch before, after := s[i-1], s[i+1]; {
+	end := i
+	if s[end-1] == ' ' {
+		if end--; end == 0 || s[end-1] != '"' && s[end-1] != '\'' {
+			return
+		}
+	}
+	switch before, after := s[end-1], s[i+1]; {
+	case before == '"' || before == '\'':
+		f.member(end, i)
 	case after == '/' || after == '\\':
 		f.userInfo(i + 1)
-	case before == '"' || before == '\'':
-		f.member(i)
 	case after == ' ':
 		f.header(i)
 		if f.end <= i && i+2 < len(s) {
-			f.setting(i, i+2, false)
+			f.setting(i, i+2)
 		}
-	case f.braces && isName(before):
+	case f.opens && isName(before):
 		name, from := f.nameBefore(i)
-		if from > 0 && f.inBraces(from) && f.secretName(name) { // as %+v prints a struct
+		if b := strings.LastIndexByte(name, '['); b >= 0 {
+			name = name[b+1:]
+			from += b + 1
+		}
+		if from > 0 && f.secretName(name) && f.within(from) { // as %v prints a map, and %+v a struct
 			f.value(i + 1)
 		}
 	}
 }
 
-// inBraces reports whether a brace opens not far before i.
-func (f *finder) inBraces(i int) bool {
+// within reports whether a brace or a bracket opens not far before i.
+func (f *finder) within(i int) bool {
 	before := f.s[max(0, i-2*maxName):i]
-	return strings.LastIndexByte(before, '{') > strings.LastIndexByte(before, '}')
+	return strings.Count(before, "{") > strings.Count(before, "}") || strings.Count(before, "[") > strings.Count(before, "]")
 }
 
 // maxAuthority is the size of the longest user information and host that are read.
@@ -423,21 +604,18 @@ func (f *finder) dataSource(address string) {
 	}
 }
 
-// member finds the value of a member of a JSON object in a text. The colon is at i, a quote is before
-// it.
-func (f *finder) member(i int) {
+// member finds the value of a member of a JSON object in a text, whose name ends at end with its quote. The colon is at i.
+func (f *finder) member(end, i int) {
 	s := f.s
-	end := i - 1
-	for end > 0 && s[end-1] == '\\' {
-		end--
-	}
-	name, from := f.nameBefore(end)
-	if from == 0 || s[from-1] != s[i-1] || !f.secretName(name) {
+	name, from, keyQuote := f.quotedBefore(end)
+	if !f.secretBefore(name) && !f.secretPair(name, from) {
 		return
 	}
-	keyQuote := s[end:i]
 	i++
 	i += len(s[i:]) - len(strings.TrimLeft(s[i:], " \t"))
+	if strings.HasPrefix(s[i:], listOfGo) {
+		i += len(listOfGo)
+	}
 	switch quote, size := quoteAt(s, i); {
 	case quote != "":
 		if to := closing(s, i+size, quote); !isPlain(s[i+size : to]) {
@@ -468,16 +646,14 @@ func closingBracket(s string, i int) int {
 	return len(s)
 }
 
-// header finds the value of a header field of HTTP at the beginning of a line or behind a quote. The
-// colon is at i, a blank follows.
+// header finds the value of a header field of HTTP. The colon is at i, a blank follows.
 func (f *finder) header(i int) {
 	s := f.s
 	from := i
 	for from > 0 && i-from < maxName && (alphanumeric(s[from-1]) || s[from-1] == '-') {
 		from--
 	}
-	name := s[from:i]
-	quote := byte(0)
+	name, ends := s[from:i], "\r\n"
 	switch {
 	case name == "":
 		return
@@ -485,15 +661,21 @@ func (f *finder) header(i int) {
 	case s[from-1] == '\\' && name[0] == 'n': // \n in JSON
 		name = name[1:]
 	case s[from-1] == '"' || s[from-1] == '\'':
-		quote = s[from-1]
-	default:
+		ends = s[from-1 : from]
+	default: // not at the beginning of a line
+		ends = ""
+	}
+	isAuth := strings.EqualFold(name, "authorization") || strings.EqualFold(name, "proxy-authorization")
+	isCookie := strings.EqualFold(name, "cookie") || strings.EqualFold(name, "set-cookie")
+	isOther := !isAuth && !isCookie && ends != "" && strings.IndexByte(name, '-') > 0 && f.secretName(name)
+	if from = i + 2; from >= len(s) || !isAuth && !isCookie && !isOther {
+		return
+	}
+	if ends == "" {
+		f.fieldInText(from, isAuth)
 		return
 	}
 	end := len(s)
-	ends := "\r\n"
-	if quote != 0 {
-		ends = string(quote)
-	}
 	if n := strings.IndexAny(s[i:], ends); n >= 0 {
 		end = i + n
 	}
@@ -502,46 +684,152 @@ func (f *finder) header(i int) {
 			end = i + n
 		}
 	}
-	from = i + 2
 	if from >= end {
 		return
 	}
-	value := s[from:end]
-	word, _, more := strings.Cut(value, " ")
+	word, _, more := strings.Cut(s[from:end], " ")
 	switch {
-	case strings.EqualFold(name, "authorization") || strings.EqualFold(name, "proxy-authorization"):
-		if more != isScheme(word) || !more && len(word) < minRun/2 {
-			return
-		}
-	case strings.EqualFold(name, "cookie") || strings.EqualFold(name, "set-cookie"):
-		if strings.IndexByte(value, '=') < 0 {
-			return
-		}
-	case strings.IndexByte(name, '-') > 0 && f.secretName(name) && !more:
+	case isAuth && (more != isScheme(word) || !more && len(word) < minRun/2):
+	case isCookie && strings.IndexByte(s[from:end], '=') < 0:
+	case isOther && more:
 	default:
-		return
+		f.add(from, end, ruleHeader)
 	}
-	f.add(from, end, ruleHeader)
 }
 
-// dashes finds the argument of a flag such as --password, or a private key. Two dashes are at i.
+// fieldInText finds the value of Authorization or of a cookie that begins at from within a line: of the one a scheme and what follows, or
+// a long word, of the other what semicolons join.
+func (f *finder) fieldInText(from int, isAuth bool) {
+	s := f.s
+	end := valueEnd(s, from)
+	if !isAuth {
+		if strings.IndexByte(s[from:end], '=') > 0 {
+			f.add(from, cookiesEnd(s, from), ruleHeader)
+		}
+		return
+	}
+	if isScheme(s[from:end]) && end < len(s) && s[end] == ' ' {
+		end = valueEnd(s, end+1)
+	}
+	if end-from >= minRun/2 && strings.ContainsAny(s[from:end], "0123456789") {
+		f.add(from, end, ruleHeader)
+	}
+}
+
+// cookiesEnd returns where the cookies that begin at i end: before the first blank that no semicolon is before.
+func cookiesEnd(s string, i int) int {
+	for ; i < len(s); i++ {
+		if strings.IndexByte(" \t\r\n\"'`)]}\\", s[i]) >= 0 && (s[i] != ' ' || s[i-1] != ';') {
+			return i
+		}
+	}
+	return i
+}
+
+// dashes finds the argument of a flag such as --password, or a private key. A dash is at i.
 func (f *finder) dashes(i int) {
 	s := f.s
+	if i > 0 && (isName(s[i-1]) && s[i-1] != '[' || s[i-1] == '-') {
+		return
+	}
 	if strings.HasPrefix(s[i:], pemBegin) {
 		f.privateKey(i)
 		return
 	}
-	from := i + len("--")
+	from := i + 1
+	if from < len(s) && s[from] == '-' {
+		from++
+	}
 	end := from
 	for end < len(s) && end-from < maxName && isName(s[end]) {
 		end++
 	}
-	if end == len(s) || s[end] != ' ' || !f.secretName(s[from:end]) {
+	name := s[from:end]
+	// In a list of arguments each may be in quotes.
+	next := end + len(s[end:]) - len(strings.TrimLeft(s[end:], "\"',"))
+	if name == "u" || name == "user" {
+		f.userFlag(i, next)
 		return
 	}
-	if end+1 < len(s) && s[end+1] != '-' {
-		f.value(end + 1)
+	if next == len(s) || s[next] != ' ' || !f.secretName(name) {
+		return
 	}
+	if next++; next < len(s) && s[next] != '-' {
+		f.value(next)
+	}
+}
+
+// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, what follows at next.
+func (f *finder) userFlag(i, next int) {
+	s := f.s
+	if next+1 >= len(s) || !strings.Contains(s[max(0, i-maxAuthority):i], "curl") {
+		return
+	}
+	_, size := quoteAt(s, next+1)
+	from := next + 1 + size
+	end := valueEnd(s, from)
+	if n := strings.IndexByte(s[from:end], ':'); n > 0 && !strings.HasPrefix(s[from+n:], "://") {
+		f.add(from, end, ruleUserInfo)
+	}
+}
+
+// password finds the value in SQL's PASSWORD 'value', PASSWORD('value') and SET PASSWORD FOR user = 'value'. All of the word but its
+// first letter is at i.
+func (f *finder) password(i int) {
+	s := f.s
+	i += len("ASSWORD")
+	if strings.HasPrefix(s[i:], " FOR ") {
+		n := strings.Index(s[i:min(len(s), i+maxName)], "= ")
+		if n < 0 {
+			return
+		}
+		i += n + 1
+	}
+	if i+2 < len(s) && (s[i] == ' ' || s[i] == '(') {
+		if quote, _ := quoteAt(s, i+1); quote != "" {
+			f.value(i + 1)
+		}
+	}
+}
+
+// identified finds the password in SQL's IDENTIFIED BY 'value' and IDENTIFIED WITH plugin BY 'value'. All of the first word but its first
+// letter is at i.
+func (f *finder) identified(i int) {
+	rest := f.s[i+len("DENTIFIED "):]
+	words := strings.SplitN(rest[:min(len(rest), maxName)], " ", 4)
+	at := 0
+	if len(words) > 2 && strings.EqualFold(words[0], "with") {
+		at = len(words[0]) + 1 + len(words[1]) + 1
+		words = words[2:]
+	}
+	if len(words) > 1 && strings.EqualFold(words[0], "by") && strings.ContainsAny(words[1], "'\"0123456789") {
+		f.value(len(f.s) - len(rest) + at + len("BY "))
+	}
+}
+
+// base64 finds a secret in a text that is wholly in Base64, as the bytes of a record's body are.
+func (f *finder) base64() {
+	s := f.s
+	var first [3]byte
+	if _, err := base64.StdEncoding.Decode(first[:], []byte(s[:4])); err != nil || len(s)%4 != 0 || !printable(first[:]) {
+		return
+	}
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || !printable(b) {
+		return
+	}
+	if t := string(b); f.r.silent.Text(t) != t {
+		f.add(0, len(s), ruleParameter)
+	}
+}
+
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
+			return false
+		}
+	}
+	return utf8.Valid(b)
 }
 
 // minBearer is the size of the shortest token after Bearer.
@@ -562,7 +850,7 @@ func (f *finder) bearer(i int) {
 	for end > i && f.s[end-1] == '.' {
 		end--
 	}
-	if token := f.s[i:end]; len(token) >= minBearer && (!word || len(token) >= minRun) && !strings.HasPrefix(token, "realm=") {
+	if token := f.s[i:end]; len(token) >= minBearer && (!word || len(token) >= minRun) && strings.IndexByte(strings.TrimRight(token, "="), '=') < 0 {
 		f.add(i, end, ruleBearer)
 	}
 }

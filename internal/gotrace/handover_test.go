@@ -237,7 +237,7 @@ func coroutines(t *testing.T, w *tally) {
 			next()
 			stop()
 		})
-		next, stop = iter.Pull(func(yield func(int) bool) {
+		next, stop = iter.Pull(func(func(int) bool) {
 			p.in(ctx, "within", func(context.Context) { spin(20 * ms); time.Sleep(20 * ms) })
 		})
 		next()

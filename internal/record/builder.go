@@ -98,11 +98,6 @@ func (b *Builder) Drop() {
 	}
 }
 
-// DropEntries drops all entries of the record.
-func (b *Builder) DropEntries() {
-	b.entries, b.entry, b.shared, b.split = 0, 0, nil, 0
-}
-
 // Place begins an entry of a place, with a message.
 func (b *Builder) Place(p *Place, level uint8, message string) {
 	number := uint16(p.number.Load())
