@@ -268,9 +268,7 @@ func (b *Builder) name(s string, size int) {
 			if first, last := ends(s); first == k.first && last == k.last && (len(s) <= 16 || k.text == s) {
 				b.next++
 				b.appendNumber(k.number)
-				if b.Redact != nil {
-					b.judge(s, k.verdict)
-				}
+				b.verdict = k.verdict
 				return
 			}
 		}
@@ -284,9 +282,7 @@ func (b *Builder) otherName(s string, size int) {
 	if b.In != nil {
 		if n, v := b.number(s); n != 0 {
 			b.appendNumber(n)
-			if b.Redact != nil {
-				b.judge(s, v)
-			}
+			b.verdict = v
 			return
 		}
 	}
@@ -294,9 +290,7 @@ func (b *Builder) otherName(s string, size int) {
 	if b.own {
 		code = codeOwn
 	}
-	if b.Redact != nil {
-		b.judge(s, b.Redact.Key(s))
-	}
+	b.verdict = b.Redact.Key(s)
 	s = b.cut(b.Redact.Text(s))
 	b.grow(12 + len(s) + size)
 	b.buf = appendBytes(append(b.buf, 0, code), s)

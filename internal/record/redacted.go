@@ -74,17 +74,12 @@ func (b *Builder) Enter(g *Groups) {
 	}
 }
 
-// judge notes the verdict on the attribute called name: alone, unless the groups that it is in matter.
-func (b *Builder) judge(name string, alone redact.Verdict) {
-	b.verdict = alone
-	if b.groups.matter {
+// redacted returns the value of the attribute called name without secrets.
+func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
+	if b.groups.matter { // the verdict is not on the name alone
 		b.key = append(append(b.key[:0], b.groups.names...), name...)
 		b.verdict = b.Redact.Key(unsafe.String(unsafe.SliceData(b.key), len(b.key)))
 	}
-}
-
-// redacted returns the value of the attribute called name without secrets.
-func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
 	isText := false
 	if kind == valueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {
 		if safe, err := execbatch.Redact(b.Redact, s); err == nil {

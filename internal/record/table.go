@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,9 +92,9 @@ type Interner struct {
 
 	mu sync.Mutex // may be held while a file is written
 
-	victim  uint64            // which way is replaced next
-	once    [cacheSize]uint64 // hashes of names that came once
-	streams []definitions     // where the definitions are written
+	victim  uint64                         // which way is replaced next
+	once    [cacheSize / ways][ways]uint64 // hashes of names that came once
+	streams []definitions                  // where the definitions are written
 	last    uint16
 	size    int
 	failed  time.Time            // when a definition could not be written, if none could since
@@ -300,8 +301,8 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 	}
 	v = in.Redact.Key(s)
 	if !known {
-		if once := &in.once[h%cacheSize]; *once != h {
-			*once = h
+		if once := &in.once[h%uint64(len(in.once))]; !slices.Contains(once[:], h) {
+			once[rand.IntN(ways)] = h // not in turns: names could take each other's place for ever
 			in.mu.Unlock()
 			return 0, 0
 		}
