@@ -353,7 +353,7 @@ func (f *finder) tag(i int) {
 	if n := strings.IndexByte(name, '>'); n >= 0 {
 		name = name[:n]
 	}
-	if !f.secretName(name[strings.IndexByte(name, ':')+1:]) {
+	if !f.secretName(name) {
 		return
 	}
 	low := max(0, i-maxElement)
@@ -378,7 +378,7 @@ func (f *finder) setting(end, i int) {
 	to := valueEnd(s, i)
 	if quote != "" {
 		to = closing(s, i+size, quote)
-	} else if f.s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
+	} else if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
 		return
 	}
 	if to-i-size < minSetting || !strings.ContainsAny(s[i:to], "0123456789") {
@@ -493,11 +493,7 @@ func isPlain(s string) bool {
 	if s[0] == '/' && strings.Trim(s, "/._-abcdefghijklmnopqrstuvwxyz0123456789") == "" { // a path
 		return true
 	}
-	capitals := len(s) <= maxPlaceholder
-	for i := 0; capitals && i < len(s); i++ {
-		capitals = upper(s[i]) || s[i] == '_'
-	}
-	return capitals
+	return len(s) <= maxPlaceholder && strings.Trim(s, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // isNone reports whether a value says that there is no secret: a word, or a number of few digits.

@@ -92,7 +92,7 @@ func TestDecodeStrings(t *testing.T) {
 		{"virtual", "abc\xff", 5, "abc", nil},
 		{"last of two", "abc\xffdef\xff", 6, "def", nil},
 		{"unmapped", "", 99, unknown, nil},
-		{"invalid id", "", invalidID, unknown, nil},
+		{"invalid id", "", 100_000_002, unknown, nil},
 		{"reference to unmapped", "a" + ref(99) + "\xff", id(0), "a" + unknown, nil},
 		{"beyond the end", "", id(100), damaged, errString},
 		{"far beyond the end", "", 1<<64 - 1, damaged, errString},

@@ -21,9 +21,7 @@ const (
 	tagIndex   = 2
 	numTags    = 3
 
-	maxVirtual   = 100_000_000
 	metadataID   = 100_000_001
-	invalidID    = 100_000_002
 	firstRegular = 100_000_003 // the id of address 0 of the string data
 
 	terminator = 0xff // ends a string

@@ -1,6 +1,8 @@
 package receive
 
 import (
+	"sync"
+
 	"github.com/entrace-go/entrace/internal/intake"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
@@ -102,6 +104,19 @@ type mapper struct {
 	order spanmap.Order
 	span  otel.Span
 	log   otel.Log
+
+	isLarge bool // the lock of large is held
+}
+
+// large is held while a record is in memory that takes far more of it than its bytes.
+var large sync.Mutex
+
+// giveUp gives up the memory of a large record.
+func (m *mapper) giveUp() {
+	if m.isLarge {
+		m.span, m.log, m.isLarge = otel.Span{}, otel.Log{}, false
+		large.Unlock()
+	}
 }
 
 // record writes the records of one scope.
@@ -116,6 +131,14 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	if !m.Scope(&scope, len(items)) {
 		return
 	}
+	r.OnLarge = func() {
+		large.Lock()
+		m.isLarge = true
+	}
+	defer func() {
+		r.OnLarge = nil
+		m.giveUp()
+	}()
 	m.order.Reset()
 	for i := range items {
 		if items[i].log {
@@ -133,6 +156,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 		} else if err = r.Span(items[i].off, &m.span); err == nil {
 			m.Span(&m.span)
 		}
+		m.giveUp()
 		if err != nil {
 			m.Refuse(1, err)
 		}

@@ -75,9 +75,6 @@ func (b *Builder) Entries() int { return b.entries }
 // Attributes returns the number of attributes of the entry that is built.
 func (b *Builder) Attributes() int { return b.attrs }
 
-// Size returns the size of the data so far.
-func (b *Builder) Size() int { return len(b.buf) - journal.HeadSize }
-
 // begin begins an entry, and drops one that has not ended.
 func (b *Builder) begin() {
 	if b.entry > 0 {

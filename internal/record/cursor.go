@@ -77,9 +77,6 @@ type Cursor struct {
 	outerAt int
 }
 
-// Bad reports whether the record is damaged.
-func (c *Cursor) Bad() bool { return c.bad }
-
 func (c *Cursor) fail() { c.bad, c.at, c.outer = true, len(c.b), nil }
 
 // A Text is a name that has a number, or the text itself.

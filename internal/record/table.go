@@ -302,7 +302,7 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 	v = in.Redact.Key(s)
 	if !known {
 		if once := &in.once[h%uint64(len(in.once))]; !slices.Contains(once[:], h) {
-			once[rand.IntN(ways)] = h // not in turns: names could take each other's place for ever
+			once[rand.IntN(ways)] = h //nolint:gosec // not in turns: names could take each other's place for ever
 			in.mu.Unlock()
 			return 0, 0
 		}

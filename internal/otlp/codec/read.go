@@ -39,7 +39,9 @@ const (
 	maxDepth = 64
 	// maxValues is how many attributes, events, links and values a record may have. Each takes far more
 	// memory than its bytes in the input.
-	maxValues = 1 << 20
+	maxValues = 1 << 16
+	// manyValues is how many of them make a record a large one.
+	manyValues = 1 << 12
 	// maxRecord is how many bytes of input a record may take. It is well below the size of an entry that
 	// readers of the output accept.
 	maxRecord = 32 << 20
@@ -94,9 +96,13 @@ type frame struct {
 
 // A Reader reads OTLP in one encoding. Only one goroutine at a time may use it.
 type Reader struct {
-	b      []byte
-	e      Encoding
-	in     input
+	b  []byte
+	e  Encoding
+	in input
+	// OnLarge, if set, is called while a record is read that decodes to far more memory than it has bytes, before it takes most of
+	// that.
+	OnLarge func()
+
 	budget int    // how many values the record may still have
 	signal Signal // of the latest protobuf message
 	most   int    // see Limit
@@ -150,8 +156,11 @@ func (r *Reader) done(off int64) error {
 
 // count counts a value against the budget of a record.
 func (r *Reader) count() {
-	if r.budget--; r.budget < 0 {
+	switch r.budget--; {
+	case r.budget < 0:
 		r.in.fail(format.ErrTooLarge)
+	case r.budget == maxValues-manyValues && r.OnLarge != nil:
+		r.OnLarge()
 	}
 }
 
