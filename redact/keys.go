@@ -187,7 +187,11 @@ func maybeName(has uint32, key string) bool {
 			return true
 		}
 	}
-	return has&dsn == dsn && (strings.Contains(key, "ess") || strings.Contains(key, "ESS") || strings.Contains(key, "dsn") || strings.Contains(key, "DSN"))
+	if has&dsn != dsn || len(key) < 3 {
+		return false
+	}
+	end := [2]byte{lower(key[len(key)-2]), lower(key[len(key)-1])}
+	return end == [2]byte{'s', 'n'} || end == [2]byte{'i', 'd'}
 }
 
 // maybeSecret reports whether isSecret may be true for a key. It is quick.

@@ -176,7 +176,7 @@ func (r *Redactor) text(key, s string) string {
 	if r == nil || len(s) < shortest {
 		return s
 	}
-	if last := s[len(s)-1]; s[0] == '{' && last == '}' || s[0] == '[' && last == ']' {
+	if t := strings.TrimSpace(s); t != "" && (t[0] == '{' && t[len(t)-1] == '}' || t[0] == '[' && t[len(t)-1] == ']') {
 		if t, ok := r.walk(key, s); ok {
 			return t
 		}

@@ -33,7 +33,6 @@ type finder struct {
 	r       *Redactor
 	s       string
 	edits   []edit
-	opens   bool   // the text has a brace or a bracket
 	letters uint32 // of the last name that was looked at
 	end     int    // of the last edit of a pattern; it looks no further before that, so that its time is linear
 }
@@ -45,102 +44,51 @@ func (f *finder) add(from, to, rule int) {
 	}
 }
 
-// A class is a set of bytes that patterns need.
-type class uint16
+// starts are the bytes at which patterns are looked for: few of a text are.
+var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1}
 
-const (
-	hasEquals class = 1 << iota
-	hasColon
-	hasAt
-	hasDash
-	hasBlank
-	hasB
-	hasOpen // a brace or a bracket
-	hasPercent
-	hasTag
-	hasQuote
-	hasW
-	hasY
-)
-
-var classes = [256]class{
-	'=': hasEquals, ':': hasColon, '@': hasAt, '-': hasDash, ' ': hasBlank, 'b': hasB, 'B': hasB, '{': hasOpen, '[': hasOpen,
-	'%': hasPercent, '<': hasTag, '\'': hasQuote, '"': hasQuote, 'w': hasW, 'W': hasW, 'y': hasY, 'Y': hasY,
-}
-
-// find applies the patterns of the default policy. Nearly all texts hold no secret, so it looks first
-// for the bytes that each pattern needs.
+// find applies the patterns of the default policy.
 func (f *finder) find() {
 	s := f.s
-	has := class(0)
-	for i := range len(s) {
-		has |= classes[s[i]]
-	}
-	f.opens = has&hasOpen != 0
-	if has&hasEquals != 0 {
-		f.each("=", f.assignment)
-	}
-	if has&hasPercent != 0 {
-		f.each("%3D", f.encoded)
-		f.each("%3d", f.encoded)
-	}
-	if has&hasTag != 0 {
-		f.each("</", f.tag)
-	}
-	if has&hasColon != 0 {
-		f.each(":", f.colon)
-		if has&hasAt != 0 {
-			f.dataSource("@tcp(")
-			f.dataSource("@unix(")
+	for i := 0; i < len(s); i++ {
+		for i+8 <= len(s) {
+			t := s[i : i+8]
+			if starts[t[0]]|starts[t[1]]|starts[t[2]]|starts[t[3]]|starts[t[4]]|starts[t[5]]|starts[t[6]]|starts[t[7]] != 0 {
+				break
+			}
+			i += 8
 		}
-	}
-	if len(s) < minAuth {
-		return
-	}
-	if has&hasDash != 0 {
-		f.each("-", f.dashes)
-	}
-	if has&(hasBlank|hasQuote|hasW) == hasBlank|hasQuote|hasW {
-		f.each("ASSWORD", f.password)
-		f.each("assword", f.password)
-	}
-	if has&(hasBlank|hasB|hasY) == hasBlank|hasB|hasY {
-		f.each("DENTIFIED ", f.identified)
-		f.each("dentified ", f.identified)
-	}
-	if has&(hasBlank|hasB) == hasBlank|hasB {
-		f.each("earer ", f.bearer)
-		f.each("asic ", f.basic)
+		for i < len(s) && starts[s[i]] == 0 {
+			i++
+		}
+		if i == len(s) {
+			break
+		}
+		switch s[i] {
+		case '=':
+			f.assignment(i)
+		case ':':
+			f.colon(i)
+		case '-':
+			f.dashes(i)
+		case '@':
+			f.dataSource(i)
+		case '%':
+			f.encoded(i)
+		case '<':
+			f.tag(i)
+		case '"', '\'':
+			f.quoted(i)
+		default:
+			f.scheme(i)
+		}
+		i = max(i, f.end-1)
 	}
 	if len(s) >= minRun {
 		f.runs()
-		if has&^(hasEquals|hasB|hasW|hasY) == 0 {
-			f.base64()
-		}
+		f.base64()
 	}
 }
-
-// each calls found for each place of a text that a pattern needs.
-func (f *finder) each(text string, found func(i int)) {
-	f.end = 0
-	for i := 0; ; i += len(text) {
-		i = max(i, f.end)
-		var n int
-		if len(text) == 1 {
-			n = strings.IndexByte(f.s[i:], text[0])
-		} else {
-			n = strings.Index(f.s[i:], text)
-		}
-		if n < 0 {
-			return
-		}
-		i += n
-		found(i)
-	}
-}
-
-// minAuth is the size of the shortest text with a flag, a scheme or a PEM block and a secret.
-const minAuth = 10
 
 // runs looks for tokens in the parts of the text that have at least minRun bytes, all of which can be
 // parts of a token. It looks at every minRun-th byte first.
@@ -327,7 +275,7 @@ func (f *finder) assignment(i int) {
 // encoded finds the value of name%3Dvalue, as in a URL within one.
 func (f *finder) encoded(i int) {
 	name, _ := f.nameBefore(i)
-	if !f.secretName(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+	if !strings.HasPrefix(f.s[i:], "%3D") && !strings.HasPrefix(f.s[i:], "%3d") || !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
 		return
 	}
 	i += len("%3D")
@@ -348,6 +296,9 @@ const maxElement = 1 << 10
 // tag finds what an element of XML holds whose end tag begins at i.
 func (f *finder) tag(i int) {
 	s := f.s
+	if !strings.HasPrefix(s[i:], "</") {
+		return
+	}
 	name := s[i+len("</"):]
 	name = name[:min(len(name), maxName)]
 	if n := strings.IndexByte(name, '>'); n >= 0 {
@@ -374,22 +325,26 @@ const minSetting = 8
 // i. Such a value has a digit, since sentences have these forms as well, and a bare one ends the line, a list or an object.
 func (f *finder) setting(end, i int) {
 	s := f.s
-	quote, size := quoteAt(s, i)
-	to := valueEnd(s, i)
-	if quote != "" {
-		to = closing(s, i+size, quote)
-	} else if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
-		return
-	}
-	if to-i-size < minSetting || !strings.ContainsAny(s[i:to], "0123456789") {
-		return
-	}
 	name, from, _ := f.quotedBefore(end)
 	isPair := f.secretPair(name, from)
-	if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' && quote == "" { // as in "api key: x" and "page token: x"
-		name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
+	if !isPair && !maybeName(f.letters, name) {
+		return
 	}
-	if isPair || f.secretName(name) {
+	quote, size := quoteAt(s, i)
+	var to int
+	switch {
+	case quote != "":
+		to = closing(s, i+size, quote)
+	default:
+		to = valueEnd(s, i)
+		if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
+			return
+		}
+		if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' { // as in "api key: x" and "page token: x"
+			name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
+		}
+	}
+	if to-i-size >= minSetting && strings.ContainsAny(s[i:to], "0123456789") && (isPair || f.secretName(name)) {
 		f.value(i)
 	}
 }
@@ -527,17 +482,20 @@ func (f *finder) colon(i int) {
 	case after == '/' || after == '\\':
 		f.userInfo(i + 1)
 	case after == ' ':
+		if name, _ := f.nameBefore(i); !maybeName(f.letters, name) && !strings.EqualFold(name, "value") {
+			return
+		}
 		f.header(i)
 		if f.end <= i && i+2 < len(s) {
 			f.setting(i, i+2)
 		}
-	case f.opens && isName(before):
+	case isName(before):
 		name, from := f.nameBefore(i)
 		if b := strings.LastIndexByte(name, '['); b >= 0 {
 			name = name[b+1:]
 			from += b + 1
 		}
-		if from > 0 && f.secretName(name) && f.within(from) { // as %v prints a map, and %+v a struct
+		if from > 0 && f.secretBefore(name) && f.within(from) { // as %v prints a map, and %+v a struct
 			f.value(i + 1)
 		}
 	}
@@ -588,15 +546,15 @@ func isUserName(info string) bool {
 	return true
 }
 
-// dataSource finds user:password before an address in the style of Go's driver for MySQL.
-func (f *finder) dataSource(address string) {
-	at := strings.Index(f.s, address)
-	if at < 0 {
+// dataSource finds user:password before an address in the style of Go's driver for MySQL, which begins at i.
+func (f *finder) dataSource(i int) {
+	if !strings.HasPrefix(f.s[i:], "@tcp(") && !strings.HasPrefix(f.s[i:], "@unix(") {
 		return
 	}
-	from := strings.LastIndexAny(f.s[:at], " \t\r\n\"'`=<>\\") + 1
-	if strings.IndexByte(f.s[from:at], ':') > 0 {
-		f.add(from, at, ruleUserInfo)
+	from := max(0, i-maxElement)
+	from += strings.LastIndexAny(f.s[from:i], " \t\r\n\"'`=<>\\") + 1
+	if strings.IndexByte(f.s[from:i], ':') > 0 {
+		f.add(from, i, ruleUserInfo)
 	}
 }
 
@@ -769,37 +727,28 @@ func (f *finder) userFlag(i, next int) {
 	}
 }
 
-// password finds the value in SQL's PASSWORD 'value', PASSWORD('value') and SET PASSWORD FOR user = 'value'. All of the word but its
-// first letter is at i.
-func (f *finder) password(i int) {
+// quoted finds the value in SQL's PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR user = 'value', IDENTIFIED BY 'value' and
+// IDENTIFIED WITH plugin BY 'value'. A quote is at i.
+func (f *finder) quoted(i int) {
 	s := f.s
-	i += len("ASSWORD")
-	if strings.HasPrefix(s[i:], " FOR ") {
-		n := strings.Index(s[i:min(len(s), i+maxName)], "= ")
-		if n < 0 {
-			return
-		}
-		i += n + 1
+	for i > 0 && s[i-1] == '\\' {
+		i--
 	}
-	if i+2 < len(s) && (s[i] == ' ' || s[i] == '(') {
-		if quote, _ := quoteAt(s, i+1); quote != "" {
-			f.value(i + 1)
-		}
+	if i < len("PASSWORD ") || s[i-1] != ' ' && s[i-1] != '(' {
+		return
 	}
-}
-
-// identified finds the password in SQL's IDENTIFIED BY 'value' and IDENTIFIED WITH plugin BY 'value'. All of the first word but its first
-// letter is at i.
-func (f *finder) identified(i int) {
-	rest := f.s[i+len("DENTIFIED "):]
-	words := strings.SplitN(rest[:min(len(rest), maxName)], " ", 4)
-	at := 0
-	if len(words) > 2 && strings.EqualFold(words[0], "with") {
-		at = len(words[0]) + 1 + len(words[1]) + 1
-		words = words[2:]
+	before := s[max(0, i-1-maxName) : i-1]
+	is := false
+	switch lower(before[len(before)-1]) {
+	case 'd':
+		is = strings.EqualFold(before[len(before)-len("PASSWORD"):], "PASSWORD")
+	case 'y':
+		is = strings.EqualFold(before[len(before)-len(" BY"):], " BY") && (strings.Contains(before, "DENTIFIED ") || strings.Contains(before, "dentified "))
+	case '=':
+		is = strings.Contains(before, "PASSWORD FOR ")
 	}
-	if len(words) > 1 && strings.EqualFold(words[0], "by") && strings.ContainsAny(words[1], "'\"0123456789") {
-		f.value(len(f.s) - len(rest) + at + len("BY "))
+	if is {
+		f.value(i)
 	}
 }
 
@@ -807,7 +756,10 @@ func (f *finder) identified(i int) {
 func (f *finder) base64() {
 	s := f.s
 	var first [3]byte
-	if _, err := base64.StdEncoding.Decode(first[:], []byte(s[:4])); err != nil || len(s)%4 != 0 || !printable(first[:]) {
+	if n := strings.IndexByte(s, '='); len(s)%4 != 0 || n >= 0 && n < len(s)-2 || strings.IndexByte(s, ' ') >= 0 {
+		return
+	}
+	if _, err := base64.StdEncoding.Decode(first[:], []byte(s[:4])); err != nil || !printable(first[:]) {
 		return
 	}
 	b, err := base64.StdEncoding.DecodeString(s)
@@ -831,40 +783,35 @@ func printable(b []byte) bool {
 // minBearer is the size of the shortest token after Bearer.
 const minBearer = 8
 
-// bearer finds a token after Bearer, of which all but the first letter is at i.
-func (f *finder) bearer(i int) {
-	if i == 0 || lower(f.s[i-1]) != 'b' {
+// scheme finds a token after Bearer, and credentials after Basic: user:password in Base64, see RFC 7617. A B is at i.
+func (f *finder) scheme(i int) {
+	s := f.s
+	i += len("Basic ")
+	if i >= len(s) {
 		return
 	}
-	i += len("earer ")
 	end := i
+	if strings.EqualFold(s[i-len("Basic "):i], "basic ") {
+		for end < len(s) && (alphanumeric(s[end]) || strings.IndexByte("+/=-_", s[end]) >= 0) {
+			end++
+		}
+		text, err := base64.StdEncoding.DecodeString(s[i:end])
+		if err == nil && len(text) > 2 && strings.IndexByte(string(text), ':') >= 0 && utf8.Valid(text) {
+			f.add(i, end, ruleHeader)
+		}
+		return
+	}
+	if s[i] != ' ' || !strings.EqualFold(s[i-len("Bearer"):i], "bearer") {
+		return
+	}
+	i++
 	word := true // of small letters alone, as in "bearer authentication"
-	for end < len(f.s) && (isRun[f.s[end]] || strings.IndexByte("~+/=", f.s[end]) >= 0) {
-		word = word && lowerLetter(f.s[end])
-		end++
+	for end = i; end < len(s) && (isRun[s[end]] || strings.IndexByte("~+/=", s[end]) >= 0); end++ {
+		word = word && lowerLetter(s[end])
 	}
-	for end > i && f.s[end-1] == '.' {
-		end--
-	}
-	if token := f.s[i:end]; len(token) >= minBearer && (!word || len(token) >= minRun) && strings.IndexByte(strings.TrimRight(token, "="), '=') < 0 {
-		f.add(i, end, ruleBearer)
-	}
-}
-
-// basic finds credentials after Basic, of which all but the first letter is at i: user:password in
-// Base64, see RFC 7617.
-func (f *finder) basic(i int) {
-	if i == 0 || lower(f.s[i-1]) != 'b' {
-		return
-	}
-	i += len("asic ")
-	end := i
-	for end < len(f.s) && (alphanumeric(f.s[end]) || strings.IndexByte("+/=-_", f.s[end]) >= 0) {
-		end++
-	}
-	text, err := base64.StdEncoding.DecodeString(f.s[i:end])
-	if err == nil && len(text) > 2 && strings.IndexByte(string(text), ':') >= 0 && utf8.Valid(text) {
-		f.add(i, end, ruleHeader)
+	token := strings.TrimRight(s[i:end], ".")
+	if len(token) >= minBearer && (!word || len(token) >= minRun) && strings.IndexByte(strings.TrimRight(token, "="), '=') < 0 {
+		f.add(i, i+len(token), ruleBearer)
 	}
 }
 

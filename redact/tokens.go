@@ -186,11 +186,20 @@ var byFirst = func() (table [256][]prefix) {
 	return table
 }()
 
+// begins has for each first byte of a token the second ones, modulo 64.
+var begins = func() (table [256]uint64) {
+	table['e'] = 1 << ('y' % 64) // of a JSON Web Token
+	for _, p := range prefixes {
+		table[p.text[0]] |= 1 << (p.text[1] % 64)
+	}
+	return table
+}()
+
 // tokens finds tokens in a run of bytes.
 func (f *finder) tokens(from, to int) {
 	run := f.s[from:to]
 	for i := 0; i+minRun <= len(run); i++ {
-		if i > 0 && alphanumeric(run[i-1]) {
+		if begins[run[i]]>>(run[i+1]%64)&1 == 0 || i > 0 && alphanumeric(run[i-1]) {
 			continue
 		}
 		if n := jwt(run[i:]); n > 0 {
