@@ -80,7 +80,9 @@ func (f *finder) find() {
 		case '"', '\'':
 			f.quoted(i)
 		default:
-			f.scheme(i)
+			if i+6 < len(s) && (s[i+5] == ' ' || s[i+6] == ' ') {
+				f.scheme(i)
+			}
 		}
 		i = max(i, f.end-1)
 	}
@@ -491,11 +493,14 @@ func (f *finder) colon(i int) {
 		}
 	case isName(before):
 		name, from := f.nameBefore(i)
+		if !maybeName(f.letters, name) {
+			return
+		}
 		if b := strings.LastIndexByte(name, '['); b >= 0 {
 			name = name[b+1:]
 			from += b + 1
 		}
-		if from > 0 && f.secretBefore(name) && f.within(from) { // as %v prints a map, and %+v a struct
+		if from > 0 && f.secretName(name) && f.within(from) { // as %v prints a map, and %+v a struct
 			f.value(i + 1)
 		}
 	}
@@ -756,7 +761,7 @@ func (f *finder) quoted(i int) {
 func (f *finder) base64() {
 	s := f.s
 	var first [3]byte
-	if n := strings.IndexByte(s, '='); len(s)%4 != 0 || n >= 0 && n < len(s)-2 || strings.IndexByte(s, ' ') >= 0 {
+	if n := strings.IndexByte(s, '='); len(s)%4 != 0 || s[0] < 'A' || n >= 0 && n < len(s)-2 || strings.IndexByte(s, ' ') >= 0 {
 		return
 	}
 	if _, err := base64.StdEncoding.Decode(first[:], []byte(s[:4])); err != nil || !printable(first[:]) {
@@ -787,9 +792,6 @@ const minBearer = 8
 func (f *finder) scheme(i int) {
 	s := f.s
 	i += len("Basic ")
-	if i >= len(s) {
-		return
-	}
 	end := i
 	if strings.EqualFold(s[i-len("Basic "):i], "basic ") {
 		for end < len(s) && (alphanumeric(s[end]) || strings.IndexByte("+/=-_", s[end]) >= 0) {
