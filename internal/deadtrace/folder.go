@@ -153,17 +153,6 @@ func markOf(name string) mark {
 	return lastMark(f, fi.Size())
 }
 
-// isEnded reports whether the writer of a stream has closed it.
-func isEnded(stream string) bool {
-	f, err := osfile.OpenRead(stream)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	return err == nil && lastMark(f, fi.Size()) == markEnd
-}
-
 // lastMark returns the mark of an open file of so many bytes.
 func lastMark(f io.ReaderAt, size int64) mark {
 	v, stored, err := format.ReadMagic(f)

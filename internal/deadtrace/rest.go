@@ -58,7 +58,7 @@ func openRest(stream string, change bool) (*rest, error) {
 		}
 		return b, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && isEnded(stream) { // Close could remove the journal, but not what names it
+	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && markOf(stream) == markEnd { // Close could remove the journal, but not what names it
 		err = nil
 		if change {
 			_ = journal.RemoveUnreachable(name)
