@@ -20,7 +20,8 @@ var (
 	errPoolParent   = errors.New("the parent differs from the one in the pool")
 	errAllZero      = errors.New("all bytes of the entry are 0")
 	errMissingEntry = errors.New("the file has no entries")
-	ErrNumbered     = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
+	// ErrNumbered is no fault of the file where an application names its attributes so.
+	ErrNumbered = errors.New("the name has a number although no other attribute has the name: an earlier recorder may have given it that after a rotation")
 )
 
 // Verify checks every byte of a file that was opened with [OpenOptions].Lenient. For every problem it

@@ -370,7 +370,7 @@ func (w *writer) continueIn(n *nextFile) error {
 	in := ahead{f: w.file.w}
 	for i := range spans {
 		s := &spans[i]
-		raw, err := in.read(s.Offset, s.Size)
+		raw, err := in.read(spans[i:])
 		if err == nil {
 			err = readBack(raw, w.version, &e)
 		}
@@ -555,7 +555,7 @@ func copyFile(ctx context.Context, f *os.File, to string) error {
 	}
 }
 
-// An ahead reads what is near to what it has read.
+// An ahead reads the entries of spans that are near to each other together.
 type ahead struct {
 	f  io.ReaderAt
 	b  []byte
@@ -563,19 +563,26 @@ type ahead struct {
 }
 
 // readAhead is how much is read at once.
-const readAhead = 256 << 10
+const readAhead = 64 << 10
 
-// read returns size bytes of the file, which are valid until the next call.
-func (a *ahead) read(at int64, size int) ([]byte, error) {
-	if at < a.at || at+int64(size) > a.at+int64(len(a.b)) {
-		n := max(size, readAhead)
-		a.b, a.at = slices.Grow(a.b[:0], n)[:n], at
-		n, err := a.f.ReadAt(a.b, at)
-		if a.b = a.b[:n]; n < size {
+// read returns the entry of the first of some spans, which is valid until the next call.
+func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
+	from, end := spans[0].Offset, spans[0].Offset+int64(spans[0].Size)
+	if from < a.at || end > a.at+int64(len(a.b)) {
+		for _, s := range spans[1:] {
+			if s.Offset+int64(s.Size) > from+readAhead {
+				break
+			}
+			end = s.Offset + int64(s.Size)
+		}
+		n := int(end - from)
+		a.b, a.at = slices.Grow(a.b[:0], n)[:n], from
+		if _, err := a.f.ReadAt(a.b, from); err != nil {
+			a.b = a.b[:0]
 			return nil, err
 		}
 	}
-	return a.b[at-a.at:][:size], nil
+	return a.b[from-a.at:][:spans[0].Size], nil
 }
 
 // readBack decodes the entry of a span from the file.

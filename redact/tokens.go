@@ -186,6 +186,28 @@ var byFirst = func() (table [256][]prefix) {
 	return table
 }()
 
+// runs looks for tokens in the parts of the text that have at least minRun bytes, all of which can be
+// parts of a token. It looks at every minRun-th byte first.
+func (f *finder) runs() {
+	s := f.s
+	for i := 0; i+minRun <= len(s); {
+		j := i + minRun - 1
+		for j >= i && isRun[s[j]] {
+			j--
+		}
+		if j >= i {
+			i = j + 1
+			continue
+		}
+		end := i + minRun
+		for end < len(s) && isRun[s[end]] {
+			end++
+		}
+		f.tokens(i, end)
+		i = end + 1
+	}
+}
+
 // begins has for each first byte of a token the second ones, modulo 64.
 var begins = func() (table [256]uint64) {
 	table['e'] = 1 << ('y' % 64) // of a JSON Web Token

@@ -113,28 +113,25 @@ func wantTicks(t *testing.T, found map[string]int, first, last int) {
 }
 
 func TestCaseGrowingFileRemoved(t *testing.T) {
-	bin := program(t, "growing-file-removed")
-	for _, fate := range []string{"file", "folder", "recreated", "rename"} {
-		t.Run(fate, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "traces")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			ended(t, bin, dir, fate)
-			wantTicks(t, messages(t, dir), 0, 39)
-		})
-	}
-}
-
-func TestCaseGrowingFileRemovedShutdown(t *testing.T) {
-	bin := program(t, "growing-file-removed-shutdown")
-	for _, fate := range []string{"file", "folder"} {
-		dir := filepath.Join(t.TempDir(), "traces")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
+	for _, x := range []struct {
+		name  string
+		fates []string
+		last  int
+	}{
+		{"growing-file-removed", []string{"file", "folder", "recreated", "rename"}, 39},
+		{"growing-file-removed-shutdown", []string{"file", "folder"}, 59},
+	} {
+		bin := program(t, x.name)
+		for _, fate := range x.fates {
+			t.Run(x.name+"/"+fate, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "traces")
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				ended(t, bin, dir, fate)
+				wantTicks(t, messages(t, dir), 0, x.last)
+			})
 		}
-		ended(t, bin, dir, fate)
-		wantTicks(t, messages(t, dir), 0, 59)
 	}
 }
 

@@ -1,0 +1,745 @@
+package redact
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// starts are the bytes at which patterns are looked for: few of a text are.
+var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1}
+
+// find applies the patterns of the default policy.
+func (f *finder) find() {
+	s := f.s
+	for i := 0; i < len(s); i++ {
+		for i+8 <= len(s) {
+			t := s[i : i+8]
+			if starts[t[0]]|starts[t[1]]|starts[t[2]]|starts[t[3]]|starts[t[4]]|starts[t[5]]|starts[t[6]]|starts[t[7]] != 0 {
+				break
+			}
+			i += 8
+		}
+		for i < len(s) && starts[s[i]] == 0 {
+			i++
+		}
+		if i == len(s) {
+			break
+		}
+		switch s[i] {
+		case '=':
+			f.assignment(i)
+		case ':':
+			f.colon(i)
+		case '-':
+			f.dashes(i)
+		case '@':
+			f.dataSource(i)
+		case '%':
+			f.encoded(i)
+		case '<':
+			f.tag(i)
+		case '"', '\'':
+			f.quoted(i)
+		default:
+			if i+6 < len(s) && (s[i+5] == ' ' || s[i+6] == ' ') {
+				f.scheme(i)
+			}
+		}
+		i = max(i, f.end-1)
+	}
+	if len(s) >= minRun {
+		f.runs()
+		f.base64()
+	}
+}
+
+// maxName is how far before its value the name of a secret begins.
+const maxName = 128
+
+// noName is the letter of bytes that no name has.
+const noName = 1 << 31
+
+// nameLetters are letters, and noName.
+var nameLetters = func() [256]uint32 {
+	table := letters
+	for c := range table {
+		if !isRun[c] && c != '[' && c != ']' {
+			table[c] = noName
+		}
+	}
+	return table
+}()
+
+func isName(c byte) bool { return nameLetters[c] != noName }
+
+// nameBefore returns the name that ends before i, and where it begins.
+func (f *finder) nameBefore(i int) (name string, from int) {
+	from = i
+	for f.letters = 0; from > 0 && i-from < maxName; from-- {
+		has := nameLetters[f.s[from-1]]
+		if has == noName {
+			break
+		}
+		f.letters |= has
+	}
+	skip := 0
+	if name = f.s[from:i]; from > 0 && name != "" {
+		switch before := f.s[from-1]; {
+		case before == '\\' && name[0] == 'u' && len(name) > 4: // an escape of JSON, such as \u0026
+			skip = 5
+		case before == '\\':
+			skip = 1
+		case before == '%' && len(name) > 2:
+			skip = 2
+		}
+	}
+	return name[skip:], from + skip
+}
+
+// quotedBefore is nameBefore for a name that may be in quotes, which it returns with the backslashes before them.
+func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
+	end := i
+	if end > 0 && (f.s[end-1] == '"' || f.s[end-1] == '\'') {
+		end = len(strings.TrimRight(f.s[:end-1], `\`))
+		quote = f.s[end:i]
+	}
+	if name, from = f.nameBefore(end); quote != "" && (from == 0 || f.s[from-1] != f.s[i-1]) {
+		name = ""
+	}
+	return name, from, quote
+}
+
+// secretBefore is secretName for a name that nameBefore has returned.
+func (f *finder) secretBefore(name string) bool {
+	return maybeName(f.letters, name) && f.secretName(name)
+}
+
+// secretName reports whether a value with that name is a secret.
+func (f *finder) secretName(name string) bool {
+	if !maybeSecret(name) || matchAny(f.r.p.allow, name) {
+		return false
+	}
+	secret, _ := isSecret(name)
+	return secret
+}
+
+// secretPair reports whether the name that begins at from is that of the value in a pair such as name: password, value: x.
+func (f *finder) secretPair(name string, from int) bool {
+	if !strings.EqualFold(name, "value") {
+		return false
+	}
+	const blank = " \t\r\n"
+	before := strings.TrimRight(f.s[max(0, from-maxName):from], blank+`"',;\`)
+	i := len(before)
+	for i > 0 && isName(before[i-1]) {
+		i--
+	}
+	if !f.secretName(before[i:]) {
+		return false
+	}
+	rest := strings.ToLower(strings.TrimRight(before[:i], blank+`"'\:=`))
+	return len(rest) < i && (strings.HasSuffix(rest, "name") || strings.HasSuffix(rest, "key"))
+}
+
+// assignment finds the value of name=value, name := value and name => value. The equals sign is at i.
+func (f *finder) assignment(i int) {
+	s := f.s
+	end, from := i, i+1
+	switch {
+	case from < len(s) && s[from] == '>':
+		from++
+	case end > 0 && s[end-1] == ':':
+		end--
+	}
+	if end > 0 && s[end-1] == ' ' {
+		if from < len(s) && s[from] == ' ' {
+			f.setting(end-1, from+1)
+		}
+		return
+	}
+	name, at, _ := f.quotedBefore(end)
+	if !f.secretBefore(name) && !f.secretPair(name, at) {
+		inURL := at > 0 && (s[at-1] == '?' || s[at-1] == '&') || at > 5 && s[at-6:at] == `\u0026`
+		if !inURL || !isSecretParameter(name) || matchAny(f.r.p.allow, name) {
+			return
+		}
+	}
+	if from < len(s) && s[from] == ' ' && from > i+1 {
+		from++
+	}
+	f.value(from)
+}
+
+// encoded finds the value of name%3Dvalue, as in a URL within one.
+func (f *finder) encoded(i int) {
+	name, _ := f.nameBefore(i)
+	if !strings.HasPrefix(f.s[i:], "%3D") && !strings.HasPrefix(f.s[i:], "%3d") || !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
+		return
+	}
+	i += len("%3D")
+	end := valueEnd(f.s, i)
+	for _, next := range [...]string{"%26", "%23"} {
+		if n := strings.Index(f.s[i:end], next); n >= 0 {
+			end = i + n
+		}
+	}
+	if !isPlain(f.s[i:end]) {
+		f.add(i, end, ruleParameter)
+	}
+}
+
+// maxElement is the size of the longest element of XML that is read.
+const maxElement = 1 << 10
+
+// tag finds what an element of XML holds whose end tag begins at i.
+func (f *finder) tag(i int) {
+	s := f.s
+	if !strings.HasPrefix(s[i:], "</") {
+		return
+	}
+	name := s[i+len("</"):]
+	name = name[:min(len(name), maxName)]
+	if n := strings.IndexByte(name, '>'); n >= 0 {
+		name = name[:n]
+	}
+	if !f.secretName(name) {
+		return
+	}
+	low := max(0, i-maxElement)
+	from := strings.LastIndex(s[low:i], "<"+name)
+	if from < 0 {
+		return
+	}
+	from += low
+	if n := strings.IndexByte(s[from:i], '>'); n >= 0 && !isPlain(s[from+n+1:i]) {
+		f.add(from+n+1, i, ruleParameter)
+	}
+}
+
+// minSetting is the least size of a value behind a blank. Words of sentences come there as well.
+const minSetting = 8
+
+// setting finds the value in name = value, name: value and name: "value". The name ends before end, the value begins at
+// i. Such a value has a digit, since sentences have these forms as well, and a bare one ends the line, a list or an object.
+func (f *finder) setting(end, i int) {
+	s := f.s
+	name, from, _ := f.quotedBefore(end)
+	isPair := f.secretPair(name, from)
+	if !isPair && !maybeName(f.letters, name) {
+		return
+	}
+	quote, size := quoteAt(s, i)
+	var to int
+	switch {
+	case quote != "":
+		to = closing(s, i+size, quote)
+	default:
+		to = valueEnd(s, i)
+		if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
+			return
+		}
+		if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' { // as in "api key: x" and "page token: x"
+			name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
+		}
+	}
+	if to-i-size >= minSetting && strings.ContainsAny(s[i:to], "0123456789") && (isPair || f.secretName(name)) {
+		f.value(i)
+	}
+}
+
+// valueEnds are the bytes that end a value without quotes.
+const valueEnds = " \t\r\n&;,\"'`<>\\|(){}[]"
+
+// schemes are what comes before credentials, see RFC 9110, section 11.
+var schemes = [...]string{"bearer", "basic", "digest", "token", "negotiate", "ntlm", "apikey", "oauth", "aws4-hmac-sha256", "hawk"}
+
+func isScheme(word string) bool {
+	return slices.ContainsFunc(schemes[:], func(s string) bool { return strings.EqualFold(s, word) })
+}
+
+// listOfGo is how %#v begins a list of texts.
+const listOfGo = "[]string{"
+
+// value adds the value that begins at i, if it is a secret.
+func (f *finder) value(i int) {
+	s := f.s
+	if strings.HasPrefix(s[i:], listOfGo) {
+		i += len(listOfGo)
+	}
+	quote, size := quoteAt(s, i)
+	if quote != "" {
+		i += size
+		end := closing(s, i, quote)
+		if !isPlain(s[i:end]) {
+			f.add(i, end, ruleParameter)
+		}
+		return
+	}
+	if i >= len(s) || s[i] == '=' || s[i] == '>' || s[i] == '~' { // a comparison
+		return
+	}
+	if s[i] == '[' && !strings.HasPrefix(s[i:], mark) { // as %v prints the values of a header
+		if to := closingBracket(s, i); !isPlain(s[i+1 : to]) {
+			f.add(i+1, to, ruleParameter)
+		}
+		return
+	}
+	if end := credentialsEnd(s, i); !isPlain(s[i:end]) {
+		f.add(i, end, ruleParameter)
+	}
+}
+
+// credentialsEnd is valueEnd for a value that may be a scheme with what follows it.
+func credentialsEnd(s string, i int) int {
+	end := valueEnd(s, i)
+	if isScheme(s[i:end]) && end+1 < len(s) && s[end] == ' ' && s[end+1] != ' ' {
+		if to := valueEnd(s, end+1); s[i-1] != '=' || strings.IndexByte(s[end+1:to], '=') < 0 { // else the next assignment
+			return to
+		}
+	}
+	return end
+}
+
+func valueEnd(s string, i int) int {
+	if n := strings.IndexAny(s[i:], valueEnds); n >= 0 {
+		return i + n
+	}
+	return len(s)
+}
+
+// quoteAt returns the quote that begins at i, with the backslashes before it: a text in a JSON text has
+// them.
+func quoteAt(s string, i int) (quote string, size int) {
+	j := i
+	for j < len(s) && s[j] == '\\' {
+		j++
+	}
+	if j < len(s) && (s[j] == '"' || s[j] == '\'' || s[j] == '`') {
+		return s[i : j+1], j + 1 - i
+	}
+	return "", 0
+}
+
+// closing returns where the text that begins at i ends with the same quote, or with one of a text around it.
+func closing(s string, i int, quote string) int {
+	for from := i; ; i++ {
+		n := strings.IndexByte(s[i:], quote[len(quote)-1])
+		if n < 0 {
+			return len(s)
+		}
+		i += n
+		end := i
+		for end > from && s[end-1] == '\\' {
+			end--
+		}
+		slashes, level := i-end, len(quote)-1
+		for level > 0 && slashes%2 == 1 { // those of the texts around it
+			slashes, level = slashes/2, level/2
+		}
+		if slashes%2 == 0 {
+			return max(end, i-len(quote)+1)
+		}
+	}
+}
+
+// isPlain reports whether a value in a text is no secret, whatever its name: isNone, a path, or a word in the
+// place of a secret, such as PASSWORD.
+func isPlain(s string) bool {
+	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
+		return true
+	}
+	if s[0] == '/' && strings.Trim(s, "/._-abcdefghijklmnopqrstuvwxyz0123456789") == "" { // a path
+		return true
+	}
+	return len(s) <= maxPlaceholder && strings.Trim(s, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// isNone reports whether a value says that there is no secret: a word, or a number of few digits.
+func isNone(s string) bool {
+	switch s {
+	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?", "empty", "missing", "required", "invalid", "unset", "string", "disabled", "enabled", "allowed", "denied":
+		return true
+	}
+	return len(s) < 4 && strings.Trim(s, "0123456789") == ""
+}
+
+// maxPlaceholder is the size of the longest word that stands for a secret.
+const maxPlaceholder = 12
+
+// colon finds what a colon at i tells of: user information of a URL, the value of a key in JSON or in a
+// printed map or struct, a header, a line of YAML.
+func (f *finder) colon(i int) {
+	s := f.s
+	if i == 0 || i+1 >= len(s) {
+		return
+	}
+	end := i
+	if s[end-1] == ' ' {
+		if end--; end == 0 || s[end-1] != '"' && s[end-1] != '\'' {
+			return
+		}
+	}
+	switch before, after := s[end-1], s[i+1]; {
+	case before == '"' || before == '\'':
+		f.member(end, i)
+	case after == '/' || after == '\\':
+		f.userInfo(i + 1)
+	case after == ' ':
+		if name, _ := f.nameBefore(i); !maybeName(f.letters, name) && !strings.EqualFold(name, "value") {
+			return
+		}
+		f.header(i)
+		if f.end <= i && i+2 < len(s) {
+			f.setting(i, i+2)
+		}
+	case isName(before):
+		name, from := f.nameBefore(i)
+		if !maybeName(f.letters, name) {
+			return
+		}
+		if b := strings.LastIndexByte(name, '['); b >= 0 {
+			name = name[b+1:]
+			from += b + 1
+		}
+		if from > 0 && f.secretName(name) && f.within(from) { // as %v prints a map, and %+v a struct
+			f.value(i + 1)
+		}
+	}
+}
+
+// within reports whether a brace or a bracket opens not far before i.
+func (f *finder) within(i int) bool {
+	before := f.s[max(0, i-2*maxName):i]
+	return strings.Count(before, "{") > strings.Count(before, "}") || strings.Count(before, "[") > strings.Count(before, "]")
+}
+
+// maxAuthority is the size of the longest user information and host that are read.
+const maxAuthority = 4 << 10
+
+// userInfo finds the user information of a URL after the colon that i follows.
+func (f *finder) userInfo(i int) {
+	s := f.s
+	for _, slashes := range [...]string{"//", `\/\/`} {
+		if !strings.HasPrefix(s[i:], slashes) {
+			continue
+		}
+		from := i + len(slashes)
+		end := min(len(s), from+maxAuthority)
+		if n := strings.IndexAny(s[from:end], "/?# \t\r\n\"'`<>\\"); n >= 0 {
+			end = from + n
+		}
+		at := strings.LastIndexByte(s[from:end], '@')
+		if at < 0 {
+			return
+		}
+		if info := s[from : from+at]; !isUserName(info) {
+			f.add(from, from+at, ruleUserInfo)
+		}
+		return
+	}
+}
+
+// isUserName reports whether user information is the name of a user alone, such as git.
+func isUserName(info string) bool {
+	if len(info) >= minRun {
+		return false
+	}
+	for i := range len(info) {
+		if !lowerLetter(info[i]) && info[i] != '-' && info[i] != '_' && info[i] != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// dataSource finds user:password before an address in the style of Go's driver for MySQL, which begins at i.
+func (f *finder) dataSource(i int) {
+	if !strings.HasPrefix(f.s[i:], "@tcp(") && !strings.HasPrefix(f.s[i:], "@unix(") {
+		return
+	}
+	from := max(0, i-maxElement)
+	from += strings.LastIndexAny(f.s[from:i], " \t\r\n\"'`=<>\\") + 1
+	if strings.IndexByte(f.s[from:i], ':') > 0 {
+		f.add(from, i, ruleUserInfo)
+	}
+}
+
+// member finds the value of a member of a JSON object in a text, whose name ends at end with its quote. The colon is at i.
+func (f *finder) member(end, i int) {
+	s := f.s
+	name, from, keyQuote := f.quotedBefore(end)
+	if !f.secretBefore(name) && !f.secretPair(name, from) {
+		return
+	}
+	i++
+	i += len(s[i:]) - len(strings.TrimLeft(s[i:], " \t"))
+	if strings.HasPrefix(s[i:], listOfGo) {
+		i += len(listOfGo)
+	}
+	switch quote, size := quoteAt(s, i); {
+	case quote != "":
+		if to := closing(s, i+size, quote); !isPlain(s[i+size : to]) {
+			f.add(i+size, to, ruleKey)
+		}
+	case i < len(s) && (s[i] == '{' || s[i] == '['):
+		to := min(closingBracket(s, i)+1, len(s))
+		f.end = to
+		f.edits = append(f.edits, edit{i, to, ruleKey, keyQuote + f.r.replacement(s[i:to]) + keyQuote})
+	}
+}
+
+// closingBracket returns where the bracket that opens at i closes.
+func closingBracket(s string, i int) int {
+	depth := 0
+	for ; i < len(s); i++ {
+		switch s[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		case '"':
+			i = closing(s, i+1, `"`)
+		}
+	}
+	return len(s)
+}
+
+// header finds the value of a header field of HTTP. The colon is at i, a blank follows.
+func (f *finder) header(i int) {
+	s := f.s
+	from := i
+	for from > 0 && i-from < maxName && (alphanumeric(s[from-1]) || s[from-1] == '-') {
+		from--
+	}
+	name, ends := s[from:i], "\r\n"
+	switch {
+	case name == "":
+		return
+	case from == 0 || s[from-1] == '\n' || from > 1 && (s[from-2:from] == "> " || s[from-2:from] == "< "):
+	case s[from-1] == '\\' && name[0] == 'n': // \n in JSON
+		name = name[1:]
+	case s[from-1] == '"' || s[from-1] == '\'':
+		ends = s[from-1 : from]
+	default: // not at the beginning of a line
+		ends = ""
+	}
+	isAuth := strings.EqualFold(name, "authorization") || strings.EqualFold(name, "proxy-authorization")
+	isCookie := strings.EqualFold(name, "cookie") || strings.EqualFold(name, "set-cookie")
+	isOther := !isAuth && !isCookie && ends != "" && strings.IndexByte(name, '-') > 0 && f.secretName(name)
+	if from = i + 2; from >= len(s) || !isAuth && !isCookie && !isOther {
+		return
+	}
+	if ends == "" {
+		f.fieldInText(from, isAuth)
+		return
+	}
+	end := len(s)
+	if n := strings.IndexAny(s[i:], ends); n >= 0 {
+		end = i + n
+	}
+	for _, escape := range [...]string{`\r`, `\n`, `\"`} {
+		if n := strings.Index(s[i:end], escape); n >= 0 {
+			end = i + n
+		}
+	}
+	if from >= end {
+		return
+	}
+	word, _, more := strings.Cut(s[from:end], " ")
+	switch {
+	case isAuth && (more != isScheme(word) || !more && len(word) < minRun/2):
+	case isCookie && strings.IndexByte(s[from:end], '=') < 0:
+	case isOther && more:
+	default:
+		f.add(from, end, ruleHeader)
+	}
+}
+
+// fieldInText finds the value of Authorization or of a cookie that begins at from within a line: of the one a scheme and what follows, or
+// a long word, of the other what semicolons join.
+func (f *finder) fieldInText(from int, isAuth bool) {
+	s := f.s
+	if !isAuth {
+		if strings.IndexByte(s[from:valueEnd(s, from)], '=') > 0 {
+			f.add(from, cookiesEnd(s, from), ruleHeader)
+		}
+		return
+	}
+	end := credentialsEnd(s, from)
+	if end-from >= minRun/2 && strings.ContainsAny(s[from:end], "0123456789") {
+		f.add(from, end, ruleHeader)
+	}
+}
+
+// cookiesEnd returns where the cookies that begin at i end: before the first blank that no semicolon is before.
+func cookiesEnd(s string, i int) int {
+	for ; i < len(s); i++ {
+		if strings.IndexByte(" \t\r\n\"'`)]}\\", s[i]) >= 0 && (s[i] != ' ' || s[i-1] != ';') {
+			return i
+		}
+	}
+	return i
+}
+
+// dashes finds the argument of a flag such as --password, or a private key. A dash is at i.
+func (f *finder) dashes(i int) {
+	s := f.s
+	if i > 0 && (isName(s[i-1]) && s[i-1] != '[' || s[i-1] == '-') {
+		return
+	}
+	if strings.HasPrefix(s[i:], pemBegin) {
+		f.privateKey(i)
+		return
+	}
+	from := i + 1
+	if from < len(s) && s[from] == '-' {
+		from++
+	}
+	end := from
+	for end < len(s) && end-from < maxName && isName(s[end]) {
+		end++
+	}
+	name := s[from:end]
+	// In a list of arguments each may be in quotes.
+	next := end + len(s[end:]) - len(strings.TrimLeft(s[end:], "\"',"))
+	if name == "u" || name == "user" {
+		f.userFlag(i, next)
+		return
+	}
+	if next == len(s) || s[next] != ' ' || !f.secretName(name) {
+		return
+	}
+	if next++; next < len(s) && s[next] != '-' {
+		f.value(next)
+	}
+}
+
+// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, what follows at next.
+func (f *finder) userFlag(i, next int) {
+	s := f.s
+	if next+1 >= len(s) || !strings.Contains(s[max(0, i-maxAuthority):i], "curl") {
+		return
+	}
+	_, size := quoteAt(s, next+1)
+	from := next + 1 + size
+	end := valueEnd(s, from)
+	if n := strings.IndexByte(s[from:end], ':'); n > 0 && !strings.HasPrefix(s[from+n:], "://") {
+		f.add(from, end, ruleUserInfo)
+	}
+}
+
+// quoted finds the value in SQL's PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR user = 'value', IDENTIFIED BY 'value' and
+// IDENTIFIED WITH plugin BY 'value'. A quote is at i.
+func (f *finder) quoted(i int) {
+	s := f.s
+	for i > 0 && s[i-1] == '\\' {
+		i--
+	}
+	if i < len("PASSWORD ") || s[i-1] != ' ' && s[i-1] != '(' {
+		return
+	}
+	before := s[max(0, i-1-maxName) : i-1]
+	is := false
+	switch lower(before[len(before)-1]) {
+	case 'd':
+		is = strings.EqualFold(before[len(before)-len("PASSWORD"):], "PASSWORD")
+	case 'y':
+		is = strings.EqualFold(before[len(before)-len(" BY"):], " BY") && (strings.Contains(before, "DENTIFIED ") || strings.Contains(before, "dentified "))
+	case '=':
+		is = strings.Contains(before, "PASSWORD FOR ")
+	}
+	if is {
+		f.value(i)
+	}
+}
+
+// base64 finds a secret in a text that is wholly in Base64, as the bytes of a record's body are.
+func (f *finder) base64() {
+	s := f.s
+	var first [3]byte
+	if n := strings.IndexByte(s, '='); len(s)%4 != 0 || s[0] < 'A' || n >= 0 && n < len(s)-2 || strings.IndexByte(s, ' ') >= 0 {
+		return
+	}
+	if _, err := base64.StdEncoding.Decode(first[:], []byte(s[:4])); err != nil || !printable(first[:]) {
+		return
+	}
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil || !printable(b) {
+		return
+	}
+	if t := string(b); f.r.silent.Text(t) != t {
+		f.add(0, len(s), ruleParameter)
+	}
+}
+
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}
+
+// minBearer is the size of the shortest token after Bearer.
+const minBearer = 8
+
+// scheme finds a token after Bearer, and credentials after Basic: user:password in Base64, see RFC 7617. A B is at i.
+func (f *finder) scheme(i int) {
+	s := f.s
+	i += len("Basic ")
+	end := i
+	if strings.EqualFold(s[i-len("Basic "):i], "basic ") {
+		for end < len(s) && (alphanumeric(s[end]) || strings.IndexByte("+/=-_", s[end]) >= 0) {
+			end++
+		}
+		text, err := base64.StdEncoding.DecodeString(s[i:end])
+		if err == nil && len(text) > 2 && strings.IndexByte(string(text), ':') >= 0 && utf8.Valid(text) {
+			f.add(i, end, ruleHeader)
+		}
+		return
+	}
+	if s[i] != ' ' || !strings.EqualFold(s[i-len("Bearer"):i], "bearer") {
+		return
+	}
+	i++
+	word := true // of small letters alone, as in "bearer authentication"
+	for end = i; end < len(s) && (isRun[s[end]] || strings.IndexByte("~+/=", s[end]) >= 0); end++ {
+		word = word && lowerLetter(s[end])
+	}
+	token := strings.TrimRight(s[i:end], ".")
+	if len(token) >= minBearer && (!word || len(token) >= minRun) && strings.IndexByte(strings.TrimRight(token, "="), '=') < 0 {
+		f.add(i, i+len(token), ruleBearer)
+	}
+}
+
+const (
+	pemBegin = "-----BEGIN "
+	pemEnd   = "-----END "
+)
+
+// privateKey finds a private key in PEM, see RFC 7468. A key that is cut off goes to the end of the
+// text.
+func (f *finder) privateKey(i int) {
+	s := f.s
+	label := s[i+len(pemBegin):]
+	label = label[:min(len(label), maxName)]
+	n := strings.Index(label, "-----")
+	if n < 0 {
+		n = len(label)
+	}
+	if !strings.Contains(label[:n], "PRIVATE KEY") {
+		return
+	}
+	end := len(s)
+	if to := strings.Index(s[i:], pemEnd); to >= 0 {
+		if n := strings.Index(s[i+to+len(pemEnd):], "-----"); n >= 0 {
+			end = i + to + len(pemEnd) + n + len("-----")
+		}
+	}
+	f.add(i, end, rulePrivateKey)
+}
