@@ -268,7 +268,7 @@ var codecs = []codec{
 	{
 		FormatInfo: FormatInfo{
 			Format: "heph", Extensions: []string{".htf"}, What: "Heph's trace format",
-			LostIn: "damaged and oversized packets", LostOut: "the order of attributes, ends of spans as entries of their own",
+			LostIn: "damaged and oversized packets", LostOut: "which rows are spans, logs or resources; types but texts and numbers; texts over 65,534 bytes",
 		},
 		decode: heph.Decode, encode: heph.Encode, is: begins("\x75\xd1\x1d\x4d", "\xc1\xfc\x1f\xb7"),
 	},

@@ -32,21 +32,9 @@ func (b *builder) add(name string, v format.Value) {
 // event makes the entry of a packet. A trace of "" is that of the parent. The
 // entry aliases the packet and the builder.
 func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string, raw []byte) {
-	says, made := timeBoth, false
 	b.own = b.own[:0]
-	if v.ours {
-		if says = unpack(e, ev).time; says == "" {
-			says = impliedTimes(ev.Start, ev.End)
-		}
-		for i := range e.Attributes {
-			if a := &e.Attributes[i]; strings.HasPrefix(a.Name, prefixHeph) {
-				a.Name = escapeHeph + a.Name
-			}
-		}
-	} else {
-		foreign(e, ev)
-		made = v.span == 0 || v.trace == 0
-	}
+	foreign(e, ev)
+	made := v.span == 0 || v.trace == 0
 	format.SortAttributes(e.Attributes)
 	section := raw[eventSize+len(ev.Description):]
 	var ok bool
@@ -63,7 +51,7 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 	if made {
 		b.identify(v, trace)
 	}
-	b.own = appendTimes(b.own, ev, epoch, says)
+	b.own = appendTimes(b.own, ev, epoch)
 	// An entry of ours can have times as attributes besides, which come first.
 	if start, end := packetTimes(epoch, e.Attributes, b.own); start != ev.Start || end != ev.End {
 		b.add(attrHephStart, format.U64Value(ev.Start))
@@ -86,7 +74,7 @@ func merge(to, x, y []format.Attribute) []format.Attribute {
 	return append(append(to, x...), y...)
 }
 
-// foreign makes an entry of what a packet has that Encode did not write.
+// foreign makes an entry of what a packet has, but for its times and parent. It aliases the packet.
 func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
@@ -107,13 +95,13 @@ func foreign(e *format.TraceEntry, ev *event) {
 		}
 		var v format.Value
 		if a.Value.typ&kindArray != 0 {
-			text, encoding := arrayText(a.Value, false)
+			text, encoding := arrayText(a.Value)
 			v = format.StringValue(text)
 			if encoding != otel.Native {
 				marks.note(name, encoding)
 			}
 		} else {
-			v = valueOf(a.Value, "")
+			v = valueOf(a.Value)
 		}
 		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
 	}
@@ -149,24 +137,18 @@ func (b *builder) identify(v *pendingEvent, trace string) {
 	}
 }
 
-// appendTimes appends the times of a packet. Says, as in attrTime, tells which of them mean something.
-func appendTimes(attrs []format.Attribute, ev *event, epoch uint64, says string) []format.Attribute {
-	if says == timeBoth {
-		duration := uint64(0)
-		if ev.End >= ev.Start {
-			duration = ev.End - ev.Start
-		} else {
-			// One too large is the largest.
-			skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
-			attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
-		}
-		attrs = append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)})
+// appendTimes appends the times of a packet.
+func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Attribute {
+	duration := uint64(0)
+	if ev.End >= ev.Start {
+		duration = ev.End - ev.Start
+	} else {
+		// One too large is the largest.
+		skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
+		attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
 	}
-	if says == timeBoth || says == timeStart {
-		start := later([]uint64{epoch}, 0, ev.Start)
-		attrs = append(attrs, format.Attribute{Name: format.AttrTime, Value: format.U64Value(start)})
-	}
-	return attrs
+	return append(attrs, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(duration)},
+		format.Attribute{Name: format.AttrTime, Value: format.U64Value(later([]uint64{epoch}, 0, ev.Start))})
 }
 
 // packetTimes is the other direction. Of a name that comes twice the first counts.
@@ -234,25 +216,35 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 		} else if rest, ok := strings.CutPrefix(name, escapeOTel); ok {
 			name = rest
 		}
-		var v value
-		switch a.Value.Kind() {
-		case format.KindString:
-			v = stringValue(a.Value.Text())
-		case format.KindFloat:
-			v = f64Value(a.Value.Float())
-		case format.KindU64:
-			n, _ := a.Value.U64()
-			v = u64Value(n)
-		case format.KindI64:
-			n, _ := a.Value.I64()
-			v = i64Value(n)
-		default:
-			return b, false
-		}
-		if len(name) > math.MaxUint16 || len(v.text) > math.MaxUint16 || !utf8.ValidString(name) {
+		v, native := nativeOf(a.Value)
+		if !native || len(name) > math.MaxUint16 || len(v.text) > math.MaxUint16 || !utf8.ValidString(name) {
 			return b, false
 		}
 		b = appendAttribute(b, &attribute{name, v})
 	}
 	return b, true
+}
+
+// valid returns s with U+FFFD for what is not UTF-8.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
+// textValue returns the value of a text, or of bytes that are none.
+func textValue(s string) format.Value {
+	if utf8.ValidString(s) {
+		return format.StringValue(s)
+	}
+	return format.BytesValue([]byte(s))
+}
+
+// valueOf returns the value that an entry has for v, which is no array.
+func valueOf(v value) format.Value {
+	switch v.typ {
+	case kindU64:
+		return format.U64Value(v.num)
+	case kindI64:
+		return format.I64Value(v.I64())
+	case kindF64:
+		return format.FloatValue(v.F64())
+	}
+	return textValue(v.text)
 }

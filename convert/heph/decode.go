@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -16,8 +15,7 @@ import (
 )
 
 // Decode reads packets from r and writes their content to w. Events become spans below the spans that
-// contain them. A file that [Encode] wrote becomes the entries that it was made of. Decode closes neither
-// r nor w.
+// contain them. Decode closes neither r nor w.
 //
 // A packet that cannot be read is left out. After all other packets are written, Decode returns an *Error
 // of package convert that names the packet; of many such errors the first sixteen are joined. Reading ends
@@ -40,12 +38,7 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	if err := d.scan(); err != nil {
 		return err
 	}
-	if d.isEncoded() {
-		err = d.restore()
-	} else {
-		err = d.convert()
-	}
-	return errors.Join(append(d.damage, err)...)
+	return errors.Join(append(d.damage, d.convert())...)
 }
 
 // maxDamage is how many errors of packets are kept.
@@ -61,9 +54,6 @@ type decoder struct {
 	opts     []packetAt
 	damage   []error
 	first    [sha256.Size]byte // hash of the first packet
-	sum      uint32            // of all packets so far
-	signed   bool              // the last packet has the right sum
-	lone     bool              // every event but has the number of an entry
 	packet   packet
 	entry    format.TraceEntry
 	trace    string
@@ -89,7 +79,6 @@ func (d *decoder) note(err error) {
 // scan reads all packets, and notes where they are.
 func (d *decoder) scan() error {
 	rd := &reader{b: d.b}
-	d.lone = true
 	for n := 0; rd.more(); n++ {
 		if n%4096 == 0 {
 			if d.ctx.Err() != nil {
@@ -116,7 +105,6 @@ func (d *decoder) add(p *packet) {
 		d.first = sha256.Sum256(p.Raw)
 	}
 	if p.Metadata {
-		d.signed = false
 		d.opts = append(d.opts, packetAt{p.Offset, uint32(len(p.Raw)), uint32(p.Number)})
 		if epoch, ok := p.Option.Epoch(); ok {
 			d.epochs = append(d.epochs, epoch)
@@ -127,12 +115,8 @@ func (d *decoder) add(p *packet) {
 			offset: p.Offset, size: uint32(len(p.Raw)), packet: uint32(p.Number), epoch: uint32(max(len(d.epochs)-1, 0)),
 			stream: p.Event.StreamID, substream: p.Event.SubstreamID, counter: p.Event.Counter, start: p.Event.Start, end: p.Event.End,
 		}
-		sum, last := v.identify(p.Event.Attributes)
-		v.sum = last && sum == uint64(d.sum)
-		d.signed = v.sum
-		d.lone = d.lone && v.ours
+		v.identify(p.Event.Attributes)
 	}
-	d.sum = crc32.Update(d.sum, castagnoli, p.Raw)
 }
 
 // read reads an event packet again.
@@ -147,7 +131,7 @@ func (d *decoder) read(v *pendingEvent) (*event, error) {
 	return &d.packet.Event, nil
 }
 
-// convert writes entries for packets that are not, or not all, those of Encode.
+// convert writes an entry for each packet.
 func (d *decoder) convert() error {
 	if _, err := d.w.Write(format.Root()); err != nil {
 		return err
@@ -216,7 +200,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	if err != nil {
 		return err
 	}
-	if v.size > maxForeign || len(ev.Attributes) > maxForeignAttributes {
+	if v.size > maxForeign {
 		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
 		return nil // it stays the root, as far as what is below it is concerned
 	}
@@ -229,7 +213,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	if v.parent > 0 {
 		up := d.events.at(v.parent - 1)
 		parent = up.entry
-		if parent > 0 && !up.ours {
+		if parent > 0 {
 			trace = "" // it says which
 		}
 	}

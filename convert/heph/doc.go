@@ -26,47 +26,31 @@
 //
 // # What becomes what, to Heph
 //
-// [Encode] writes the epoch, which is the smallest start, then a packet for each
-// entry of the logical view, span ends folded into their spans, in the order in
-// which they end, children before parents. The stream is the resource, from 1 on, 0
-// for what is below none; the substream is a lane on which events nest, the counter
-// counts the packets of the stream.
+// [Encode] writes the epoch, the smallest start, and then a packet for each row of the view but the root, in
+// the order in which they end, children before parents. The stream is the resource, from 1 on, 0 for rows
+// below none. The substream is a lane on which events nest. The counter counts the packets of the stream.
 //
-//	name                       description, the rest of a longer one in entrace.name
-//	time_unix_nano             start
-//	duration_nano              end - start
-//	all other attributes       under their names, sorted by them
-//	id                         entrace.id u64, not counting entries that are folded
-//	parent                     entrace.parent u64, where containment does not say it
-//	level but Info, target     entrace.level, entrace.target, strings
-//	message, module path,      entrace.message, entrace.module_path,
-//	file, line                 entrace.file, strings; entrace.line u64
+//	message, else name         description
+//	start, duration            start, end; an open span ends with the last time in its files
+//	level but Info, target,    level, target, module_path, file, strings; line u64
+//	module path, file, line
+//	trace                      trace_id
+//	the span above             parent_span_id, for all rows, also for log records and events
+//	String, Float, U64, I64    string, f64, u64, i64
+//	JSON arrays (otel.json)    arrays, if all values are texts, integers or floats; else their text
+//	Bool, U128, I128           strings
+//	Bytes                      strings, base64
 //
-// A span below another one has parent_span_id in any case, a span and a log
-// record trace_id. An entry without a time is as long as what is below it, an open
-// span at least so, with entrace.open 1. What start and end say then, entrace.time
-// says: start (end is no duration), both (a duration of 0) or none; without it they
-// say both when they differ, else a start. A trace in which nothing has a time
-// counts a nanosecond for each step of a walk through its tree.
+// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins
+// and ends where its parent begins.
 //
-// Strings, U64, I64 and floats are native, JSON arrays of numbers, strings or bools
-// (otel.json) are arrays. The others are named in otel.types, a string with a JSON
-// object, in the order of the attributes: bool (u64 0 or 1), bytes (base64), u128
-// and i128 (decimal), bool[]; for a name that comes twice also native types. A text
-// of more than 65,534 bytes goes on in name.1 and so on, and its type ends in *N for
-// N parts. The attribute of a longer name is entrace.value behind entrace.key, a
-// string with the name. A stored attribute whose name is one of these begins with
-// entrace.attr. instead.
-//
-// The last packet is the root, from the epoch to the end. It has entrace.encoding 1
-// and entrace.sum u64, the CRC-32C of all bytes before it, by which Decode knows
-// the file for whole. A trace of nothing but a plain root is an empty file.
+// Rows that Decode made of a file become the packets of that file again, as long as every entry but the
+// root has heph.packet, each another one. Otherwise they are encoded like other rows.
 //
 // # What becomes what, from Heph
 //
-// Of a file that Encode wrote and no one changed, [Decode] gives the entries that
-// it was made of. Of any other, an event is a span below the smallest event that
-// contains it, or below the one that parent_span_id names:
+// [Decode] makes a span of an event, below the smallest event that contains it, or below the one that
+// parent_span_id names:
 //
 //	description                name
 //	start + epoch              time_unix_nano U64
@@ -80,22 +64,17 @@
 //	another metadata packet,   an entry heph.option below the root with heph.name,
 //	epoch too                  heph.value Bytes and heph.packet
 //
-// Attributes that are called as what only the packet says (time_unix_nano,
-// entrace.id without being a number, …) begin with otel.attr. instead, those of the
-// prefix heph. with heph.attr. Where the entry could not become the packet
-// again, heph.attributes, heph.description (Bytes), heph.start and heph.end (U64)
-// hold that part of it as it is: arrays, attributes that are not sorted by name,
-// times beyond 64 bits. With these Encode writes the same file again, as long as
-// every entry but a plain root has heph.packet, each another one; else it takes all
-// of them for entries like others.
+// Attributes that are called as what only the packet says (time_unix_nano, entrace.id, …) begin with
+// otel.attr. instead, those of the prefix heph. with heph.attr. Where the entry could not become the packet
+// again, heph.attributes, heph.description (Bytes), heph.start and heph.end (U64) hold that part of it as it
+// is: arrays, attributes that are not sorted by name, times beyond 64 bits.
 //
 // # What is lost
 //
-// To Heph: the entries that a live recording had for ends of spans, which become
-// part of the spans; the order of attributes. Nothing else.
+// To Heph: what is a log record, an event, a link or a resource, as all are events; the names of rows that
+// have a message; the types that Heph does not have; which span was open; the root; all of a text or name
+// behind 65,534 bytes; times before 1970 and after 2262.
 //
-// From Heph: packets that are damaged or, unless Encode wrote them, larger than 16
-// MiB or of more than 65,472 attributes. With heph.attributes nothing else. A file
-// that ends in a root packet with a right sum, but was not written by Encode as it
-// is now, may become other bytes again.
+// From Heph: packets that are damaged, larger than 16 MiB or of more than 65,472 attributes. With
+// heph.attributes nothing else.
 package heph

@@ -2,28 +2,36 @@ package heph
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
-	"hash/crc32"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"io"
+	"math"
 	"net"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 
-// castagnoli is the polynomial of attrSum. Part of the mapping.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// maxText is the longest text that Heph's own writer takes.
+const maxText = math.MaxUint16 - 1
 
-// Encode writes the trace v as Heph's packets: spans, log records and all other entries, so that [Decode]
-// restores them. A trace that Decode made from a file becomes that file again, byte for byte. An entry
-// that does not fit into 128 MiB is an error.
+// Encode writes the trace v as Heph's packets: an event packet for each row but the root. The package
+// documentation says what is lost. A trace that Decode made from a file becomes that file again, byte for
+// byte. An entry that does not fit into 128 MiB is an error.
 //
 // w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is a datagram of its
 // own; a packet that is too large for a datagram is an error.
 //
-// Encode needs about 90 bytes of memory an entry.
+// Encode needs about 90 bytes of memory a row.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if _, ok := w.(net.PacketConn); ok {
 		return encodeTo(ctx, w, v)
@@ -37,186 +45,242 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 
 // encodeTo writes each packet with a single Write.
 func encodeTo(ctx context.Context, w io.Writer, v *view.View) error {
-	if v.Len() == 0 {
+	if v.Len() < 2 {
 		return nil
 	}
-	root, err := v.Entry(0)
-	if err != nil {
-		return err
-	}
-	plain := isPlainRoot(root)
-	if plain && v.Len() == 1 {
-		return nil
-	}
-	var rec *recording
 	if files := v.Files(); len(files) == 1 {
-		rec, err = recordingOf(files[0], plain)
-	}
-	switch {
-	case err != nil:
-		return err
-	case rec != nil:
-		return rec.replay(ctx, w)
-	}
-	return encode(ctx, w, v)
-}
-
-func isPlainRoot(e *format.TraceEntry) bool {
-	return e.Metadata == format.Root().Metadata && !e.Message.Valid && len(e.Attributes) == 0
-}
-
-// encode writes packets for entries that have none yet.
-func encode(ctx context.Context, w io.Writer, v *view.View) error {
-	p, err := newPlan(ctx, v)
-	if err != nil {
-		return err
-	}
-	enc := encoder{v: v, plan: p}
-	b := appendEpoch(nil, p.epoch)
-	for i := 0; ; i++ {
-		enc.sum = crc32.Update(enc.sum, castagnoli, b)
-		if _, err := w.Write(b); err != nil || i == len(p.order) {
+		if rec, err := recordingOf(files[0]); err != nil {
 			return err
+		} else if rec != nil {
+			return rec.replay(ctx, w)
 		}
+	}
+	enc := encoder{v: v, rows: v.NewReader(), counters: make(map[uint32]uint32)}
+	enc.arrange()
+	b := appendEpoch(nil, uint64(enc.epoch))
+	for i := 0; ; i++ {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if b, err = enc.append(b[:0], p.order[i]); err != nil {
+		if _, err := w.Write(b); err != nil || i == len(enc.events) {
+			return err
+		}
+		var err error
+		if b, err = enc.append(b[:0], &enc.events[i]); err != nil {
 			return err
 		}
 	}
 }
 
 type encoder struct {
-	v    *view.View
-	plan *plan
-	sum  uint32
-	p    packer
+	v      *view.View
+	rows   *view.Reader
+	events []rowEvent
+	epoch  int64 // the smallest start
+	// counters counts the packets of each stream.
+	counters map[uint32]uint32
+	attrs    []attribute
 }
 
-// append appends the packet of an entry.
-func (enc *encoder) append(b []byte, number uint32) ([]byte, error) {
-	n := &enc.plan.nodes[number]
-	e, err := enc.v.Entry(n.row)
+// A rowEvent is a row that becomes an event packet.
+type rowEvent struct {
+	start, end int64 // nanoseconds since 1970
+	row        view.Row
+	stream     uint32
+	substream  int32
+}
+
+// arrange makes an event of each row, in the order in which they end.
+func (enc *encoder) arrange() {
+	v := enc.v
+	events := make([]rowEvent, 0, v.Len())
+	place := make([]int32, v.Len())
+	streams := make(map[view.Row]uint32)
+	latest := int64(0)
+	enc.epoch = math.MaxInt64
+	for r := range v.Rows() {
+		place[r] = int32(len(events)) - 1
+		ev := rowEvent{row: r, start: -1}
+		resource := v.Resource(r)
+		if v.Role(r) == view.RoleResource {
+			resource = r
+		}
+		if _, ok := streams[resource]; !ok && resource > 0 {
+			streams[resource] = uint32(len(streams) + 1)
+		}
+		ev.stream = streams[resource]
+		if start, ok := v.Start(r); ok {
+			took, ended := v.Duration(r)
+			if !ended {
+				took, _ = v.OpenFor(r)
+			}
+			ev.start = max(start, 0)
+			ev.end = ev.start + min(max(int64(took), 0), math.MaxInt64-ev.start)
+			enc.epoch, latest = min(enc.epoch, ev.start), max(latest, ev.end)
+		}
+		events = append(events, ev)
+	}
+	enc.epoch = min(enc.epoch, latest)
+	events = events[1:] // the root
+	intervals := make([]timeline.Interval, len(events))
+	for i := range events {
+		ev := &events[i]
+		up := v.Parent(ev.row)
+		switch {
+		case ev.start >= 0:
+		case v.Role(ev.row) == view.RoleResource:
+			ev.start, ev.end = enc.epoch, latest
+		case up > 0 && up < ev.row:
+			ev.start = events[place[up]].start
+			ev.end = ev.start
+		default:
+			ev.start, ev.end = enc.epoch, enc.epoch
+		}
+		intervals[i] = timeline.Interval{Start: ev.start, End: ev.end, Parent: place[up], Group: int32(ev.stream)}
+	}
+	lanes, _ := timeline.Lanes(intervals)
+	for i, lane := range lanes {
+		events[i].substream = lane
+	}
+	slices.SortFunc(events, func(a, b rowEvent) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.start, a.start), cmp.Compare(b.row, a.row))
+	})
+	enc.events = events
+}
+
+// append appends the packet of a row.
+func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
+	trace, up := enc.v.TraceID(ev.row), enc.rows.Ref(enc.v.Parent(ev.row)).SpanID
+	e, err := enc.rows.Entry(ev.row)
 	if err != nil {
 		return b, err
 	}
-	enc.identify(e, n)
-	format.SortAttributes(e.Attributes)
+	text := e.Metadata.Name
+	if e.Message.Valid {
+		text = e.Message.Value
+	}
 	at := len(b)
-	name := e.Metadata.Name
-	if len(name) > maxText {
-		name = name[:cut(name)]
-	}
 	b = appendEventHead(b, &event{
-		StreamID: n.stream, Counter: n.counter, SubstreamID: uint64(n.substream),
-		Start: n.start - enc.plan.epoch, End: n.end - enc.plan.epoch, Description: name,
+		StreamID: ev.stream, Counter: enc.counters[ev.stream], SubstreamID: uint64(ev.substream),
+		Start: uint64(ev.start - enc.epoch), End: uint64(ev.end - enc.epoch), Description: cut(text),
 	})
-	b = appendAttribute(b, &attribute{attrID, u64Value(uint64(number))})
-	if n.explicit {
-		b = appendAttribute(b, &attribute{attrParent, u64Value(uint64(n.parent))})
+	enc.counters[ev.stream]++
+	attrs := enc.attrs[:0]
+	add := func(name string, v value) { attrs = append(attrs, attribute{cut(name), v}) }
+	addText := func(name, s string) {
+		if s != "" {
+			add(name, stringValue(cut(s)))
+		}
 	}
-	if number == 0 {
-		b = appendAttribute(b, &attribute{attrEncoding, u64Value(encoding)})
-		b = appendAttribute(b, &attribute{attrSum, u64Value(uint64(enc.sum))})
+	m := &e.Metadata
+	if m.Level != format.LevelInfo {
+		addText("level", m.Level.String())
 	}
-	p := &enc.p
-	p.reset()
-	if len(name) < len(e.Metadata.Name) {
-		p.string(attrName, e.Metadata.Name[len(name):])
+	addText("target", m.Target)
+	addText("module_path", m.ModulePath.Value)
+	addText("file", m.File.Value)
+	if m.Line.Valid {
+		add("line", u64Value(uint64(m.Line.Value)))
 	}
-	enc.pack(e, n)
-	if len(p.types) > 0 {
-		b = appendParts(b, attrTypes, alias(append(p.types, '}')))
+	said := map[string]bool{format.AttrTime: true, format.AttrDuration: true, mapping.AttrJSON: true}
+	addID := func(name string, id []byte) {
+		if len(bytes.Trim(id, "\x00")) > 0 {
+			addText(name, hex.EncodeToString(id))
+			said[name] = true
+		}
 	}
-	b = append(b, p.body...)
-	if len(b)-at > maxPacket {
+	addID(format.AttrTraceID, trace[:])
+	addID(format.AttrParentSpanID, up[:])
+	jsons := jsonNames(e.Attributes)
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		name := a.Name
+		if name == format.AttrSpanID && enc.v.Role(ev.row) == view.RoleLog {
+			name = format.AttrParentSpanID // a log record has no id of its own
+		}
+		if said[name] {
+			continue
+		}
+		array, isArray := value{}, false
+		if jsons[name] {
+			array, isArray = arrayOf(a.Value.Text())
+		}
+		if native, ok := nativeOf(a.Value); isArray {
+			add(name, array)
+		} else if ok {
+			native.text = cut(native.text)
+			add(name, native)
+		} else if a.Value.Kind() == format.KindBytes {
+			add(name, stringValue(cut(base64.StdEncoding.EncodeToString(a.Value.Bytes()))))
+		} else {
+			add(name, stringValue(a.Value.String()))
+		}
+	}
+	slices.SortStableFunc(attrs, func(a, b attribute) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range attrs {
+		b = appendAttribute(b, &attrs[i])
+	}
+	if enc.attrs = attrs; len(b)-at > maxPacket {
 		return b, errTooLarge
 	}
 	return setSize(b, at), nil
 }
 
-// identify says of a span which one it belongs to, which its place in the view says
-// here, but does not elsewhere.
-func (enc *encoder) identify(e *format.TraceEntry, n *node) {
-	if !n.span || enc.v.Role(view.Row(e.Parent)) != view.RoleSpan {
-		return
+// nativeOf returns v as a value of Heph, if Heph has its type.
+func nativeOf(v format.Value) (native value, ok bool) {
+	switch v.Kind() {
+	case format.KindString:
+		return stringValue(v.Text()), true
+	case format.KindFloat:
+		return f64Value(v.Float()), true
+	case format.KindU64:
+		n, _ := v.U64()
+		return u64Value(n), true
+	case format.KindI64:
+		n, _ := v.I64()
+		return i64Value(n), true
 	}
-	if _, ok := e.Attribute(format.AttrParentSpanID); ok {
-		return
-	}
-	up := enc.v.Ref(view.Row(e.Parent)).SpanID
-	e.Attributes = append(e.Attributes, format.Attribute{
-		Name: format.AttrParentSpanID, Value: format.StringValue(string(wire.AppendHex(nil, up[:]))),
-	})
+	return value{}, false
 }
 
-// pack adds all of e that the packet does not say yet.
-func (enc *encoder) pack(e *format.TraceEntry, n *node) {
-	p, m := &enc.p, &e.Metadata
-	if m.Level != format.LevelInfo {
-		p.string(attrLevel, m.Level.String())
+// arrayOf returns the array that a JSON text is, if Heph has arrays of its type.
+func arrayOf(text string) (v value, ok bool) {
+	a := otel.Attribute{Value: format.StringValue(text), Encoding: otel.JSON}
+	list := a.Any().List
+	if len(list) == 0 || len(list) > math.MaxUint16 {
+		return v, false
 	}
-	if m.Target != "" {
-		p.string(attrTarget, m.Target)
-	}
-	if e.Message.Valid {
-		p.string(attrMessage, e.Message.Value)
-	}
-	if m.ModulePath.Valid {
-		p.string(attrModule, m.ModulePath.Value)
-	}
-	if m.File.Valid {
-		p.string(attrFile, m.File.Value)
-	}
-	if m.Line.Valid {
-		p.number(attrLine, uint64(m.Line.Value))
-	}
-	says := n.takeTimes(e)
-	if says != impliedTimes(n.start, n.end) {
-		p.string(attrTime, says)
-	}
-	if n.span && says == timeStart {
-		p.number(attrOpen, 1)
-	}
-	jsons := jsonNames(e.Attributes)
-	for i := range e.Attributes {
-		a := &e.Attributes[i]
-		// They are sorted.
-		twice := i > 0 && e.Attributes[i-1].Name == a.Name || i+1 < len(e.Attributes) && e.Attributes[i+1].Name == a.Name
-		p.attribute(a, twice, jsons[a.Name])
-	}
-}
-
-// impliedTimes is what a packet without attrTime says.
-func impliedTimes(start, end uint64) string {
-	if start == end {
-		return timeStart
-	}
-	return timeBoth
-}
-
-// takeTimes removes from e what the packet's times say, and returns what they do.
-func (n *node) takeTimes(e *format.TraceEntry) string {
-	if !n.timed || !only(e, format.AttrTime, n.start) {
-		return timeNone
-	}
-	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrTime })
-	if !n.ended || !only(e, format.AttrDuration, n.end-n.start) {
-		return timeStart
-	}
-	e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool { return a.Name == format.AttrDuration })
-	return timeBoth
-}
-
-// only reports whether e has one attribute of that name, a U64 of that value.
-func only(e *format.TraceEntry, name string, value uint64) bool {
-	count, same := 0, false
-	for i := range e.Attributes {
-		if a := &e.Attributes[i]; a.Name == name {
-			count++
-			same = a.Value.Equal(format.U64Value(value))
+	var b []byte
+	for i := range list {
+		item := &list[i]
+		typ := kindArray
+		switch item.Kind {
+		case otel.Int:
+			typ, b = typ|kindI64, binary.BigEndian.AppendUint64(b, uint64(item.Int))
+		case otel.Float:
+			typ, b = typ|kindF64, binary.BigEndian.AppendUint64(b, math.Float64bits(item.Float))
+		case otel.String:
+			typ, b = typ|kindString, appendString(b, cut(item.Text))
+		default:
+			return v, false
 		}
+		if i > 0 && typ != v.typ {
+			return v, false
+		}
+		v.typ = typ
 	}
-	return count == 1 && same
+	v.num, v.text = uint64(len(list)), alias(b)
+	return v, true
+}
+
+// cut returns as much of s as Heph's own writer takes. It cuts no rune.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := maxText
+	for n > maxText-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

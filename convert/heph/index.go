@@ -16,7 +16,7 @@ type pendingEvent struct {
 	offset     int64
 	substream  uint64
 	start, end uint64 // as in the packet
-	span, up   uint64 // ids of the span and its parent, 0 for none; of ours numbers, up one larger
+	span, up   uint64 // ids of the span and its parent, 0 for none
 	trace      uint64 // a hash of the trace id, 0 if it is made
 	stream     uint32
 	counter    uint32
@@ -25,8 +25,6 @@ type pendingEvent struct {
 	packet     uint32
 	parent     uint32 // the event that is its parent, one larger; 0 for the root
 	entry      uint32 // 0 as long as it is not written
-	ours       bool   // it has the number of an entry
-	sum        bool   // it is the mark that Encode ends with
 	top        bool   // its parent is not a matter of containment
 	met        bool
 }
@@ -53,36 +51,15 @@ func (x *index) add() *pendingEvent {
 var seed = maphash.MakeSeed()
 
 // identify takes the ids that attributes give.
-func (v *pendingEvent) identify(attrs []attribute) (sum uint64, encoded bool) {
+func (v *pendingEvent) identify(attrs []attribute) {
 	var ids originIDs
-	hasSum := false
 	for i := range attrs {
-		a := &attrs[i]
-		switch a.Name {
-		case attrID:
-			if a.Value.typ == kindU64 && a.Value.num < math.MaxUint32 && !v.ours {
-				v.ours, v.span = true, a.Value.num
-			}
-		case attrParent:
-			if a.Value.typ == kindU64 && a.Value.num < math.MaxUint32 {
-				v.up, v.top = a.Value.num+1, true
-			}
-		case attrEncoding:
-			encoded = a.Value.typ == kindU64 && a.Value.num == encoding
-		case attrSum:
-			sum, hasSum = a.Value.num, a.Value.typ == kindU64
-		default:
-			ids.take(a)
-		}
-	}
-	if v.ours {
-		return sum, encoded && hasSum && v.span == 0
+		ids.take(&attrs[i])
 	}
 	v.span, v.up, v.top = number(ids.span), number(ids.parent), ids.parent != ""
 	if ids.trace != "" {
 		v.trace = max(maphash.String(seed, strings.ToLower(ids.trace)), 1)
 	}
-	return 0, false
 }
 
 func number(id string) (n uint64) {
@@ -132,41 +109,9 @@ func isID(s string, size int) bool {
 	return !zero
 }
 
-// key is what explicit parents are found by.
-type key struct {
-	scope uint64 // the trace, or the epoch of numbers
-	id    uint64
-	ours  bool
-}
-
-func (v *pendingEvent) key() key {
-	if v.ours {
-		return key{uint64(v.epoch), v.span, true}
-	}
-	return key{v.trace, v.span, false}
-}
-
-// above is the key of the parent.
-func (v *pendingEvent) above() key {
-	k := v.key()
-	k.id = v.up
-	if v.ours {
-		k.id--
-	}
-	return k
-}
-
-func (k key) compare(l key) int {
-	switch {
-	case k.ours != l.ours:
-		if k.ours {
-			return 1
-		}
-		return -1
-	case k.scope != l.scope:
-		return cmp.Compare(k.scope, l.scope)
-	}
-	return cmp.Compare(k.id, l.id)
+// compare puts events in the order of their trace and span ids.
+func (v *pendingEvent) compare(trace, span uint64) int {
+	return cmp.Or(cmp.Compare(v.trace, trace), cmp.Compare(v.span, span))
 }
 
 // hang finds the parents of all events. epochs are those of the input.
@@ -183,11 +128,7 @@ func (x *index) hang(epochs []uint64) {
 	explicit := false
 	contain(x.n, order, at, func(i uint32, parent int64) {
 		v := x.at(i)
-		if explicit = explicit || v.top; v.top || parent < 0 || v.sum {
-			return
-		}
-		up := x.at(uint32(parent))
-		if up.isRoot() || !v.ours && v.trace != 0 && up.trace != v.trace {
+		if explicit = explicit || v.top; v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
 			return
 		}
 		v.parent = uint32(parent) + 1
@@ -197,24 +138,22 @@ func (x *index) hang(epochs []uint64) {
 	}
 }
 
-// isRoot reports whether v is the root of a trace that Encode wrote.
-func (v *pendingEvent) isRoot() bool { return v.ours && v.span == 0 }
-
 // name finds the parents that events name.
 func (x *index) name(order []uint32) {
 	for i := range order {
 		order[i] = uint32(i)
 	}
 	slices.SortFunc(order, func(a, b uint32) int {
-		return cmp.Or(x.at(a).key().compare(x.at(b).key()), cmp.Compare(a, b))
+		w := x.at(b)
+		return cmp.Or(x.at(a).compare(w.trace, w.span), cmp.Compare(a, b))
 	})
 	for i := range uint32(x.n) {
 		v := x.at(i)
 		if !v.top {
 			continue
 		}
-		at, ok := slices.BinarySearchFunc(order, v.above(), func(i uint32, k key) int { return x.at(i).key().compare(k) })
-		if ok && order[at] != i && !x.at(order[at]).isRoot() {
+		at, ok := slices.BinarySearchFunc(order, v, func(i uint32, v *pendingEvent) int { return x.at(i).compare(v.trace, v.up) })
+		if ok && order[at] != i {
 			v.parent = order[at] + 1
 		}
 	}
@@ -229,22 +168,4 @@ func later(epochs []uint64, epoch uint32, nano uint64) uint64 {
 		return e + nano
 	}
 	return math.MaxUint64
-}
-
-// idOf returns a hash of the id that e has once in an attribute, 0 if it has none or
-// one that is not written as this module writes them.
-func idOf(e *format.TraceEntry, name string, size int) uint64 {
-	id := uint64(0)
-	for i := range e.Attributes {
-		a := &e.Attributes[i]
-		if a.Name != name {
-			continue
-		}
-		text := a.Value.Text()
-		if id != 0 || a.Value.Kind() != format.KindString || !isID(text, size) || strings.ToLower(text) != text {
-			return 0
-		}
-		id = max(maphash.String(seed, text), 1)
-	}
-	return id
 }

@@ -21,13 +21,9 @@ const (
 
 	nameEpoch = "epoch"
 
-	// maxAttributes bounds what is made of a packet: attributes can be as small as
-	// five bytes there, and take fifty here. It is what package format takes of an
-	// entry, and room for those that say what the entry is.
-	maxAttributes = wire.MaxAttributes + 1<<13
-	// maxForeignAttributes leaves room in an entry for those that say what the
-	// packet was.
-	maxForeignAttributes = wire.MaxAttributes - 1<<6
+	// maxAttributes bounds what is made of a packet: attributes can be as small as five bytes there, and
+	// take fifty here. It leaves room in an entry for those that say what the packet was.
+	maxAttributes = wire.MaxAttributes - 1<<6
 )
 
 // A packet is one of a trace: it has either an option or an event. It aliases what

@@ -186,7 +186,7 @@ func TestUDP(t *testing.T) {
 		t.Error("encoded again they are other packets")
 	}
 	long := strings.Repeat("x", 40000)
-	v = converttest.View(t, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: long}, Message: format.Some(long)})
+	v = converttest.View(t, format.Root(), &format.TraceEntry{Metadata: format.Metadata{Name: long, Target: long}})
 	if err := Encode(t.Context(), c, v); err == nil {
 		t.Error("no error of a packet that no datagram can hold")
 	}

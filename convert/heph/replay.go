@@ -29,10 +29,7 @@ var errNot = errors.New("not a packet")
 
 // recordingOf returns the packets that the entries of f were, nil if an entry was
 // no packet, or is none any more after a change. It takes 16 bytes an entry.
-func recordingOf(f *format.File, plainRoot bool) (*recording, error) {
-	if !plainRoot {
-		return nil, nil
-	}
+func recordingOf(f *format.File) (*recording, error) {
 	rec := &recording{f: f}
 	type numbered struct {
 		packet uint64

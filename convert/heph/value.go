@@ -67,47 +67,6 @@ func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bit
 // stringValue returns a text, of at most 65,535 bytes to be sent.
 func stringValue(s string) value { return value{typ: kindString, text: s} }
 
-// u64Values returns an array, of at most 65,535 values to be sent.
-func u64Values(all []uint64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, n := range all {
-		b = binary.BigEndian.AppendUint64(b, n)
-	}
-	return array(kindU64, len(all), b)
-}
-
-// i64Values is [u64Values] for signed numbers.
-func i64Values(all []int64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, n := range all {
-		b = binary.BigEndian.AppendUint64(b, uint64(n))
-	}
-	return array(kindI64, len(all), b)
-}
-
-// f64Values is [u64Values] for floating-point numbers.
-func f64Values(all []float64) value {
-	b := make([]byte, 0, 8*len(all))
-	for _, f := range all {
-		b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
-	}
-	return array(kindF64, len(all), b)
-}
-
-// stringValues is [u64Values] for texts, of which none may be longer than 65,535 bytes: it
-// panics if one is.
-func stringValues(all []string) value {
-	var b []byte
-	for _, s := range all {
-		b = appendString(b, s)
-	}
-	return array(kindString, len(all), b)
-}
-
-func array(t valueType, n int, b []byte) value {
-	return value{typ: t | kindArray, num: uint64(n), text: alias(b)}
-}
-
 // alias returns b as a string without a copy.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 

@@ -1,0 +1,89 @@
+package heph
+
+import (
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+)
+
+// arrayText returns the text as which an entry holds an array: JSON, or OTLP/JSON
+// where that cannot hold it.
+func arrayText(v value) (string, otel.Encoding) {
+	b := append(make([]byte, 0, 2+len(v.text)), '[')
+	ok := true
+	v.Each(func(item value) bool {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		switch item.typ {
+		case kindU64:
+			b = strconv.AppendUint(b, item.num, 10)
+		case kindI64:
+			b = strconv.AppendInt(b, item.I64(), 10)
+		case kindF64:
+			b, ok = jsontext.AppendFloat(b, item.F64())
+		default:
+			ok = utf8.ValidString(item.text)
+			b = jsontext.AppendString(b, item.text)
+		}
+		return ok
+	})
+	if ok {
+		return alias(append(b, ']')), otel.JSON
+	}
+	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
+	v.Each(func(item value) bool {
+		a := otel.Any{Kind: otel.String, Text: item.text}
+		if item.typ == kindF64 {
+			a = otel.Any{Kind: otel.Float, Float: item.F64()}
+		}
+		list.List = append(list.List, a)
+		return true
+	})
+	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
+}
+
+// arrays notes which attributes of an entry are texts of arrays.
+type arrays struct{ jsons, anys []string }
+
+func (a *arrays) note(name string, encoding otel.Encoding) {
+	if encoding == otel.JSON {
+		a.jsons = append(a.jsons, name)
+	} else {
+		a.anys = append(a.anys, name)
+	}
+}
+
+// add adds the marks that say so to e.
+func (a *arrays) add(e *format.TraceEntry) {
+	if len(a.jsons) > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrJSON, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.jsons)))})
+	}
+	if len(a.anys) > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrAnyValue, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.anys)))})
+	}
+}
+
+// jsonNames returns the names of the attributes that otel.json says are JSON.
+func jsonNames(attrs []format.Attribute) map[string]bool {
+	for i := range attrs {
+		if attrs[i].Name != mapping.AttrJSON {
+			continue
+		}
+		var names []string
+		if json.Unmarshal(attrs[i].Value.Bytes(), &names) != nil {
+			return nil
+		}
+		all := make(map[string]bool, len(names))
+		for _, name := range names {
+			all[name] = true
+		}
+		return all
+	}
+	return nil
+}
