@@ -144,7 +144,7 @@ func (b *Batch) handOver() {
 	entries := b.b.Entries()
 	err := b.err
 	b.err = nil
-	if entries <= 0 || b.r.Discards() {
+	if entries <= 0 && kind != record.KindElsewhere || b.r.Discards() {
 		return
 	}
 	if b.time == 0 {
@@ -187,8 +187,10 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 
 // Below sets the resource below which a log record is written if it is not written below its
 // span. Without Below that is the latest resource. Below is called after Log. It has no
-// effect with a resource of another recorder.
+// effect with a resource of another recorder. A record with Below waits for its span while that
+// waits for its parent.
 func (b *Batch) Below(r *Resource) {
+	b.flags |= record.FlagWait
 	if r != nil && r.owner == b.r {
 		b.resource = r.number
 	}
@@ -225,6 +227,14 @@ func (b *Batch) Span(h *Span) {
 // they are dropped as invalid.
 func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
+}
+
+// Elsewhere says that the span ref is in another file: spans that wait for it do so no longer. It comes
+// before the other records of the batch.
+func (b *Batch) Elsewhere(ref format.SpanRef) {
+	b.begin(record.KindElsewhere, record.FlagRef, &ref, nil, 0, 0)
+	b.handOver()
+	b.Discard() // if there is no room, they wait until they need not
 }
 
 // Undo drops the record that is being built, which counts as one that is invalid.

@@ -43,8 +43,9 @@ import (
 // Goroutine g of run r names its unit i "r.g.i". This sequence of ten units repeats:
 //
 //	0      a span that is open
-//	1..6   log records below it
-//	7      a span that waits for the next, where it may wait
+//	1..5   log records below it
+//	6      a span that waits for the one after the next, where it may wait
+//	7      a received log record below that span, which waits with it
 //	8      a span below the open one
 //	9      the end of the open one
 const (
@@ -305,18 +306,25 @@ func (c *crashRun) unit(rec *recorder.Recorder, res *recorder.Resource, g, i int
 		e.Attributes = append(e.Attributes, format.Attribute{Name: "x", Value: format.StringValue(strings.Repeat("x", n))})
 	}
 	switch k := i % 10; k {
-	case 0, 7, 8:
+	case 0, 6, 8:
 		s := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ref, Resource: res, Time: now}}
 		s.Entry.Attributes = append(s.Entry.Attributes, spanID)
 		switch k {
 		case 0:
 			s.Open = true
-		case 7:
-			s.Parent, s.Wait = unitRef(c.run, g, i+1), true
+		case 6:
+			s.Parent, s.Wait = unitRef(c.run, g, i+2), true
 		case 8:
 			s.Parent, s.Wait = open, true
 		}
 		return tracetest.WriteSpan(rec, s)
+	case 7:
+		e.Message = format.Some("received")
+		b := rec.Batch()
+		b.Log(unitRef(c.run, g, i-1), now)
+		b.Below(res)
+		b.Entry(e)
+		return b.Write()
 	case 9:
 		return tracetest.EndSpan(rec, open, nil, e)
 	}
@@ -524,7 +532,7 @@ func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) 
 			case len(found) == 1 && i >= begun[g]:
 				complain("%s was never recorded", name)
 			case len(found) == 0 && i < returned[g]:
-				waits := i%10 == 7 && i+1 >= returned[g]
+				waits := i%10 == 6 && i+2 >= returned[g] || i%10 == 7 && i+1 >= returned[g]
 				if c.durability == recorder.DurabilityBuffered || waits && c.durability != recorder.DurabilityProcess {
 					lost++
 				} else {
@@ -534,16 +542,20 @@ func (c *crashRun) check(t *testing.T, units map[string][]foundUnit) (lost int) 
 			case len(found) == 0:
 				continue
 			}
-			open, next := unitName(c.run, g, i-i%10), unitName(c.run, g, i+1)
+			open, next, before := unitName(c.run, g, i-i%10), unitName(c.run, g, i+2), unitName(c.run, g, i-1)
 			u := found[0]
 			switch i % 10 {
 			case 7:
+				if !c.orphans && len(units[before]) == 1 && units[before][0].file == u.file && u.parent != before {
+					complain("%s is below %s, want its span %s", name, u.parent, before)
+				}
+			case 6:
 				if !c.orphans && c.durability != recorder.DurabilityPower && len(units[next]) == 1 && units[next][0].file == u.file && u.parent != next {
 					complain("%s is below %s, want its parent %s", name, u.parent, next)
 				} else if u.parent != next && u.parentSpan == "" {
 					complain("%s is below %s and does not name its parent", name, u.parent)
 				}
-			case 1, 2, 3, 4, 5, 6, 8, 9:
+			case 1, 2, 3, 4, 5, 8, 9:
 				if u.parent != open && (c.entries == 0 || u.parent != format.NameResource) {
 					complain("%s is below %s, want %s", name, u.parent, open)
 				}

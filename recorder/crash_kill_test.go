@@ -223,7 +223,7 @@ func TestSignals(t *testing.T) {
 }
 
 // TestWaitingSpans kills a program in which spans wait for parents that never come. All
-// these spans are in the file, and a span whose parent is in the file is below it.
+// these spans are in the file with their log records, and a span whose parent is in the file is below it.
 func TestWaitingSpans(t *testing.T) {
 	for _, v := range []format.Version{format.V1, format.V2} {
 		t.Run(fmt.Sprint("v", v), func(t *testing.T) {
@@ -244,8 +244,11 @@ func TestWaitingSpans(t *testing.T) {
 				t.Errorf("%d units in %d entries, want 64 in 67", len(units), r.Entries)
 			}
 			for g := range 8 {
-				if u := units[unitName(0, g, 7)][0]; u.parent != format.NameResource || u.parentSpan == "" {
+				if u := units[unitName(0, g, 6)][0]; u.parent != format.NameResource || u.parentSpan == "" {
 					t.Errorf("the span whose parent never came is %+v", u)
+				}
+				if u := units[unitName(0, g, 7)][0]; u.parent != unitName(0, g, 6) {
+					t.Errorf("its log record is %+v", u)
 				}
 			}
 		})

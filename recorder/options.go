@@ -77,9 +77,10 @@ type Options struct {
 	MaxEntrySize int
 
 	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
-	// wait for their parents. A span that goes over a bound, or is larger than
-	// 64 KiB with its links and events, is written below the resource, with its
-	// parent_span_id. The defaults are 16,384 spans, 64 MiB and one minute.
+	// wait for their parents, and the received log records that wait with them.
+	// A span that goes over a bound, or is larger than 64 KiB with its links and
+	// events, is written below the resource, with its parent_span_id. The
+	// defaults are 16,384 spans, 64 MiB and one minute.
 	MaxWaitingSpans int
 	MaxWaitingBytes int
 	MaxWaitingAge   time.Duration

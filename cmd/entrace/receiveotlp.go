@@ -62,7 +62,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var following sync.WaitGroup
-	collectAt(100) // each request allocates memory, and little of it stays in use
+	collectAt(50) // each request allocates memory, and little of it stays in use
 	policy, err := policyOf(f.otlp.redact)
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func (b *rest) read() error {
 	return nil
 }
 
-// parked calls fn for the records of spans that were pending.
+// parked calls fn for the records that were pending.
 func (b *rest) parked(fn func(*journal.Entry)) {
 	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
 		if position >= b.point.Parked[0] && position < b.point.Parked[1] {
@@ -348,14 +348,15 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 			err = r.flush(flushSize)
 		}
 	}
-	parked := make(map[record.Ref]bool) // some were parked twice
+	parked := make(map[[2]record.Ref]bool) // some were parked twice
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
-		if !rec.Parse(e) || parked[rec.Ref] {
+		if !rec.Parse(e) || parked[[2]record.Ref{rec.Ref, rec.Parent}] {
 			return
 		}
-		parked[rec.Ref] = true
-		if _, ok := s.spans[rec.Ref]; !ok && r.placer.Needs(e) { // else it did not wait any more
+		parked[[2]record.Ref{rec.Ref, rec.Parent}] = true
+		// A span that the file has did not wait any more, nor did its log records.
+		if _, ok := s.spans[rec.Ref]; !ok && (rec.Kind == record.KindLog || r.placer.Needs(e)) {
 			place(e)
 		}
 	})

@@ -53,6 +53,9 @@ type Writer struct {
 	scope    otel.Scope
 	scopes   *int64 // bytes of scopes that may still be written
 	done     Result
+
+	// Elsewhere says that the parent of the next span is in another file.
+	Elsewhere bool
 }
 
 // NewWriter returns a Writer.
@@ -60,8 +63,13 @@ func NewWriter(rec *recorder.Recorder) *Writer { return &Writer{rec: rec, batch:
 
 // Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
 // is how many bytes of scopes may still be written. The Writer subtracts from it the bytes that it writes.
-func (w *Writer) Begin(scopes *int64) {
+// Elsewhere are spans that other files have, and that spans of this recorder may wait for: their trace ids and
+// behind them their span ids.
+func (w *Writer) Begin(scopes *int64, elsewhere [][24]byte) {
 	w.batch.Discard()
+	for _, ids := range elsewhere {
+		w.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
+	}
 	w.done, w.scopes, w.resource, w.scope = Result{}, scopes, nil, otel.Scope{}
 }
 
@@ -113,7 +121,7 @@ func (w *Writer) Span(s *otel.Span) {
 	if s.Parent != [8]byte{} {
 		h.Parent = format.SpanRef{TraceID: s.TraceID, SpanID: s.Parent}
 	}
-	h.Wait = !h.Remote
+	h.Wait = !h.Remote && !w.Elsewhere
 	s.Scope = w.scope
 	w.batch.Span(&h)
 	s.Write(w.batch, below, &s.Attributes)

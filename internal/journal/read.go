@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"sync"
 )
 
 // An Entry is a record that was read. It is valid until the next call of Next.
@@ -110,7 +111,7 @@ func (c *Cursor) position() uint64 {
 func (c *Cursor) advance() {
 	for !c.ok && len(c.parts) > 0 {
 		p := &c.parts[0]
-		if c.loaded < p.End {
+		if c.at < p.End && c.loaded < p.End {
 			mem, err := p.Read(c.buf, c.loaded, p.End)
 			if err != nil {
 				c.lose(err)
@@ -422,4 +423,13 @@ func (r *Reader) Release() {
 	r.j.Release(r.done)
 	clear(r.done)
 	r.done = r.done[:0]
+	for i := range r.cursors {
+		if c := &r.cursors[i]; !c.ok && cap(c.buf) == SegmentSize {
+			buffers.Put((*[SegmentSize]byte)(c.buf[:SegmentSize]))
+			c.buf, c.mem, c.loaded = nil, nil, 0
+		}
+	}
 }
+
+// buffers are shared by all Readers: of many journals, few are read at a time.
+var buffers = sync.Pool{New: func() any { return new([SegmentSize]byte) }}

@@ -279,7 +279,7 @@ func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 		return s.mem[:end:end], nil
 	}
 	if cap(buf) < SegmentSize {
-		buf = make([]byte, SegmentSize)
+		buf = buffers.Get().(*[SegmentSize]byte)[:]
 		have = 0
 	}
 	buf = buf[:end]

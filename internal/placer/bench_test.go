@@ -1,8 +1,10 @@
 package placer_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -83,6 +85,27 @@ func BenchmarkPlace(b *testing.B) {
 				}
 				b.ReportMetric(float64(size)/float64(b.N), "B/entry")
 			})
+		}
+	}
+}
+
+// BenchmarkPlaceSpans takes spans, each with its end, out of records that were read. Most have long ended.
+func BenchmarkPlaceSpans(b *testing.B) {
+	r := newRig(placer.Options{})
+	begin := r.record(record.KindSpan, record.FlagOpen, 0, 1, 0, named("GET /"))
+	log := r.record(record.KindLog, 0, 0, 1, 0, named("event"))
+	end := r.record(record.KindEnd, 0, 0, 1, 0, named("entrace.span.end"))
+	rnd := rand.New(rand.NewPCG(1, 2))
+	b.ReportAllocs()
+	for b.Loop() {
+		binary.LittleEndian.PutUint64(begin.Data[16:], rnd.Uint64())
+		copy(log.Data, begin.Data[:record.RefSize])
+		copy(end.Data, begin.Data[:record.RefSize])
+		r.Place(begin)
+		r.Place(log)
+		r.Place(end)
+		if out, staged := r.Out(); len(out) >= 1<<18 {
+			r.Flushed(len(staged))
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package placer
 
-import (
-	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/wire"
-)
+import "github.com/entrace-go/entrace/internal/wire"
 
 // CutTo says that the file has only its first n entries left, in size bytes. The staged
 // entries follow them. Entries below a lost entry go below the root, and an open span that is
@@ -50,30 +47,5 @@ func (p *Placer) CutTo(n uint64, size int64) {
 		p.anchor = anchor
 	} else {
 		p.anchor = 0
-	}
-}
-
-// renumber gives the spans the ids that they have now. It drops those that are gone, and
-// calls forgot if one of them was open.
-func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
-	refs := make([]record.Ref, 0, t.ids.Len())
-	for key := range t.ids.All() {
-		refs = append(refs, record.Ref(key))
-	}
-	for i := range refs {
-		s := t.get(&refs[i])
-		id, ok := now(s.id)
-		switch {
-		case ok:
-			s.id = id
-			if off, staged := offsets[id]; staged {
-				s.off = off
-			}
-		case !s.ended:
-			forgot()
-			fallthrough
-		default:
-			t.drop(&refs[i], s.id)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package placer
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -67,8 +68,10 @@ type Placer struct {
 	next      uint64 // id
 	size      int64  // of the file before what is staged
 	spans     spanTable
-	pending   pendingSpans
-	ready     []*pendingSpan
+	pending   pendingRecords
+	ready     []int32                 // places in pending
+	entry     journal.Entry           // that was pending, or will be
+	numbered  []byte                  // data of entry
 	left      map[record.Ref]leftSpan // open, in earlier files
 	leftBytes int
 	resources map[uint16]uint32 // ids by number
@@ -96,7 +99,7 @@ func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
 // Know adds the entry of a span that is already in the file. If ended, the span may be
 // forgotten.
 func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
-	p.spans.put(ref, span{id: id, ended: ended})
+	p.spans.put(ref, &span{id: id, ended: ended})
 }
 
 // KnowResource adds the entry of a resource that is already in the file.
@@ -178,13 +181,9 @@ func (p *Placer) Extra() (entries, spans uint64) {
 // Size returns the size of the file, without what is staged.
 func (p *Placer) Size() int64 { return p.size }
 
-// Pending returns how many entries and spans are pending, and since when the oldest span is
-// pending.
+// Pending returns how many entries and spans are pending, and since when the oldest record is pending.
 func (p *Placer) Pending() (entries, spans int, since time.Time) {
-	if p.pending.oldest != nil {
-		since = p.pending.oldest.since
-	}
-	return p.pending.entries, p.pending.spans, since
+	return p.pending.entries, p.pending.spans, p.pending.since()
 }
 
 // Anchor returns the entry that records of other providers go below, 0 if there is none.
@@ -260,7 +259,7 @@ func (p *Placer) place(e *journal.Entry) {
 	}
 	switch r.Kind {
 	case record.KindLog:
-		p.log(r)
+		p.log(r, e)
 	case record.KindSpan:
 		p.span(r, e)
 	case record.KindEnd:
@@ -269,6 +268,8 @@ func (p *Placer) place(e *journal.Entry) {
 		p.either(r, e)
 	case record.KindResource:
 		p.resource(r.Resource)
+	case record.KindElsewhere:
+		p.release(r.Ref)
 	}
 }
 
@@ -322,8 +323,8 @@ func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
 	return b, true
 }
 
-// log stages an entry below its span or resource.
-func (p *Placer) log(r *record.Record) {
+// log stages an entry below its span or resource, or makes it pending as its span is.
+func (p *Placer) log(r *record.Record, e *journal.Entry) {
 	c := r.Cursor()
 	var h record.Head
 	if !c.Next(&h) {
@@ -335,6 +336,9 @@ func (p *Placer) log(r *record.Record) {
 	var s *span
 	if r.Flags&record.FlagRef != 0 {
 		if s = p.spans.get(&r.Ref); s == nil {
+			if r.Flags&record.FlagWait != 0 && p.pending.bySpan[r.Ref] != 0 && p.waitForSpan(r, e) {
+				return
+			}
 			l.span, l.trace = r.Ref.SpanID(), r.Ref.TraceID()
 		}
 	}
@@ -474,7 +478,7 @@ func (p *Placer) span(r *record.Record, e *journal.Entry) {
 		}
 	}
 	const local = record.FlagWait | record.FlagParent
-	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r, e) {
+	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r.Ref, r.Parent, e) {
 		return
 	}
 	if ref := r.Ref; p.putSpan(r) {
@@ -521,7 +525,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	id := s.ID
 	s.Ref, s.IsSpan, s.CountsSpan = r.Ref, true, true
 	if r.Flags&record.FlagRef != 0 {
-		p.spans.put(&r.Ref, span{
+		p.spans.put(&r.Ref, &span{
 			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, size: uint32(int64(s.End) + p.size - off), resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
 		})
 		if p.spans.lost {
@@ -532,41 +536,60 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	return true
 }
 
-// release stages the pending spans that need ref, those that need these, and so on.
+// release stages the pending records that need ref, those that need these, and so on.
 func (p *Placer) release(ref record.Ref) {
-	if p.pending.spans == 0 {
+	if p.pending.records == 0 {
 		return
 	}
-	p.ready = append(p.ready[:0], p.pending.children(ref)...)
+	p.ready = p.pending.children(ref, p.ready[:0])
+	p.stageReady()
+}
+
+// stageReady stages the pending records that are ready, and those that need them.
+func (p *Placer) stageReady() {
 	for i := 0; i < len(p.ready); i++ {
-		s := p.ready[i]
-		p.ready[i] = nil
-		if p.putPending(s) {
-			p.ready = append(p.ready, p.pending.children(s.ref)...)
+		at := p.ready[i]
+		ref, r := p.pending.all[at].ref, &p.rec
+		p.entry = p.pending.entry(at)
+		if parked := p.pending.parked[at]; parked != nil {
+			p.o.Unpark(parked)
+		}
+		p.pending.remove(at)
+		switch {
+		case !r.Parse(&p.entry):
+		case r.Kind == record.KindLog:
+			p.log(r, &p.entry)
+		case p.putSpan(r):
+			p.ready = p.pending.children(ref, p.ready)
 		}
 	}
 }
 
-func (p *Placer) putPending(s *pendingSpan) bool {
-	if s.parked != nil {
-		p.o.Unpark(s.parked)
-	}
-	var r record.Record
-	return r.Parse(&s.entry) && p.putSpan(&r)
-}
-
-// wait makes a span pending. It reports false if Park has no room for a copy of the record.
-func (p *Placer) wait(r *record.Record, e *journal.Entry) bool {
-	s := &pendingSpan{ref: r.Ref, parent: r.Parent, since: time.Now(), entries: r.Entries, entry: *e}
+// wait makes a record pending until its parent comes. It reports false if Park has no room for a copy of it.
+func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
+	var parked *journal.Segment
 	if p.o.Park != nil {
 		var ok bool
-		if s.parked, ok = p.o.Park(e); !ok {
+		if parked, ok = p.o.Park(e); !ok {
 			return false
 		}
 	}
-	s.entry.Data, s.entry.Segment = slices.Clone(e.Data), nil
-	p.pending.add(s)
+	p.pending.add(ref, parent, e, parked)
 	return true
+}
+
+// waitForSpan makes a log record pending, whose span is. It gets a number in place of a parent, by which it is
+// told from equal ones if it is parked twice.
+func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
+	if r.Flags&record.FlagParent != 0 {
+		return p.wait(record.Ref{}, r.Ref, e) // it has waited before
+	}
+	p.pending.logs++
+	var number record.Ref
+	binary.LittleEndian.PutUint64(number[:], p.pending.logs)
+	p.numbered = append(append(append(p.numbered[:0], e.Data[:record.RefSize]...), number[:]...), e.Data[record.RefSize:]...)
+	p.entry = journal.Entry{Time: e.Time, Stream: e.Stream, Info: journal.NewInfo(1, 0, e.Info.User()|record.FlagParent<<10), Data: p.numbered}
+	return p.wait(record.Ref{}, r.Ref, &p.entry)
 }
 
 // EnforceBounds stages pending spans until no bound is exceeded. It returns false when it
@@ -576,42 +599,36 @@ func (p *Placer) EnforceBounds(now time.Time) (done bool) {
 		if len(p.enc.B) > 1<<18 {
 			return false
 		}
-		p.stageFirst()
+		p.StagePending()
 	}
 	return true
 }
 
 func (p *Placer) exceeds(now time.Time) bool {
 	w := &p.pending
-	return w.spans > p.o.MaxPendingSpans || w.bytes > p.o.MaxPendingBytes ||
-		w.oldest != nil && now.Sub(w.oldest.since) >= p.o.MaxPendingAge
+	return w.records > p.o.MaxPendingSpans || w.bytes > p.o.MaxPendingBytes ||
+		w.records > 0 && now.Sub(w.since()) >= p.o.MaxPendingAge
 }
 
-// StagePending stages one pending span and those that need it. It reports false if none
-// is pending.
+// StagePending stages one pending record and those that need it. It reports false if none is pending.
 func (p *Placer) StagePending() bool {
-	if p.pending.oldest == nil {
+	if p.pending.records == 0 {
 		return false
 	}
-	p.stageFirst()
+	p.ready = append(p.ready[:0], p.pending.first())
+	p.stageReady()
 	return true
 }
 
-func (p *Placer) stageFirst() {
-	s := p.pending.first()
-	if p.putPending(s) {
-		p.release(s.ref)
-	}
-}
-
-// Repark parks the pending spans anew. It reports false if there is no room for all.
+// Repark parks the pending records anew. It reports false if there is no room for all.
 func (p *Placer) Repark() bool {
-	for s := p.pending.oldest; s != nil && p.o.Park != nil; s = s.next {
-		seg, ok := p.o.Park(&s.entry)
+	for i := p.pending.oldest; i != 0 && p.o.Park != nil; i = p.pending.all[i].next {
+		e := p.pending.entry(i)
+		parked, ok := p.o.Park(&e)
 		if !ok {
 			return false
 		}
-		s.parked = seg
+		p.pending.parked[i] = parked
 	}
 	return true
 }
@@ -629,10 +646,8 @@ type OpenSpan struct {
 // OpenSpans returns the spans that have not ended, in the order of their entries.
 func (p *Placer) OpenSpans() []OpenSpan {
 	var open []OpenSpan
-	for key, s := range p.spans.ids.All() {
-		if !s.ended {
-			open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, int(s.size), s.id})
-		}
+	for key, s := range p.spans.open.All() {
+		open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, int(s.size), s.id})
 	}
 	slices.SortFunc(open, func(a, b OpenSpan) int { return cmp.Compare(a.id, b.id) })
 	return open
@@ -644,7 +659,7 @@ func (p *Placer) ForgetEnded() {
 	p.spans.forgetEnded()
 	p.enc = encoder{names: newNames(p.enc.table), maxSize: p.enc.maxSize}
 	p.enc.Columns = p.o.Columns
-	p.staged, p.ready, p.rec = nil, nil, record.Record{}
+	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil
 }
 
 // Next returns a Placer for the next file, with the cached names of p. Spans that are pending,
@@ -658,7 +673,7 @@ func (p *Placer) Next() *Placer {
 
 // Adopt moves to p the spans that are pending in q or left in earlier files.
 func (p *Placer) Adopt(q *Placer) {
-	p.pending, q.pending = q.pending, pendingSpans{}
+	p.pending, q.pending = q.pending, pendingRecords{}
 	p.adoptLeft(q)
 }
 
@@ -692,5 +707,5 @@ func (p *Placer) unstage(n int) {
 	p.staged = p.staged[:n]
 }
 
-// DropPending forgets the pending spans.
-func (p *Placer) DropPending() { p.pending = pendingSpans{} }
+// DropPending forgets the pending records.
+func (p *Placer) DropPending() { p.pending = pendingRecords{logs: p.pending.logs} }

@@ -1,6 +1,7 @@
 package placer_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -96,6 +97,12 @@ func (r *rig) span(id, parent int, flags uint8, more ...string) {
 // entries decodes what is staged.
 func (r *rig) entries(t *testing.T) []format.TraceEntry {
 	t.Helper()
+	return r.entriesFrom(t, 0)
+}
+
+// entriesFrom decodes what is staged, of which the first entry is the nth.
+func (r *rig) entriesFrom(t *testing.T, first int) []format.TraceEntry {
+	t.Helper()
 	v := format.V1
 	if r.o.Columns {
 		v = format.V2
@@ -106,7 +113,7 @@ func (r *rig) entries(t *testing.T) []format.TraceEntry {
 	for i, s := range staged {
 		var e format.TraceEntry
 		n, err := format.DecodeTraceEntry(out[from:s.End], v, &e)
-		if err != nil || n != s.End-from || int(s.ID) != i || e.Parent != s.Parent {
+		if err != nil || n != s.End-from || int(s.ID) != first+i || e.Parent != s.Parent {
 			t.Fatalf("entry %d of %d bytes: %d, %v, %+v", i, s.End-from, n, err, s)
 		}
 		list = append(list, *e.Clone())
@@ -213,7 +220,8 @@ func TestOrphansAreKept(t *testing.T) {
 	r.want(t, "event<root trace_id=1 span_id=9; end<root trace_id=1 span_id=9")
 }
 
-// TestPendingSpans come when their parents have come, whatever the order.
+// TestPendingSpans come when their parents have come, whatever the order, with the log records that came
+// behind them.
 func TestPendingSpans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -225,9 +233,10 @@ func TestPendingSpans(t *testing.T) {
 		}
 		for _, i := range rnd.Perm(n) {
 			r.span(i+1, parents[i+1], record.FlagWait, "of it")
+			r.log(i+1, fmt.Sprint("l", i+1))
 		}
 		list := r.entries(t)
-		if entries, spans, _ := r.Pending(); entries+spans > 0 || len(list) != 1+2*n || r.Entries() != uint64(len(list)) {
+		if entries, spans, _ := r.Pending(); entries+spans > 0 || len(list) != 1+3*n || r.Entries() != uint64(len(list)) {
 			t.Fatalf("%d entries and %d spans wait, %d are there", entries, spans, len(list))
 		}
 		for _, e := range list[1:] {
@@ -235,11 +244,106 @@ func TestPendingSpans(t *testing.T) {
 				continue
 			}
 			var id int
+			if _, err := fmt.Sscanf(e.Metadata.Name, "l%d", &id); err == nil {
+				if up := list[e.Parent].Metadata.Name; up != fmt.Sprint("s", id) {
+					t.Fatalf("l%d is below %s", id, up)
+				}
+				continue
+			}
 			_, _ = fmt.Sscanf(e.Metadata.Name, "s%d", &id)
 			if up := list[e.Parent].Metadata.Name; parents[id] > 0 && up != fmt.Sprint("s", parents[id]) {
 				t.Fatalf("s%d is below %s, want s%d", id, up, parents[id])
 			}
 		}
+	}
+}
+
+// log places a log record that waits where its span does.
+func (r *rig) log(span int, name string) {
+	r.place(record.KindLog, record.FlagWait, 0, span, 0, named(name))
+}
+
+// TestPendingLogs: a log record waits if its span does, and only then.
+func TestPendingLogs(t *testing.T) {
+	r := newRig(placer.Options{})
+	r.log(2, "early")
+	r.span(2, 1, record.FlagWait)
+	r.log(2, "first")
+	r.place(record.KindLog, 0, 0, 2, 0, named("impatient"))
+	r.log(2, "second")
+	const before = "early<root trace_id=1 span_id=2; impatient<root trace_id=1 span_id=2"
+	r.want(t, before)
+	if entries, spans, _ := r.Pending(); entries != 3 || spans != 1 {
+		t.Errorf("%d entries and %d spans are pending, want 3 and 1", entries, spans)
+	}
+	r.span(1, 0, 0)
+	r.log(2, "third")
+	r.want(t, before+"; s1<root trace_id=1; s2<s1; first<s2; second<s2; third<s2")
+}
+
+// TestElsewhere: what waits for a span of another file waits no longer, nor does what waits for that.
+func TestElsewhere(t *testing.T) {
+	r := newRig(placer.Options{})
+	r.span(3, 2, record.FlagWait)
+	r.log(3, "l3")
+	r.span(2, 1, record.FlagWait)
+	r.span(5, 4, record.FlagWait)
+	r.place(record.KindElsewhere, 0, 0, 1, 0, func(*record.Builder) {})
+	r.want(t, "s2<root trace_id=1 parent_span_id=1; s3<s2; l3<s3")
+	if entries, spans, _ := r.Pending(); entries != 1 || spans != 1 {
+		t.Errorf("%d entries and %d spans are pending, want those of s5", entries, spans)
+	}
+	r.place(record.KindElsewhere, 0, 0, 4, 0, func(*record.Builder) {})
+	r.place(record.KindElsewhere, 0, 0, 9, 0, func(*record.Builder) {})
+	r.want(t, "s2<root trace_id=1 parent_span_id=1; s3<s2; l3<s3; s5<root trace_id=1 parent_span_id=4")
+}
+
+// TestPendingDataIsKept: what waits long is as it came, while far more comes and goes than may wait.
+func TestPendingDataIsKept(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	r := newRig(placer.Options{MaxPendingSpans: 200, MaxPendingBytes: 64 << 20})
+	text := func(id int) string { return strings.Repeat(fmt.Sprint(id, ","), 200+id%1500) }
+	span := func(id, parent int) {
+		var ref, up record.Ref
+		binary.BigEndian.PutUint64(ref[16:], uint64(id))
+		binary.BigEndian.PutUint64(up[16:], uint64(parent))
+		r.b.Reset(record.FlagRef|record.FlagParent, &ref, &up)
+		r.b.Head(&wire.Head{Name: text(id)})
+		r.b.End()
+		r.Place(&journal.Entry{Time: 1, Info: record.Info(record.KindSpan, 0, record.FlagRef|record.FlagParent|record.FlagWait, 0, 1), Data: slices.Clone(r.b.Data())})
+	}
+	var waiting []int
+	n := 0
+	check := func() {
+		list := r.entriesFrom(t, n)
+		n += len(list)
+		for i := range list {
+			var id int
+			if _, _ = fmt.Sscanf(list[i].Metadata.Name, "%d,", &id); list[i].Metadata.Name != text(id) && list[i].Metadata.Name != "root" {
+				t.Fatalf("span %d is named %.40q", id, list[i].Metadata.Name)
+			}
+		}
+		_, staged := r.Out()
+		r.Flushed(len(staged))
+	}
+	for id := 1; id <= 6000; id++ {
+		span(id, 1_000_000+id)
+		waiting = append(waiting, id)
+		for len(waiting) > 150 {
+			at := rnd.IntN(len(waiting))
+			if rnd.IntN(10) > 0 {
+				at = len(waiting) - 1 - rnd.IntN(20) // most wait for a short time
+			}
+			span(1_000_000+waiting[at], 1_000_000+waiting[at]) // its own parent: it does not wait
+			waiting = slices.Delete(waiting, at, at+1)
+		}
+		check()
+	}
+	for r.StagePending() {
+	}
+	check()
+	if want := 1 + 2*6000 - 150; n != want {
+		t.Errorf("there are %d entries, want %d", n, want)
 	}
 }
 

@@ -1,9 +1,6 @@
 package placer
 
 import (
-	"time"
-
-	"github.com/entrace-go/entrace/internal/journal"
 	"github.com/entrace-go/entrace/internal/record"
 	"github.com/entrace-go/entrace/internal/spanmap"
 )
@@ -17,10 +14,12 @@ const (
 
 // A spanTable maps spans to their entries.
 type spanTable struct {
-	ids   spanmap.Map[span]
-	open  int
-	ended []record.Ref // a ring buffer of ended spans, which may be forgotten; the oldest is at next
+	open spanmap.Map[span]
+	// ended are spans by their hashes, for there are many of them. They may be forgotten.
+	ended map[uint64]endedSpan
+	ring  []uint64 // hashes of ended spans; the oldest is at next
 	next  int
+	found span // the ended one that get returned last
 	lost  bool // an open span may have been forgotten
 }
 
@@ -33,165 +32,98 @@ type span struct {
 	ended    bool
 }
 
-// get returns the span ref, nil if it is not known. It is valid until the table changes.
-func (t *spanTable) get(ref *record.Ref) *span { return t.ids.Get((*spanmap.Key)(ref)) }
+type endedSpan struct {
+	id       uint32
+	resource uint16
+}
 
-func (t *spanTable) put(ref *record.Ref, s span) {
-	at, known := t.ids.Put((*spanmap.Key)(ref))
-	wasEnded := at.ended
-	if known && !wasEnded {
-		t.open--
+func hashOf(ref *record.Ref) uint64 { return spanmap.HashKey((*spanmap.Key)(ref)) }
+
+// get returns the span ref, nil if it is not known. It is valid until the table changes or is asked again. It
+// must not be changed.
+func (t *spanTable) get(ref *record.Ref) *span {
+	if s := t.open.Get((*spanmap.Key)(ref)); s != nil {
+		return s
 	}
-	if !s.ended && t.open >= maxOpenSpans {
-		s.ended, t.lost = true, true // forget it sooner rather than grow for ever
+	if len(t.ended) == 0 {
+		return nil
 	}
-	*at = s
-	if !s.ended {
-		t.open++
+	s, ok := t.ended[hashOf(ref)]
+	if !ok {
+		return nil
+	}
+	t.found = span{id: s.id, resource: s.resource, ended: true}
+	return &t.found
+}
+
+func (t *spanTable) put(ref *record.Ref, s *span) {
+	if !s.ended && t.open.Len() < maxOpenSpans {
+		at, _ := t.open.Put((*spanmap.Key)(ref))
+		*at = *s
 		return
 	}
-	if !known || !wasEnded {
-		t.retire(ref)
-	}
+	t.lost = t.lost || !s.ended // it is forgotten sooner, so that the table does not grow for ever
+	t.open.Delete((*spanmap.Key)(ref))
+	t.retire(ref, s)
 }
 
 // end notes that a span has ended.
 func (t *spanTable) end(ref *record.Ref) {
-	if s := t.get(ref); s != nil && !s.ended {
-		s.ended = true
-		t.open--
-		t.retire(ref)
+	if s, ok := t.open.Delete((*spanmap.Key)(ref)); ok {
+		t.retire(ref, &s)
 	}
 }
 
-func (t *spanTable) retire(ref *record.Ref) {
-	if len(t.ended) < maxEndedSpans {
-		t.ended = append(t.ended, *ref)
+func (t *spanTable) retire(ref *record.Ref, s *span) {
+	if t.ended == nil {
+		t.ended = make(map[uint64]endedSpan)
+	}
+	hash, n := hashOf(ref), len(t.ended)
+	if t.ended[hash] = (endedSpan{s.id, s.resource}); len(t.ended) == n {
+		return // it was known
+	}
+	if len(t.ring) < maxEndedSpans {
+		t.ring = append(t.ring, hash)
 		return
 	}
-	oldest := &t.ended[t.next]
-	if s := t.get(oldest); s != nil && s.ended {
-		t.ids.Delete((*spanmap.Key)(oldest))
-	}
-	*oldest = *ref
+	delete(t.ended, t.ring[t.next])
+	t.ring[t.next] = hash
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
 // forgetEnded forgets the spans that may be forgotten.
-func (t *spanTable) forgetEnded() {
-	var left spanTable
-	for key, s := range t.ids.All() {
-		if ref := record.Ref(key); !s.ended {
-			left.put(&ref, s)
-		}
-	}
-	left.lost = t.lost
-	*t = left
-}
-
-// A pendingSpan came before its local parent.
-type pendingSpan struct {
-	ref, parent record.Ref
-	entry       journal.Entry // a copy
-	entries     int
-	since       time.Time
-	parked      *journal.Segment
-	among       int // its index in byParent[parent]
-	prev, next  *pendingSpan
-}
-
-// pendingSpans are bounded in number and bytes by their Placer.
-type pendingSpans struct {
-	bySpan   map[record.Ref]*pendingSpan
-	byParent map[record.Ref][]*pendingSpan
-	oldest   *pendingSpan // a list in the order in which they came
-	newest   *pendingSpan
-	spans    int
-	entries  int
-	bytes    int
-}
-
-func (p *pendingSpans) add(s *pendingSpan) {
-	if p.bySpan == nil {
-		p.bySpan = make(map[record.Ref]*pendingSpan)
-		p.byParent = make(map[record.Ref][]*pendingSpan)
-	}
-	p.bySpan[s.ref] = s
-	s.among = len(p.byParent[s.parent])
-	p.byParent[s.parent] = append(p.byParent[s.parent], s)
-	if s.prev = p.newest; s.prev != nil {
-		s.prev.next = s
-	} else {
-		p.oldest = s
-	}
-	p.newest = s
-	p.spans++
-	p.entries += s.entries
-	p.bytes += len(s.entry.Data)
-}
-
-// remove removes s, except from byParent.
-func (p *pendingSpans) remove(s *pendingSpan) {
-	if p.bySpan[s.ref] == s {
-		delete(p.bySpan, s.ref)
-	}
-	if s.prev != nil {
-		s.prev.next = s.next
-	} else {
-		p.oldest = s.next
-	}
-	if s.next != nil {
-		s.next.prev = s.prev
-	} else {
-		p.newest = s.prev
-	}
-	s.prev, s.next = nil, nil
-	p.spans--
-	p.entries -= s.entries
-	p.bytes -= len(s.entry.Data)
-}
-
-// children removes and returns the spans whose parent is ref.
-func (p *pendingSpans) children(ref record.Ref) []*pendingSpan {
-	list := p.byParent[ref]
-	delete(p.byParent, ref)
-	for _, s := range list {
-		p.remove(s)
-	}
-	return list
-}
-
-// first removes and returns a span whose parent is not pending: the topmost pending ancestor
-// of the oldest span.
-func (p *pendingSpans) first() *pendingSpan {
-	s := p.oldest
-	if s == nil {
-		return nil
-	}
-	for range p.spans { // of spans that need each other in a ring any one is topmost
-		up := p.bySpan[s.parent]
-		if up == nil || up == s {
-			break
-		}
-		s = up
-	}
-	p.remove(s)
-	list := p.byParent[s.parent]
-	last := len(list) - 1
-	list[last].among = s.among
-	list[s.among], list[last] = list[last], nil
-	if p.byParent[s.parent] = list[:last]; last == 0 {
-		delete(p.byParent, s.parent)
-	}
-	return s
-}
+func (t *spanTable) forgetEnded() { *t = spanTable{open: t.open, lost: t.lost} }
 
 // drop forgets a span whose entry is not written.
 func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	if s := t.get(ref); s != nil && s.id == id {
-		if !s.ended {
-			t.open--
+		t.open.Delete((*spanmap.Key)(ref))
+		delete(t.ended, hashOf(ref))
+	}
+}
+
+// renumber gives the spans the ids that they have now. It drops those that are gone, and
+// calls forgot if one of them was open.
+func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
+	open := t.open
+	t.open = spanmap.Map[span]{}
+	for key, s := range open.All() {
+		id, ok := now(s.id)
+		if !ok {
+			forgot()
+			continue
 		}
-		t.ids.Delete((*spanmap.Key)(ref))
+		s.id = id
+		if off, staged := offsets[id]; staged {
+			s.off = off
+		}
+		t.put((*record.Ref)(&key), &s)
+	}
+	for hash, s := range t.ended {
+		if id, ok := now(s.id); ok {
+			t.ended[hash] = endedSpan{id, s.resource}
+		} else {
+			delete(t.ended, hash)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otlp/codec"
 	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/internal/spanmap"
 	"github.com/entrace-go/entrace/internal/tracename"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
@@ -58,6 +59,7 @@ type FilesOptions struct {
 // resource names the service.
 type Files struct {
 	o     FilesOptions
+	dir   *directory // nil: there is one file for all
 	names inbox.Names
 	quota inbox.Quota
 	ended retain.Log
@@ -65,6 +67,7 @@ type Files struct {
 	pruning sync.Mutex
 
 	mu      sync.Mutex // never held while a file is used
+	last    uint32     // number of a file
 	files   map[string]*file
 	closed  bool
 	closing sync.WaitGroup
@@ -90,10 +93,12 @@ const (
 
 // A file is the trace file of a service.
 type file struct {
-	key  string
-	rec  *recorder.Recorder
-	err  error
-	path string
+	key string
+	// number is that of the file in the directory.
+	number uint32
+	rec    *recorder.Recorder
+	err    error
+	path   string
 
 	mappers sync.Pool
 
@@ -126,6 +131,7 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	if err := f.quota.Rescan(); err != nil {
 		return nil, err
 	}
+	f.dir = &directory{found: make(map[uint32][]spanmap.Key)}
 	go f.watch()
 	return f, nil
 }
@@ -166,6 +172,7 @@ func (f *Files) remove(list ...*file) {
 	}
 	for _, x := range list {
 		delete(f.files, x.key)
+		f.dir.take(x.number)
 		f.closing.Go(func() { f.finish(context.Background(), x) })
 	}
 }
@@ -272,7 +279,8 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 		if n, idle := f.leastRecent(true); n > maxSuspended && idle != nil {
 			f.remove(idle)
 		}
-		x = &file{key: key}
+		f.last++
+		x = &file{key: key, number: f.last}
 		f.files[key] = x
 	} else {
 		before = x.ready
@@ -467,7 +475,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 			}
 		}
 		if err == nil && p.x != nil {
-			one, err = p.take(r, t, &scopes)
+			one, err = p.take(f.dir, r, t, &scopes)
 			if errors.Is(err, intake.ErrFull) {
 				return intake.Result{}, err // some of it is recorded, and comes again
 			}
@@ -592,13 +600,17 @@ func (f *Files) end(p *part) {
 }
 
 // take records the records of a part.
-func (p *part) take(r *codec.Reader, t *request, scopes *int64) (intake.Result, error) {
+func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (intake.Result, error) {
 	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{Writer: intake.NewWriter(p.x.rec)}
+		m = &mapper{Writer: intake.NewWriter(p.x.rec), dir: dir, file: p.x.number}
 	}
 	defer p.x.mappers.Put(m)
-	m.Begin(scopes)
+	var elsewhere []spanmap.Key
+	if dir != nil {
+		elsewhere = dir.take(m.file)
+	}
+	m.Begin(scopes, elsewhere)
 	m.Resource(&p.resource)
 	record := p.record
 	for scope := p.scope; scope < p.holder.end; scope++ {

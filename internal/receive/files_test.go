@@ -243,6 +243,60 @@ func TestIdleFilesAreFinished(t *testing.T) {
 	}
 }
 
+// TestSpansWaitForNoOtherFile: a span whose parent is in another file is written at once, or when the next
+// request of its service has come, and its log records below it. By itself it would wait for a minute.
+func TestSpansWaitForNoOtherFile(t *testing.T) {
+	begun := make(map[string]string)
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir(), OnBegun: func(path, service string) { begun[service] = path }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	take := func(signal codec.Signal, b []byte) {
+		t.Helper()
+		if _, err := f.Take(t.Context(), signal, codec.Protobuf, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// above waits for the entry that is named so, or says so, and returns the name of the one above it.
+	above := func(name string) string {
+		t.Helper()
+		for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			tr, err := format.Open(begun["till"], nil)
+			if err != nil {
+				continue
+			}
+			list := make([]string, 0, tr.Len())
+			up := ""
+			err = tr.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+				if list = append(list, e.Metadata.Name); e.Metadata.Name == name || e.Message.Value == name {
+					up = list[e.Parent]
+				}
+				return nil
+			})
+			if _ = tr.Close(); err == nil && up != "" {
+				return up
+			}
+		}
+		t.Fatalf("%s is not in the file", name)
+		return ""
+	}
+	take(codec.Spans, request("shop", span(1, 0, "GET /")))
+	take(codec.Spans, request("till", span(2, 1, "late child")))
+	if up := above("late child"); up != "resource" {
+		t.Errorf("it is below %s", up)
+	}
+	take(codec.Spans, request("till", span(5, 4, "grandchild"), span(4, 3, "early child")))
+	take(codec.Logs, request("till", logRecord("hello", 9, id(16, 1), 10, id(8, 5))))
+	take(codec.Spans, request("shop", span(3, 1, "pay")))
+	take(codec.Spans, request("till", span(6, 0, "another")))
+	for name, want := range map[string]string{"early child": "resource", "grandchild": "early child", "hello": "grandchild", "another": "resource"} {
+		if up := above(name); up != want {
+			t.Errorf("%s is below %s, want %s", name, up, want)
+		}
+	}
+}
+
 // TestServicesInTurnGoOnInTheirFiles has 200 services send in turn, three times: each has one file, and
 // no more than 64 have a journal beside it.
 func TestServicesInTurnGoOnInTheirFiles(t *testing.T) {

@@ -101,6 +101,8 @@ func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
 type mapper struct {
 	*intake.Writer
 
+	dir   *directory // nil: there is one file for all
+	file  uint32
 	order spanmap.Order
 	span  otel.Span
 	log   otel.Log
@@ -146,6 +148,9 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 			continue
 		}
 		m.order.Add(&items[i].span, &items[i].parent)
+		if m.dir != nil {
+			m.dir.came(&items[i].span, m.file)
+		}
 	}
 	for _, i := range m.order.ParentsFirst() {
 		var err error
@@ -154,6 +159,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 				m.Log(&m.log)
 			}
 		} else if err = r.Span(items[i].off, &m.span); err == nil {
+			m.Elsewhere = m.dir != nil && items[i].parent != spanmap.Key{} && m.dir.elsewhere(&items[i].parent, m.file)
 			m.Span(&m.span)
 		}
 		m.giveUp()

@@ -50,7 +50,7 @@ func (r *Record) Parse(e *journal.Entry) bool {
 		return r.Entries > 0
 	case KindEnd:
 		return true
-	case KindResource, KindMark:
+	case KindResource, KindMark, KindElsewhere:
 		return r.Entries == 0
 	}
 	return false

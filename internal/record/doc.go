@@ -62,7 +62,8 @@ const (
 	KindResource Kind = 4 // the resource itself
 	KindEither   Kind = 5 // a span as for KindSpan, and last its end: one of the two is used; no longer written
 	KindMark     Kind = 6 // a span has ended whose end was evicted
-
+	// KindElsewhere says that a span is in another file, so that nothing waits for it.
+	KindElsewhere Kind = 7
 )
 
 // The flags of a record. Part of the journal's layout.
@@ -70,7 +71,7 @@ const (
 	FlagRef    = 1  // it has a ref
 	FlagParent = 2  // it has a parent
 	FlagRemote = 4  // the parent is in another process
-	FlagWait   = 8  // the span waits for its parent
+	FlagWait   = 8  // the span waits for its parent; the log record waits where its span waits
 	FlagOpen   = 16 // the span has not ended
 )
 

@@ -40,11 +40,13 @@ func Hash(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// hash mixes all of a key: ids that differ in a few bytes alone must not meet.
-func hash(k *Key) int {
+// HashKey mixes all of a key: ids that differ in a few bytes alone must not meet.
+func HashKey(k *Key) uint64 {
 	trace := Hash(binary.LittleEndian.Uint64(k[:]), binary.LittleEndian.Uint64(k[8:]))
-	return int(uint32(Hash(trace, binary.LittleEndian.Uint64(k[16:]))))
+	return Hash(trace, binary.LittleEndian.Uint64(k[16:]))
 }
+
+func hash(k *Key) int { return int(uint32(HashKey(k))) }
 
 // Len returns the number of keys.
 func (m *Map[V]) Len() int { return m.used }
