@@ -198,7 +198,7 @@ var layers = map[string][]string{
 		module + "recorder",
 	},
 	"cmd/entrace": {
-		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "golang.org/x/sys/unix", "golang.org/x/term",
+		"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "golang.org/x/term",
 		module + "control/tracedir", module + "convert", module + "format", module + "internal/archive", module + "internal/callstack",
 		module + "internal/deadtrace",
 		module + "internal/entryjson", module + "internal/env", module + "internal/interest", module + "internal/jsontext",

@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/entrace-go/entrace/convert"
@@ -101,6 +102,17 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	}
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		a.tellTry(q.Try)
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var have []string
+		for _, c := range root.Commands() {
+			if c.Flags().Lookup(unknown.GetSpecifiedName()) != nil {
+				have = append(have, c.Name())
+			}
+		}
+		if len(have) > 0 {
+			fmt.Fprintf(errw, "entrace: these commands have it: %s\n", strings.Join(have, ", "))
+		}
 	}
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
 		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())

@@ -168,7 +168,7 @@ func TestTreeDeep(t *testing.T) {
 // checks each byte of the output.
 func TestSafeOutput(t *testing.T) {
 	t.Parallel()
-	evil := "a\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
+	evil := "\x1b[1;31ma\x1b[0m\x1b[2J\x1b]8;;http://x\x07\x00\r\n\t\x7f\u0085\u009b31m\u202e\u2066\u200f\u061c\u2028\xff" + strings.Repeat("x", 1000)
 	name := filepath.Join(t.TempDir(), "app.iet")
 	rec, err := recorder.Create(name, nil)
 	must(t, err)

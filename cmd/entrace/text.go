@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,12 +26,17 @@ func safe(s string) string {
 	return s
 }
 
-// escaped returns s and escapes all characters from offset i on that would act on a terminal.
+// colors are what programs print to color their texts.
+var colors = regexp.MustCompile(`^\x1b\[[0-9;]*m`)
+
+// escaped returns s without colors, and escapes all characters from offset i on that would act on a terminal.
 func escaped(s string, i int) string {
 	b := append(make([]byte, 0, len(s)+16), s[:i]...)
 	for i < len(s) {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
+		case r == '\x1b' && colors.MatchString(s[i:]):
+			n = len(colors.FindString(s[i:]))
 		case r == utf8.RuneError && n == 1:
 			b = append(append(b, `\x`...), hex2(s[i])...)
 		case r == '\n':

@@ -124,7 +124,7 @@ func (f *files) take(ctx context.Context, size func() int, fn func(w *writer)) e
 			return fmt.Errorf("%w: %w", intake.ErrFull, err)
 		}
 		defer leave()
-		w.Begin(&scopes)
+		w.Begin(&scopes, nil)
 		fn(w)
 		done, err := w.End()
 		f.writers.Put(w) // not after a panic

@@ -37,9 +37,9 @@ export const count = (n: number) => n.toLocaleString('en-US')
 export const many = (n: number, one: string, more: string) => count(n) + ' ' + (n === 1 ? one : more)
 
 // plain shows what acts on a text instead of being one: controls, what changes its direction, and
-// what is invisible, but for the signs that make a letter a picture.
+// what is invisible, but for the signs that make a letter a picture. It leaves out colors of terminals.
 export function plain(s: string): string {
-  return s.replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c => c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
+  return s.replace(/\x1b\[[\d;]*m/g, '').replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c => c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
 }
 
 // lines is plain for a text that keeps its lines.

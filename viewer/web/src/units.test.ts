@@ -152,10 +152,10 @@ test('a conversation has what is new in each step, in the forms of the conventio
 test('an issue has what fits, and says what is left out', () => {
   const n = 300
   const r = { total: n, outside: 0, first: 0, above: 0, count: n, from: 0n, to: 1n, toggled: null, row: Uint32Array.from({ length: n }, (_, i) => i + 1), start: new BigInt64Array(n), took: new BigInt64Array(n).fill(1_000_000n), below: new Uint32Array(n), errors: new Uint32Array(n),
-    name: Array.from({ length: n }, (_, i) => i ? 'a ``` b \u001b[31m' : 'root'), service: Array(n).fill('shop'), text: Array(n).fill('k=v'), depth: Uint16Array.from({ length: n }, (_, i) => Math.min(i, 1)), flags: new Uint32Array(n).fill(3), ticks: [] }
+    name: Array.from({ length: n }, (_, i) => i ? 'a ``` \u001b[31mb\u001b[0m \u001b[2J' : 'root'), service: Array(n).fill('shop'), text: Array(n).fill('k=v'), depth: Uint16Array.from({ length: n }, (_, i) => Math.min(i, 1)), flags: new Uint32Array(n).fill(3), ticks: [] }
   const text = markdown('a <b> `c`', r, 2000)
   assert.ok(new TextEncoder().encode(text).length <= 2000)
-  assert.match(text, /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[31m 1\.00.ms shop k=v\n/)
+  assert.match(text, /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[2J 1\.00.ms shop k=v\n/)
   const shown = text.split('\n').filter(l => l.includes('k=v')).length
   assert.ok(text.endsWith('\n````\n\n' + (n - shown) + ' more rows are left out.\n') && shown > 10)
 })
