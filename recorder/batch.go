@@ -152,6 +152,9 @@ func (b *Batch) handOver() {
 	}
 	rec := &b.rec
 	b.b.Record(rec)
+	if rec.With != nil {
+		b.flags &^= record.FlagWait // what is shared stays where it is
+	}
 	rec.Time = b.time
 	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
 	rec.Leaf, rec.End = kind == record.KindLog || kind == record.KindEnd, kind == record.KindEnd

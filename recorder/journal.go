@@ -176,7 +176,7 @@ func (w *writer) succeed(old *journal.Journal) error {
 	if err = w.intern.Attach(j); err == nil {
 		w.useJournal(j)
 		w.placer.ReparkLeft()
-		if !w.placer.Repark() {
+		if !w.placer.Repark(false) {
 			err = errNoRoomToPark
 		} else if w.checkpoint(); w.broken.Load() != nil {
 			err = *w.broken.Swap(nil)
@@ -202,7 +202,7 @@ func (w *writer) doWithout(old *journal.Journal) error {
 	}
 	w.useJournal(j)
 	w.placer.ReparkLeft()
-	w.placer.Repark()
+	w.placer.Repark(false)
 	for w.placer.StagePending() {
 	}
 	if err := w.flush(); err != nil {

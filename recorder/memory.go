@@ -57,7 +57,7 @@ func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.LogEvent) err
 		return ErrClosed
 	}
 	m.place(r, m.placer.Place)
-	if _, spans, _ := m.placer.Pending(); spans > 0 {
+	if entries, _, _ := m.placer.Pending(); entries > 0 {
 		for done := false; !done; {
 			done = m.placer.EnforceBounds(time.Now())
 		}

@@ -224,3 +224,76 @@ func TestRecoveryTellsOfUnsavedEntries(t *testing.T) {
 		t.Errorf("OnError was told %v", told)
 	}
 }
+
+// TestRecoveryKeepsLogOfRepeatedSpan: a log record that waits with a span is written after a kill, although the
+// file has the span from before, when it came for the first time.
+func TestRecoveryKeepsLogOfRepeatedSpan(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+	must(t, err)
+	res, err := rec.Resource(named(format.NameResource))
+	must(t, err)
+	log := func(name string) {
+		b := rec.Batch()
+		b.Log(spanRef(1, 2), 0)
+		b.Below(res)
+		b.Entry(&format.TraceEntry{Message: format.Some("m"), Metadata: format.Metadata{Name: name}})
+		must(t, b.Write())
+	}
+	s := span("s", 2, 1)
+	s.Resource = res
+	must(t, tracetest.WriteSpan(rec, s))
+	log("first")
+	must(t, rec.Suspend(t.Context())) // both are written, and the span is forgotten
+	must(t, tracetest.WriteSpan(rec, s))
+	log("second")
+	must(t, rec.Flush(t.Context()))
+	killed := filepath.Join(t.TempDir(), "killed")
+	must(t, os.CopyFS(killed, os.DirFS(dir)))
+	tracetest.Close(t, rec)
+	_, err = recorder.Recover(filepath.Join(killed, "app.et"), "")
+	must(t, err)
+	if got, want := tracetest.Outline(t, tracetest.Open(t, filepath.Join(killed, "app.et"))), "root(resource(s(first second)) entrace.recovered)"; got != want {
+		t.Errorf("recovered is %s, want %s", got, want)
+	}
+}
+
+// TestSharedAttributesOfWaitingSpan: attributes that log records share are there, although their span waits.
+func TestSharedAttributesOfWaitingSpan(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.et")
+	rec, err := recorder.Create(path, nil)
+	must(t, err)
+	res, err := rec.Resource(named(format.NameResource))
+	must(t, err)
+	must(t, tracetest.WriteSpan(rec, span("s", 2, 1)))
+	must(t, rec.Flush(t.Context()))
+	b := rec.Batch()
+	shared := b.Attributes(nil, func(b *recorder.Batch) { b.String("shared", "value") })
+	for range 3 {
+		b.Log(spanRef(1, 2), 0)
+		b.Below(res)
+		b.Begin(format.Some("m"), &format.Metadata{Name: "log"})
+		b.User()
+		b.Share(shared)
+		b.String("own", "value")
+		b.End()
+	}
+	must(t, b.Write())
+	must(t, rec.Flush(t.Context()))
+	must(t, tracetest.WriteSpan(rec, span("p", 1, 0)))
+	tracetest.Close(t, rec)
+	logs := 0
+	must(t, tracetest.Open(t, path).Walk(0, func(_ uint32, e *format.TraceEntry) error {
+		if e.Metadata.Name == "log" {
+			logs++
+			own, _ := e.Attribute("own")
+			if v, _ := e.Attribute("shared"); v.Text() != "value" || own.Text() != "value" {
+				t.Errorf("the attributes are %v", e.Attributes)
+			}
+		}
+		return nil
+	}))
+	if logs != 3 {
+		t.Errorf("%d log records, want 3", logs)
+	}
+}

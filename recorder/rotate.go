@@ -302,7 +302,7 @@ func (w *writer) repark() error {
 	}
 	at, old := k.stream.Position(), k.live
 	k.live = make(map[*journal.Segment]int)
-	if !w.placer.Repark() {
+	if !w.placer.Repark(true) {
 		// What was parked before counts still, and what was now, twice.
 		for seg, n := range old {
 			k.live[seg] += n

@@ -126,7 +126,7 @@ func (w *writer) setTimer() {
 	if w.armed.Load() || w.staged() {
 		next = writeAfter
 	}
-	if _, spans, since := w.placer.Pending(); spans > 0 {
+	if entries, _, since := w.placer.Pending(); entries > 0 {
 		next = min(next, max(time.Until(since.Add(w.o.MaxWaitingAge)), writeAfter))
 	}
 	if w.file != nil {

@@ -2,6 +2,7 @@ package deadtrace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -351,14 +352,22 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 	parked := make(map[[2]record.Ref]bool) // some were parked twice
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
-		if !rec.Parse(e) || parked[[2]record.Ref{rec.Ref, rec.Parent}] {
+		if !rec.Parse(e) {
 			return
 		}
-		parked[[2]record.Ref{rec.Ref, rec.Parent}] = true
-		// A span that the file has did not wait any more, nor did its log records.
-		if _, ok := s.spans[rec.Ref]; !ok && (rec.Kind == record.KindLog || r.placer.Needs(e)) {
+		id, written := s.spans[rec.Ref]
+		if rec.Kind == record.KindLog {
+			// Below that id its span had not come yet, though an equal one may have.
+			written = written && uint64(id) >= binary.LittleEndian.Uint64(rec.Parent[8:])
+			clear(rec.Parent[8:])
+		} else {
+			written = written || !r.placer.Needs(e)
+		}
+		key := [2]record.Ref{rec.Ref, rec.Parent}
+		if !parked[key] && !written {
 			place(e)
 		}
+		parked[key] = true
 	})
 	m := b.merge()
 	m.Needs = r.placer.Needs

@@ -57,9 +57,6 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 			bySpan: make(map[record.Ref]int32), byParent: make(map[record.Ref]int32),
 		}
 	}
-	if len(p.data) > 2*p.bytes+slackBytes {
-		p.compact()
-	}
 	i := int32(len(p.all))
 	if n := len(p.free); n > 0 {
 		i, p.free = p.free[n-1], p.free[:n-1]
@@ -88,6 +85,9 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 	}
 	p.newest = i
 	p.count(&p.all[i], 1)
+	if len(p.data) > p.bytes+p.bytes/4+slackBytes {
+		p.compact() // only now, since e may be of data
+	}
 }
 
 func (p *pendingRecords) count(r *pendingRecord, n int) {
@@ -95,6 +95,15 @@ func (p *pendingRecords) count(r *pendingRecord, n int) {
 	p.spans += n * r.info.Spans()
 	p.entries += n * r.info.Entries()
 	p.bytes += n * (r.to - r.from)
+}
+
+// renumber says that the file has no span yet that a pending log record belongs to.
+func (p *pendingRecords) renumber() {
+	for i := p.oldest; i != 0; i = p.all[i].next {
+		if r := &p.all[i]; r.ref == (record.Ref{}) {
+			clear(p.data[r.from+record.RefSize+8:][:8])
+		}
+	}
 }
 
 // since returns since when the oldest record is pending, zero if none is.
@@ -143,8 +152,11 @@ func (p *pendingRecords) remove(i int32) {
 	p.parked[i] = nil
 	p.free = append(p.free, i)
 	p.count(r, -1)
-	if p.records == 0 && (len(p.all) > maxRoom || cap(p.data) > slackBytes) {
-		*p = pendingRecords{logs: p.logs}
+	if p.records == 0 {
+		p.data = p.data[:0]
+		if len(p.all) > maxRoom || cap(p.data) > slackBytes {
+			*p = pendingRecords{logs: p.logs}
+		}
 	}
 }
 
@@ -163,13 +175,18 @@ func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 // first removes from its list of children a record whose parent is not pending, and returns its place: the topmost pending
 // ancestor of the oldest record.
 func (p *pendingRecords) first() int32 {
-	i := p.oldest
-	for range p.records { // of spans that need each other in a ring any one is topmost
+	i, mark := p.oldest, p.oldest
+	for n := 1; ; n++ {
 		up := p.bySpan[p.all[i].parent]
-		if up == 0 || up == i {
+		if up == 0 {
 			break
 		}
-		i = up
+		if i = up; i == mark {
+			break // of spans that need each other in a ring any one is topmost
+		}
+		if n&(n-1) == 0 {
+			mark = i
+		}
 	}
 	r := &p.all[i]
 	first := p.byParent[r.parent]

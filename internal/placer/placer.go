@@ -269,7 +269,9 @@ func (p *Placer) place(e *journal.Entry) {
 	case record.KindResource:
 		p.resource(r.Resource)
 	case record.KindElsewhere:
-		p.release(r.Ref)
+		if p.pending.bySpan[r.Ref] == 0 { // else it is here as well
+			p.release(r.Ref)
+		}
 	}
 }
 
@@ -578,8 +580,8 @@ func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	return true
 }
 
-// waitForSpan makes a log record pending, whose span is. It gets a number in place of a parent, by which it is
-// told from equal ones if it is parked twice.
+// waitForSpan makes a log record pending, whose span is. In place of a parent it gets a number, by which it is
+// told from equal ones if it is parked twice, and the id of the next entry: its span gets none below.
 func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	if r.Flags&record.FlagParent != 0 {
 		return p.wait(record.Ref{}, r.Ref, e) // it has waited before
@@ -587,6 +589,7 @@ func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	p.pending.logs++
 	var number record.Ref
 	binary.LittleEndian.PutUint64(number[:], p.pending.logs)
+	binary.LittleEndian.PutUint64(number[8:], p.next)
 	p.numbered = append(append(append(p.numbered[:0], e.Data[:record.RefSize]...), number[:]...), e.Data[record.RefSize:]...)
 	p.entry = journal.Entry{Time: e.Time, Stream: e.Stream, Info: journal.NewInfo(1, 0, e.Info.User()|record.FlagParent<<10), Data: p.numbered}
 	return p.wait(record.Ref{}, r.Ref, &p.entry)
@@ -620,8 +623,12 @@ func (p *Placer) StagePending() bool {
 	return true
 }
 
-// Repark parks the pending records anew. It reports false if there is no room for all.
-func (p *Placer) Repark() bool {
+// Repark parks the pending records anew, for the next file or for this one. It reports false if there is no
+// room for all.
+func (p *Placer) Repark(next bool) bool {
+	if next {
+		p.pending.renumber()
+	}
 	for i := p.pending.oldest; i != 0 && p.o.Park != nil; i = p.pending.all[i].next {
 		e := p.pending.entry(i)
 		parked, ok := p.o.Park(&e)
@@ -657,6 +664,9 @@ func (p *Placer) OpenSpans() []OpenSpan {
 // are staged.
 func (p *Placer) ForgetEnded() {
 	p.spans.forgetEnded()
+	if p.pending.records == 0 {
+		p.DropPending()
+	}
 	p.enc = encoder{names: newNames(p.enc.table), maxSize: p.enc.maxSize}
 	p.enc.Columns = p.o.Columns
 	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil

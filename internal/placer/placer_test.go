@@ -298,6 +298,53 @@ func TestElsewhere(t *testing.T) {
 	r.want(t, "s2<root trace_id=1 parent_span_id=1; s3<s2; l3<s3; s5<root trace_id=1 parent_span_id=4")
 }
 
+// TestElsewhereOfPending: a span that waits here, too, keeps what waits for it, each once.
+func TestElsewhereOfPending(t *testing.T) {
+	r := newRig(placer.Options{MaxPendingSpans: 1000, MaxPendingBytes: 64 << 20})
+	text := func(i int) string { return fmt.Sprint(i, strings.Repeat(" of many", 2500)) }
+	r.span(2, 1, record.FlagWait)
+	for i := range 40 {
+		r.log(2, text(i))
+	}
+	for i := 10; i < 70; i++ { // they leave gaps
+		r.span(i, i+100, record.FlagWait, text(i))
+	}
+	for i := 10; i < 70; i++ {
+		r.place(record.KindElsewhere, 0, 0, i+100, 0, func(*record.Builder) {})
+	}
+	r.place(record.KindElsewhere, 0, 0, 2, 0, func(*record.Builder) {})
+	r.span(1, 0, 0)
+	list := r.entries(t)
+	var below []string
+	for i := range list {
+		if list[list[i].Parent].Metadata.Name == "s2" {
+			below = append(below, list[i].Metadata.Name)
+		}
+	}
+	if len(below) != 40 {
+		t.Fatalf("%d log records are below their span, want 40", len(below))
+	}
+	for i := range below {
+		if below[i] != text(i) {
+			t.Errorf("log record %d is %.20q", i, below[i])
+		}
+	}
+}
+
+// TestPendingRings stages spans that need each other in pairs.
+func TestPendingRings(t *testing.T) {
+	r := newRig(placer.Options{MaxPendingSpans: 1000})
+	for i := 1; i < 90; i += 2 {
+		r.span(i, i+1, record.FlagWait)
+		r.span(i+1, i, record.FlagWait)
+	}
+	for r.StagePending() {
+	}
+	if entries, _, _ := r.Pending(); entries > 0 || r.Entries() != 91 {
+		t.Errorf("%d entries are there and %d wait, want 91 and none", r.Entries(), entries)
+	}
+}
+
 // TestPendingDataIsKept: what waits long is as it came, while far more comes and goes than may wait.
 func TestPendingDataIsKept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))

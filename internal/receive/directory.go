@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"math"
 	"sync"
 
 	"github.com/entrace-go/entrace/internal/spanmap"
@@ -18,16 +19,20 @@ type directory struct {
 	found map[uint32][]spanmap.Key
 }
 
-// A place says where a span is.
+// A place says where a span is. If it has not come, that is one or two files in which spans wait for it.
 type place struct {
-	hash uint64
-	file uint32
-	// awaited says that the span has not come, and that a span of the file waits for it.
-	awaited bool
+	hash  uint64
+	file  uint32
+	other uint32 // 0: none, or here
 }
+
+// here says that the span has come to the file.
+const here = math.MaxUint32
 
 // maxFound bounds what is kept for a file. Behind it, spans wait as long as their recorder lets them.
 const maxFound = 1 << 12
+
+func newDirectory() *directory { return &directory{found: make(map[uint32][]spanmap.Key)} }
 
 // swap calls fn with the place of a span, which has another span if its hash is another one.
 func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
@@ -42,18 +47,21 @@ func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
 // came notes that a span comes to a file.
 func (d *directory) came(k *spanmap.Key, file uint32) {
 	var was place
-	var same bool
 	d.swap(k, func(p *place, hash uint64) {
-		was, same = *p, p.hash == hash
-		*p = place{hash: hash, file: file}
+		if p.hash == hash && p.other != here {
+			was = *p
+		}
+		*p = place{hash, file, here}
 	})
-	if !same || !was.awaited || was.file == file {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.found[was.file]) < maxFound {
-		d.found[was.file] = append(d.found[was.file], *k)
+	for _, waits := range [...]uint32{was.file, was.other} {
+		if waits == 0 || waits == file {
+			continue
+		}
+		d.mu.Lock()
+		if list, ok := d.found[waits]; ok && len(list) < maxFound {
+			d.found[waits] = append(list, *k)
+		}
+		d.mu.Unlock()
 	}
 }
 
@@ -61,11 +69,14 @@ func (d *directory) came(k *spanmap.Key, file uint32) {
 // that the file waits for it.
 func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
 	d.swap(k, func(p *place, hash uint64) {
-		if p.hash == hash && !p.awaited {
+		switch {
+		case p.hash != hash:
+			*p = place{hash: hash, file: file}
+		case p.other == here:
 			yes = p.file != file
-			return
+		case p.other == 0 && p.file != file:
+			p.other = file // of more than two, the others wait as long as they may
 		}
-		*p = place{hash: hash, file: file, awaited: true}
 	})
 	return yes
 }
@@ -75,6 +86,13 @@ func (d *directory) take(file uint32) []spanmap.Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	found := d.found[file]
-	delete(d.found, file)
+	d.found[file] = nil
 	return found
+}
+
+// forget forgets a file that is finished.
+func (d *directory) forget(file uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.found, file)
 }

@@ -13,17 +13,16 @@ func spanKey(n int) (k spanmap.Key) {
 	return k
 }
 
-func newDirectory() *directory { return &directory{found: make(map[uint32][]spanmap.Key)} }
-
 func TestDirectory(t *testing.T) {
 	d := newDirectory()
-	here, there, late, own := spanKey(1), spanKey(2), spanKey(3), spanKey(4)
-	d.came(&here, 7)
+	d.take(7) // so that it keeps what is found
+	own, there, late, later := spanKey(1), spanKey(2), spanKey(3), spanKey(4)
+	d.came(&own, 7)
 	d.came(&there, 8)
-	if d.elsewhere(&here, 7) || !d.elsewhere(&there, 7) || d.elsewhere(&late, 7) || d.elsewhere(&own, 7) {
+	if d.elsewhere(&own, 7) || !d.elsewhere(&there, 7) || d.elsewhere(&late, 7) || d.elsewhere(&later, 7) {
 		t.Error("only one span came to another file")
 	}
-	d.came(&own, 7)
+	d.came(&later, 7)
 	if list := d.take(7); len(list) > 0 {
 		t.Errorf("found are %v, and nothing came to another file since", list)
 	}
@@ -33,6 +32,23 @@ func TestDirectory(t *testing.T) {
 	}
 	if list := d.take(7); len(list) > 0 || d.elsewhere(&late, 8) || !d.elsewhere(&late, 7) {
 		t.Errorf("found again are %v", list)
+	}
+	// Two files may wait for one span, and one that is finished for none.
+	d.take(9)
+	d.take(10)
+	d.forget(10)
+	both, gone := spanKey(5), spanKey(6)
+	for _, file := range []uint32{7, 9, 7, 9} {
+		d.elsewhere(&both, file)
+	}
+	d.elsewhere(&gone, 10)
+	d.came(&both, 8)
+	d.came(&gone, 8)
+	if a, b := d.take(7), d.take(9); len(a) != 1 || len(b) != 1 || a[0] != both || b[0] != both {
+		t.Errorf("found are %v and %v, want %v for both", a, b, both)
+	}
+	if _, ok := d.found[10]; ok {
+		t.Error("something is kept for a file that is finished")
 	}
 	for n := range 2 * maxFound {
 		k := spanKey(1000 + n)
@@ -49,6 +65,7 @@ func TestDirectory(t *testing.T) {
 func TestDirectoryMissesNothing(t *testing.T) {
 	const n = 1000
 	d := newDirectory()
+	d.take(7)
 	var elsewhere [n]bool
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -131,7 +131,7 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	if err := f.quota.Rescan(); err != nil {
 		return nil, err
 	}
-	f.dir = &directory{found: make(map[uint32][]spanmap.Key)}
+	f.dir = newDirectory()
 	go f.watch()
 	return f, nil
 }
@@ -172,7 +172,7 @@ func (f *Files) remove(list ...*file) {
 	}
 	for _, x := range list {
 		delete(f.files, x.key)
-		f.dir.take(x.number)
+		f.dir.forget(x.number)
 		f.closing.Go(func() { f.finish(context.Background(), x) })
 	}
 }

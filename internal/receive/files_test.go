@@ -295,6 +295,13 @@ func TestSpansWaitForNoOtherFile(t *testing.T) {
 			t.Errorf("%s is below %s, want %s", name, up, want)
 		}
 	}
+	// The two ends of a call have one id, as with B3: the work of the server is below the server's end.
+	take(codec.Spans, request("shop", span(7, 1, "call", 6, 3)))
+	take(codec.Spans, request("till", span(8, 7, "work", 6, 1)))
+	take(codec.Spans, request("till", span(7, 0, "serve", 6, 2)))
+	if up := above("work"); up != "serve" {
+		t.Errorf("work is below %s, want serve", up)
+	}
 }
 
 // TestServicesInTurnGoOnInTheirFiles has 200 services send in turn, three times: each has one file, and

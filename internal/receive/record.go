@@ -159,7 +159,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 				m.Log(&m.log)
 			}
 		} else if err = r.Span(items[i].off, &m.span); err == nil {
-			m.Elsewhere = m.dir != nil && items[i].parent != spanmap.Key{} && m.dir.elsewhere(&items[i].parent, m.file)
+			m.Elsewhere = m.dir != nil && mayBeElsewhere(&m.span) && m.dir.elsewhere(&items[i].parent, m.file)
 			m.Span(&m.span)
 		}
 		m.giveUp()
@@ -167,4 +167,14 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 			m.Refuse(1, err)
 		}
 	}
+}
+
+// mayBeElsewhere reports whether the parent of a span may be a span of another service. The parent of any other
+// span is in its own service, even where that of another has the same id, as the two ends of a call may have.
+func mayBeElsewhere(s *otel.Span) bool {
+	switch s.Kind {
+	case otel.KindInternal, otel.KindClient, otel.KindProducer:
+		return false
+	}
+	return s.Parent != [8]byte{}
 }
