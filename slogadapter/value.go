@@ -49,7 +49,11 @@ const (
 func (e *encoder) time(key string, t time.Time) {
 	sec := t.Unix()
 	odd := (sec < minYears || sec > maxYears) && (t.Year() > 9999 || t.Year() < 0)
-	if _, offset := t.Zone(); odd || e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 {
+	offset := 0
+	if t.Location() != time.UTC {
+		_, offset = t.Zone()
+	}
+	if odd || e.bytes+maxTime > e.shared.maxBytes || offset%60 != 0 {
 		e.b.String(key, e.limit(t.Format(time.RFC3339Nano)))
 		return
 	}

@@ -443,10 +443,16 @@ func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
 // Time adds an attribute that becomes a text as time.RFC3339Nano has it.
 func (b *Builder) Time(name string, t time.Time) {
 	b.name(name, 17)
-	_, offset := t.Zone()
-	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, valueTime), uint64(t.Unix()))
-	b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(t.Nanosecond()))
-	b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(int32(offset)))
+	offset := 0
+	if t.Location() != time.UTC {
+		_, offset = t.Zone()
+	}
+	at := len(b.buf)
+	b.buf = b.buf[:at+17]
+	b.buf[at] = valueTime
+	binary.LittleEndian.PutUint64(b.buf[at+1:], uint64(t.Unix()))
+	binary.LittleEndian.PutUint32(b.buf[at+9:], uint32(t.Nanosecond()))
+	binary.LittleEndian.PutUint32(b.buf[at+13:], uint32(int32(offset)))
 }
 
 func appendNumber(b []byte, n uint16) []byte {
