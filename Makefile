@@ -59,7 +59,7 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 kills: ## kill recording programs for five minutes, which soak does for longer
 	ENTRACE_CI=1 ENTRACE_SOAK=1 ENTRACE_SOAK_KILLS=700 $(GO) test -count 1 -timeout 30m -run '$(call pattern,TestKillUnderLoad TestKillChain TestWaitingSpans)' ./recorder
 
-sizes: ## no package is larger than internal/sizes/sizes.txt allows, which UPDATE=-update writes anew
+sizes: ## the project has not grown beyond the budgets in internal/sizes/sizes.txt, which UPDATE=-update writes anew
 	@$(GO) run ./internal/sizes $(UPDATE)
 
 # A run whose time is over while an input is on its way ends with an error that is

@@ -1,20 +1,21 @@
-// Command sizes keeps the packages of the module from growing unnoticed. It measures each package
-// without its tests, and compares the numbers with sizes.txt in the same folder. It fails if a number is
-// larger than the one in sizes.txt. `make sizes` runs it, `make sizes UPDATE=-update` rewrites the file.
+// Command sizes keeps the project from growing unnoticed. It measures each folder and compares the numbers
+// with sizes.txt in the same folder. `make sizes` runs it, `make sizes UPDATE=-update` rewrites the file.
 //
 // The columns (a smaller number is always better):
 //
-//   - code: lines with code, without blank lines and comments
+//   - code: tokens of code and of the data files beside it
+//   - tests: tokens of tests, and of folders whose code is for tests alone
 //   - names: exported names, with the methods of exported types and their promoted methods
 //   - fields: exported fields of exported structs
-//   - file: lines of code of the largest file
+//   - file: tokens of the largest file with code
 //   - struct: fields of the largest struct
 //   - upward: pairs of files in which a lower file uses a name from a higher file, if the files of
 //     the package are sorted so that few such pairs exist
-//   - wording: sentences of comments and errors in a pattern that needs a second reading
+//   - wording: sentences of comments, errors and documents in a pattern that needs a second reading
 //
-// A row in which a number is raised needs a new reason after a #. The command checks this in the git
-// history of sizes.txt.
+// The sums of code, tests, upward and wording may only fall: what a commit adds in one place it takes away in
+// another. The exception is a budget, a line "budget NAME CODE TESTS". It grants so many tokens, and a commit
+// that adds tokens takes as many from a budget. The command checks this in the git history of sizes.txt.
 package main
 
 import (
@@ -36,12 +37,20 @@ import (
 const file = "internal/sizes/sizes.txt"
 
 // columns are the names of the columns of sizes.txt.
-var columns = [...]string{"code", "names", "fields", "file", "struct", "upward", "wording"}
+var columns = [...]string{"code", "tests", "names", "fields", "file", "struct", "upward", "wording"}
 
-// A row has the numbers of one package, or of a sum of packages.
-type row struct {
-	numbers [len(columns)]int
-	reason  string // why a number was last raised
+// falling are the columns whose sums may only fall.
+var falling = [...]string{"code", "tests", "upward", "wording"}
+
+// A row has the numbers of one folder, or of a sum of folders.
+type row struct{ numbers [len(columns)]int }
+
+func (r *row) at(column string) *int { return &r.numbers[slices.Index(columns[:], column)] }
+
+// A table is the content of sizes.txt.
+type table struct {
+	rows    map[string]*row
+	budgets map[string]*row // the tokens that may still be added
 }
 
 // The names of the rows with sums: of the core, which is all that a recording service links, and of all
@@ -76,10 +85,10 @@ func main() {
 
 func run(update bool) error {
 	text, err := os.ReadFile(file)
-	if err != nil && (!update || !errors.Is(err, os.ErrNotExist)) {
+	if err != nil {
 		return err
 	}
-	allowed, err := parse(text)
+	before, err := parse(text)
 	if err != nil {
 		return err
 	}
@@ -96,89 +105,65 @@ func run(update bool) error {
 		}
 	}
 	now[sumCore], now[sumAll] = core, all
-	for name, r := range now {
-		if old := allowed[name]; old != nil {
-			r.reason = old.reason
-		}
-	}
-	out := printed(now)
+	out := printed(&table{now, before.budgets})
 	if update {
 		return os.WriteFile(file, out, 0o600)
 	}
 	if _, err := os.Stdout.Write(out); err != nil {
 		return err
 	}
-	errs := larger(now, allowed)
-	if len(errs) == 0 && !bytes.Equal(out, text) {
-		errs = append(errs, fmt.Errorf("%s is out of date: make sizes UPDATE=-update", file))
+	if !bytes.Equal(out, text) {
+		return fmt.Errorf("%s is out of date: make sizes UPDATE=-update", file)
 	}
-	return errors.Join(append(errs, unexplained()...)...)
+	return grown()
 }
 
-// larger returns an error for each number that is larger than allowed.
-func larger(now, allowed map[string]*row) (errs []error) {
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		old := allowed[name]
-		if old == nil {
-			errs = append(errs, fmt.Errorf("%s is new: it needs a row in %s", name, file))
-			continue
-		}
-		for i, n := range now[name].numbers {
-			if n > old.numbers[i] {
-				errs = append(errs, fmt.Errorf("%s: %s is %d, and may be %d: make it smaller, or raise it in %s with a reason", name, columns[i], n, old.numbers[i], file))
-			}
-		}
-	}
-	return errs
-}
-
-// unexplained returns an error for each row that a commit has added or raised without a reason.
-func unexplained() (errs []error) {
+// grown returns an error for each commit after which a sum was larger than before, and for the working tree.
+func grown() error {
 	commits, err := git("log", "--format=%h", "--", file)
 	if err != nil {
-		return []error{err}
+		return err
 	}
-	versions := []string{""} // the newest commit first; "" before it is the working tree
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	later, err := parse(text)
+	var errs []error
+	name := "the working tree"
 	for commit := range strings.FieldsSeq(commits) {
-		versions = append(versions, commit)
+		if err != nil {
+			break
+		}
+		text, gerr := git("show", commit+":"+file)
+		if gerr != nil {
+			return gerr
+		}
+		before, perr := parse([]byte(text))
+		if errors.Is(perr, errColumns) {
+			break // the commits before it have counted lines
+		}
+		errs = append(errs, growth(name, before, later))
+		later, err, name = before, perr, "commit "+commit
 	}
-	read := func(commit string) (map[string]*row, error) {
-		if commit == "" {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			return parse(text)
-		}
-		text, err := git("show", commit+":"+file)
-		if err != nil {
-			return nil, err
-		}
-		return parse([]byte(text))
-	}
-	for i := range len(versions) - 1 {
-		later, err := read(versions[i])
-		if err != nil {
-			return append(errs, err)
-		}
-		before, err := read(versions[i+1])
-		if err != nil {
-			return append(errs, err)
-		}
-		for _, name := range slices.Sorted(maps.Keys(later)) {
-			r, old := later[name], before[name]
-			if old == nil {
-				old = &row{}
-			}
-			for k := range columns {
-				if r.numbers[k] > old.numbers[k] && (r.reason == "" || r.reason == old.reason) {
-					errs = append(errs, fmt.Errorf("%s: commit %s raised %s from %d to %d without a reason of its own", name, versions[i], columns[k], old.numbers[k], r.numbers[k]))
-					break
-				}
+	return errors.Join(append(errs, err)...)
+}
+
+// growth returns an error if a sum of later is larger than that of before, and no budget was taken from.
+func growth(name string, before, later *table) error {
+	var errs []error
+	for _, column := range falling {
+		most := *before.rows[sumAll].at(column)
+		for name, b := range before.budgets {
+			if l := later.budgets[name]; l != nil {
+				most += max(0, *b.at(column)-*l.at(column))
 			}
 		}
+		if n := *later.rows[sumAll].at(column); n > most {
+			errs = append(errs, fmt.Errorf("%s: the sum of %s is %d, and may be %d: take away as much as you add, or lower a budget in %s by as much", name, column, n, most, file))
+		}
 	}
-	return errs
+	return errors.Join(errs...)
 }
 
 func git(args ...string) (string, error) {
@@ -189,50 +174,66 @@ func git(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// parse reads the text of sizes.txt, as printed writes it.
-func parse(text []byte) (map[string]*row, error) {
-	rows := make(map[string]*row)
+var errColumns = errors.New("other columns")
+
+// parse reads the text of sizes.txt, as printed writes it. The error is errColumns for a file of before it
+// counted tokens.
+func parse(text []byte) (*table, error) {
+	t := &table{make(map[string]*row), make(map[string]*row)}
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
-		line, reason, _ := strings.Cut(strings.TrimSpace(line), "#")
 		fields := strings.Fields(line)
-		if len(fields) == 0 || n == 1 {
-			continue // a blank line, or the heading
+		if n == 1 {
+			if !slices.Equal(fields, append([]string{"folder"}, columns[:]...)) {
+				return nil, fmt.Errorf("%s:%d: %w", file, n, errColumns)
+			}
+			continue
 		}
-		if len(fields) != 1+len(columns) {
-			return nil, fmt.Errorf("%s:%d: want %d columns, have %d", file, n, 1+len(columns), len(fields))
+		if len(fields) == 0 {
+			continue
 		}
-		r := &row{reason: strings.TrimSpace(reason)}
-		for i := range columns {
+		rows, name, numbers := t.rows, fields[0], fields[1:]
+		want := len(columns)
+		if name == "budget" && len(fields) > 1 {
+			rows, name, numbers = t.budgets, fields[1], fields[2:]
+			want = 2 // code and tests, which come first
+		}
+		if len(numbers) != want {
+			return nil, fmt.Errorf("%s:%d: expected %d numbers, found %d", file, n, want, len(numbers))
+		}
+		r := new(row)
+		for i := range numbers {
 			var err error
-			if r.numbers[i], err = strconv.Atoi(fields[1+i]); err != nil {
+			if r.numbers[i], err = strconv.Atoi(numbers[i]); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, n, err)
 			}
 		}
-		rows[fields[0]] = r
+		rows[name] = r
 	}
-	return rows, nil
+	if t.rows[sumAll] == nil {
+		t.rows[sumAll] = new(row)
+	}
+	return t, nil
 }
 
-// printed returns the text of sizes.txt for rows, with the sums first.
-func printed(rows map[string]*row) []byte {
+// printed returns the text of sizes.txt, with the sums first and the budgets last.
+func printed(t *table) []byte {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "package\t%s\t\n", strings.Join(columns[:], "\t"))
-	names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+	fmt.Fprintf(w, "folder\t%s\t\n", strings.Join(columns[:], "\t"))
+	names := slices.SortedFunc(maps.Keys(t.rows), func(a, b string) int {
 		return strings.Compare(place(a), place(b))
 	})
 	for _, name := range names {
-		r := rows[name]
 		fmt.Fprintf(w, "%s\t", name)
-		for _, n := range r.numbers {
+		for _, n := range t.rows[name].numbers {
 			fmt.Fprintf(w, "%d\t", n)
 		}
-		if r.reason != "" {
-			fmt.Fprintf(w, "  # %s", r.reason)
-		}
 		fmt.Fprintln(w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.budgets)) {
+		fmt.Fprintf(w, "budget %s\t%d\t%d\t\n", name, *t.budgets[name].at("code"), *t.budgets[name].at("tests"))
 	}
 	_ = w.Flush() // writing to memory cannot fail
 	return b.Bytes()

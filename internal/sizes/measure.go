@@ -8,14 +8,12 @@ import (
 	"go/ast"
 	"go/importer"
 	"go/parser"
-	"go/scanner"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -28,7 +26,7 @@ type listed struct {
 	Standard, DepOnly             bool
 }
 
-// measure measures the packages of the module, as they are built for Linux on amd64.
+// measure measures the folders, and the packages of the module as they are built for Linux on amd64.
 func measure() (map[string]*row, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,Name,GoFiles,Module,Standard,DepOnly", "./...")
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOWORK=off")
@@ -52,82 +50,20 @@ func measure() (map[string]*row, error) {
 	}
 	files := token.NewFileSet()
 	imports := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	rows := make(map[string]*row)
+	rows, err := texts(".")
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range own {
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 		if name == "" {
 			name = "."
 		}
-		r := &row{}
-		rows[name] = r
-		if err := r.text(p.Dir); err != nil {
-			return nil, err
-		}
-		if err := r.types(files, imports, &p); err != nil {
+		if err := rows[name].types(files, imports, &p); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
-}
-
-func (r *row) at(column string) *int { return &r.numbers[slices.Index(columns[:], column)] }
-
-// text measures the Go files of a folder without tests. It includes the files for other systems.
-func (r *row) text(dir string) error {
-	list, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, name := range list {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		src, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		lines, odd := look(src)
-		*r.at("code") += lines
-		*r.at("wording") += odd
-		*r.at("file") = max(*r.at("file"), lines)
-	}
-	return nil
-}
-
-// odd are patterns of sentences that need a second reading.
-var odd = regexp.MustCompile(`\b[Aa]n? \w+ is what\b|\bis wanted\b|\b[Tt]here (is|are)\b[^.]*\bthat\b|, to` + `o\b`)
-
-// look counts the lines of code in a file, and the matches of odd in its comments and strings.
-func look(src []byte) (lines, wording int) {
-	files := token.NewFileSet()
-	f := files.AddFile("", -1, len(src))
-	var s scanner.Scanner
-	s.Init(f, src, nil, scanner.ScanComments)
-	coded := make(map[int]bool)
-	var comment strings.Builder // consecutive comments are read as one
-	check := func(text string) { wording += len(odd.FindAllString(strings.Join(strings.Fields(text), " "), -1)) }
-	for {
-		pos, tok, lit := s.Scan()
-		if tok == token.COMMENT {
-			comment.WriteString(" " + strings.TrimPrefix(lit, "//"))
-			continue
-		}
-		if tok == token.SEMICOLON && lit == "\n" {
-			continue
-		}
-		check(comment.String())
-		comment.Reset()
-		if tok == token.EOF {
-			return len(coded), wording
-		}
-		if tok == token.STRING {
-			check(lit)
-		}
-		first := f.Line(pos)
-		for i := range 1 + strings.Count(lit, "\n") {
-			coded[first+i] = true
-		}
-	}
 }
 
 // types measures the columns for which a package has to be type-checked.
