@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/edsrzf/mmap-go v1.2.0
-	github.com/fsnotify/fsnotify v1.10.1
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/klauspost/compress v1.19.2
 	github.com/minio/minio-go/v7 v7.4.1

@@ -118,7 +118,7 @@ var layers = map[string][]string{
 	},
 	"control/httpapi": {module + "control", module + "control/internal/traces", module + "internal/loopback"},
 	"control/filesource": {
-		"github.com/fsnotify/fsnotify", "go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
+		"go.yaml.in/yaml/v4", "go.yaml.in/yaml/v4/plugin/loaderlimits", module + "control",
 		module + "internal/osfile", module + "internal/quantity", module + "internal/text",
 	},
 	"control/provider": {"github.com/google/pprof/profile", module + "control", module + "format", module + "internal/execbatch", module + "internal/text"},

@@ -108,10 +108,8 @@
 //
 // # Changes
 //
-// A watched source reads the file shortly after a change in the file's folder, when no
-// further change follows. It also reads the file every few seconds. So it sees files that
-// are written, replaced, or swapped, as Kubernetes does for mounted config maps. A file
-// that is not valid is reported once, and the configuration before stays in force. If the
-// file is a symbolic link into another folder, changes there are seen only by the regular
-// reads.
+// A watched source reads the file every two seconds, and reports a change when no further
+// change follows. So it sees files that are written, replaced, or swapped, as Kubernetes
+// does for mounted config maps, on any file system and through links. A file that is not
+// valid is reported once, and the configuration before stays in force.
 package filesource

@@ -9,19 +9,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/internal/osfile"
 )
 
 // Options of [New].
 type Options struct {
-	// Poll is the interval at which the file is read without a notification: some network file
-	// systems send none. The default is 5 s.
+	// Poll is the interval at which the file is read. The default is 2 s.
 	Poll time.Duration
-	// Debounce is the time between the last change and the reading of the file. If changes
-	// continue, the file is read after ten times Debounce. The default is 200 ms.
+	// Debounce is the time after which a file that has changed is read again, until it has not
+	// changed in between. If changes continue, it is reported after ten times Debounce. The
+	// default is 200 ms.
 	Debounce time.Duration
 	// Defaults has the values of the fields of Dir, Keep and Ring that the file leaves out; its
 	// ID and Traces are ignored. The default is [control.DefaultConfig]. To change some values,
@@ -38,17 +36,17 @@ type Options struct {
 // differs from the one before. A content that is not valid is reported once, with its error;
 // it is also reported once if the file cannot be read. The calls do not overlap. The
 // function must not call stop, because stop waits for the function. Watch never returns an
-// error: without notifications, polling is enough.
+// error.
 //
 // The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source
 // is safe for concurrent use. The caller owns the configurations that it returns.
 func New(path string, o *Options) control.Source {
-	s := &source{name: path, path: path, notifier: fsnotify.NewWatcher}
+	s := &source{name: path, path: path}
 	if o != nil {
 		s.o = *o
 	}
 	if s.o.Poll <= 0 {
-		s.o.Poll = 5 * time.Second
+		s.o.Poll = 2 * time.Second
 	}
 	if s.o.Debounce <= 0 {
 		s.o.Debounce = 200 * time.Millisecond
@@ -67,10 +65,9 @@ func New(path string, o *Options) control.Source {
 }
 
 type source struct {
-	name     string // for errors
-	path     string
-	o        Options
-	notifier func() (*fsnotify.Watcher, error)
+	name string // for errors
+	path string
+	o    Options
 
 	mu sync.Mutex
 

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/control"
@@ -25,9 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a loaded machine may take.
 const patience = time.Minute
-
-// never is a poll interval that no test reaches.
-const never = 24 * time.Hour
 
 // A recorder records the calls of a watch.
 type recorder struct {
@@ -97,14 +93,10 @@ func symlink(t *testing.T, to, name string) {
 	}
 }
 
-// watch follows name until the end of the test, by notifications alone unless o says
-// otherwise.
-func watch(t *testing.T, name string, o *Options) *recorder {
+// watch follows name until the end of the test.
+func watch(t *testing.T, name string) *recorder {
 	t.Helper()
-	if o == nil {
-		o = &Options{Poll: never, Debounce: 10 * time.Millisecond}
-	}
-	s := New(name, o)
+	s := New(name, &Options{Poll: 5 * time.Millisecond, Debounce: 2 * time.Millisecond})
 	if _, err := s.Config(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -115,43 +107,38 @@ func watch(t *testing.T, name string, o *Options) *recorder {
 	return r
 }
 
-// TestWatch follows a file by notifications alone and by polling alone.
 func TestWatch(t *testing.T) {
-	for name, o := range map[string]*Options{"notify": nil, "poll": {Poll: 5 * time.Millisecond, Debounce: time.Millisecond}} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "control.yaml")
-			write(t, file, config("a"))
-			r := watch(t, file, o)
-			replace(t, file, config("b"))
-			r.want("b")
-			replace(t, file, config("b")) // is nothing new
-			time.Sleep(50 * time.Millisecond)
-			replace(t, file, config("c")+"kep: 1\n")
-			r.want("control.yaml:3:1: unknown key")
-			replace(t, file, config("c"))
-			r.want("c")
-			must(t, os.Remove(file))
-			r.want("error: read configuration: ")
-			replace(t, file, config("c"))
-			r.want("c")
-			must(t, os.Rename(file, file+".old"))
-			r.want("error: read configuration: ")
-			must(t, os.Mkdir(file, 0o700))
-			r.want("error: read configuration: ")
-			must(t, os.Remove(file))
-			r.want("error: read configuration: ")
-			replace(t, file, config("d"))
-			r.want("d")
-			r.wantNone()
-		})
-	}
+	file := filepath.Join(t.TempDir(), "control.yaml")
+	write(t, file, config("a"))
+	r := watch(t, file)
+	replace(t, file, config("b"))
+	r.want("b")
+	replace(t, file, config("b")) // is nothing new
+	time.Sleep(50 * time.Millisecond)
+	replace(t, file, config("c")+"kep: 1\n")
+	r.want("control.yaml:3:1: unknown key")
+	replace(t, file, config("c"))
+	r.want("c")
+	must(t, os.Remove(file))
+	r.want("error: read configuration: ")
+	replace(t, file, config("c"))
+	r.want("c")
+	must(t, os.Rename(file, file+".old"))
+	r.want("error: read configuration: ")
+	must(t, os.Mkdir(file, 0o700))
+	r.want("error: read configuration: ")
+	must(t, os.Remove(file))
+	r.want("error: read configuration: ")
+	replace(t, file, config("d"))
+	r.want("d")
+	r.wantNone()
 }
 
 // TestWatchInPlace writes without a rename; a half-written file may be seen.
 func TestWatchInPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
-	r := watch(t, file, nil)
+	r := watch(t, file)
 	for i := range 100 {
 		write(t, file, config(fmt.Sprintf("n%d", i)))
 	}
@@ -167,7 +154,7 @@ func TestWatchInPlace(t *testing.T) {
 func TestWatchRewrites(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
-	r := watch(t, file, nil)
+	r := watch(t, file)
 	for i := range 100 {
 		replace(t, file, config(fmt.Sprintf("n%d", i)))
 	}
@@ -196,7 +183,7 @@ func TestWatchKubernetes(t *testing.T) {
 	put("..2026_1", config("one"))
 	file := filepath.Join(dir, "control.yaml")
 	symlink(t, filepath.Join("..data", "control.yaml"), file)
-	r := watch(t, file, nil)
+	r := watch(t, file)
 	put("..2026_2", config("two"))
 	r.want("two")
 	must(t, os.RemoveAll(filepath.Join(dir, "..2026_1")))
@@ -208,12 +195,12 @@ func TestWatchKubernetes(t *testing.T) {
 // TestWatchFolder removes the folder, and makes a new one in its place.
 func TestWatchFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("a folder that is watched cannot be renamed")
+		t.Skip("the folder of a file that is being read cannot be renamed")
 	}
 	dir := filepath.Join(t.TempDir(), "conf")
 	file := filepath.Join(dir, "control.yaml")
 	// It is not there at first.
-	r := watch(t, file, &Options{Poll: 20 * time.Millisecond, Debounce: time.Millisecond})
+	r := watch(t, file)
 	for i := range 3 {
 		must(t, os.Mkdir(dir, 0o700))
 		replace(t, file, config(fmt.Sprintf("n%d", i)))
@@ -227,118 +214,24 @@ func TestWatchFolder(t *testing.T) {
 	}
 }
 
-// TestWatcherFolder checks that notifications are for the folder that exists now.
-func TestWatcherFolder(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("a folder that is watched cannot be renamed")
-	}
-	dir := filepath.Join(t.TempDir(), "conf")
-	w := newWatcher(t, New(filepath.Join(dir, "control.yaml"), nil).(*source), nil)
-	n, err := fsnotify.NewBufferedWatcher(1000)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer n.Close()
-	w.notify = n
-	w.watch()
-	if w.watched != nil {
-		t.Error("a folder that is not there is watched")
-	}
-	mkdir := func() error { return os.Mkdir(dir, 0o700) }
-	for i, change := range []func() error{
-		mkdir,
-		func() error { return errors.Join(os.Rename(dir, dir+".old"), mkdir()) },
-		func() error { return errors.Join(os.RemoveAll(dir), mkdir()) },
-		func() error { return errors.Join(os.Rename(dir, dir+".1"), os.Symlink("conf.1", dir)) },
-		func() error {
-			return errors.Join(os.Mkdir(dir+".2", 0o700), os.Symlink("conf.2", dir+".tmp"), os.Rename(dir+".tmp", dir))
-		},
-	} {
-		must(t, change())
-		file := filepath.Join(dir, fmt.Sprint(i))
-		for until := time.Now().Add(patience); ; { // fsnotify may not know yet that the one before is gone
-			w.watch()
-			write(t, file, "")
-			if sees(n, file) {
-				break
-			}
-			if time.Now().After(until) {
-				t.Fatalf("folder %d: nothing told of %s", i, file)
-			}
-		}
-	}
-}
-
-// sees reports whether n soon sends a notification about the file.
-func sees(n *fsnotify.Watcher, file string) bool {
-	soon := time.After(100 * time.Millisecond)
-	for {
-		select {
-		case e := <-n.Events:
-			if e.Name == file {
-				return true
-			}
-		case <-soon:
-			return false
-		}
-	}
-}
-
-// newWatcher returns a watcher that a test drives.
-func newWatcher(t *testing.T, s *source, f func(*control.Config, error)) *watcher {
-	w := &watcher{source: s, f: f, seen: state(s.load()), folder: filepath.Dir(s.path), timer: time.NewTimer(time.Hour)}
-	t.Cleanup(func() { w.timer.Stop() })
-	return w
-}
-
-// TestWatcherEvents checks which events make the watcher read the file.
-func TestWatcherEvents(t *testing.T) {
-	s := New("/etc/app/control.yaml", nil).(*source)
-	for _, test := range []struct {
-		e    fsnotify.Event
-		want bool
-	}{
-		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Write}, true},
-		{fsnotify.Event{Name: "/etc/app/Control.YAML", Op: fsnotify.Write}, true},
-		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Remove}, true},
-		{fsnotify.Event{Name: "/etc/app/control.yaml", Op: fsnotify.Chmod}, false},
-		{fsnotify.Event{Name: "/etc/app/..data", Op: fsnotify.Create}, true},
-		{fsnotify.Event{Name: "/etc/app/trace.et", Op: fsnotify.Write}, false},
-		{fsnotify.Event{Name: "/etc/app/trace.et", Op: fsnotify.Rename}, true},
-	} {
-		w := newWatcher(t, s, nil)
-		w.event(test.e)
-		if got := !w.since.IsZero(); got != test.want {
-			t.Errorf("%v: read: %v, want %v", test.e, got, test.want)
-		}
-	}
-}
-
-// without returns a source without notifications.
-func without(name string, o *Options) *source {
-	s := New(name, o).(*source)
-	s.notifier = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many watches") }
-	return s
-}
-
 // TestWatchTimes uses a fake clock: changes are found by polling, and reported after
 // Debounce.
 func TestWatchTimes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
 	synctest.Test(t, func(t *testing.T) {
-		s := without(file, nil)
+		s := New(file, nil)
 		r := newRecorder(t)
 		stop, err := s.Watch(r.f)
 		must(t, err)
 		defer stop()
 		synctest.Wait()
 		write(t, file, "id: b\n") // and no more so far
-		time.Sleep(5*time.Second + 100*time.Millisecond)
+		time.Sleep(2*time.Second + 100*time.Millisecond)
 		synctest.Wait()
 		r.wantNone()
 		write(t, file, config("b"))
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
 		r.want("b")
 		// There and back again between two polls.
@@ -369,26 +262,22 @@ func TestWatchTimes(t *testing.T) {
 func TestWatchDebounce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
-	for _, test := range []struct {
-		name string // of what changes all the time
-		want time.Duration
-	}{{file, 2 * time.Second}, {file + ".swp", 200 * time.Millisecond}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWatcher(t, New(file, nil).(*source), nil)
-			began := time.Now()
-			for i := 0; ; i++ {
-				w.event(fsnotify.Event{Name: test.name, Op: fsnotify.Create})
-				select {
-				case <-w.timer.C:
-					if got := time.Since(began); got != test.want {
-						t.Errorf("with changes of %s all the time the file is read after %v, want %v", test.name, got, test.want)
-					}
-					return
-				case <-time.After(90 * time.Millisecond):
-				}
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(t)
+		stop, err := New(file, nil).Watch(r.f)
+		must(t, err)
+		defer stop()
+		synctest.Wait()
+		began := time.Now()
+		for i := 0; len(r.calls) == 0; i++ {
+			write(t, file, config(fmt.Sprint("n", i)))
+			time.Sleep(90 * time.Millisecond)
+			synctest.Wait()
+		}
+		if got, least, most := time.Since(began), 3900*time.Millisecond, 4100*time.Millisecond; got < least || got > most {
+			t.Errorf("with changes all the time the file is reported after %v, want two seconds to be seen and ten times 200 ms", got)
+		}
+	})
 }
 
 // TestWatchFromConfig changes the file between Config and Watch, and without Config
@@ -397,7 +286,7 @@ func TestWatchFromConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "control.yaml")
 	write(t, file, config("a"))
 	synctest.Test(t, func(t *testing.T) {
-		fresh, s := without(file, nil), without(file, nil)
+		fresh, s := New(file, nil), New(file, nil)
 		if c, err := s.Config(); err != nil || c.ID != "a" {
 			t.Fatalf("got %v, %v", c, err)
 		}

@@ -24,7 +24,7 @@ func TestConfigPipe(t *testing.T) {
 	}
 	must(t, os.Remove(file))
 	write(t, file, config("a"))
-	r := watch(t, file, nil)
+	r := watch(t, file)
 	must(t, os.Remove(file))
 	r.want("read configuration")
 	must(t, unix.Mkfifo(file, 0o600))
