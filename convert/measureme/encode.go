@@ -57,7 +57,8 @@ type encoder struct {
 	v       *view.View
 	w       *bufio.Writer
 	strings *writeTable
-	id      eventID
+	id      []byte // of an event: a label and arguments
+	unique  bool   // hardly another record has them
 	buf     []byte
 
 	// Invariants: records are in the order of their entries until they are

@@ -1,18 +1,12 @@
 package measureme
 
-import (
-	"encoding/binary"
-	"strings"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 const (
 	// maxInterned bounds the memory that interning takes. What comes when it is
 	// full is written again each time.
 	maxInterned      = 16 << 20
 	maxInternedTexts = 1 << 18
-	// minReference is the size of a reference: a shorter text is put in place.
-	minReference = 1 + idSize
 )
 
 // A stringID names a text of a file that is written.
@@ -26,7 +20,6 @@ type writeTable struct {
 	buf      []byte                     // what page has not got yet
 	ids      map[string]stringID
 	interned int
-	scratch  []byte
 	err      error
 }
 
@@ -72,28 +65,8 @@ func (t *writeTable) intern(b []byte) stringID {
 	return id
 }
 
-// text returns the id of a text for people: a label or a kind.
-func (t *writeTable) text(s string) stringID {
-	// A text that is not UTF-8 could be taken for one that is encoded.
-	if strings.IndexByte(s, reference) < 0 {
-		if id, ok := t.ids[s]; ok {
-			return id
-		}
-	}
-	t.scratch = appendText(t.scratch[:0], s)
-	if len(t.scratch) == 0 {
-		t.scratch = append(t.scratch, unnamed...)
-	}
-	return t.intern(t.scratch)
-}
-
 // unnamed is the label of what has none: the tools refuse an empty one.
 const unnamed = "<unnamed>"
-
-// appendReference appends a reference to the string id.
-func appendReference(b []byte, id stringID) []byte {
-	return binary.LittleEndian.AppendUint64(append(b, reference), uint64(id))
-}
 
 // appendText appends s with U+FFFD for what is not UTF-8, and for the control
 // characters that the tools refuse.
@@ -118,48 +91,4 @@ func appendText(b []byte, s string) []byte {
 		plain = i
 	}
 	return append(b, s[plain:]...)
-}
-
-// An eventID is put together from a label and arguments.
-type eventID struct {
-	t      *writeTable
-	label  stringID
-	b      []byte
-	unique bool
-}
-
-// begin starts one.
-func (e *eventID) begin(t *writeTable, label string) {
-	e.t, e.label, e.b, e.unique = t, t.text(label), e.b[:0], false
-}
-
-// open begins an argument, which what is appended then belongs to.
-func (e *eventID) open() {
-	if len(e.b) == 0 {
-		e.b = appendReference(e.b, e.label)
-	}
-	e.b = append(e.b, separator)
-}
-
-// arg adds an argument whose text is encoded already. One that comes often is
-// written once.
-func (e *eventID) arg(text []byte, often bool) {
-	e.open()
-	if often && len(text) > minReference {
-		e.b = appendReference(e.b, e.t.intern(text))
-		return
-	}
-	e.b = append(e.b, text...)
-	e.unique = e.unique || !often
-}
-
-// end returns the id of the whole.
-func (e *eventID) end() stringID {
-	switch {
-	case len(e.b) == 0:
-		return e.label
-	case e.unique:
-		return e.t.add(e.b)
-	}
-	return e.t.intern(e.b)
 }

@@ -3,6 +3,7 @@ package measureme
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,8 +124,11 @@ func (e *encoder) text(r *record, t *format.TraceEntry) error {
 	if native = native && v.Kind() == format.KindString; native {
 		kind = v.Text()
 	}
-	r.kind = e.strings.text(kind)
-	e.id.begin(e.strings, label)
+	e.buf = appendText(e.buf[:0], cmp.Or(kind, unnamed))
+	r.kind = e.strings.intern(e.buf)
+	e.id, e.unique = e.id[:0], false
+	e.buf = appendText(e.buf[:0], cmp.Or(label, unnamed))
+	e.part(e.buf, true)
 	e.nativeArgs(t)
 	if !native {
 		if err := e.ids(r, t); err != nil {
@@ -146,8 +150,28 @@ func (e *encoder) text(r *record, t *format.TraceEntry) error {
 			e.arg(a.Name+"=", a.Value)
 		}
 	}
-	r.id = e.id.end()
+	if e.unique {
+		r.id = e.strings.add(e.id)
+	} else {
+		r.id = e.strings.intern(e.id)
+	}
 	return nil
+}
+
+// add adds an argument. One that comes often is written once.
+func (e *encoder) add(text []byte, often bool) {
+	e.id = append(e.id, separator)
+	e.part(text, often)
+}
+
+// part adds a text to the id of an event: as a reference if it comes often and is longer than that.
+func (e *encoder) part(text []byte, often bool) {
+	e.unique = e.unique || !often
+	if often && len(text) > 1+idSize {
+		e.id = binary.LittleEndian.AppendUint64(append(e.id, reference), uint64(e.strings.intern(text)))
+		return
+	}
+	e.id = append(e.id, text...)
 }
 
 // carried reports whether an attribute is in the event elsewhere than in its
@@ -198,7 +222,7 @@ func (e *encoder) nativeArgs(t *format.TraceEntry) {
 	}
 	for _, a := range args {
 		e.buf = appendText(e.buf[:0], a.text)
-		e.id.arg(e.buf, true)
+		e.add(e.buf, true)
 	}
 }
 
@@ -234,14 +258,14 @@ func (e *encoder) ids(r *record, t *format.TraceEntry) error {
 // ref adds the ids of a span.
 func (e *encoder) ref(ref format.SpanRef) {
 	e.buf = wire.AppendHex(append(e.buf[:0], argTrace...), ref.TraceID[:])
-	e.id.arg(e.buf, true) // the same for many
+	e.add(e.buf, true) // the same for many
 	e.buf = wire.AppendHex(append(e.buf[:0], argSpan...), ref.SpanID[:])
-	e.id.arg(e.buf, false)
+	e.add(e.buf, false)
 }
 
 func (e *encoder) parent(id [8]byte) {
 	e.buf = wire.AppendHex(append(e.buf[:0], argParent...), id[:])
-	e.id.arg(e.buf, false)
+	e.add(e.buf, false)
 }
 
 func (e *encoder) links(id view.Row) error {
@@ -257,7 +281,7 @@ func (e *encoder) links(id view.Row) error {
 		spanID, _ := l.Attribute(mapping.AttrLinkSpanID)
 		e.buf = appendText(append(e.buf[:0], argLink...), traceID.Text())
 		e.buf = appendText(append(e.buf, '-'), spanID.Text())
-		e.id.arg(e.buf, false)
+		e.add(e.buf, false)
 	}
 	return nil
 }
@@ -270,7 +294,7 @@ func (e *encoder) arg(key string, v format.Value) {
 	} else {
 		e.buf = appendValue(e.buf, v)
 	}
-	e.id.arg(e.buf, true)
+	e.add(e.buf, true)
 }
 
 // appendValue appends a value as a text.
