@@ -331,20 +331,6 @@ func TestElsewhereOfPending(t *testing.T) {
 	}
 }
 
-// TestPendingRings stages spans that need each other in pairs.
-func TestPendingRings(t *testing.T) {
-	r := newRig(placer.Options{MaxPendingSpans: 1000})
-	for i := 1; i < 90; i += 2 {
-		r.span(i, i+1, record.FlagWait)
-		r.span(i+1, i, record.FlagWait)
-	}
-	for r.StagePending() {
-	}
-	if entries, _, _ := r.Pending(); entries > 0 || r.Entries() != 91 {
-		t.Errorf("%d entries are there and %d wait, want 91 and none", r.Entries(), entries)
-	}
-}
-
 // TestPendingDataIsKept: what waits long is as it came, while far more comes and goes than may wait.
 func TestPendingDataIsKept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
