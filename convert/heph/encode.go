@@ -2,7 +2,6 @@ package heph
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -182,15 +181,13 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 	if m.Line.Valid {
 		add("line", u64Value(uint64(m.Line.Value)))
 	}
-	said := map[string]bool{format.AttrTime: true, format.AttrDuration: true, mapping.AttrJSON: true}
-	addID := func(name string, id []byte) {
-		if len(bytes.Trim(id, "\x00")) > 0 {
-			addText(name, hex.EncodeToString(id))
-			said[name] = true
-		}
+	hasTrace, hasUp := trace != [16]byte{}, up != [8]byte{}
+	if hasTrace {
+		addText(format.AttrTraceID, hex.EncodeToString(trace[:]))
 	}
-	addID(format.AttrTraceID, trace[:])
-	addID(format.AttrParentSpanID, up[:])
+	if hasUp {
+		addText(format.AttrParentSpanID, hex.EncodeToString(up[:]))
+	}
 	jsons := jsonNames(e.Attributes)
 	for i := range e.Attributes {
 		a := &e.Attributes[i]
@@ -198,8 +195,17 @@ func (enc *encoder) append(b []byte, ev *rowEvent) ([]byte, error) {
 		if name == format.AttrSpanID && enc.v.Role(ev.row) == view.RoleLog {
 			name = format.AttrParentSpanID // a log record has no id of its own
 		}
-		if said[name] {
+		switch name {
+		case format.AttrTime, format.AttrDuration, mapping.AttrJSON:
 			continue
+		case format.AttrTraceID:
+			if hasTrace {
+				continue
+			}
+		case format.AttrParentSpanID:
+			if hasUp {
+				continue
+			}
 		}
 		array, isArray := value{}, false
 		if jsons[name] {
