@@ -172,8 +172,8 @@ func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 	return list
 }
 
-// first removes from its list of children a record whose parent is not pending, and returns its place: the topmost pending
-// ancestor of the oldest record.
+// first returns the place of the topmost pending ancestor of the oldest record, and removes it from its list of
+// children.
 func (p *pendingRecords) first() int32 {
 	i, mark := p.oldest, p.oldest
 	for n := 1; ; n++ {
