@@ -19,14 +19,13 @@ type directory struct {
 	found map[uint32][]spanmap.Key
 }
 
-// A place says where a span is. If it has not come, that is one or two files in which spans wait for it.
+// A place says to which file a span came. If it has not come, file and other are those in which spans wait for it.
 type place struct {
 	hash  uint64
 	file  uint32
-	other uint32 // 0: none, or here
+	other uint32 // 0: none; here: the span has come
 }
 
-// here says that the span has come to the file.
 const here = math.MaxUint32
 
 // maxFound bounds what is kept for a file. Behind it, spans wait as long as their recorder lets them.
