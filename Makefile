@@ -3,7 +3,7 @@
 # through Go.
 
 GO       ?= go
-MODULES  := . collector exporter/autoexport examples internal/bench internal/webbuild
+MODULES  := . collector exporter/autoexport examples internal/testkit/bench viewer/web/build
 BIN      := $(CURDIR)/bin
 FUZZTIME ?= 10s
 COUNT    ?= 10
@@ -54,13 +54,13 @@ soak: ## kill, fill and cut the power for half an hour, which needs root, strace
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKVIEW))' ./view
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '$(call pattern,$(SOAKCUT))' ./format
 	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestWorkIsLinear|TestReleaseIsReproducible)$$' ./cmd/entrace
-	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestFrozenFolderTakesRequestsWhole|TestOverloadTakesRequestsWhole)$$' ./internal/receive
+	ENTRACE_CI=1 ENTRACE_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run '^(TestFrozenFolderTakesRequestsWhole|TestOverloadTakesRequestsWhole)$$' ./internal/otel/receive
 
 kills: ## kill recording programs for five minutes, which soak does for longer
 	ENTRACE_CI=1 ENTRACE_SOAK=1 ENTRACE_SOAK_KILLS=700 $(GO) test -count 1 -timeout 30m -run '$(call pattern,TestKillUnderLoad TestKillChain TestWaitingSpans)' ./recorder
 
-sizes: ## the project has not grown beyond the budgets in internal/sizes/sizes.txt, which UPDATE=-update writes anew
-	@$(GO) run ./internal/sizes $(UPDATE)
+sizes: ## the project has not grown beyond the budgets in internal/testkit/sizes/sizes.txt, which UPDATE=-update writes anew
+	@$(GO) run ./internal/testkit/sizes $(UPDATE)
 
 # A run whose time is over while an input is on its way ends with an error that is
 # none, unless there is a failing input.
@@ -77,15 +77,15 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	@mkdir -p $(BIN) && rm -f $(BIN)/bench.txt
 	@set -e; for i in $$(seq $(COUNT)); do \
 	  $(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./format ./view ./query ./convert/... ./remote; \
-	  (cd internal/bench && export GOWORK=off \
+	  (cd internal/testkit/bench && export GOWORK=off \
 	    && $(GO) test -run '^$$' -bench 'File|Buffered|Handler|Durability|Span|Provider' -benchtime $(BENCHTIME) . \
 	    && $(GO) test -run '^$$' -bench Finalize -benchtime 1000000x . \
 	    && $(GO) test -run '^$$' -bench 'Service|FlightRecorder' -benchtime $(REQUESTS)x .); \
 	done | tee $(BIN)/bench.txt
 	$(BIN)/benchstat $(BIN)/bench.txt
-	cd internal/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
-	$(GO) test -tags conformance -run '^$$' -bench QueryDuckDB -benchtime 20x ./internal/conformance
-	cd internal/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x . \
+	cd internal/testkit/bench && GOWORK=off $(GO) run ./ratios $(BIN)/bench.txt
+	$(GO) test -tags conformance -run '^$$' -bench QueryDuckDB -benchtime 20x ./internal/testkit/conformance
+	cd internal/testkit/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x . \
 	  && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench ReceiveBesideCollector -benchtime 1x -timeout 20m .
 
 lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
@@ -99,12 +99,12 @@ vet: ## vet what a service links and the command for other systems, the rest for
 	  GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
 
 ports: ## test on other processors under qemu and on Windows under wine, which needs root and Debian or Ubuntu
-	internal/ports/run
+	internal/testkit/crosstest/run
 
 conformance: ## test against the other side, which needs Cargo, Python with venv, npm and Maven
-	$(GO) vet -tags conformance ./internal/conformance
-	$(GO) test -count 1 -timeout 25m -tags conformance ./internal/conformance
-	cd internal/conformance/collector && export GOWORK=off && $(GO) vet -tags conformance . && $(GO) test -count 1 -tags conformance .
+	$(GO) vet -tags conformance ./internal/testkit/conformance
+	$(GO) test -count 1 -timeout 25m -tags conformance ./internal/testkit/conformance
+	cd internal/testkit/conformance/collector && export GOWORK=off && $(GO) vet -tags conformance . && $(GO) test -count 1 -tags conformance .
 
 web: ## bundle the viewer's page into viewer/dist, which needs npm
 	viewer/web/test/run build
@@ -119,7 +119,7 @@ shots: ## take the pictures of docs anew, which needs npm
 	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|states: |flame in time: lanes|accessible' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
-	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/conformance -update
+	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/testkit/conformance -update
 
 tools: $(BIN)/golangci-lint $(BIN)/benchstat ## install the tools
 

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/env"
+	"github.com/entrace-go/entrace/internal/text/env"
 )
 
 // labelCrashes makes the runtime write the labels of goroutines, which name spans, into the text of a crash.

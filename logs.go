@@ -9,7 +9,7 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 // recordLogs makes the LoggerProvider of p.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/metrictest"
+	"github.com/entrace-go/entrace/internal/testkit/metrictest"
 )
 
 func TestSetupMetrics(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/env"
-	"github.com/entrace-go/entrace/internal/notice"
-	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/remote"
 )
 

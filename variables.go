@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/env"
-	"github.com/entrace-go/entrace/internal/notice"
-	"github.com/entrace-go/entrace/internal/setup"
 	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 const envPrefix = "OTEL_EXPORTER_ENTRACE_"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
 )
 
 // SetConfig puts another configuration in force. If the new one is not valid, SetConfig returns an

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control/internal/traces"
-	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/internal/file/retain"
 )
 
 // A Config says which requests become traces and what the traces contain. Do not change a Config

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/control/tracedir"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/crashtext"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/control/tracedir"
-	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/internal/file/retain"
 	"github.com/entrace-go/entrace/recorder"
 )
 

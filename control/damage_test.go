@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // aRing returns the name and the content of the file of a ring with some records.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 // Env returns a source that reads the environment variables that begin with prefix:

@@ -16,7 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
-	"github.com/entrace-go/entrace/internal/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // TestHammer calls all of the control at once from several goroutines, for a while.

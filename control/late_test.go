@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // TestOnlyNotesWaitForTheDiskOfTheRing blocks the write of a note to the ring. Only notes wait for it.
@@ -62,7 +62,7 @@ func TestOnlyNotesWaitForTheDiskOfTheRing(t *testing.T) {
 func TestRepeaterRunsOnceAfterManyCalls(t *testing.T) {
 	runs, end := make(chan int), make(chan struct{})
 	n := 0
-	r := newRepeater(new(guard.Guard), func() {
+	r := newRepeater(new(safecall.Guard), func() {
 		n++
 		runs <- n
 		<-end

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/write/ring"
 )
 
 // LogHandler returns a handler that passes records to next, and calls Fire for records that

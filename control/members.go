@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -34,7 +34,7 @@ func (m *member) stop() error {
 	if m.Stop == nil {
 		return nil
 	}
-	return guard.Run(m.Stop)
+	return safecall.Run(m.Stop)
 }
 
 // showMembers updates the account of Stats with the members that are on and off. The caller holds
@@ -131,7 +131,7 @@ func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 		once.Do(func() { go c.broken(m, s, err) })
 	}
 	m.session = s
-	if err := guard.Run(func() error { return m.Start(s) }); err != nil {
+	if err := safecall.Run(func() error { return m.Start(s) }); err != nil {
 		c.off(m, err)
 		return
 	}
@@ -193,7 +193,7 @@ func (c *Control) flushProviders(s Set) {
 		if m.Flush == nil || m.on&s == 0 {
 			continue
 		}
-		if err := guard.Run(m.Flush); err != nil {
+		if err := safecall.Run(m.Flush); err != nil {
 			_ = m.stop()
 			c.off(m, err)
 		}
@@ -259,7 +259,7 @@ func (c *Control) dump(t *Trace) *dumps {
 		done := make(chan error, 1)
 		go func() { // Dump may never return
 			defer m.busy.Store(false)
-			done <- guard.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
+			done <- safecall.Run(func() error { return m.Dump(ctx, &Session{On: on, Params: t.tc.Params, write: d.add, open: d.open}) })
 		}()
 		var err error
 		select {

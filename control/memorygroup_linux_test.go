@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 func init() { children["small memory"] = inSmallMemory }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
 )
 
 // A Provider records a part of the data while one of its bits is on. A control calls its functions

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/text"
 )
 

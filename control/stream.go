@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/recorder"
 )
 

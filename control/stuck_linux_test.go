@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 const disksEnv = "ENTRACE_TEST_DISKS"

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/flight"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
+	"github.com/entrace-go/entrace/internal/write/ring"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // logged calls Fire for a log record in the ring if a trigger may match it.
@@ -35,9 +35,9 @@ func (c *Control) logged(s *ring.LogEvent) {
 }
 
 // Flight returns the interface through which the span processor of this module calls the control.
-func (c *Control) Flight() flight.Recorder { return spanTriggers{c} }
+func (c *Control) Flight() flightrecorder.Recorder { return spanTriggers{c} }
 
-// A spanTriggers implements flight.Recorder for a control, which may be nil.
+// A spanTriggers implements flightrecorder.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }
 
 // SpanEnded requests a trace if the span is slow. Otherwise it costs one atomic load. If the
@@ -366,7 +366,7 @@ func (c *Control) CapturePanic() {
 // panicked records the panic p and requests a trace. It must not panic itself.
 func (c *Control) panicked(p any, stack []byte) {
 	defer func() { _ = recover() }()
-	why := guard.Text(p)
+	why := safecall.Text(p)
 	now := time.Now()
 	e := &format.TraceEntry{
 		Message:  format.Some("panic: " + cut(why)),

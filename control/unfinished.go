@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control/internal/traces"
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/recorder"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/httpapi"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/hosttest"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // droppedIn returns the number of dropped entries in the end entry of a trace.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 
-	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // A worker runs functions one after the other on a goroutine of its own. They may panic or end that
 // goroutine, since they call code outside of this package.
 type worker struct {
-	guard guard.Guard
+	guard safecall.Guard
 	queue chan func()
 	quit  chan struct{}
 	ended chan struct{}
@@ -80,7 +80,7 @@ type repeater struct {
 	ended chan struct{}
 }
 
-func newRepeater(g *guard.Guard, fn func()) *repeater {
+func newRepeater(g *safecall.Guard, fn func()) *repeater {
 	r := &repeater{make(chan struct{}, 1), make(chan struct{})}
 	go g.Serve(func() (string, func(), bool) {
 		_, ok := <-r.asked

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/convert/parquet"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // panicking calls fn, which must panic, and checks that it leaves no file behind.

@@ -12,11 +12,11 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/selfmetrics"
-	"github.com/entrace-go/entrace/internal/setup"
-	"github.com/entrace-go/entrace/internal/twice"
+	"github.com/entrace-go/entrace/internal/write/bothways"
+	"github.com/entrace-go/entrace/internal/write/selfmetrics"
+	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -239,7 +239,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {
-		twice.OTel(t.recorder, r.SpanID(), mapping.UnixNano(at), body.AsString())
+		bothways.OTel(t.recorder, r.SpanID(), mapping.UnixNano(at), body.AsString())
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/setup"
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 // TestMarks reads with go tool trace which spans wrote their ids into an execution trace: each when it begins,

@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/entrace-go/entrace/internal/metrictest"
-	"github.com/entrace-go/entrace/internal/selfmetrics"
+	"github.com/entrace-go/entrace/internal/testkit/metrictest"
+	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/recorder"
 )
 

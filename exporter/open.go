@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
 // openSpans holds the spans that have begun and not ended.

@@ -10,10 +10,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/flight"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/selfmetrics"
-	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
+	"github.com/entrace-go/entrace/internal/write/selfmetrics"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
@@ -26,7 +26,7 @@ type SpanProcessor struct {
 	target
 
 	unsampled bool
-	flight    flight.Recorder // nil: none
+	flight    flightrecorder.Recorder // nil: none
 	unwatch   func()
 	open      openSpans
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/notice"
-	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )
 

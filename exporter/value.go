@@ -5,7 +5,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/setup"
+	"github.com/entrace-go/entrace/internal/write/setup"
 )
 
 // attributes are attributes of the SDK. They implement otel.Users.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 func sampleEntry(attrs int) *format.TraceEntry {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // DefaultMaxEntrySize is the default limit for the size of an entry, in bytes. Input may be hostile: a

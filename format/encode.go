@@ -1,7 +1,7 @@
 package format
 
 import (
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // AppendTraceEntry appends the encoding of e in version v to b and returns the

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // noEntry is the Entry of an error outside of all entries: in the magic, the

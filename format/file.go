@@ -9,11 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/entrace-go/entrace/internal/mapfile"
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/tracename"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
 // OpenOptions change how [Open] works.
@@ -433,7 +433,7 @@ func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 			if err := fn(id, buf[a:b]); err != nil {
 				return err
 			}
-			raw.Spoil(buf[a:b])
+			entrybytes.Spoil(buf[a:b])
 		}
 	}
 	return nil

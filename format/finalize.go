@@ -9,10 +9,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // FinalizeOptions change how [Finalize] works.
@@ -35,7 +35,7 @@ type FinalizeOptions struct {
 	Lenient bool
 	// Index, if set, is the index of the IET. If it covers the whole file, Finalize does not scan
 	// the file.
-	Index *raw.Index
+	Index *entrybytes.Index
 }
 
 // A FinalizeError names the step that failed. The IET is unchanged. There is no new
@@ -157,7 +157,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 // tableOf returns the table of the IET or IETPrefix file f of size bytes. The file may
 // stop within an entry. If the index x covers the whole file, tableOf makes the table
 // from it, otherwise from a scan.
-func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*table, Version, error) {
+func tableOf(f io.ReaderAt, size int64, x *entrybytes.Index, step func(int64) error) (*table, Version, error) {
 	var magic [wire.MagicSize]byte
 	n, err := f.ReadAt(magic[:min(size, wire.MagicSize)], 0)
 	if err != nil {
@@ -179,7 +179,7 @@ func tableOf(f io.ReaderAt, size int64, x *raw.Index, step func(int64) error) (*
 }
 
 // tableIn makes a table from the index x of a whole file.
-func tableIn(x *raw.Index) *table {
+func tableIn(x *entrybytes.Index) *table {
 	t := newTable()
 	t.offsets.grow(x.Len() + 1)
 	t.parents = make([]uint32, 0, x.Len())

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // FollowOptions change how [Follow] works.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // maxFuzzSize keeps one run of a fuzz target short.

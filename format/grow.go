@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 
-	"github.com/entrace-go/entrace/internal/raw"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 )
 
 // Raw returns the encoded entries of f. It is for packages of this module.
-func (f *File) Raw() raw.Entries { return entries{f} }
+func (f *File) Raw() entrybytes.Entries { return entries{f} }
 
 // DecodeRaw decodes b, the encoding of entry id, into e. The texts of e alias b. It is for packages
 // of this module.
 func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.decode(b, id, e) }
 
-// entries implements raw.Entries.
+// entries implements entrybytes.Entries.
 type entries struct{ f *File }
 
 func (e entries) Columns() bool                  { return e.f.version.hasColumns() }

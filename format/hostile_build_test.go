@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/hosttest"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 // The hostile tests cover the rows of docs/faults.md about reading. They build traces field

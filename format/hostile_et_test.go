@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // TestBadPool damages the pool of the tree that fakes(6) makes: 0 has the children 1 and 2,

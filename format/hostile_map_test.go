@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/mapfile"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/mapfile"
 )
 
 // notOnWindows skips a test that changes the size of a mapped file.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // fabricate writes a trace of the root and n entries that the func entry returns.

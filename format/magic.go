@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // A Version is the disk version of a file. The zero value means [DefaultVersion]

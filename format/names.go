@@ -1,6 +1,6 @@
 package format
 
-import "github.com/entrace-go/entrace/internal/mapping"
+import "github.com/entrace-go/entrace/internal/core/mapping"
 
 // The names of attributes for data that an entry has no field for. Part of the product's
 // format: see the tables in the documentation of packages exporter and slogadapter.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"os"
 
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // ReaderOptions are limits for input that may be hostile.
@@ -31,8 +31,8 @@ func (o *ReaderOptions) maxEntrySize() int {
 // A Reader is not safe for concurrent use.
 type Reader struct {
 	r       io.Reader
-	live    raw.Connection // r, if r is a Connection
-	file    *os.File       // if not nil: a file that may grow, read in place of r
+	live    entrybytes.Connection // r, if r is a Connection
+	file    *os.File              // if not nil: a file that may grow, read in place of r
 	version Version
 	format  StorageFormat
 
@@ -67,7 +67,7 @@ func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReade
 // newReader is NewReader with a buffer of size bytes.
 func newReader(r io.Reader, o *ReaderOptions, size int) (*Reader, error) {
 	rd := &Reader{r: r, id: -1, buf: make([]byte, size)}
-	rd.live, _ = r.(raw.Connection)
+	rd.live, _ = r.(entrybytes.Connection)
 	rd.fill(wire.MagicSize)
 	v, f, err := parseMagic(rd.buf[rd.start:rd.end])
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Reader) Next() (*TraceEntry, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	raw.Spoil(r.lent)
+	entrybytes.Spoil(r.lent)
 	r.lent = nil
 	if err := r.next(); err != nil {
 		r.err, r.raw = r.cause(err), nil

@@ -6,7 +6,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // tables reads the offsets and the pool of an ET. It checks that the entries fit into the

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/mapfile"
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/mapfile"
 )
 
 // plainTables reads the tables of the ET b in the simplest way, one number after the
@@ -342,14 +342,14 @@ func TestFinalizeSizes(t *testing.T) {
 			iet := writeFile(t, "x.iet", b)
 			tab, err := scanEntries(bytes.NewReader(b), int64(len(b)), nil)
 			must(t, err)
-			index := func(skip, entries int) *raw.Index {
-				x := new(raw.Index)
+			index := func(skip, entries int) *entrybytes.Index {
+				x := new(entrybytes.Index)
 				for id := skip; id < entries; id++ {
 					x.Add(int(tab.offsets.at(id+1)-tab.offsets.at(id)), uint32(id), tab.parents[id], false)
 				}
 				return x
 			}
-			for what, known := range map[string]*raw.Index{
+			for what, known := range map[string]*entrybytes.Index{
 				"no index":            nil,
 				"its index":           index(0, tab.len()),
 				"an index of too few": index(0, 3),

@@ -6,8 +6,8 @@ import (
 	"io"
 	"math"
 
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // WriterOptions change how a [Writer] works.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 

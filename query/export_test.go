@@ -1,6 +1,6 @@
 package query
 
-import "github.com/entrace-go/entrace/internal/columns"
+import "github.com/entrace-go/entrace/internal/read/columns"
 
 // Tree returns the query with brackets around each expression.
 func Tree(q *Query) string { return q.root.String() }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 const (

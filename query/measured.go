@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 

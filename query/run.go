@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 

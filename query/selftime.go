@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 

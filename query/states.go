@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -176,7 +176,7 @@ func TestDiffSaysWhichStateGrew(t *testing.T) {
 }
 
 // recordedWith returns a view of two spans of 100 ms, with the ids that the execution traces in testdata of
-// internal/gotrace have, and of execution traces. The first span took a duration.
+// internal/read/gotrace have, and of execution traces. The first span took a duration.
 func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View {
 	t.Helper()
 	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
@@ -195,7 +195,7 @@ func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View
 
 // TestExecutionTracesThatOverlap: two dumps of a process have the same wait, which counts once.
 func TestExecutionTracesThatOverlap(t *testing.T) {
-	b, err := os.ReadFile("../internal/gotrace/testdata/go1.26.trace")
+	b, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
 	must(t, err)
 	v := recordedWith(t, 100*time.Millisecond, b, b)
 	all := v.NewSet()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/gotrace"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 	"github.com/entrace-go/entrace/view"
 )
 

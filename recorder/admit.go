@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/core/journal"
 )
 
 const (

@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // callbacks runs functions of the application one after the other, on a goroutine that
 // exists while functions are queued. The size of the queue is bounded.
 type callbacks struct {
-	guard guard.Guard
+	guard safecall.Guard
 
 	mu sync.Mutex
 

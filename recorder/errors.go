@@ -3,7 +3,7 @@ package recorder
 import (
 	"errors"
 
-	"github.com/entrace-go/entrace/internal/journal"
+	"github.com/entrace-go/entrace/internal/core/journal"
 )
 
 var (

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/placer"
-	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // Memory returns a recorder that keeps its entries in memory, for tests: nothing survives the process,

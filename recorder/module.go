@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/placer"
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/record"
 )
 
 // New returns the recorder of a ring, which hands its records to t. It takes the records of those

@@ -2,7 +2,7 @@ package recorder
 
 import (
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // Open opens the trace file name as [format.Open] does. If the writer died, the records in its journal

@@ -17,10 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/hosttest"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/tracetest"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )

@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/placer"
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/record"
-	"github.com/entrace-go/entrace/internal/retain"
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // background is the finishing of files that were rotated out.
@@ -317,7 +317,7 @@ func (w *writer) repark() error {
 }
 
 // finishFile finishes a file that was rotated out.
-func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *raw.Index) error {
+func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *entrybytes.Index) error {
 	err := osfile.SyncDir(iet)
 	if et {
 		err = format.Finalize(ctx, iet, strings.TrimSuffix(iet, tracename.IET)+tracename.ET, &format.FinalizeOptions{File: f, RemoveSource: true, Index: x})

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/placer"
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // A sink takes the entries of a recording. It is used by one goroutine.
@@ -65,7 +65,7 @@ type fileSink struct {
 	// without a root.
 	magic []byte
 
-	index raw.Index
+	index entrybytes.Index
 	tail  deadtrace.Tail
 
 	syncErr error // sticky: a file that failed once is never safe again

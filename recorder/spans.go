@@ -2,7 +2,7 @@ package recorder
 
 import (
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/record"
+	"github.com/entrace-go/entrace/internal/core/record"
 )
 
 // keyOf returns s as journal records have it.

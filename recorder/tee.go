@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/placer"
+	"github.com/entrace-go/entrace/internal/core/placer"
 )
 
 // A Tee gets what a [Recorder] writes to its file, as soon as it is there: package

@@ -161,7 +161,7 @@ func TestInnocentTexts(t *testing.T) {
 		"password = required", "invalid password: too short", "password is required", "the token has expired", "tokens=1024 cached_tokens=12", "max_tokens=4096",
 		"bearer authentication required", `WWW-Authenticate: Bearer realm="shop"`, "basic checks passed", "basic functionality",
 		"0190d6f0-8f6e-7c4d-9a3b-5e2f1c0d9b8a", "4bf92f3577b34da6a3ce929d0e0e4736", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-		"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "github.com/entrace-go/entrace/internal/conformance",
+		"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "github.com/entrace-go/entrace/internal/testkit/conformance",
 		"SELECT * FROM users WHERE token = $1 AND id = 5", "SELECT password FROM users WHERE id=$1", "if token == nil {", "token=", "secret=true",
 		"password=null", "retry=3 cookie=0", "key=user:42", "cache key=session-42", "2026-11-24T10:53:00Z INFO started", "a=b", "x", "", "=",
 		"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/loopback"
+	"github.com/entrace-go/entrace/internal/text/loopback"
 )
 
 // An endpoint is the address that a sender sends to, or at which a receiver listens.

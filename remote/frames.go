@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // A timed is a connection whose reads fail after a deadline, or when ctx is done.

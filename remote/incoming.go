@@ -11,18 +11,18 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inbox"
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 )
 
 // An incoming writes a received trace to an IET file. If a write fails, it truncates the
 // file after the last whole entry.
 type incoming struct {
-	names   *inbox.Names
+	names   *receivedfiles.Names
 	dir     string
 	version format.Version
-	quota   *inbox.Quota
+	quota   *receivedfiles.Quota
 	begun   func(path string) // if set, is called when the file exists
 
 	f       *os.File // nil before the first entry

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // Listen listens at an endpoint: tcp://host:port, tls://host:port, unix:///path or

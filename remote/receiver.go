@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/inbox"
+	"github.com/entrace-go/entrace/internal/file/receivedfiles"
 )
 
 // A Receiver receives traces from the senders of this package and of ENTRACE. It writes
@@ -106,7 +106,7 @@ var (
 	ErrBusy = errors.New("remote: too many senders at once")
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
-	ErrQuota = inbox.ErrQuota
+	ErrQuota = receivedfiles.ErrQuota
 	// ErrInsecure is returned for an address that other machines can reach, if neither a
 	// token nor client certificates are required. TLS alone is not enough.
 	ErrInsecure = errors.New("remote: an address that other machines can reach requires a token or client certificates: " +
@@ -166,10 +166,10 @@ type server struct {
 	Receiver
 
 	senders     sync.WaitGroup
-	names       inbox.Names
+	names       receivedfiles.Names
 	connections budget
 	buffers     budget // bytes
-	quota       inbox.Quota
+	quota       receivedfiles.Quota
 }
 
 // check sets the defaults of fields that are not set. It returns an error if a field is

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )

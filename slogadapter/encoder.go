@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -189,7 +189,7 @@ func (e *encoder) addExtra() {
 func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
 	defer func() {
 		if p := recover(); p != nil {
-			b = slog.String(a.Key, "!PANIC: "+guard.Text(p))
+			b = slog.String(a.Key, "!PANIC: "+safecall.Text(p))
 		}
 	}()
 	b = e.shared.replace(groups, a)

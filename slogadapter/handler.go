@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/twice"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/write/bothways"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -160,7 +160,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 			b.Undo() // also if a value has ended the goroutine, as t.FailNow does
 		}
 		if p != nil {
-			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", guard.Text(p)), b.Write())
+			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", safecall.Text(p)), b.Write())
 		}
 		e.release()
 	}()
@@ -194,7 +194,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	whole = true
 	err = b.Write()
 	if at != 0 && err == nil {
-		twice.Slog(s.recorder, ref.SpanID, at, r.Message)
+		bothways.Slog(s.recorder, ref.SpanID, at, r.Message)
 	}
 	return err
 }

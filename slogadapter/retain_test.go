@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/ring"
+	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
 )

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/source"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -88,7 +88,7 @@ func (c *siteCache) add(pc uintptr, s *site) *site {
 }
 
 func newSite(function, file string, line int) *site {
-	s := &site{place: place{name: eventName, function: function, pkg: source.Package(function), file: file}}
+	s := &site{place: place{name: eventName, function: function, pkg: mapping.Package(function), file: file}}
 	if line > 0 && int64(line) <= math.MaxUint32 {
 		s.line = uint32(line)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
 // value adds an attribute. Its value must be resolved.
@@ -195,5 +195,5 @@ func panicked(x, r any) string {
 	if v := reflect.ValueOf(x); v.Kind() == reflect.Pointer && v.IsNil() {
 		return "<nil>"
 	}
-	return "!PANIC: " + guard.Text(r)
+	return "!PANIC: " + safecall.Text(r)
 }

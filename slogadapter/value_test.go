@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
 type (

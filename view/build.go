@@ -12,10 +12,10 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 // A builder makes the views of a list of files. Each view has more entries than the one before.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 // blockRows is the number of rows of a block.

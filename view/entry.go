@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/raw"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // Entry returns the entry of row r as the view shows it. The caller owns it. The entry's Parent is
@@ -21,7 +21,7 @@ func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().E
 // safe for concurrent use.
 type Reader struct {
 	v          *View
-	raw, later raw.Window
+	raw, later entrybytes.Window
 	entry, end format.TraceEntry
 	ids        []idOfSpan // the ids that Ref has read, by row modulo the length
 }
@@ -121,7 +121,7 @@ func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	return e, nil
 }
 
-func read(w *raw.Window, s *source, id uint32, e *format.TraceEntry) error {
+func read(w *entrybytes.Window, s *source, id uint32, e *format.TraceEntry) error {
 	b, err := w.Entry(s.entries, id)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
 // A want is a reference from a row to a span. The span is the row's parent, the span of a log

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
 // OpenFor reports whether the span at row r has not ended, and how long it was open at least. That

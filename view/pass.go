@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/raw"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // A source gives access to a file of a view and its raw entries.
 type source struct {
 	file    *format.File
-	entries raw.Entries
+	entries entrybytes.Entries
 }
 
 func newSource(f *format.File) *source { return &source{f, f.Raw()} }

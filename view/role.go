@@ -2,8 +2,8 @@ package view
 
 import (
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/columns"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 // A Role is the kind of a row, such as a span or a log record.

@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/gotrace"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
 // A Join says how a span was found in an execution trace.

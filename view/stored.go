@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/columns"
+	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
 // Stored gives access to the file entries that the rows come from. It is for use by packages of

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/columns"
-	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"

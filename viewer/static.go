@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/interest"
+	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/querytest"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"

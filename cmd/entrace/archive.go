@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/archive"
+	"github.com/entrace-go/entrace/internal/read/archive"
 )
 
 func (a *app) archiveCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/entryjson"
+	"github.com/entrace-go/entrace/internal/read/entryjson"
 )
 
 func (a *app) catCommand() *cobra.Command {

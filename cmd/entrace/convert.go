@@ -14,7 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 // convertFlags are the flags of convert.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/tracename"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // lastSize is how much of a file readLast looks at.

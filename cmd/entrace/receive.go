@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/remote"
 )
 

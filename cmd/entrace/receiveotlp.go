@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/loopback"
-	"github.com/entrace-go/entrace/internal/quantity"
-	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/internal/text/loopback"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 )
 

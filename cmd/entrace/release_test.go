@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // TestReleaseIsReproducible builds a release. The program contains its version, and no names of this

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/internal/replay"
+	"github.com/entrace-go/entrace/internal/otel/replay"
 	"github.com/entrace-go/entrace/view"
 )
 

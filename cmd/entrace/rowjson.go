@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 )
 
 // isStack reports whether the attribute name holds a call stack.

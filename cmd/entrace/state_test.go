@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/convert"
-	"github.com/entrace-go/entrace/internal/deadtrace"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // TestStateTextCountsFiles checks the text about the states of several files.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // safe escapes everything in s that would act on a terminal: control characters, characters that change

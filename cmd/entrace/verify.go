@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/secrets"
+	"github.com/entrace-go/entrace/internal/read/secrets"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )

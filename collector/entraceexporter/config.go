@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )

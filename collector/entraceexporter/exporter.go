@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/entrace-go/entrace/collector/internal/pdatamap"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/intake"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/spanmap"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -91,7 +91,7 @@ func (f *files) Shutdown(ctx context.Context) error {
 
 // A writer holds the memory for recording one request.
 type writer struct {
-	*intake.Writer
+	*ingest.Writer
 
 	rec      *recorder.Recorder
 	order    spanmap.Order
@@ -111,17 +111,17 @@ func (f *files) take(ctx context.Context, size func() int, fn func(w *writer)) e
 	if rec == nil {
 		return recorder.ErrClosed
 	}
-	return guard.Run(func() error {
+	return safecall.Run(func() error {
 		w, ok := f.writers.Get().(*writer)
 		if !ok || w.rec != rec {
-			w = &writer{Writer: intake.NewWriter(rec), rec: rec}
+			w = &writer{Writer: ingest.NewWriter(rec), rec: rec}
 		}
 		bytes := size()
-		scopes := intake.MaxScopes(bytes)
+		scopes := ingest.MaxScopes(bytes)
 		leave, err := rec.Admit(ctx, bytes)
 		if err != nil {
 			f.writers.Put(w)
-			return fmt.Errorf("%w: %w", intake.ErrFull, err)
+			return fmt.Errorf("%w: %w", ingest.ErrFull, err)
 		}
 		defer leave()
 		w.Begin(&scopes, nil)

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/collector/exporter"
 
 	"github.com/entrace-go/entrace/collector/entraceexporter/internal/metadata"
-	"github.com/entrace-go/entrace/internal/retain"
+	"github.com/entrace-go/entrace/internal/file/retain"
 )
 
 // defaultMaxFileSize is the same as for a program that records itself.

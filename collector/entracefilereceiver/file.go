@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/guard"
-	"github.com/entrace-go/entrace/internal/osfile"
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -255,7 +255,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 			continue
 		}
 		var x *file
-		err := guard.Run(func() (err error) {
+		err := safecall.Run(func() (err error) {
 			x, err = openFile(path, fresh[path])
 			return err
 		})

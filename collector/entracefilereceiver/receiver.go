@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/entrace-go/entrace/convert/otlp"
-	"github.com/entrace-go/entrace/internal/guard"
+	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -113,7 +113,7 @@ func (r *reader) read(ctx context.Context, x *file) {
 	if x.view == nil {
 		return
 	}
-	err := guard.Run(func() error {
+	err := safecall.Run(func() error {
 		rows, err := x.next(ctx, r.signal.role)
 		if err == nil && len(rows) > 0 {
 			err = r.send(ctx, x, rows)

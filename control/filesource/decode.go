@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 // A decoder sets the fields of a configuration from a tree of nodes. It continues after a problem,

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/quantity"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 var must = tracetest.Must

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

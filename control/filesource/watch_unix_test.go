@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 // TestConfigPipe reads a pipe that nobody writes to.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/loopback"
+	"github.com/entrace-go/entrace/internal/text/loopback"
 )
 
 // admit returns an error if the request is refused.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/execbatch"
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func TestExecTrace(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/entrace-go/entrace/internal/execbatch"
+	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
 // A generations is a writer of an execution trace. It keeps the last whole generations that fit into a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

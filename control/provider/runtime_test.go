@@ -11,7 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
 )
 
 func TestDefaultMetrics(t *testing.T) {

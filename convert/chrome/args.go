@@ -7,10 +7,10 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/internal/text"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // args writes the arguments of an event.

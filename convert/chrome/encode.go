@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/entrace-go/entrace/convert/chrome"
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 var converter = converttest.Format{

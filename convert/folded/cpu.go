@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/entrace-go/entrace/internal/callstack"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
 

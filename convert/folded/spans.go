@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 

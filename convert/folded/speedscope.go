@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/foreign"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/gotrace"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
 // Is reports whether a file that begins with head is an execution trace, of a version of Go that is read or not.

@@ -23,8 +23,8 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/callstack"
-	"github.com/entrace-go/entrace/internal/execbatch"
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -263,5 +263,5 @@ func TestSamples(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	toOTLP.FuzzDecode(f, "../../../internal/gotrace/testdata/go1.24.trace", "../../../internal/gotrace/testdata/go1.27.trace")
+	toOTLP.FuzzDecode(f, "../../../internal/read/gotrace/testdata/go1.24.trace", "../../../internal/read/gotrace/testdata/go1.27.trace")
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // Part of the format.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 
 	"github.com/entrace-go/entrace/format"
 )

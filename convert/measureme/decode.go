@@ -14,8 +14,8 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // The attributes of what comes from measureme. Part of the product's format.

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/entryjson"
+	"github.com/entrace-go/entrace/internal/read/entryjson"
 )
 
 // TestDecodeTheirs compares with what analyzeme reads.

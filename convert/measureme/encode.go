@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 

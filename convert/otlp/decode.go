@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otlp/codec"
+	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
 // DecodeOptions change how [Decode] works.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otlp/codec"
+	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/view"
 )
 

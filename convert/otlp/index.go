@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/entrace-go/entrace/internal/otlp/codec"
+	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
 // An index is the result of the first pass over an input. It holds the offset of each span and log record,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
 )
 
 // appendArgs appends what an event says besides its name, as debug annotations.

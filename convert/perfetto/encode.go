@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/timeline"
+	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
 )
 

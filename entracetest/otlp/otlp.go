@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/entracetest"
-	"github.com/entrace-go/entrace/internal/receive"
+	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
 // A Trace has what was sent to its endpoint, and what this program records with its providers.

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // A Kind is the kind of an [Any]. The kinds are those of OTLP's AnyValue.

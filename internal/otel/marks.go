@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // Some data has no field in OTLP. AddMarks adds it as attributes, and TakeMarks removes

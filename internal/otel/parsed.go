@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
 // A Reader reads spans, links, events and log records from entries. It reuses its memory: a

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/jsontext"
-	"github.com/entrace-go/entrace/internal/mapping"
-	"github.com/entrace-go/entrace/internal/source"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -224,7 +223,7 @@ func code(md *format.Metadata, u Users) {
 			}
 		case "code.function.name":
 			if v.Kind() == format.KindString {
-				md.ModulePath = format.Some(source.Package(v.Text()))
+				md.ModulePath = format.Some(mapping.Package(v.Text()))
 			}
 		}
 	}

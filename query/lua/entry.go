@@ -10,19 +10,19 @@ import (
 	vm "github.com/yuin/gopher-lua"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/raw"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // A reader reads the entries of a file, one after the other or at random. It is not safe for
 // concurrent use.
 type reader struct {
 	f        *format.File
-	entries  raw.Entries
+	entries  entrybytes.Entries
 	n        int
 	upstream bool
 
-	window raw.Window
+	window entrybytes.Window
 	entry  format.TraceEntry
 }
 

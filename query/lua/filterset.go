@@ -15,7 +15,7 @@ import (
 	vm "github.com/yuin/gopher-lua"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/wire"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/view"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/entrace-go/entrace/collector/internal/pdatamap"
 	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otlp/codec"
-	"github.com/entrace-go/entrace/internal/tracetest"
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 var must = tracetest.Must

@@ -1,5 +1,5 @@
 // Package pdatamap converts the types of the OpenTelemetry Collector's pdata to those of package
-// internal/otel. Its tests compare it with package internal/otlp/codec, which reads the same data from
+// internal/otel. Its tests compare it with package internal/otel/codec, which reads the same data from
 // bytes.
 package pdatamap
 

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/retain"
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
 // A File is a finished trace.

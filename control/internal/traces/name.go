@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
 // A traceName holds the parts of the name of a trace's file:

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/crashtext"
-	"github.com/entrace-go/entrace/internal/deadtrace"
-	"github.com/entrace-go/entrace/internal/journal"
-	"github.com/entrace-go/entrace/internal/tracename"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
 	"github.com/entrace-go/entrace/recorder"
 )
 

@@ -10,8 +10,8 @@ import (
 	"os"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapfile"
-	"github.com/entrace-go/entrace/internal/osfile"
+	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/mapping"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
 // A story is a trace in which something went wrong for a reason that the page is to show.

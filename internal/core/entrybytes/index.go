@@ -1,0 +1,100 @@
+package entrybytes
+
+import "encoding/binary"
+
+// An Index holds the size and the parent of every entry of an IET, in a few bytes each. With
+// one, Finalize of package format does not have to read the file to find them. It is not safe for concurrent
+// use. The zero Index is empty.
+type Index struct {
+	chunks  [][]byte
+	entries int
+	size    int64 // of the entries
+	broken  bool  // an entry was missed
+}
+
+// Each of the first chunks is twice as large as the one before, the others have 64 KiB.
+const (
+	firstChunk   = 1 << 10
+	chunkDoubles = 6
+)
+
+// Add adds entry id, of size bytes. Each passes span on to its function. If an entry was left
+// out, Finalize cannot use the index.
+func (x *Index) Add(size int, id, parent uint32, span bool) {
+	if int(id) != x.entries {
+		x.broken = true
+	}
+	if x.broken {
+		return // there will be no table
+	}
+	n := len(x.chunks)
+	if n == 0 || len(x.chunks[n-1])+20 > cap(x.chunks[n-1]) {
+		x.chunks = append(x.chunks, make([]byte, 0, firstChunk<<min(n, chunkDoubles)))
+		n++
+	}
+	// The offsets follow from the sizes. A parent is near its child, or near the root.
+	p := uint64(parent)<<1 | 1
+	if back := uint64(id-parent) << 1; back < p {
+		p = back
+	}
+	p <<= 1
+	if span {
+		p |= 1
+	}
+	x.chunks[n-1] = binary.AppendUvarint(binary.AppendUvarint(x.chunks[n-1], uint64(size)), p)
+	x.entries++
+	x.size += int64(size)
+}
+
+// Each calls fn for the size and parent of each entry, and whether it was added as a span, until
+// fn returns false.
+func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
+	id := uint64(0)
+	for _, c := range x.chunks {
+		for len(c) > 0 {
+			size, n := binary.Uvarint(c)
+			p, m := binary.Uvarint(c[n:])
+			c = c[n+m:]
+			span := p&1 != 0
+			p >>= 1
+			if p&1 != 0 {
+				p >>= 1
+			} else {
+				p = id - p>>1
+			}
+			if !fn(uint32(size), uint32(p), span) {
+				return
+			}
+			id++
+		}
+	}
+}
+
+// Len returns the number of entries.
+func (x *Index) Len() int { return x.entries }
+
+// Size returns the size of the entries in bytes, -1 if one was left out.
+func (x *Index) Size() int64 {
+	if x.broken {
+		return -1
+	}
+	return x.size
+}
+
+// CutTo forgets all entries but the first n. It returns how many it has forgotten, and how
+// many of them are spans.
+func (x *Index) CutTo(n int) (entries, spans int) {
+	var left Index
+	x.Each(func(size, parent uint32, span bool) bool {
+		switch {
+		case left.entries < n:
+			left.Add(int(size), uint32(left.entries), parent, span)
+		case span:
+			spans++
+		}
+		return true
+	})
+	entries = x.entries - left.entries
+	*x = left
+	return entries, spans
+}

@@ -1,0 +1,526 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+)
+
+var (
+	// ErrFull is returned when no segment is free.
+	ErrFull = errors.New("no segment of the journal is free")
+	// ErrBusy is returned when a shard was locked for too long: its file does not answer.
+	ErrBusy = errors.New("the disk of the journal does not respond")
+	// ErrClosed is returned after CloseShards.
+	ErrClosed = errors.New("the journal is closed")
+	// ErrTooLarge is returned for a record that no chain can hold.
+	ErrTooLarge = errors.New("the record is too large for the journal")
+)
+
+// Options describe a journal.
+type Options struct {
+	Medium Medium
+	// Name is the name of the journal's file, which must not exist. Heap has no file.
+	Name string
+	// Beside is the name of the small file that says where the journal is, "" if there is none.
+	Beside string
+	// Segments is the largest number of segments that the shards use. Extra is how many more
+	// segments the other streams and large records may use.
+	Segments, Extra int
+	// Least is for a journal with Evict: if memory has no room for all Segments, their number
+	// may be reduced to Least. 0 means that Segments is not reduced.
+	Least int
+	// MaxWait is how long Append waits for a shard of a Written journal.
+	MaxWait time.Duration
+	// Evict, if set, makes the shards reuse the oldest segment when all segments are in use.
+	// Evict is called with that segment before the reuse. The caller of Evict holds the lock
+	// that Lock takes. Evict must not append to a shard.
+	Evict func(*Journal, *Segment)
+}
+
+// A Journal stores records. It is safe for concurrent use except where a method says
+// otherwise.
+type Journal struct {
+	o    Options
+	pool *pool
+
+	shards []shard // the spans, then the leaves
+	tick   *tick   // nil without CoarseClock
+	hints  atomic.Uint32
+	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
+	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
+	hurry  atomic.Bool  // see SetHurry
+
+	pointer  atomic.Pointer[os.FileInfo] // of the file Beside; nil: that file does not name this journal
+	replaces string                      // the name that Replace gives the file
+
+	mu sync.Mutex // taken with a shard locked, never the other way round
+
+	used     atomic.Int64 // segments of shards; also read without the lock
+	limit    int          // the largest value of used
+	filled   []*Segment   // with Evict: the full segments, the oldest first
+	retained int          // how many segments in filled are of StreamRetained
+}
+
+// A shard is the part of a journal to which a goroutine appends. The first cache line has what every append
+// changes.
+type shard struct {
+	mu sync.Mutex
+
+	closed bool
+	stream uint32
+	seg    *Segment
+	fresh  int // bytes that were not added to Journal.fresh yet
+	base   uint64
+	full   []*Segment // without Evict: the segments before seg that Capture has not seen
+
+	// The sum of what was appended, which is read without the lock.
+	entries, spans atomic.Uint64
+
+	_ [32]byte // a multiple of a cache line
+}
+
+const (
+	// captureAt is the number of appended bytes at which Append asks for a Capture. Together
+	// with the bytes that the shards have not reported yet, the total stays below 256 KiB.
+	captureAt   = 192 << 10
+	reportEvery = 4 << 10
+)
+
+// numLeaves returns the number of leaf shards, a power of two.
+func numLeaves() int {
+	n := 2
+	for n < 2*runtime.GOMAXPROCS(0) && n < maxLeaves {
+		n *= 2
+	}
+	return n
+}
+
+// New returns an empty journal.
+func New(o Options) (*Journal, error) {
+	o.limit()
+	p, err := newPool(&o)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{o: o, pool: p, limit: o.Segments, shards: make([]shard, numLeaves()+1)}
+	for i := range j.shards {
+		j.shards[i].stream = StreamSpans + uint32(i)
+	}
+	if CoarseClock {
+		j.tick = new(tick)
+	}
+	return j, nil
+}
+
+// Segments returns how many segments the shards use at most.
+func (j *Journal) Segments() int { return j.o.Segments }
+
+// MaxWait returns how long Append waits for a shard of a Written journal.
+func (j *Journal) MaxWait() time.Duration { return j.o.MaxWait }
+
+// Medium returns the medium in which the segments are.
+func (j *Journal) Medium() Medium { return j.o.Medium }
+
+// Name returns the name of the file, "" for Heap.
+func (j *Journal) Name() string { return j.pool.name }
+
+// A Hint is the shard of a caller's last append. A caller that keeps its own Hint seldom
+// waits for others. Goroutines must not use a Hint at the same time.
+type Hint uint32
+
+// NewHint returns a hint that few others have.
+func (j *Journal) NewHint() Hint { return Hint(j.hints.Add(1)) }
+
+// SetHurry sets whether Append waits only a millisecond for a shard, because earlier calls
+// have waited for MaxWait in vain.
+func (j *Journal) SetHurry(on bool) { j.hurry.Store(on) }
+
+// lock locks and returns a shard. It is the shard of the spans, or for a leaf the shard that
+// hint names. If another goroutine has locked that leaf shard, it is the next unlocked one.
+func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
+	s := &j.shards[0]
+	if leaf {
+		n := Hint(len(j.shards) - 1)
+		for i := range n {
+			s = &j.shards[1+(*hint+i)&(n-1)]
+			if s.mu.TryLock() {
+				*hint += i
+				return s, nil
+			}
+		}
+		s = &j.shards[1+*hint&(n-1)]
+	}
+	if j.o.Medium != Written {
+		s.mu.Lock() // no goroutine holds this lock while it writes a file
+		return s, nil
+	}
+	if s.mu.TryLock() {
+		return s, nil
+	}
+	const shortest, longest = 20 * time.Microsecond, time.Millisecond
+	pause, most := shortest, j.o.MaxWait
+	if j.hurry.Load() {
+		most = min(most, longest)
+	}
+	for start := time.Now(); !s.mu.TryLock(); {
+		if time.Since(start) >= most {
+			return nil, ErrBusy
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, longest)
+	}
+	return s, nil
+}
+
+// Append appends a record. When it returns nil, the record is as safe as the medium. Soon
+// reports whether enough was appended that Capture should be called soon. The errors are
+// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock the
+// time of the record can change.
+func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
+	if j.tick != nil {
+		r.Time = j.tick.next(r.Time)
+	}
+	s, err := j.lock(r.Leaf, hint)
+	if err != nil {
+		return false, err
+	}
+	soon, err = j.appendTo(s, r)
+	s.mu.Unlock()
+	return soon, err
+}
+
+func (j *Journal) appendTo(s *shard, r *Record) (soon bool, err error) {
+	if s.closed {
+		return false, ErrClosed
+	}
+	size := r.size()
+	if size > maxPart {
+		if size, err = j.appendChain(s, r); err != nil {
+			return false, err
+		}
+	} else {
+		if s.seg == nil || !s.seg.fits(size) {
+			if err := j.nextSegment(s); err != nil {
+				return false, err
+			}
+		}
+		if size, err = s.seg.append(r); err != nil {
+			return false, err
+		}
+	}
+	r.Epoch, r.Base = j.epoch, s.seg.base
+	s.entries.Store(s.entries.Load() + uint64(r.Info.Entries()))
+	if r.Info.Spans() > 0 {
+		s.spans.Store(s.spans.Load() + 1)
+	}
+	if s.fresh += size; s.fresh < reportEvery {
+		return false, nil
+	}
+	soon = j.fresh.Add(int64(s.fresh)) >= captureAt
+	s.fresh = 0
+	return soon, nil
+}
+
+// Appended returns the number of entries and spans that were appended. It takes no lock.
+func (j *Journal) Appended() (entries, spans uint64) {
+	for i := range j.shards {
+		entries += j.shards[i].entries.Load()
+		spans += j.shards[i].spans.Load()
+	}
+	return entries, spans
+}
+
+// nextSegment gives s, which is locked, an empty segment.
+func (j *Journal) nextSegment(s *shard) error {
+	seg, err := j.newSegment(s)
+	if err != nil {
+		return err
+	}
+	j.install(s, seg)
+	return nil
+}
+
+// install makes seg the segment of s.
+func (j *Journal) install(s *shard, seg *Segment) {
+	if s.seg != nil {
+		if j.o.Evict != nil {
+			j.mu.Lock()
+			j.filled = append(j.filled, s.seg)
+			j.mu.Unlock()
+		} else {
+			s.full = append(s.full, s.seg)
+		}
+	}
+	s.seg = seg
+	s.base += SegmentSize
+}
+
+// newSegment returns the next segment for s.
+func (j *Journal) newSegment(s *shard) (*Segment, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.take(s.stream, s.base, j.limit)
+}
+
+// take returns an empty segment for a shard. If limit segments are in use, it first evicts
+// segments, or returns ErrFull if it cannot. The lock is held.
+func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) {
+	for {
+		for int(j.used.Load()) >= limit {
+			if !j.evict() {
+				return nil, ErrFull
+			}
+		}
+		seg, err := j.pool.take(stream, base)
+		if err == nil {
+			j.used.Add(1)
+			return seg, nil
+		}
+		if j.o.Evict == nil || len(j.filled) == 0 {
+			return nil, err
+		}
+		// The file system has no room for more segments.
+		j.limit = max(1, int(j.used.Load()))
+		limit = j.limit
+	}
+}
+
+// evict frees the oldest full segment. It reports false if the journal does not evict or has
+// no full segment. The lock is held.
+func (j *Journal) evict() bool {
+	if j.o.Evict == nil || len(j.filled) == 0 {
+		return false
+	}
+	seg := j.filled[0]
+	j.filled[0] = nil
+	j.filled = j.filled[1:]
+	if seg.stream == StreamRetained {
+		j.retained--
+	}
+	j.o.Evict(j, seg)
+	j.used.Add(-1)
+	j.pool.release(seg)
+	return true
+}
+
+// appendChain appends a record that is larger than a segment, in parts.
+func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
+	b := make([]byte, r.size())
+	flat := Segment{mem: append(b, make([]byte, 8)...), stream: s.stream}
+	flat.copyRecord(0, len(b), r, 0)
+	b = flat.mem[8:len(b)] // time, info and data
+	const payload = maxPart - 8
+	n := (len(b) + payload - 1) / payload
+	limit, most := j.o.Segments+j.o.Extra, j.o.Extra
+	if j.o.Evict != nil { // a large record must not take the room of all others
+		limit, most = j.limit, j.limit/2
+	}
+	if n > most {
+		return 0, ErrTooLarge
+	}
+	segs := make([]*Segment, 0, n)
+	base := s.base
+	for range n {
+		j.mu.Lock()
+		seg, err := j.take(s.stream, base, limit)
+		j.mu.Unlock()
+		if err != nil {
+			j.giveBack(segs)
+			return 0, err
+		}
+		segs, base = append(segs, seg), base+SegmentSize
+	}
+	for i, seg := range segs {
+		chain := 0
+		if i > 0 {
+			chain |= chainRest
+		}
+		if i < n-1 {
+			chain |= chainMore
+		}
+		if err := seg.appendPart(b[i*payload:min((i+1)*payload, len(b))], chain); err != nil {
+			j.giveBack(segs)
+			return 0, err
+		}
+	}
+	segs[0].count(r)
+	for _, seg := range segs {
+		seg.Last = max(seg.Last, r.Time)
+		j.install(s, seg)
+	}
+	return len(b) + 8*n, nil
+}
+
+// giveBack makes segments unreadable and frees them.
+func (j *Journal) giveBack(segs []*Segment) {
+	for _, seg := range segs {
+		seg.void()
+	}
+	j.Release(segs)
+}
+
+// Release frees segments for reuse. Neither the caller nor the last checkpoint may need
+// their records any more.
+func (j *Journal) Release(segs []*Segment) {
+	if len(segs) == 0 {
+		return
+	}
+	j.used.Add(-int64(len(segs)))
+	for _, seg := range segs {
+		j.pool.release(seg)
+	}
+}
+
+// Checkpoint makes data the newest checkpoint. Data has at most MaxCheckpoint bytes. Only one
+// goroutine may call Checkpoint.
+func (j *Journal) Checkpoint(data []byte) error { return j.pool.checkpoint(data) }
+
+// A Held is a segment and the end of the part of it that may be read.
+type Held struct {
+	Segment *Segment
+	End     int
+}
+
+// Hold calls locked, and then fn with the segments of an evicting journal, the oldest
+// first. While locked runs, nothing is appended. Locked gets the Epoch of the records that
+// are appended later; earlier records have a smaller one. While fn runs, no segment is
+// evicted.
+func (j *Journal) Hold(locked func(epoch uint32), fn func([]Held)) {
+	held := make([]Held, 0, len(j.shards))
+	for i := range j.shards {
+		j.shards[i].mu.Lock()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.epoch++
+	for i := range j.shards {
+		if seg := j.shards[i].seg; seg != nil {
+			held = append(held, Held{seg, int(seg.end)})
+		}
+	}
+	locked(j.epoch)
+	for i := range j.shards {
+		j.shards[i].mu.Unlock()
+	}
+	all := make([]Held, 0, len(j.filled)+len(held))
+	for _, seg := range j.filled {
+		all = append(all, Held{seg, int(seg.end)})
+	}
+	fn(append(all, held...))
+}
+
+// Lock keeps segments from being evicted until Unlock.
+func (j *Journal) Lock() { j.mu.Lock() }
+
+// Unlock undoes Lock.
+func (j *Journal) Unlock() { j.mu.Unlock() }
+
+// AddFilled adds a segment of StreamRetained to the segments that the journal evicts in their
+// order. The journal is locked.
+func (j *Journal) AddFilled(seg *Segment) {
+	j.filled = append(j.filled, seg)
+	j.used.Add(1)
+	j.retained++
+}
+
+// Used returns how many segments the shards use. It takes no lock.
+func (j *Journal) Used() int { return int(j.used.Load()) }
+
+// Shards returns how many shards there are, each of which may have a segment that is not full.
+func (j *Journal) Shards() int { return len(j.shards) }
+
+// Limit returns how many segments may be used, and how many of the full segments are of
+// StreamRetained. The journal is locked.
+func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }
+
+// CloseShards makes every later Append return ErrClosed. It waits for running calls of
+// Append.
+func (j *Journal) CloseShards() {
+	for i := range j.shards {
+		s := &j.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+}
+
+// HasName reports whether the file still has its name and its size.
+func (j *Journal) HasName() bool {
+	p := j.pool
+	if p.f == nil {
+		return true
+	}
+	p.mu.Lock()
+	size := headerSize + int64(p.count)*SegmentSize
+	p.mu.Unlock()
+	fi, err := p.f.Stat()
+	if err != nil || fi.Size() < size || !osfile.SameFile(p.f, p.name) {
+		return false
+	}
+	return j.o.Beside == "" || j.isNamed()
+}
+
+// isNamed reports whether the file beside still exists and names this journal, not another
+// one.
+func (j *Journal) isNamed() bool {
+	fi, err := os.Lstat(j.o.Beside)
+	// The time is compared too: the system soon reuses the inode number of a removed file.
+	ours := j.pointer.Load()
+	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
+}
+
+// RemoveNames removes the names that the journal still has. The journal stays usable.
+func (j *Journal) RemoveNames() {
+	if j.pool.f == nil {
+		return
+	}
+	if j.o.Beside != "" && j.isNamed() {
+		_ = j.pool.noteLost(unneeded)
+		_ = os.Remove(j.o.Beside)
+	}
+	j.pointer.Store(nil)
+	if osfile.SameFile(j.pool.f, j.pool.name) {
+		_ = os.Remove(j.pool.name)
+	}
+}
+
+// Sync makes the file survive a loss of power.
+func (j *Journal) Sync() error {
+	if j.pool.f == nil {
+		return nil
+	}
+	return j.pool.f.Sync()
+}
+
+// Close unmaps and closes the file, but does not remove it. The caller must not use a segment
+// afterwards.
+func (j *Journal) Close() error {
+	if j.pool.f == nil {
+		return nil
+	}
+	j.pool.unmap()
+	return closeFile(j.pool.f)
+}
+
+// Remove does what Close does, and removes the file.
+func (j *Journal) Remove() error {
+	if j.pool.f == nil {
+		return nil
+	}
+	var err error
+	if j.o.Beside != "" && j.isNamed() { // first: a file that names a missing journal says that records are lost
+		_ = j.pool.noteLost(unneeded) // without this the journal stays for a day if the process dies now
+		err = os.Remove(j.o.Beside)
+	}
+	j.pool.unmap()
+	if osfile.SameFile(j.pool.f, j.pool.name) {
+		err = errors.Join(err, osfile.Remove(j.pool.f, j.pool.name))
+	}
+	return errors.Join(err, closeFile(j.pool.f))
+}

@@ -1,0 +1,663 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var media = []Medium{Heap, Mapped, Written}
+
+func create(t *testing.T, o Options) *Journal {
+	t.Helper()
+	if o.Medium != Heap && o.Name == "" {
+		o.Name = filepath.Join(t.TempDir(), "j")
+	}
+	if o.Segments == 0 {
+		o.Segments, o.Extra = 64, 64
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = time.Second
+	}
+	j, err := New(o)
+	must(t, err)
+	j.tick = nil // the tests make up times that lie close together
+	t.Cleanup(func() {
+		if err := j.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// record returns one that holds the numbers g and n, and size bytes that follow from them.
+func record(g, n, size int, leaf bool) *Record {
+	b := make([]byte, HeadSize+16+size)
+	binary.LittleEndian.PutUint64(b[HeadSize:], uint64(g))
+	binary.LittleEndian.PutUint64(b[HeadSize+8:], uint64(n))
+	for i := range size {
+		b[HeadSize+16+i] = byte(g + n + i)
+	}
+	spans := 0
+	if !leaf {
+		spans = 1
+	}
+	return &Record{Time: int64(n), Info: NewInfo(1+n%3, spans, uint32(g)), Data: b, Leaf: leaf}
+}
+
+func readAll(rd *Reader) {
+	for e := rd.Next(); e != nil; {
+		e = rd.Next()
+	}
+}
+
+func check(t *testing.T, e *Entry) (g, n int) {
+	t.Helper()
+	g, n = int(binary.LittleEndian.Uint64(e.Data)), int(binary.LittleEndian.Uint64(e.Data[8:]))
+	if e.Time != int64(n) || e.Info.User() != uint32(g) || e.Info.Entries() != 1+n%3 {
+		t.Fatalf("record %d of %d: time %d, info %x", n, g, e.Time, e.Info)
+	}
+	for i, c := range e.Data[16:] {
+		if c != byte(g+n+i) && c != 0 {
+			t.Fatalf("record %d of %d: byte %d is %d", n, g, i, c)
+		}
+	}
+	return g, n
+}
+
+// TestOrderWhileClockStandsStill has goroutines append leaves in turn, with hints of their
+// own, and a span among them, while the clock gives one time for all.
+func TestOrderWhileClockStandsStill(t *testing.T) {
+	j := create(t, Options{})
+	j.tick = new(tick)
+	const at, leaves = 1_767_323_045_000_000_000, 100
+	for n := range leaves {
+		r := record(0, n, 0, n != leaves/2)
+		r.Time = at
+		done := make(chan error)
+		go func() {
+			hint := j.NewHint()
+			_, err := j.Append(r, &hint)
+			done <- err
+		}()
+		must(t, <-done)
+	}
+	rd := j.NewReader()
+	rd.Capture()
+	for want := range leaves {
+		e := rd.Next()
+		if e == nil {
+			t.Fatalf("%d records, want %d", want, leaves)
+		}
+		if got := int(binary.LittleEndian.Uint64(e.Data[8:])); got != want || e.Time != at+int64(want) {
+			t.Errorf("record %d at %d ns comes when record %d is due", got, e.Time-at, want)
+		}
+	}
+}
+
+// TestTick checks which times are moved, and that a wrong time does not keep those after
+// it from being told apart.
+func TestTick(t *testing.T) {
+	const (
+		tooth = 16_000_000
+		hour  = int64(time.Hour)
+	)
+	for name, test := range map[string]struct{ read, want []int64 }{
+		"one reading":             {[]int64{5, 5, 5}, []int64{5, 6, 7}},
+		"readings move":           {[]int64{5, 5, tooth, tooth}, []int64{5, 6, tooth, tooth + 1}},
+		"a record comes late":     {[]int64{5, tooth, 5, tooth}, []int64{5, tooth, 5, tooth + 1}},
+		"a record is tried twice": {[]int64{5, 5, 6, 5}, []int64{5, 6, 7, 8}},
+		"a time of the future":    {[]int64{5, hour, 5, 5}, []int64{5, hour, 5, 6}},
+		"the clock is set back":   {[]int64{hour, 5, 5}, []int64{hour, 5, 6}},
+	} {
+		c := new(tick)
+		var got []int64
+		for _, at := range test.read {
+			got = append(got, c.next(at))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v became %v, want %v", name, test.read, got, test.want)
+		}
+	}
+}
+
+// TestAppendAndRead has goroutines append while another one reads, takes checkpoints and
+// releases segments. Every record comes once, those of a goroutine and kind in order.
+func TestAppendAndRead(t *testing.T) {
+	for _, m := range media {
+		t.Run(m.String(), func(t *testing.T) {
+			j := create(t, Options{Medium: m})
+			const goroutines, each = 4, 8000
+			var wg sync.WaitGroup
+			for g := range goroutines {
+				wg.Go(func() {
+					hint := j.NewHint()
+					rnd := rand.New(rand.NewPCG(uint64(g), 1))
+					for n := 1; n <= each; n++ {
+						size := rnd.IntN(300)
+						if n%2000 == 0 {
+							size = 200_000 + rnd.IntN(100_000) // a chain
+						}
+						r := record(g, n, size, n%4 != 0)
+						for {
+							if _, err := j.Append(r, &hint); err == nil {
+								break
+							} else if !errors.Is(err, ErrFull) {
+								t.Error(err)
+								return
+							}
+							time.Sleep(50 * time.Microsecond)
+						}
+					}
+				})
+			}
+			done := make(chan bool)
+			go func() { wg.Wait(); close(done) }()
+			rd := j.NewReader()
+			next := [goroutines][2]int{}
+			total, entries := 0, 0
+			read := func() {
+				rd.Capture()
+				for e := rd.Next(); e != nil; e = rd.Next() {
+					g, n := check(t, e)
+					kind := 0
+					if n%4 == 0 {
+						kind = 1
+					}
+					if n <= next[g][kind] && m == Heap && kind == 1 {
+						t.Errorf("record %d of %d after %d", n, g, next[g][kind])
+					}
+					next[g][kind] = n
+					total++
+					entries += e.Info.Entries()
+				}
+				if err := j.Checkpoint([]byte("checkpoint")); err != nil {
+					t.Error(err)
+				}
+				rd.Release()
+			}
+			for running := true; running; {
+				select {
+				case <-done:
+					running = false
+				case <-time.After(time.Millisecond):
+				}
+				read()
+			}
+			if total != goroutines*each {
+				t.Errorf("read %d records, want %d", total, goroutines*each)
+			}
+			if n, spans := j.Appended(); n != uint64(entries) || spans != goroutines*each/4 {
+				t.Errorf("Appended says %d entries and %d spans, want %d and %d", n, spans, entries, goroutines*each/4)
+			}
+			if _, _, err := rd.Lost(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDeadHasWhatWasNotReleased reads the file of a journal whose process might be gone.
+func TestDeadHasWhatWasNotReleased(t *testing.T) {
+	for _, m := range media[1:] {
+		t.Run(m.String(), func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "j")
+			j := create(t, Options{Medium: m, Name: name})
+			rd := j.NewReader()
+			hint := j.NewHint()
+			for n := 1; n <= 3000; n++ {
+				if n == 1501 {
+					rd.Capture()
+					readAll(rd)
+					var b []byte
+					for _, p := range rd.Positions(nil) {
+						b = binary.LittleEndian.AppendUint64(b, p)
+					}
+					must(t, j.Checkpoint(b))
+					rd.Release()
+				}
+				size := 100
+				if n == 2000 {
+					size = 500_000
+				}
+				if _, err := j.Append(record(1, n, size, n%2 == 0), &hint); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := dead(t, name, func(b []byte) func(uint32) uint64 {
+				return func(stream uint32) uint64 {
+					if int(stream)*8 >= len(b) {
+						return 0
+					}
+					return binary.LittleEndian.Uint64(b[stream*8:])
+				}
+			})
+			if d.Damaged != 0 {
+				t.Errorf("%d segments are damaged", d.Damaged)
+			}
+			mg := NewMerge(d.Shards())
+			for i := range len(d.Checkpoint) / 8 {
+				mg.Skip(i, binary.LittleEndian.Uint64(d.Checkpoint[8*i:]))
+			}
+			want := 1501
+			for e := mg.Next(); e != nil; e = mg.Next() {
+				if _, n := check(t, e); n != want {
+					t.Fatalf("record %d, want %d", n, want)
+				}
+				want++
+			}
+			if want != 3001 {
+				t.Errorf("the last record is %d, want 3000", want-1)
+			}
+		})
+	}
+}
+
+func dead(t *testing.T, name string, from func([]byte) func(uint32) uint64) *Dead {
+	t.Helper()
+	f, err := os.Open(name)
+	must(t, err)
+	defer f.Close()
+	fi, err := f.Stat()
+	must(t, err)
+	d, err := ReadDead(f, fi.Size(), from)
+	must(t, err)
+	return d
+}
+
+func everything([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } }
+
+// TestDeadAtEveryCut cuts the second half of a record off at every byte, as a loss of power
+// may leave it: what precedes it is there, and nothing else.
+func TestDeadAtEveryCut(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j := create(t, Options{Medium: Written, Name: name})
+	hint := j.NewHint()
+	for n := 1; n <= 3; n++ {
+		if _, err := j.Append(record(1, n, 100, false), &hint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := os.ReadFile(name)
+	must(t, err)
+	at := bytes.Index(whole, []byte{3, 0, 0, 0, 0, 0, 0, 0, 1}) // the time of the third
+	if at < 0 {
+		t.Fatal("the third record is not in the file")
+	}
+	at -= 8
+	for cut := at + 1; cut < at+HeadSize+116; cut++ {
+		b := slices.Clone(whole)
+		clear(b[cut : at+200])
+		for n := at; n < cut && n < at+8; n++ {
+			b[n] = whole[n]
+		}
+		d, err := ReadDead(bytes.NewReader(b), int64(len(b)), everything)
+		must(t, err)
+		n := 0
+		d.Each(StreamSpans, func(_ uint64, e *Entry) {
+			check(t, e)
+			n++
+		})
+		if n != 2 && !bytes.Equal(b, whole) {
+			t.Fatalf("cut at %d: %d records, want 2", cut-at, n)
+		}
+	}
+}
+
+// TestDeadWithFlippedBytes reads files in which some bytes are wrong.
+func TestDeadWithFlippedBytes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j := create(t, Options{Medium: Mapped, Name: name})
+	hint := j.NewHint()
+	for n := 1; n <= 1500; n++ {
+		if _, err := j.Append(record(1, n, n%200, n%3 == 0), &hint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := os.ReadFile(name)
+	must(t, err)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		b := slices.Clone(whole)
+		for range 1 + rnd.IntN(8) {
+			b[headerSize+rnd.IntN(8*SegmentSize)] ^= byte(1 + rnd.IntN(255))
+		}
+		d, err := ReadDead(bytes.NewReader(b), int64(len(b)), everything)
+		must(t, err)
+		for m := NewMerge(d.Shards()); ; {
+			e := m.Next()
+			if e == nil {
+				break
+			}
+			check(t, e)
+		}
+	}
+}
+
+// TestSharedBytesAreOncePerSegment appends records that have bytes in common.
+func TestSharedBytesAreOncePerSegment(t *testing.T) {
+	for _, m := range media {
+		t.Run(m.String(), func(t *testing.T) {
+			j := create(t, Options{Medium: m, Segments: 512, Extra: 512})
+			var all []*Shared
+			for i := range 6 {
+				all = append(all, NewShared(bytes.Repeat([]byte{byte('a' + i)}, 300)))
+			}
+			hint := j.NewHint()
+			const n = 5000
+			for i := range n {
+				r := record(1, i, 8, true)
+				r.With, r.Split = all[i/3%len(all)], len(r.Data)
+				tail := fmt.Appendf(nil, "tail %d", i)
+				if i == 100 {
+					tail = bytes.Repeat([]byte("x"), 150_000)
+				}
+				r.Data = append(append(r.Data, make([]byte, SharedSize)...), tail...)
+				if i%2 == 0 {
+					r.Data = slices.Clip(r.Data) // no room behind it
+				}
+				if _, err := j.Append(r, &hint); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rd := j.NewReader()
+			rd.Capture()
+			inline := 0
+			for i := range n {
+				e := rd.Next()
+				if e == nil {
+					t.Fatalf("there are %d records, want %d", i, n)
+				}
+				if binary.LittleEndian.Uint32(e.Data[24:]) == 0 {
+					inline++
+				}
+				shared, rest, ok := e.Shared(24)
+				if !ok || !bytes.Equal(shared, all[i/3%len(all)].Bytes()) {
+					t.Fatalf("record %d has %q", i, shared)
+				}
+				if want := fmt.Sprintf("tail %d", i); i != 100 && string(bytes.TrimRight(rest, "\x00")) != want {
+					t.Fatalf("record %d has %q behind it, want %q", i, rest, want)
+				}
+			}
+			if inline > n/3+50 {
+				t.Errorf("%d of %d records have the bytes in full", inline, n)
+			}
+		})
+	}
+}
+
+// TestEvictOldest appends far more than a journal has room for.
+func TestEvictOldest(t *testing.T) {
+	for _, m := range media {
+		t.Run(m.String(), func(t *testing.T) {
+			evicted := 0
+			j := create(t, Options{Medium: m, Segments: 64, Extra: 2, Evict: func(_ *Journal, s *Segment) { evicted += int(s.Entries) }})
+			hint := j.NewHint()
+			for n := 1; n <= 60_000; n++ {
+				size := 100
+				if n%9000 == 0 {
+					size = 300_000
+				}
+				if _, err := j.Append(record(1, n, size, n%2 == 0), &hint); err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if entries, _ := j.Appended(); evicted == 0 || uint64(evicted) >= entries {
+				t.Errorf("%d of %d entries were evicted", evicted, entries)
+			}
+			if _, err := j.Append(record(1, 1, 40*SegmentSize, true), &hint); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("a record of more than half of the journal: %v, want ErrTooLarge", err)
+			}
+		})
+	}
+}
+
+// TestFullWithoutEvict fills a journal that nobody reads.
+func TestFullWithoutEvict(t *testing.T) {
+	j := create(t, Options{Medium: Heap, Segments: 8, Extra: 8})
+	hint := j.NewHint()
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		_, err = j.Append(record(1, n, 1000, false), &hint)
+	}
+	if !errors.Is(err, ErrFull) || n < 8*60 {
+		t.Fatalf("after %d records: %v, want ErrFull after 8 segments", n, err)
+	}
+	rd := j.NewReader()
+	rd.Capture()
+	readAll(rd)
+	rd.Release()
+	if _, err := j.Append(record(1, n, 1000, false), &hint); err != nil {
+		t.Errorf("after Release: %v", err)
+	}
+	j.CloseShards()
+	if _, err := j.Append(record(1, n, 1000, false), &hint); !errors.Is(err, ErrClosed) {
+		t.Errorf("after CloseShards: %v, want ErrClosed", err)
+	}
+}
+
+// TestCheckpointWhileItGrows takes checkpoints while the journal gets more segments; the race
+// detector looks on.
+func TestCheckpointWhileItGrows(t *testing.T) {
+	for _, m := range []Medium{Mapped, Written} {
+		j := create(t, Options{Medium: m, Segments: 8 * growBy})
+		full := make(chan error)
+		go func() {
+			hint := j.NewHint()
+			var err error
+			for n := 0; err == nil; n++ {
+				_, err = j.Append(record(1, n, 60_000, false), &hint)
+			}
+			full <- err
+		}()
+		for appending := true; appending; {
+			must(t, j.Checkpoint([]byte("a checkpoint")))
+			select {
+			case err := <-full:
+				if !errors.Is(err, ErrFull) {
+					t.Errorf("%v: %v", m, err)
+				}
+				appending = false
+			default:
+			}
+		}
+	}
+}
+
+// TestSpanComesBeforeItsLeaf merges a leaf that seems older than the span that it needs.
+func TestSpanComesBeforeItsLeaf(t *testing.T) {
+	j := create(t, Options{Medium: Heap})
+	hint := j.NewHint()
+	for _, r := range []*Record{record(1, 50, 0, false), record(2, 90, 0, false), record(3, 10, 0, true), record(4, 95, 0, true)} {
+		if _, err := j.Append(r, &hint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rd := j.NewReader()
+	known := make(map[uint32]bool)
+	rd.Needs = func(e *Entry) bool { return e.Info.User() == 3 && !known[2] }
+	rd.Capture()
+	var got []uint32
+	for e := rd.Next(); e != nil; e = rd.Next() {
+		known[e.Info.User()] = true
+		got = append(got, e.Info.User())
+	}
+	if want := []uint32{1, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("the order is %v, want %v", got, want)
+	}
+}
+
+// TestAppendGivesUpOnABusyFile has a shard locked, as one is whose file does not answer.
+func TestAppendGivesUpOnABusyFile(t *testing.T) {
+	j := create(t, Options{Medium: Written, MaxWait: 20 * time.Millisecond})
+	for i := range j.shards {
+		j.shards[i].mu.Lock()
+	}
+	hint := j.NewHint()
+	_, err := j.Append(record(1, 1, 0, true), &hint)
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("got %v, want ErrBusy", err)
+	}
+	for i := range j.shards {
+		j.shards[i].mu.Unlock()
+	}
+}
+
+// TestAnotherLayoutIsNamed reads a file of the first layout.
+func TestAnotherLayoutIsNamed(t *testing.T) {
+	b := make([]byte, headerSize)
+	copy(b, magic[:])
+	b[8], b[14] = 1, 1
+	_, err := ReadDead(bytes.NewReader(b), int64(len(b)), everything)
+	if l, ok := errors.AsType[*LayoutError](err); !ok || l.Version != 1 {
+		t.Errorf("got %v, want a LayoutError of version 1", err)
+	}
+	if _, err := ReadDead(bytes.NewReader(b[:100]), 100, everything); !errors.Is(err, ErrNotJournal) {
+		t.Errorf("got %v, want ErrNotJournal", err)
+	}
+}
+
+// TestAppendAllocatesNothing counts what an append of an ordinary record takes.
+func TestAppendAllocatesNothing(t *testing.T) {
+	for _, m := range media {
+		j := create(t, Options{Medium: m, Segments: 64, Extra: 2, Evict: func(*Journal, *Segment) {}})
+		hint := j.NewHint()
+		r := record(1, 1, 100, true)
+		if n := hosttest.Allocations(5000, func() {
+			if _, err := j.Append(r, &hint); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations, want 0", m, n)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, m := range media {
+		for _, size := range []int{56, 136} {
+			b.Run(fmt.Sprintf("%v/%d", m, size+HeadSize+16), func(b *testing.B) {
+				o := Options{Medium: m, Segments: 64, Extra: 2, Evict: func(*Journal, *Segment) {}}
+				if m != Heap {
+					o.Name = filepath.Join(b.TempDir(), "j")
+				}
+				j, err := New(o)
+				must(b, err)
+				defer j.Remove()
+				b.ReportAllocs()
+				b.RunParallel(func(p *testing.PB) {
+					hint := j.NewHint()
+					r := record(1, 1, size, true)
+					for p.Next() {
+						if _, err := j.Append(r, &hint); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// A badPage is a file of which a page cannot be read.
+type badPage struct {
+	io.ReaderAt
+
+	at int64
+}
+
+func (b *badPage) ReadAt(to []byte, off int64) (int, error) {
+	if off <= b.at && b.at < off+int64(len(to)) {
+		return 0, syscall.EIO
+	}
+	return b.ReaderAt.ReadAt(to, off)
+}
+
+// TestUnreadableSegment: a disk that cannot read a page costs its segment, and no more.
+func TestUnreadableSegment(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j, err := New(Options{Medium: Written, Name: name, Segments: 8, Extra: 2, MaxWait: time.Second})
+	must(t, err)
+	hint := j.NewHint()
+	const n = 300 // of 1000 bytes: several segments
+	for i := range n {
+		if _, err := j.Append(record(1, i, 1000, false), &hint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, j.Close())
+	f, err := os.Open(name)
+	must(t, err)
+	defer f.Close()
+	fi, err := f.Stat()
+	must(t, err)
+	count := func(r io.ReaderAt) (records, damaged int) {
+		d, err := ReadDead(r, fi.Size(), func([]byte) func(uint32) uint64 { return func(uint32) uint64 { return 0 } })
+		must(t, err)
+		for m := NewMerge(d.Shards()); m.Next() != nil; {
+			records++
+		}
+		return records, d.Damaged
+	}
+	all, damaged := count(f)
+	if all != n || damaged != 0 {
+		t.Fatalf("%d records, %d segments are damaged", all, damaged)
+	}
+	left, damaged := count(&badPage{f, headerSize + SegmentSize + 5000})
+	if lost := all - left; damaged != 1 || lost < 1 || lost > SegmentSize/1000+1 {
+		t.Errorf("%d records are lost, %d segments are damaged", lost, damaged)
+	}
+}
+
+// TestHurry: a call waits for a shard as long as it may, and after one has waited in vain no
+// longer than a millisecond or so.
+func TestHurry(t *testing.T) {
+	j, err := New(Options{Medium: Written, Name: filepath.Join(t.TempDir(), "j"), Segments: 8, Extra: 2, MaxWait: 200 * time.Millisecond})
+	must(t, err)
+	defer j.Remove()
+	for i := range j.shards {
+		j.shards[i].mu.Lock() // as somebody does whose write does not return
+	}
+	hint := j.NewHint()
+	took := func() time.Duration {
+		start := time.Now()
+		if _, err := j.Append(record(1, 1, 100, true), &hint); !errors.Is(err, ErrBusy) {
+			t.Errorf("the error is %v", err)
+		}
+		return time.Since(start)
+	}
+	if d := took(); d < 200*time.Millisecond {
+		t.Errorf("it gives up after %v", d)
+	}
+	j.SetHurry(true)
+	if d := took(); d > 150*time.Millisecond {
+		t.Errorf("it waits %v", d)
+	}
+	for i := range j.shards {
+		j.shards[i].mu.Unlock()
+	}
+	if _, err := j.Append(record(1, 1, 100, true), &hint); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,506 @@
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+)
+
+// If possible, a journal lies in shared memory: that is faster, and a disk that hangs cannot
+// stop the program. A small text file in the folder of the trace then says where the journal
+// is:
+//
+//	entrace journal
+//	path /dev/shm/entrace-1000/2K4ZQ….buffer
+//	device 26
+//	boot 7d0b9e36-…
+//	host build-7
+//	uid 1000
+//	missed 1795406400 // when a process that cannot reach the journal first looked for it
+
+// A Place says where Create puts a journal.
+type Place struct {
+	// Beside is the path at which readers look for the journal. It must not exist.
+	Beside string
+	// Dir, if not empty, is the folder for the journal. The default is a folder in shared
+	// memory if that survives the process, else the folder of Beside.
+	Dir string
+	// Replace says that the journal has no name at Beside until its method Replace gives it
+	// the name of another journal.
+	Replace bool
+}
+
+// sharedMemory is osfile.SharedMemory. Tests replace it.
+var sharedMemory = osfile.SharedMemory
+
+// Create makes a journal at a place. Medium and Name of the options are not used.
+func Create(at Place, o Options) (*Journal, error) {
+	dir, elsewhere := filepath.Dir(at.Beside), at.Dir
+	if elsewhere != "" && sameDir(elsewhere, dir) {
+		return createBeside(at, o)
+	}
+	fitting := o
+	if elsewhere == "" && !osfile.OnTmpfs(dir) {
+		elsewhere = inMemory(&fitting)
+	}
+	if elsewhere != "" {
+		sweep(elsewhere)
+		j, err := createElsewhere(elsewhere, at, fitting)
+		if err == nil || at.Dir != "" {
+			return j, err
+		}
+	}
+	return createBeside(at, o)
+}
+
+// createBeside makes a journal whose own file is at the path Beside.
+func createBeside(at Place, o Options) (*Journal, error) {
+	o.Medium, o.Name = MediumOf(filepath.Dir(at.Beside)), at.Beside
+	if !at.Replace {
+		return New(o)
+	}
+	o.Name = osfile.TempName(at.Beside)
+	j, err := New(o)
+	if err == nil {
+		j.replaces = at.Beside
+	}
+	return j, err
+}
+
+func sameDir(a, b string) bool {
+	x, xerr := os.Stat(a)
+	y, yerr := os.Stat(b)
+	return xerr == nil && yerr == nil && os.SameFile(x, y)
+}
+
+// inMemory returns a folder in shared memory that has room for a journal and outlives the process, or
+// "". It makes the journal smaller to fit, if the options allow that.
+func inMemory(o *Options) string {
+	root := sharedMemory()
+	if isDynamicUser(os.Geteuid()) {
+		return "" // systemd removes the user's shared memory when the service ends
+	}
+	if root == "" || !o.fit(room(root)) {
+		return ""
+	}
+	dir := filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
+	if !osfile.OwnFolder(dir) {
+		return "" // somebody else has made it
+	}
+	return dir
+}
+
+// isDynamicUser reports whether systemd makes users of that id for services with DynamicUser=.
+func isDynamicUser(uid int) bool { return uid >= 61184 && uid <= 65519 }
+
+// room returns how many bytes of shared memory a journal may take: half of what is free, and
+// an eighth of what the process may use.
+func room(dir string) int64 {
+	n := osfile.FreeBytes(dir) / 2
+	if limit := memoryLimit(); limit > 0 {
+		n = min(n, limit/8)
+	}
+	return n
+}
+
+// memoryLimit is osfile.MemoryLimit. Tests replace it.
+var memoryLimit = osfile.MemoryLimit
+
+// limit makes a journal of fixed size smaller if it would use more than an eighth of the
+// memory that the process may use. The segments are in memory, wherever the file lies.
+func (o *Options) limit() {
+	if limit := memoryLimit(); limit > 0 && o.Evict != nil && o.Least > 0 {
+		o.Segments = max(o.Least, int(min(int64(o.Segments), limit/8/SegmentSize-int64(o.Extra))))
+	}
+}
+
+// fit reports whether a journal fits into room bytes. It reduces the segments if necessary.
+func (o *Options) fit(room int64) bool {
+	n := int((room - headerSize) / SegmentSize)
+	if o.Evict == nil { // it grows while there is room
+		return n >= min(growBy, o.Segments+o.Extra)
+	}
+	if n -= o.Extra; n >= o.Segments {
+		return true
+	}
+	if o.Least == 0 || n < o.Least {
+		return false
+	}
+	o.Segments = n
+	return true
+}
+
+// createElsewhere makes a journal in a folder, and the file at Beside that names it.
+func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
+	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), at.Beside
+	j, err := New(o)
+	if err != nil || at.Replace {
+		return j, err
+	}
+	// Not before: a file that names no journal says that records are lost.
+	if err := j.pointTo(osfile.RenameNew); err != nil {
+		return nil, errors.Join(err, j.Remove())
+	}
+	return j, nil
+}
+
+// pointTo makes the file beside name the journal. Nobody sees a part of that file: rename
+// gives it its name.
+func (j *Journal) pointTo(rename func(from, to string) error) error {
+	fi, err := writePointer(j.Name(), j.o.Beside, rename)
+	if err != nil {
+		return err
+	}
+	j.pointer.Store(&fi)
+	return j.pool.noteLost(0)
+}
+
+func writePointer(name, beside string, rename func(from, to string) error) (os.FileInfo, error) {
+	f, err := osfile.CreateTempAppend(beside)
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	_, err = fmt.Fprintf(f, "%s\npath %s\ndevice %s\nboot %s\nhost %s\nuid %d\n",
+		pointerHead, name, osfile.Device(filepath.Dir(name)), osfile.BootID(), host, os.Geteuid())
+	fi, serr := f.Stat()
+	if err = errors.Join(err, serr, f.Close()); err == nil {
+		err = rename(f.Name(), beside)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return nil, err
+	}
+	return fi, nil
+}
+
+const (
+	bufferExt   = ".buffer"
+	pointerHead = "entrace journal"
+	maxPointer  = 16 << 10
+)
+
+// ErrGone is returned for a lost journal of a dead process: the machine was restarted, or
+// somebody has removed the journal.
+var ErrGone = errors.New("the journal is gone, with the records in it")
+
+// ErrElsewhere is returned for a journal that cannot be reached from here: it is in the
+// memory of another machine or container.
+var ErrElsewhere = errors.New("the journal is in the memory of another machine or container")
+
+// A DeadFile is the file of a journal whose process may be dead.
+type DeadFile struct {
+	*os.File // the journal
+
+	name    string
+	beside  string
+	pointer *os.File // nil: the journal itself is there
+}
+
+// OpenDead opens the journal at beside, or the journal that the file beside names, for
+// reading or for writing. The errors are fs.ErrNotExist if the file is missing, ErrGone
+// if it names a journal that is gone, and ErrElsewhere.
+func OpenDead(beside string, write bool) (*DeadFile, error) {
+	open := osfile.OpenRead
+	if write {
+		open = osfile.OpenWrite
+	}
+	f, err := open(beside)
+	if err != nil {
+		return nil, err
+	}
+	d := &DeadFile{File: f, name: beside, beside: beside}
+	head := make([]byte, len(pointerHead))
+	if n, _ := f.ReadAt(head, 0); string(head[:n]) != pointerHead {
+		return d, nil
+	}
+	d.pointer = f
+	if d.File, d.name, err = follow(f, open); err != nil {
+		return nil, errors.Join(err, closeFile(f))
+	}
+	return d, nil
+}
+
+// follow opens the journal that the file f names.
+func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxPointer))
+	if err != nil {
+		return nil, "", err
+	}
+	said := maps.Collect(lines(b))
+	name := said["path"]
+	host, _ := os.Hostname()
+	switch {
+	case !filepath.IsAbs(name):
+		return nil, "", ErrGone // its process died before the file was complete
+	case said["boot"] == osfile.BootID() && said["boot"] != "":
+		if said["device"] != deviceOf(name) {
+			return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
+		}
+	case said["host"] != host:
+		return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
+	case osfile.OnTmpfs(filepath.Dir(name)):
+		return nil, "", ErrGone
+	}
+	j, err := open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", ErrGone
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, "", fmt.Errorf("%w: %w", ErrElsewhere, err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if !osfile.IsOwn(j, f) {
+		return nil, "", errors.Join(fmt.Errorf("%w: %s belongs to another user", ErrElsewhere, name), closeFile(j))
+	}
+	return j, name, nil
+}
+
+// lines returns the keys and values of a file that names a journal.
+func lines(b []byte) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// deviceOf returns the device of the folder of a file. If that folder is gone, it returns the
+// device of the nearest folder above that exists.
+func deviceOf(name string) string {
+	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
+		if d := osfile.Device(dir); d != "" || dir == filepath.Dir(dir) {
+			return d
+		}
+	}
+}
+
+const (
+	// keepFor is how long a journal stays whose trace cannot be found any more: the disk with
+	// the trace may come back.
+	keepFor = 24 * time.Hour
+	// keepGone is how long it stays if the folder of the trace was removed, which is so if the folder above is there,
+	// on the device that the folder was on.
+	keepGone = time.Hour
+
+	maxDevice = 24
+)
+
+// isGone reports whether the folder of the file that named the journal f was removed.
+func isGone(f io.ReaderAt) bool {
+	var b [maxDevice]byte
+	if _, err := f.ReadAt(b[:], deviceAt); err != nil {
+		return false
+	}
+	device, _, _ := strings.Cut(string(b[:]), "\x00")
+	dir := filepath.Dir(readBeside(f))
+	_, err := os.Lstat(dir)
+	return device != "" && errors.Is(err, fs.ErrNotExist) && osfile.Device(filepath.Dir(dir)) == device
+}
+
+// ownName matches the names that createElsewhere makes: the folder may hold other files.
+var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
+
+// sweep removes journals of dead processes from a folder of this package: journals that are
+// not needed, and journals that no file has named for keepFor.
+func sweep(dir string) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		if ownName.MatchString(e.Name()) {
+			removeLost(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// removeLost removes the journal name if its process is dead and no file names it.
+func removeLost(name string) {
+	f, err := osfile.OpenWrite(name)
+	if err != nil {
+		return // not ours
+	}
+	defer f.Close()
+	if osfile.Lock(f, true) != nil {
+		return // its process lives
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return
+	}
+	if fi.Size() > headerSize {
+		if isNamed(f, name) {
+			_ = noteLost(f, 0)
+			return
+		}
+		keep := keepFor
+		if isGone(f) {
+			keep = keepGone
+		}
+		if since := readLost(f); since == 0 || time.Since(time.Unix(since, 0)) < keep {
+			if since == 0 {
+				_ = noteLost(f, time.Now().Unix())
+			}
+			return
+		}
+	}
+	_ = osfile.Remove(f, name)
+}
+
+// unneeded stands for the time when a journal was found to be lost, and says that nothing of
+// it is needed if no file names it: it is not complete yet, or all of it is in the trace.
+const unneeded = 1
+
+// readLost returns when the journal f was found to be lost, in seconds since 1970, unneeded,
+// or 0.
+func readLost(f io.ReaderAt) int64 {
+	var b [8]byte
+	if _, err := f.ReadAt(b[:], lostAt); err != nil {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b[:]))
+}
+
+func noteLost(f *os.File, at int64) error {
+	if readLost(f) == at {
+		return nil
+	}
+	_, err := f.WriteAt(appendLost(at), lostAt)
+	return err
+}
+
+func appendLost(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(at)) }
+
+// isNamed reports whether another file may name the journal f.
+func isNamed(f io.ReaderAt, name string) bool {
+	beside := readBeside(f)
+	if beside == "" {
+		return true // the journal does not say which file names it
+	}
+	d, err := OpenDead(beside, false)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrGone)
+	}
+	defer d.Close()
+	return d.name == name
+}
+
+// Name returns the name of the journal.
+func (d *DeadFile) Name() string { return d.name }
+
+// HasName reports whether the files that OpenDead opened still have their names.
+func (d *DeadFile) HasName() bool {
+	return osfile.SameFile(d.File, d.name) && (d.pointer == nil || osfile.SameFile(d.pointer, d.beside))
+}
+
+// Rename gives the file beside another name, which must be free.
+func (d *DeadFile) Rename(to string) error {
+	err := osfile.RenameNew(d.beside, to)
+	if err == nil {
+		d.beside = to
+		if d.pointer == nil {
+			d.name = to
+		} else {
+			_ = writeBeside(d.File, to) // it is for sweep alone
+		}
+	}
+	return err
+}
+
+// Remove removes the journal and the file that names it, and closes both.
+func (d *DeadFile) Remove() error {
+	var err error
+	if d.pointer != nil { // first: a file that names a missing journal says that records are lost
+		_ = noteLost(d.File, unneeded) // without this the journal stays for a day if the process dies now
+		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
+	}
+	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())
+}
+
+// Close closes the files.
+func (d *DeadFile) Close() error {
+	err := closeFile(d.File)
+	if d.pointer != nil {
+		err = errors.Join(err, closeFile(d.pointer))
+	}
+	return err
+}
+
+// RemoveUnreachable removes a file that names a journal which is gone or cannot be reached.
+// Another file stays as it is.
+func RemoveUnreachable(beside string) error {
+	d, err := OpenDead(beside, true)
+	if err == nil {
+		return d.Close()
+	}
+	if !errors.Is(err, ErrGone) && !errors.Is(err, ErrElsewhere) {
+		return err
+	}
+	return errors.Join(os.Remove(beside), osfile.SyncDir(beside))
+}
+
+// NoteElsewhere writes to the file beside that its journal cannot be reached. IsNews reports
+// whether this is the first time. GiveUp reports whether the first time was a day ago, in this
+// boot of the machine, and no process that can reach the journal has opened it since.
+func NoteElsewhere(beside string) (isNews, giveUp bool) {
+	f, err := osfile.OpenWrite(beside)
+	if err != nil {
+		return true, false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxPointer))
+	if err != nil {
+		return true, false
+	}
+	said := maps.Collect(lines(b))
+	if since, err := strconv.ParseInt(said["missed"], 10, 64); err == nil {
+		return false, time.Since(time.Unix(since, 0)) >= keepFor && said["boot"] != "" && said["boot"] == osfile.BootID()
+	}
+	_, _ = fmt.Fprintf(io.NewOffsetWriter(f, int64(len(b))), "missed %d\n", time.Now().Unix()) // else it is news again
+	return true, false
+}
+
+// readBeside returns the first file that named the journal f, "" if the journal has none.
+func readBeside(f io.ReaderAt) string {
+	var b [maxBeside]byte
+	if _, err := f.ReadAt(b[:], besideAt); err != nil {
+		return ""
+	}
+	n := binary.LittleEndian.Uint32(b[:])
+	if n > maxBeside-4 {
+		return ""
+	}
+	return string(b[4:][:n])
+}
+
+func writeBeside(f io.WriterAt, name string) error {
+	b := appendBeside(nil, name)
+	_, err := f.WriteAt(b, besideAt)
+	return err
+}
+
+func appendBeside(b []byte, name string) []byte {
+	if len(name) > maxBeside-4 {
+		name = ""
+	}
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(name))), name...)
+}

@@ -1,0 +1,516 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+)
+
+// memoryRoot makes a folder in tmpfs play shared memory, and returns the folder in it
+// where journals lie.
+func memoryRoot(t *testing.T) (own string) {
+	t.Helper()
+	if !osfile.OnTmpfs("/dev/shm") {
+		t.Skip("no shared memory")
+	}
+	root, err := os.MkdirTemp("/dev/shm", "entrace-test-") //nolint:usetesting // it has to be in tmpfs
+	must(t, err)
+	sharedMemory = func() string { return root }
+	t.Cleanup(func() {
+		sharedMemory = osfile.SharedMemory
+		_ = os.RemoveAll(root)
+	})
+	return filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
+}
+
+var small = Options{Segments: 2, Extra: 2, MaxWait: time.Second}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	must(t, err)
+	out := make([]string, len(list))
+	for i, e := range list {
+		out[i] = e.Name()
+	}
+	return out
+}
+
+// TestJournalIsInSharedMemory looks at the files, and at what is left of them.
+func TestJournalIsInSharedMemory(t *testing.T) {
+	own := memoryRoot(t)
+	beside := filepath.Join(t.TempDir(), "j")
+	j, err := Create(Place{Beside: beside}, small)
+	must(t, err)
+	if filepath.Dir(j.Name()) != own || j.Medium() != Mapped || !j.HasName() {
+		t.Errorf("it is %s, %v, has a name: %t", j.Name(), j.Medium(), j.HasName())
+	}
+	for _, name := range []string{beside, j.Name()} {
+		if fi, err := os.Stat(name); err != nil || fi.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+	if fi, err := os.Stat(own); err != nil || fi.Mode() != 0o700|fs.ModeDir {
+		t.Errorf("%s: %v, %v", own, fi, err)
+	}
+	d, err := OpenDead(beside, false)
+	if err != nil || d.Name() != j.Name() || !d.HasName() {
+		t.Fatalf("%v, %v", d, err)
+	}
+	if err := errors.Join(d.Close(), j.Remove()); err != nil {
+		t.Error(err)
+	}
+	if left := append(names(t, own), names(t, filepath.Dir(beside))...); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestSquatters finds what another user may have put where journals lie in shared memory:
+// the journal lies beside the trace then, and the other's files stay as they are.
+func TestSquatters(t *testing.T) {
+	theirs := t.TempDir()
+	for name, squat := range map[string]func(own string) error{
+		"link":        func(own string) error { return os.Symlink(theirs, own) },
+		"dangling":    func(own string) error { return os.Symlink(filepath.Join(theirs, "none"), own) },
+		"open folder": func(own string) error { return errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777)) },
+		"file":        func(own string) error { return os.WriteFile(own, []byte("x"), 0o600) },
+		"pipe":        func(own string) error { return syscall.Mkfifo(own, 0o600) },
+		"folder of another user": func(own string) error {
+			if os.Geteuid() != 0 {
+				t.Log("only root can give a folder away")
+				return os.Symlink(theirs, own)
+			}
+			return errors.Join(os.Mkdir(own, 0o700), os.Chown(own, 65534, 65534))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := memoryRoot(t)
+			must(t, squat(own))
+			was, _ := os.Lstat(own)
+			beside := filepath.Join(t.TempDir(), "j")
+			j, err := Create(Place{Beside: beside}, small)
+			must(t, err)
+			if j.Name() != beside || j.Medium() != MediumOf(filepath.Dir(beside)) {
+				t.Errorf("it is %s, %v", j.Name(), j.Medium())
+			}
+			now, err := os.Lstat(own)
+			if err != nil || now.Mode() != was.Mode() || now.ModTime() != was.ModTime() {
+				t.Errorf("was %v, is %v, %v", was, now, err)
+			}
+			if n := names(t, theirs); len(n) > 0 {
+				t.Errorf("%q are in their folder", n)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestForeignJournalIsNotRead lets the file beside a trace name what is not a journal of
+// its owner.
+func TestForeignJournalIsNotRead(t *testing.T) {
+	memoryRoot(t)
+	dir := t.TempDir()
+	for name, change := range map[string]func(t *testing.T, journal string){
+		"link": func(t *testing.T, name string) {
+			must(t, errors.Join(os.Rename(name, name+"x"), os.Symlink(name+"x", name)))
+		},
+		"two names": func(t *testing.T, name string) {
+			must(t, os.Link(name, name+"y"))
+		},
+		"pipe": func(t *testing.T, name string) {
+			must(t, errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)))
+		},
+		"another owner": func(t *testing.T, name string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a file away")
+			}
+			must(t, os.Chown(name, 65534, 65534))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside := filepath.Join(dir, name)
+			j, err := Create(Place{Beside: beside}, small)
+			must(t, err)
+			must(t, j.Close())
+			change(t, j.Name())
+			if d, err := OpenDead(beside, true); err == nil {
+				t.Errorf("it opened %s", d.Name())
+			}
+		})
+	}
+}
+
+// TestLostJournalsAreSwept leaves a journal whose trace is removed: the next one that is
+// made in the folder removes it, but not while the trace may come back, or is there.
+func TestLostJournalsAreSwept(t *testing.T) {
+	own := memoryRoot(t)
+	leave := func(remove, old bool) string {
+		beside := filepath.Join(t.TempDir(), "j")
+		j, err := Create(Place{Beside: beside}, small)
+		if err == nil {
+			err = j.Close()
+		}
+		if err == nil && remove {
+			err = os.Remove(beside)
+		}
+		if old {
+			then := time.Now().Add(-2 * keepFor)
+			err = errors.Join(err, os.Chtimes(j.Name(), then, then))
+		}
+		must(t, err)
+		return filepath.Base(j.Name())
+	}
+	kept, young, lost := leave(false, true), leave(true, false), leave(true, true)
+	moved := filepath.Join(t.TempDir(), "moved")
+	j, err := Create(Place{Beside: moved}, small)
+	must(t, err)
+	must(t, j.Close())
+	d, err := OpenDead(moved, true)
+	must(t, err)
+	then := time.Now().Add(-2 * keepFor)
+	must(t, errors.Join(d.Rename(moved+".iet.buffer"), d.Close(), os.Chtimes(j.Name(), then, then)))
+	const begun = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"
+	for _, name := range []string{begun, "app.iet.buffer"} { // which may name a journal elsewhere
+		name = filepath.Join(own, name)
+		must(t, errors.Join(os.WriteFile(name, make([]byte, headerSize), 0o600), os.Chtimes(name, then, then)))
+	}
+	again := func() {
+		t.Helper()
+		j, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+		if err == nil {
+			err = j.Remove()
+		}
+		must(t, err)
+	}
+	again()
+	if have := strings.Join(names(t, own), " "); !strings.Contains(have, lost) || strings.Contains(have, begun) {
+		t.Errorf("at first there are %s", have) // that of a server that ran for long has an old time, too
+	}
+	for _, name := range []string{lost, kept} {
+		f, err := os.OpenFile(filepath.Join(own, name), os.O_RDWR, 0)
+		must(t, err)
+		if found := readLost(f) != 0; found != (name == lost) {
+			t.Errorf("%s was found to be lost: %t", name, found)
+		}
+		must(t, errors.Join(noteLost(f, then.Unix()), f.Close(), os.Chtimes(f.Name(), then, then)))
+	}
+	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	must(t, err)
+	defer last.Remove()
+	have := strings.Join(names(t, own), " ")
+	for name, want := range map[string]bool{kept: true, young: true, lost: false, begun: false, "app.iet.buffer": true, filepath.Base(j.Name()): true, filepath.Base(last.Name()): true} {
+		if strings.Contains(have, name) != want {
+			t.Errorf("%s is there: %t", name, !want)
+		}
+	}
+}
+
+// TestKilledBetweenRemovalsLeavesNothing stops where a process that dies would leave a
+// journal without a name: the next one that is made in the folder removes it.
+func TestKilledBetweenRemovalsLeavesNothing(t *testing.T) {
+	create := func(t *testing.T) (j *Journal, beside string) {
+		t.Helper()
+		beside = filepath.Join(t.TempDir(), "j")
+		j, err := Create(Place{Beside: beside}, small)
+		must(t, err)
+		if _, err := j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		return j, beside
+	}
+	for name, die := range map[string]func(t *testing.T, own string){
+		"Create": func(t *testing.T, own string) {
+			// What comes behind New is the file that names it.
+			j, err := New(Options{Medium: Mapped, Name: filepath.Join(own, "ABCDEFGHIJKLMNOPQRSTUVWXYZ.buffer"), Beside: filepath.Join(t.TempDir(), "j"), Segments: 2})
+			must(t, err)
+			must(t, j.Close())
+		},
+		"Remove": func(t *testing.T, _ string) {
+			j, _ := create(t)
+			restore := keepJournal(t, j.Name())
+			must(t, j.Remove())
+			restore()
+		},
+		"Remove of a dead one": func(t *testing.T, _ string) {
+			j, beside := create(t)
+			must(t, j.Close())
+			d, err := OpenDead(beside, true)
+			must(t, err)
+			restore := keepJournal(t, d.Name())
+			must(t, d.Remove())
+			restore()
+		},
+		"Replace": func(t *testing.T, _ string) {
+			old, beside := create(t)
+			j, err := Create(Place{Beside: beside, Replace: true}, small)
+			must(t, err)
+			restore := keepJournal(t, old.Name())
+			must(t, j.Replace(old))
+			restore()
+			must(t, j.Remove())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := memoryRoot(t)
+			must(t, os.Mkdir(own, 0o700))
+			die(t, own)
+			if left := names(t, own); len(left) != 1 {
+				t.Fatalf("the process that died has left %q, want a journal", left)
+			}
+			j, _ := create(t)
+			if left := names(t, own); len(left) != 1 || left[0] != filepath.Base(j.Name()) {
+				t.Errorf("the next start leaves %q", left)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// keepJournal has a second name keep a journal, and returns what gives it its name back.
+func keepJournal(t *testing.T, name string) (restore func()) {
+	t.Helper()
+	kept := filepath.Join(filepath.Dir(filepath.Dir(name)), "kept")
+	must(t, os.Link(name, kept))
+	return func() {
+		must(t, os.Rename(kept, name))
+	}
+}
+
+const namespaceEnv = "ENTRACE_JOURNAL_CHILD"
+
+// inOwnMounts runs a test of this program with mounts of its own, among them a shared memory
+// of 8 MiB, and reports whether this is the process that has them.
+func inOwnMounts(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(namespaceEnv) != "" {
+		must(t, syscall.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=8m"))
+		return true
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), namespaceEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 && os.Getenv("ENTRACE_CI") == "" {
+		t.Skip("no namespaces:", err)
+	}
+	if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// TestPrivateSharedMemoryIsNotUsed: the shared memory of a process with mounts of its own
+// goes with it, so its journal is beside the trace.
+func TestPrivateSharedMemoryIsNotUsed(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	beside := filepath.Join(t.TempDir(), "j")
+	j, err := Create(Place{Beside: beside}, small)
+	must(t, err)
+	if j.Name() != beside {
+		t.Errorf("the journal is %s, want %s", j.Name(), beside)
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSmallSharedMemory has a shared memory of 8 MiB, of which a journal gets no more than
+// half.
+func TestSmallSharedMemory(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	sharedMemory = func() string { return "/dev/shm" } // though the machine has another one
+	beside := filepath.Join(t.TempDir(), "j")
+	evict := func(*Journal, *Segment) {}
+	for _, c := range []struct {
+		o      Options
+		memory bool
+		got    int // segments
+	}{
+		{Options{Segments: 20}, true, 20},
+		{Options{Segments: 200}, false, 200},
+		{Options{Segments: 20, Evict: evict}, true, 20},
+		{Options{Segments: 200, Evict: evict}, false, 200},
+		{Options{Segments: 200, Extra: 10, Least: 40, Evict: evict}, true, 53}, // of 64 segments, as the header takes some
+		{Options{Segments: 200, Extra: 10, Least: 60, Evict: evict}, false, 200},
+	} {
+		c.o.MaxWait = time.Second
+		j, err := Create(Place{Beside: beside}, c.o)
+		must(t, err)
+		if got := j.Name() != beside; got != c.memory || j.Segments() != c.got {
+			t.Errorf("a journal of %d segments has %d and is %s", c.o.Segments, j.Segments(), j.Name())
+		}
+		must(t, j.Remove())
+	}
+	if err := os.WriteFile("/dev/shm/theirs", make([]byte, 9<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Error(err)
+	}
+	j, err := Create(Place{Beside: beside}, small)
+	if err != nil || j.Name() != beside {
+		t.Fatalf("with the memory full: %v, %v", j, err)
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJournalFollowsMemoryLimit gives the control group little memory: a journal of a fixed
+// size is made smaller wherever its segments are, another one does not grow.
+func TestJournalFollowsMemoryLimit(t *testing.T) {
+	memoryRoot(t)
+	memoryLimit = func() int64 { return 8 * 40 * SegmentSize }
+	t.Cleanup(func() { memoryLimit = osfile.MemoryLimit })
+	evict := func(*Journal, *Segment) {}
+	for name, create := range map[string]func(o Options) (*Journal, error){
+		"heap": New,
+		"shared memory": func(o Options) (*Journal, error) {
+			return Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, o)
+		},
+		"folder": func(o Options) (*Journal, error) {
+			dir := t.TempDir()
+			return Create(Place{Beside: filepath.Join(dir, "j"), Dir: dir}, o)
+		},
+	} {
+		for _, test := range []struct{ least, want int }{{10, 30}, {50, 50}} {
+			j, err := create(Options{Segments: 500, Extra: 10, Least: test.least, Evict: evict, MaxWait: time.Second})
+			must(t, err)
+			// In shared memory the header takes room as well.
+			if got := j.Segments(); got != test.want && (name != "shared memory" || got != test.want-1) {
+				t.Errorf("%s: it has %d segments, want %d", name, got, test.want)
+			}
+			if err := j.Remove(); err != nil {
+				t.Error(err)
+			}
+		}
+		j, err := create(Options{Segments: 500, Extra: 10, MaxWait: time.Second})
+		must(t, err)
+		s, n := j.NewStream(StreamParked), 0
+		for ; err == nil && n < 500; n++ {
+			_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
+		}
+		if want := growBy + 1; !errors.Is(err, ErrFull) || n != want {
+			t.Errorf("%s: append %d: %v, want %v at %d", name, n, err, ErrFull, want)
+		}
+		if err := j.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPointerOfAnother: a journal whose pointer was moved away, and in whose place another
+// one has its own, has no name any more, and leaves that of the other alone.
+func TestPointerOfAnother(t *testing.T) {
+	memoryRoot(t)
+	beside := filepath.Join(t.TempDir(), "j")
+	a, err := Create(Place{Beside: beside}, small)
+	must(t, err)
+	must(t, os.Rename(beside, beside+".moved"))
+	b, err := Create(Place{Beside: beside}, small)
+	must(t, err)
+	if a.HasName() || !b.HasName() {
+		t.Errorf("the first has a name: %t, the second: %t", a.HasName(), b.HasName())
+	}
+	if err := a.Remove(); err != nil {
+		t.Error(err)
+	}
+	if !b.HasName() {
+		t.Error("the first has removed the name of the second")
+	}
+	if err := b.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoRoomToGrow: a journal that cannot grow is full, and holds what it did.
+func TestNoRoomToGrow(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "journal") //nolint:usetesting // it is to be a tmpfs
+	if err != nil {
+		if os.Getenv("ENTRACE_CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	j, err := New(Options{Medium: Mapped, Name: filepath.Join(dir, "j"), Segments: growBy, Extra: growBy})
+	must(t, err)
+	whole := j.pool.f
+	defer whole.Close()
+	if j.pool.f, err = os.Open(j.Name()); err != nil { // which nothing can be allocated in
+		t.Fatal(err)
+	}
+	s, n := j.NewStream(StreamParked), 0
+	for ; err == nil && n <= growBy; n++ {
+		_, err = s.Append(1, NewInfo(1, 0, 0), make([]byte, SegmentSize/2))
+	}
+	if !errors.Is(err, ErrFull) || n != growBy+1 {
+		t.Errorf("append %d: %v, want %d and %v", n, err, growBy+1, ErrFull)
+	}
+	if !j.HasName() {
+		t.Error("it counts as lost")
+	}
+	if err := j.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJournalOfRemovedFolderGoesAfterAnHour keeps a journal for a day, but for an hour only if its folder is gone from
+// the device where it was.
+func TestJournalOfRemovedFolderGoesAfterAnHour(t *testing.T) {
+	own := memoryRoot(t)
+	leave := func(remove func(dir string) error) string {
+		dir := filepath.Join(t.TempDir(), "traces")
+		must(t, os.Mkdir(dir, 0o700))
+		j, err := Create(Place{Beside: filepath.Join(dir, "j")}, small)
+		must(t, err)
+		_, err = j.NewStream(StreamParked).Append(1, NewInfo(1, 0, 0), []byte("text"))
+		must(t, err)
+		must(t, j.Close())
+		must(t, remove(dir))
+		f, err := os.OpenFile(j.Name(), os.O_RDWR, 0)
+		must(t, err)
+		must(t, errors.Join(noteLost(f, time.Now().Add(-2*keepGone).Unix()), f.Close()))
+		return filepath.Base(j.Name())
+	}
+	gone := leave(os.RemoveAll)
+	unmounted := leave(func(dir string) error { return os.RemoveAll(filepath.Dir(dir)) })
+	fileAlone := leave(func(dir string) error { return os.Remove(filepath.Join(dir, "j")) })
+	last, err := Create(Place{Beside: filepath.Join(t.TempDir(), "j")}, small)
+	must(t, err)
+	defer last.Remove()
+	have := strings.Join(names(t, own), " ")
+	for name, want := range map[string]bool{gone: false, unmounted: true, fileAlone: true} {
+		if strings.Contains(have, name) != want {
+			t.Errorf("%s is there: %t", name, !want)
+		}
+	}
+}
+
+// TestDynamicUsers are those of systemd's documentation.
+func TestDynamicUsers(t *testing.T) {
+	for uid, want := range map[int]bool{0: false, 1000: false, 61183: false, 61184: true, 65519: true, 65520: false, 65534: false} {
+		if isDynamicUser(uid) != want {
+			t.Errorf("user %d is a dynamic one: %t", uid, !want)
+		}
+	}
+}

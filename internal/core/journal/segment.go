@@ -1,0 +1,304 @@
+package journal
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/mapfile"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+)
+
+// A Segment is 64 KiB of one stream. The lock of its shard, or the owner of its stream,
+// guards it. Bytes before an end that was read under that lock can be read without the lock.
+type Segment struct {
+	// Entries and Spans are the entries and spans that the records count for. Last is the
+	// latest time of a record.
+	Entries, Spans uint32
+	Last           int64
+	// Ends counts records for which the caller of Append set End.
+	Ends uint32
+
+	end    int32
+	stream uint32
+	base   uint64
+	mem    []byte
+	pool   *pool
+	off    int64  // in the file
+	used   uint32 // when begin was last called, in seconds since the program started, plus 1; 0: never
+
+	// shared says where in the segment the bytes of the last few Shared are.
+	shared     [4]sharedAt
+	nextShared uint8
+}
+
+type sharedAt struct {
+	of *Shared
+	at uint32
+}
+
+// A Shared holds bytes that many records have in common. A segment stores them once. A Shared
+// must not be changed.
+type Shared struct{ bytes []byte }
+
+// NewShared returns a Shared of b, which the caller must not change any more.
+func NewShared(b []byte) *Shared { return &Shared{b} }
+
+// Bytes returns the bytes, which must not be changed.
+func (s *Shared) Bytes() []byte { return s.bytes }
+
+// A Record is the argument of Append.
+type Record struct {
+	Time int64
+	Info Info
+	// Data begins with HeadSize bytes that the journal fills; it may also use the room
+	// behind Data.
+	Data []byte
+	// With, if not nil, belongs to Data[Split:], which begins with SharedSize bytes for the
+	// journal to fill.
+	With  *Shared
+	Split int
+	// Mark, if HasMark, is the last word of the data.
+	Mark    uint64
+	HasMark bool
+	// Leaf says that no other record refers to this one. End makes Segment.Ends count it.
+	Leaf, End bool
+
+	// Epoch is set by Append: how often Hold was called before.
+	Epoch uint32
+	// Base is set by Append: the base of the segment that holds the record.
+	Base uint64
+}
+
+// size returns the size of the record with its shared bytes in full.
+func (r *Record) size() int {
+	n := len(r.Data)
+	if r.With != nil {
+		n += len(r.With.bytes)
+	}
+	return (n+7)&^7 + r.markSize()
+}
+
+func (r *Record) markSize() int {
+	if r.HasMark {
+		return 8
+	}
+	return 0
+}
+
+var programStart = time.Now()
+
+// writtenBack is the number of seconds after which the kernel may have unmapped or cleaned
+// pages. Such pages are faulted in together before the first write.
+const writtenBack = 5
+
+// begin makes s, which may have been used before, an empty part of a stream.
+func (s *Segment) begin(stream uint32, base uint64) error {
+	s.Entries, s.Spans, s.Ends, s.Last = 0, 0, 0, math.MinInt64
+	s.stream, s.base, s.end = stream, base, First
+	s.shared, s.nextShared = [4]sharedAt{}, 0
+	if s.pool.medium == Mapped {
+		now := uint32(time.Since(programStart)/time.Second) + 1
+		if s.used == 0 || now-s.used >= writtenBack {
+			osfile.Populate(s.mem)
+		}
+		s.used = now
+	}
+	return s.change(0, First+8, func() {
+		b := s.mem
+		clear(b[:8])
+		binary.LittleEndian.PutUint64(b[First:], 0)
+		binary.LittleEndian.PutUint64(b[8:], base)
+		binary.LittleEndian.PutUint64(b[16:], uint64(stream))
+		binary.LittleEndian.PutUint64(b, commitWord(checksum(b[8:First]), place(uint64(stream), base), First))
+	})
+}
+
+// pageSize is the size of the smallest page of a file. A kill cuts a pwrite short between
+// two pages, and nowhere else.
+const pageSize = 4 << 10
+
+// change runs fn, which changes the n bytes of s at off, and makes them survive the
+// process. A kill leaves all of them changed, or the first word as it was.
+func (s *Segment) change(off, n int, fn func()) error {
+	switch s.pool.medium {
+	case Mapped:
+		return mapfile.Guard(s.mem, fn)
+	case Written:
+		fn()
+		if off/pageSize != (off+n-1)/pageSize {
+			if _, err := s.pool.f.WriteAt(s.mem[off+8:off+n], s.off+int64(off)+8); err != nil {
+				return err
+			}
+			n = 8
+		}
+		_, err := s.pool.f.WriteAt(s.mem[off:off+n], s.off+int64(off))
+		return err
+	}
+	fn()
+	return nil
+}
+
+// Stream returns the number of the stream that s is a part of.
+func (s *Segment) Stream() uint32 { return s.stream }
+
+// Base returns the position of the segment in its stream.
+func (s *Segment) Base() uint64 { return s.base }
+
+// End returns the offset behind the last record.
+func (s *Segment) End() int { return int(s.end) }
+
+// fits reports whether a record of n bytes has room.
+func (s *Segment) fits(n int) bool { return int(s.end)+n+8 <= SegmentSize }
+
+// sharedIn returns the offset of the bytes of w in s, 0 if s does not have them.
+func (s *Segment) sharedIn(w *Shared) uint32 {
+	for i := range s.shared {
+		if s.shared[i].of == w {
+			return s.shared[i].at
+		}
+	}
+	return 0
+}
+
+// append appends a record that fits with all its shared bytes. It returns its size.
+func (s *Segment) append(r *Record) (int, error) {
+	at := int(s.end)
+	n := len(r.Data)
+	sharedOff := uint32(0)
+	if r.With != nil {
+		if sharedOff = s.sharedIn(r.With); sharedOff == 0 {
+			n += len(r.With.bytes)
+		}
+	}
+	n = (n+7)&^7 + r.markSize()
+	err := s.change(at, n+8, func() { s.copyRecord(at, n, r, sharedOff) })
+	if err != nil {
+		return 0, err
+	}
+	if r.With != nil && sharedOff == 0 {
+		s.shared[s.nextShared] = sharedAt{r.With, uint32(at + r.Split + SharedSize)}
+		s.nextShared = (s.nextShared + 1) % uint8(len(s.shared))
+	}
+	s.count(r)
+	s.end = int32(at + n)
+	return n, nil
+}
+
+func (s *Segment) count(r *Record) {
+	s.Entries += uint32(r.Info.Entries())
+	s.Spans += uint32(r.Info.Spans())
+	s.Last = max(s.Last, r.Time)
+	if r.End {
+		s.Ends++
+	}
+}
+
+// copyRecord copies a record of n bytes to offset at. If the process is killed, the segment
+// has the stores up to that moment, in program order.
+func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
+	b := s.mem[at : at+n+8 : at+n+8]
+	binary.LittleEndian.PutUint64(b[n:], 0)
+	if (r.With == nil || sharedOff != 0) && cap(r.Data) >= n {
+		// The record is in one piece. The checksum is computed over r.Data, which is still in
+		// the CPU cache.
+		d := r.Data[:n]
+		clear(d[len(r.Data):])
+		if r.With != nil {
+			r.With.refer(d[r.Split:], sharedOff)
+		}
+		s.commit(b, d, at, r)
+		return
+	}
+	binary.LittleEndian.PutUint64(b[n-r.markSize()-8:], 0) // the padding
+	if r.With == nil {
+		copy(b, r.Data)
+	} else {
+		end := r.Split + SharedSize
+		copy(b, r.Data[:end])
+		r.With.refer(b[r.Split:], sharedOff)
+		if sharedOff == 0 {
+			copy(b[end+copy(b[end:], r.With.bytes):], r.Data[end:])
+		} else {
+			copy(b[end:], r.Data[end:])
+		}
+	}
+	s.commit(b, b[:n], at, r)
+}
+
+// refer writes to b a reference to the bytes of s at offset off of the segment. If off is 0,
+// the bytes follow the reference.
+func (s *Shared) refer(b []byte, off uint32) {
+	binary.LittleEndian.PutUint32(b, off)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(s.bytes)))
+}
+
+// commit completes the record d at offset at of the segment. B is the memory there. If d is
+// not in b already, commit copies it to b. It writes the commit word last.
+func (s *Segment) commit(b, d []byte, at int, r *Record) {
+	n := len(d)
+	if r.HasMark {
+		binary.LittleEndian.PutUint64(d[n-8:], r.Mark)
+	}
+	binary.LittleEndian.PutUint64(d[8:], uint64(r.Time))
+	binary.LittleEndian.PutUint64(d[16:], uint64(r.Info))
+	w := commitWord(checksum(d[8:]), place(uint64(s.stream), s.base+uint64(at)), n)
+	if &d[0] != &b[0] {
+		copy(b[8:n], d[8:])
+	}
+	binary.LittleEndian.PutUint64(b, w)
+}
+
+// appendPart appends a part of a chain.
+func (s *Segment) appendPart(b []byte, chain int) error {
+	at := int(s.end)
+	n := 8 + len(b)
+	err := s.change(at, n+8, func() {
+		m := s.mem[at : at+n+8]
+		clear(m[:8])
+		binary.LittleEndian.PutUint64(m[n:], 0)
+		copy(m[8:], b)
+		binary.LittleEndian.PutUint64(m, commitWord(checksum(m[8:n]), place(uint64(s.stream), s.base+uint64(at)), n|chain))
+	})
+	if err == nil {
+		s.end = int32(at + n)
+	}
+	return err
+}
+
+// void makes s unreadable.
+func (s *Segment) void() {
+	_ = s.change(0, 8, func() { clear(s.mem[:8]) }) // a page that is gone is unreadable
+}
+
+// read returns the bytes of s before end. It copies the bytes of a mapped segment to buf,
+// where the first have bytes are copied already. The error is a fault of the mapping.
+func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
+	if s.pool.medium != Mapped {
+		return s.mem[:end:end], nil
+	}
+	if cap(buf) < SegmentSize {
+		buf = buffers.Get().(*[SegmentSize]byte)[:]
+		have = 0
+	}
+	buf = buf[:end]
+	err := mapfile.Guard(s.mem, func() { copy(buf[have:], s.mem[have:end]) })
+	return buf, err
+}
+
+// Copy appends the bytes of s before end to b. The error is a fault of the map.
+func (s *Segment) Copy(b []byte, end int) ([]byte, error) {
+	if s.pool.medium != Mapped {
+		return append(b, s.mem[:end]...), nil
+	}
+	err := mapfile.Guard(s.mem, func() { b = append(b, s.mem[:end]...) })
+	return b, err
+}
+
+func closeFile(f *os.File) error {
+	if err := f.Close(); err != nil && !isClosed(err) {
+		return err
+	}
+	return nil
+}

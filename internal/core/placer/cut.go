@@ -1,0 +1,51 @@
+package placer
+
+import "github.com/entrace-go/entrace/internal/core/wire"
+
+// CutTo says that the file has only its first n entries left, in size bytes. The staged
+// entries follow them. Entries below a lost entry go below the root, and an open span that is
+// lost is forgotten.
+func (p *Placer) CutTo(n uint64, size int64) {
+	first := p.next - uint64(len(p.staged))
+	gone := first - n
+	// now returns the id that an entry has now, and whether it is still there.
+	now := func(id uint32) (uint32, bool) {
+		if uint64(id) < first {
+			return id, uint64(id) < n
+		}
+		return id - uint32(gone), true
+	}
+	offsets := make(map[uint32]int64) // of the staged entries, by new id
+	var b []byte
+	from := 0
+	for i := range p.staged {
+		s := &p.staged[i]
+		raw := p.enc.B[from:s.End]
+		from = s.End
+		head := len(wire.AppendUint(nil, uint64(s.Parent)))
+		s.ID, _ = now(s.ID)
+		if parent, ok := now(s.Parent); ok {
+			s.Parent = parent
+		} else {
+			s.Parent = 0
+		}
+		offsets[s.ID] = size + int64(len(b))
+		b = append(wire.AppendUint(b, uint64(s.Parent)), raw[head:]...)
+		s.End = len(b)
+	}
+	p.enc.B = append(p.enc.B[:0], b...)
+	p.next, p.size = p.next-gone, size
+	p.spans.renumber(now, offsets, p.Forget)
+	for number, id := range p.resources {
+		if id, ok := now(id); ok {
+			p.resources[number] = id
+		} else {
+			delete(p.resources, number)
+		}
+	}
+	if anchor, ok := now(p.anchor); ok {
+		p.anchor = anchor
+	} else {
+		p.anchor = 0
+	}
+}

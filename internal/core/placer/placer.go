@@ -1,0 +1,721 @@
+package placer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/record"
+)
+
+var (
+	// ErrNotOpen says that the end of a span was dropped because the span has no entry.
+	ErrNotOpen = errors.New("the file has no entry for the span")
+	// ErrFull says that an entry was dropped because the trace has 2^32 entries.
+	ErrFull = errors.New("a trace has no more than 2^32 entries")
+	// ErrBadRecord says that a record was dropped because it is damaged.
+	ErrBadRecord = errors.New("a record of the journal is damaged")
+)
+
+// Options describe a Placer. The caller must set all bounds.
+type Options struct {
+	Columns      bool // version 2 of the format
+	MaxEntrySize int  // in bytes, above which an entry is cut
+
+	MaxPendingSpans int
+	MaxPendingBytes int
+	MaxPendingAge   time.Duration
+
+	// Park, if set, copies the record of a pending span to where it survives the
+	// process, and returns where that is. It reports false if there is no room: the span
+	// is then not pending. Unpark is called when that copy is not needed any more.
+	Park   func(*journal.Entry) (*journal.Segment, bool)
+	Unpark func(*journal.Segment)
+	// ParkLeft and UnparkLeft do the same for the record of an open span that is in an
+	// earlier file only. A span without a copy, nil, does not survive the process.
+	ParkLeft   func(*journal.Entry) *journal.Segment
+	UnparkLeft func(*journal.Segment)
+}
+
+// A Staged entry is encoded in Out and has its id.
+type Staged struct {
+	End        int // in Out
+	ID, Parent uint32
+	Ref        record.Ref // of a span
+	IsSpan     bool
+	IsResource bool
+	// CountsSpan says that the record of the entry counted for a span. It is false for a span that
+	// began in an earlier file, and true for a whole span that became the end of an open span.
+	CountsSpan bool
+}
+
+// Counts says how many entries and spans were dropped.
+type Counts struct{ Entries, Spans uint64 }
+
+// A Placer turns records into entries. It is not safe for concurrent use.
+type Placer struct {
+	// Drop, if set, is called with the number of entries and spans that cannot be placed. The
+	// error is ErrTooLarge, ErrNotOpen, ErrFull or ErrBadRecord.
+	Drop func(err error, entries, spans int)
+
+	o         Options
+	enc       encoder
+	staged    []Staged
+	next      uint64 // id
+	size      int64  // of the file before what is staged
+	spans     spanTable
+	pending   pendingRecords
+	ready     []int32                 // places in pending
+	entry     journal.Entry           // that was pending, or will be
+	numbered  []byte                  // data of entry
+	left      map[record.Ref]leftSpan // open, in earlier files
+	leftBytes int
+	resources map[uint16]uint32 // ids by number
+	anchor    uint32
+
+	keepOrphans bool
+	rec         record.Record
+	extra       Counts // entries that no record counted for: resources
+}
+
+// New returns a Placer for a trace without entries. The table has the definitions of the
+// records.
+func New(t *record.Table, o *Options) *Placer {
+	p := &Placer{o: *o, resources: make(map[uint16]uint32)}
+	p.enc = encoder{names: newNames(t), maxSize: o.MaxEntrySize}
+	p.enc.Columns = o.Columns
+	return p
+}
+
+// Resume makes p continue a file that has entries already. Size is the size of the file in bytes.
+func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
+	p.next, p.size, p.anchor = entries, size, anchor
+}
+
+// Know adds the entry of a span that is already in the file. If ended, the span may be
+// forgotten.
+func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
+	p.spans.put(ref, &span{id: id, ended: ended})
+}
+
+// KnowResource adds the entry of a resource that is already in the file.
+func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = id }
+
+// Knows reports whether p knows the entry of a span.
+func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
+
+// KeepOrphans sets whether the end of a span that has no entry is written below the span's resource
+// or dropped, which is the default. It returns the setting before.
+func (p *Placer) KeepOrphans(keep bool) (before bool) {
+	before, p.keepOrphans = p.keepOrphans, keep
+	return before
+}
+
+// An Importer places records in the file of a recorder, which runs a function with one.
+type Importer interface {
+	// Place counts a record as offered and places it.
+	Place(e *journal.Entry)
+	// Flush writes what is staged, if that is much, or now.
+	Flush(now bool)
+	// Err returns why the file cannot be written to any more.
+	Err() error
+
+	Needs(e *journal.Entry) bool
+	Knows(ref *record.Ref) bool
+	StagePending() bool
+	OpenSpans() []OpenSpan
+	KeepOrphans(keep bool) (before bool)
+}
+
+// Needs reports whether a record refers to a span that p does not know.
+func (p *Placer) Needs(e *journal.Entry) bool {
+	if e.Info.User()>>10&record.FlagRef == 0 || len(e.Data) < record.RefSize {
+		return false
+	}
+	ref := (*record.Ref)(e.Data)
+	if p.spans.get(ref) != nil {
+		return false
+	}
+	_, left := p.left[*ref]
+	return !left
+}
+
+// Out returns the entries that are staged, valid until p is used again.
+func (p *Placer) Out() ([]byte, []Staged) { return p.enc.B, p.staged }
+
+// Flushed says that the first n staged entries are in the file.
+func (p *Placer) Flushed(n int) {
+	if n == 0 {
+		return
+	}
+	end := p.staged[n-1].End
+	p.size += int64(end)
+	p.enc.B = p.enc.B[:copy(p.enc.B, p.enc.B[end:])]
+	p.staged = p.staged[:copy(p.staged, p.staged[n:])]
+	for i := range p.staged {
+		p.staged[i].End -= end
+	}
+	if len(p.enc.B) == 0 && cap(p.enc.B) > maxKeep {
+		p.enc.B = nil
+	}
+}
+
+// maxKeep is the size of the largest empty buffer that is kept for later use.
+const maxKeep = 1 << 20
+
+// Entries returns the number of entries in the file and staged.
+func (p *Placer) Entries() uint64 { return p.next }
+
+// Extra returns how many entries and spans, placed since the last call, no record has
+// counted: the root, resources, and spans of KindEither.
+func (p *Placer) Extra() (entries, spans uint64) {
+	c := p.extra
+	p.extra = Counts{}
+	return c.Entries, c.Spans
+}
+
+// Size returns the size of the file, without what is staged.
+func (p *Placer) Size() int64 { return p.size }
+
+// Pending returns how many entries and spans are pending, and since when the oldest record is pending.
+func (p *Placer) Pending() (entries, spans int, since time.Time) {
+	return p.pending.entries, p.pending.spans, p.pending.since()
+}
+
+// Anchor returns the entry that records of other providers go below, 0 if there is none.
+func (p *Placer) Anchor() uint32 { return p.anchor }
+
+// SetAnchor sets the entry that Anchor returns.
+func (p *Placer) SetAnchor(id uint32) { p.anchor = id }
+
+// Root stages the entry that every trace begins with.
+func (p *Placer) Root() {
+	h := record.Head{Name: record.Text{Text: "root"}}
+	var c record.Cursor
+	_ = p.enc.entry(&c, &h, 0, &links{}) // it is small
+	p.add(0)
+	p.extra.Entries++
+}
+
+// add notes an entry that was encoded.
+func (p *Placer) add(parent uint32) *Staged {
+	p.staged = append(p.staged, Staged{End: len(p.enc.B), ID: uint32(p.next), Parent: parent})
+	p.next++
+	return &p.staged[len(p.staged)-1]
+}
+
+// stage encodes the entry that c is at, below parent.
+func (p *Placer) stage(c *record.Cursor, h *record.Head, parent uint32, l *links) (*Staged, error) {
+	if p.next > math.MaxUint32 {
+		skipItems(c)
+		return nil, ErrFull
+	}
+	if err := p.enc.entry(c, h, parent, l); err != nil {
+		return nil, err
+	}
+	return p.add(parent), nil
+}
+
+func skipItems(c *record.Cursor) {
+	var i record.Item
+	for code := c.Item(&i); code != record.CodeEnd; {
+		code = c.Item(&i)
+	}
+}
+
+func (p *Placer) drop(err error, entries, spans int) {
+	if p.Drop != nil && entries+spans > 0 {
+		p.Drop(err, entries, spans)
+	}
+}
+
+// Place stages the entries of a record, or makes it pending. It calls Drop for a record that
+// cannot be placed, and for a record that makes it panic: the application cannot recover from
+// a panic in our goroutine, which would end the program.
+func (p *Placer) Place(e *journal.Entry) {
+	if len(p.left) > 0 {
+		p.continueLeft(e)
+	}
+	out, staged := p.enc.B, len(p.staged)
+	defer func() {
+		if recover() != nil {
+			p.enc.Restore(out)
+			p.unstage(staged)
+			p.drop(ErrBadRecord, e.Info.Entries(), e.Info.Spans())
+		}
+	}()
+	p.place(e)
+}
+
+func (p *Placer) place(e *journal.Entry) {
+	r := &p.rec
+	if !r.Parse(e) {
+		p.drop(ErrBadRecord, e.Info.Entries(), e.Info.Spans())
+		return
+	}
+	switch r.Kind {
+	case record.KindLog:
+		p.log(r, e)
+	case record.KindSpan:
+		p.span(r, e)
+	case record.KindEnd:
+		p.end(r)
+	case record.KindEither:
+		p.either(r, e)
+	case record.KindResource:
+		p.resource(r.Resource)
+	case record.KindElsewhere:
+		if p.pending.bySpan[r.Ref] == 0 { // else it is here as well
+			p.release(r.Ref)
+		}
+	}
+}
+
+// resource returns the entry of a resource. It stages the entry if the file does not have it.
+func (p *Placer) resource(number uint16) uint32 {
+	if number == 0 {
+		return 0
+	}
+	if id, ok := p.resources[number]; ok {
+		return id
+	}
+	d := p.enc.table.Get(number)
+	if d == nil || d.Kind != record.DefResource {
+		return 0
+	}
+	c := record.CursorAt(d)
+	var h record.Head
+	if !c.Next(&h) {
+		return 0
+	}
+	p.extra.Entries++
+	s, err := p.stage(&c, &h, 0, &links{})
+	if err != nil {
+		p.drop(err, 1, 0)
+		p.resources[number] = 0
+		return 0
+	}
+	s.IsResource = true
+	p.resources[number] = s.ID
+	return s.ID
+}
+
+// AppendResource appends the encoding of a resource below the root. It reports false if
+// there is no such resource.
+func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
+	d := p.enc.table.Get(number)
+	if d == nil || d.Kind != record.DefResource {
+		return b, false
+	}
+	c := record.CursorAt(d)
+	var h record.Head
+	if !c.Next(&h) {
+		return b, false
+	}
+	start := len(p.enc.B)
+	if err := p.enc.entry(&c, &h, 0, &links{}); err != nil {
+		return b, false
+	}
+	b = append(b, p.enc.B[start:]...)
+	p.enc.B = p.enc.B[:start]
+	return b, true
+}
+
+// log stages an entry below its span or resource, or makes it pending as its span is.
+func (p *Placer) log(r *record.Record, e *journal.Entry) {
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 0)
+		return
+	}
+	var l links
+	var parent uint32
+	var s *span
+	if r.Flags&record.FlagRef != 0 {
+		if s = p.spans.get(&r.Ref); s == nil {
+			if r.Flags&record.FlagWait != 0 && p.pending.bySpan[r.Ref] != 0 && p.waitForSpan(r, e) {
+				return
+			}
+			l.span, l.trace = r.Ref.SpanID(), r.Ref.TraceID()
+		}
+	}
+	switch {
+	case s != nil:
+		parent = s.id
+	case r.Provider >= firstOther && p.anchor != 0:
+		parent = p.anchor
+	default:
+		parent = p.resource(r.Resource)
+	}
+	if _, err := p.stage(&c, &h, parent, &l); err != nil {
+		p.drop(err, r.Entries, 0)
+	}
+}
+
+// firstOther is the first provider that is neither spans nor log records.
+const firstOther = 2
+
+// Append stages the entry of a log record below an entry and returns its id.
+func (p *Placer) Append(e *journal.Entry, parent uint32) (uint32, error) {
+	r := &p.rec
+	if !r.Parse(e) {
+		return 0, ErrBadRecord
+	}
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		return 0, ErrBadRecord
+	}
+	s, err := p.stage(&c, &h, parent, &links{})
+	if err != nil {
+		return 0, err
+	}
+	return s.ID, nil
+}
+
+// children stages n entries below parent.
+func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
+	var h record.Head
+	for i := range n {
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, n-i, 0)
+			return
+		}
+		if _, err := p.stage(c, &h, parent, &links{}); err != nil {
+			p.drop(err, 1, 0)
+		}
+	}
+}
+
+// end stages the entries of the end of a span.
+func (p *Placer) end(r *record.Record) {
+	s := p.spans.get(&r.Ref)
+	if s == nil {
+		if p.keepOrphans {
+			p.orphan(r)
+			return
+		}
+		p.drop(ErrNotOpen, r.Entries, 0)
+		return
+	}
+	c := r.Cursor()
+	p.children(&c, r.Entries, s.id)
+	p.spans.end(&r.Ref)
+}
+
+// orphan stages the entries of the end of a span that has no entry. They go below the
+// resource, with the ids of the span.
+func (p *Placer) orphan(r *record.Record) {
+	parent := p.resource(r.Resource)
+	c := r.Cursor()
+	var h record.Head
+	for i := range r.Entries {
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, r.Entries-i, 0)
+			return
+		}
+		if _, err := p.stage(&c, &h, parent, &links{span: r.Ref.SpanID(), trace: r.Ref.TraceID()}); err != nil {
+			p.drop(err, 1, 0)
+		}
+	}
+}
+
+// either stages the end of a span that has an entry, and otherwise the whole span. The record
+// has both.
+func (p *Placer) either(r *record.Record, e *journal.Entry) {
+	if s := p.spans.get(&r.Ref); s != nil {
+		c := r.Cursor()
+		var h record.Head
+		if !c.Next(&h) {
+			p.drop(ErrBadRecord, r.Entries, 0)
+			return
+		}
+		skipItems(&c)
+		p.children(&c, r.Entries, s.id)
+		p.spans.end(&r.Ref)
+		return
+	}
+	p.extra.Spans++
+	p.span(r, e)
+}
+
+// endOpen stages the end of an open span, taken from a record of the whole span: first its links and
+// events, then the entry of its end with what only an end says and the attributes of the application.
+func (p *Placer) endOpen(r *record.Record, id uint32) {
+	c := r.Cursor()
+	whole := c
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 1)
+		return
+	}
+	skipItems(&c)
+	p.children(&c, r.Entries-1, id)
+	whole.Next(&h)
+	h.HasMessage, h.Message = true, p.enc.names.head(&h).Name
+	h.Name = record.Text{Text: nameSpanEnd}
+	if h.Level != levelError {
+		h.Level = levelTrace
+	}
+	if s, err := p.stage(&whole, &h, id, &links{end: true}); err != nil {
+		p.drop(err, 1, 1)
+	} else {
+		s.CountsSpan = true
+	}
+	p.spans.end(&r.Ref)
+}
+
+// span stages a span and the pending spans that need it, or makes the span pending. If the
+// record is a whole span and that span is open, it stages the end.
+func (p *Placer) span(r *record.Record, e *journal.Entry) {
+	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
+		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
+			p.endOpen(r, s.id)
+			return
+		}
+	}
+	const local = record.FlagWait | record.FlagParent
+	if r.Flags&(local|record.FlagRemote) == local && r.Parent != r.Ref && p.spans.get(&r.Parent) == nil && p.wait(r.Ref, r.Parent, e) {
+		return
+	}
+	if ref := r.Ref; p.putSpan(r) {
+		p.release(ref)
+	}
+}
+
+// putSpan stages a span below its parent if that has an entry and the same resource, else below its own
+// resource.
+func (p *Placer) putSpan(r *record.Record) bool {
+	c := r.Cursor()
+	var h record.Head
+	if !c.Next(&h) {
+		p.drop(ErrBadRecord, r.Entries, 1)
+		return false
+	}
+	var parent *span
+	var l links
+	if r.Flags&record.FlagParent != 0 {
+		parent = p.spans.get(&r.Parent)
+	}
+	if parent != nil && r.Resource != 0 && parent.resource != 0 && parent.resource != r.Resource {
+		parent = nil // below it the span would have its resource
+	}
+	var below uint32
+	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())
+	if parent != nil {
+		below = parent.id
+	} else {
+		below = p.resource(r.Resource)
+	}
+	if parent == nil || !same {
+		l.trace = r.Ref.TraceID()
+		if r.Flags&record.FlagParent != 0 {
+			l.parent = r.Parent.SpanID()
+		}
+	}
+	off := p.size + int64(len(p.enc.B))
+	s, err := p.stage(&c, &h, below, &l)
+	if err != nil {
+		p.drop(err, r.Entries, 1)
+		return false
+	}
+	id := s.ID
+	s.Ref, s.IsSpan, s.CountsSpan = r.Ref, true, true
+	if r.Flags&record.FlagRef != 0 {
+		p.spans.put(&r.Ref, &span{
+			id: id, ended: r.Flags&record.FlagOpen == 0, off: off, size: uint32(int64(s.End) + p.size - off), resource: r.Resource, parent: [8]byte(r.Parent.SpanID()),
+		})
+		if p.spans.lost {
+			p.Forget()
+		}
+	}
+	p.children(&c, r.Entries-1, id)
+	return true
+}
+
+// release stages the pending records that need ref, those that need these, and so on.
+func (p *Placer) release(ref record.Ref) {
+	if p.pending.records == 0 {
+		return
+	}
+	p.ready = p.pending.children(ref, p.ready[:0])
+	p.stageReady()
+}
+
+// stageReady stages the pending records that are ready, and those that need them.
+func (p *Placer) stageReady() {
+	for i := 0; i < len(p.ready); i++ {
+		at := p.ready[i]
+		ref, r := p.pending.all[at].ref, &p.rec
+		p.entry = p.pending.entry(at)
+		if parked := p.pending.parked[at]; parked != nil {
+			p.o.Unpark(parked)
+		}
+		p.pending.remove(at)
+		switch {
+		case !r.Parse(&p.entry):
+		case r.Kind == record.KindLog:
+			p.log(r, &p.entry)
+		case p.putSpan(r):
+			p.ready = p.pending.children(ref, p.ready)
+		}
+	}
+}
+
+// wait makes a record pending until its parent comes. It reports false if Park has no room for a copy of it.
+func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
+	var parked *journal.Segment
+	if p.o.Park != nil {
+		var ok bool
+		if parked, ok = p.o.Park(e); !ok {
+			return false
+		}
+	}
+	p.pending.add(ref, parent, e, parked)
+	return true
+}
+
+// waitForSpan makes a log record pending, whose span is. In place of a parent it gets a number, by which it is
+// told from equal ones if it is parked twice, and the id of the next entry: its span gets none below.
+func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
+	if r.Flags&record.FlagParent != 0 {
+		return p.wait(record.Ref{}, r.Ref, e) // it has waited before
+	}
+	p.pending.logs++
+	var number record.Ref
+	binary.LittleEndian.PutUint64(number[:], p.pending.logs)
+	binary.LittleEndian.PutUint64(number[8:], p.next)
+	p.numbered = append(append(append(p.numbered[:0], e.Data[:record.RefSize]...), number[:]...), e.Data[record.RefSize:]...)
+	p.entry = journal.Entry{Time: e.Time, Stream: e.Stream, Info: journal.NewInfo(1, 0, e.Info.User()|record.FlagParent<<10), Data: p.numbered}
+	return p.wait(record.Ref{}, r.Ref, &p.entry)
+}
+
+// EnforceBounds stages pending spans until no bound is exceeded. It returns false when it
+// has staged much, so that the caller can flush that and call again.
+func (p *Placer) EnforceBounds(now time.Time) (done bool) {
+	for p.exceeds(now) {
+		if len(p.enc.B) > 1<<18 {
+			return false
+		}
+		p.StagePending()
+	}
+	return true
+}
+
+func (p *Placer) exceeds(now time.Time) bool {
+	w := &p.pending
+	return w.records > p.o.MaxPendingSpans || w.bytes > p.o.MaxPendingBytes ||
+		w.records > 0 && now.Sub(w.since()) >= p.o.MaxPendingAge
+}
+
+// StagePending stages one pending record and those that need it. It reports false if none is pending.
+func (p *Placer) StagePending() bool {
+	if p.pending.records == 0 {
+		return false
+	}
+	p.ready = append(p.ready[:0], p.pending.first())
+	p.stageReady()
+	return true
+}
+
+// Repark parks the pending records anew, for the next file or for this one. It reports false if there is no
+// room for all.
+func (p *Placer) Repark(next bool) bool {
+	if next {
+		p.pending.renumber()
+	}
+	for i := p.pending.oldest; i != 0 && p.o.Park != nil; i = p.pending.all[i].next {
+		e := p.pending.entry(i)
+		parked, ok := p.o.Park(&e)
+		if !ok {
+			return false
+		}
+		p.pending.parked[i] = parked
+	}
+	return true
+}
+
+// An OpenSpan is a span that has not ended.
+type OpenSpan struct {
+	Ref      record.Ref
+	Parent   [8]byte // zero: none
+	Resource uint16
+	Offset   int64 // of its entry in the file
+	Size     int   // of its entry, in bytes
+	id       uint32
+}
+
+// OpenSpans returns the spans that have not ended, in the order of their entries.
+func (p *Placer) OpenSpans() []OpenSpan {
+	var open []OpenSpan
+	for key, s := range p.spans.open.All() {
+		open = append(open, OpenSpan{record.Ref(key), s.parent, s.resource, s.off, int(s.size), s.id})
+	}
+	slices.SortFunc(open, func(a, b OpenSpan) int { return cmp.Compare(a.id, b.id) })
+	return open
+}
+
+// ForgetEnded frees the memory of ended spans and of caches. It must not be called while entries
+// are staged.
+func (p *Placer) ForgetEnded() {
+	p.spans.forgetEnded()
+	if p.pending.records == 0 {
+		p.DropPending()
+	}
+	p.enc = encoder{names: newNames(p.enc.table), maxSize: p.enc.maxSize}
+	p.enc.Columns = p.o.Columns
+	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil
+}
+
+// Next returns a Placer for the next file, with the cached names of p. Spans that are pending,
+// or left in earlier files, stay with p until Adopt.
+func (p *Placer) Next() *Placer {
+	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
+	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
+	n.enc.Columns = p.enc.Columns
+	return n
+}
+
+// Adopt moves to p the spans that are pending in q or left in earlier files.
+func (p *Placer) Adopt(q *Placer) {
+	p.pending, q.pending = q.pending, pendingRecords{}
+	p.adoptLeft(q)
+}
+
+// DropStaged forgets the staged entries, which will not be written. Later entries get their
+// ids.
+func (p *Placer) DropStaged() {
+	p.unstage(0)
+	p.enc.B = p.enc.B[:0]
+}
+
+// unstage forgets the staged entries from the nth on.
+func (p *Placer) unstage(n int) {
+	if len(p.staged) <= n {
+		return
+	}
+	first := p.staged[n].ID
+	for i := range p.staged[n:] {
+		s := &p.staged[n+i]
+		if s.IsSpan {
+			p.spans.drop(&s.Ref, s.ID)
+		}
+		if s.IsResource {
+			for number, id := range p.resources {
+				if id == s.ID {
+					delete(p.resources, number)
+				}
+			}
+		}
+	}
+	p.next = uint64(first)
+	p.staged = p.staged[:n]
+}
+
+// DropPending forgets the pending records.
+func (p *Placer) DropPending() { p.pending = pendingRecords{logs: p.pending.logs} }

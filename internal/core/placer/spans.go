@@ -1,0 +1,129 @@
+package placer
+
+import (
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+)
+
+// The numbers of open spans and of recently ended spans that a Placer remembers, so that it
+// can place records that refer to them.
+const (
+	maxOpenSpans  = 1 << 18
+	maxEndedSpans = 1 << 16
+)
+
+// A spanTable maps spans to their entries.
+type spanTable struct {
+	open spanmap.Map[span]
+	// ended are spans by their hashes, for there are many of them. They may be forgotten.
+	ended map[uint64]endedSpan
+	ring  []uint64 // hashes of ended spans; the oldest is at next
+	next  int
+	found span // the ended one that get returned last
+	lost  bool // an open span may have been forgotten
+}
+
+type span struct {
+	off      int64 // of its entry in the file
+	parent   [8]byte
+	id       uint32
+	size     uint32 // of its entry
+	resource uint16
+	ended    bool
+}
+
+type endedSpan struct {
+	id       uint32
+	resource uint16
+}
+
+func hashOf(ref *record.Ref) uint64 { return spanmap.HashKey((*spanmap.Key)(ref)) }
+
+// get returns the span ref, nil if it is not known. It is valid until the table changes or is asked again. It
+// must not be changed.
+func (t *spanTable) get(ref *record.Ref) *span {
+	if s := t.open.Get((*spanmap.Key)(ref)); s != nil {
+		return s
+	}
+	if len(t.ended) == 0 {
+		return nil
+	}
+	s, ok := t.ended[hashOf(ref)]
+	if !ok {
+		return nil
+	}
+	t.found = span{id: s.id, resource: s.resource, ended: true}
+	return &t.found
+}
+
+func (t *spanTable) put(ref *record.Ref, s *span) {
+	if !s.ended && t.open.Len() < maxOpenSpans {
+		at, _ := t.open.Put((*spanmap.Key)(ref))
+		*at = *s
+		return
+	}
+	t.lost = t.lost || !s.ended // it is forgotten sooner, so that the table does not grow for ever
+	t.open.Delete((*spanmap.Key)(ref))
+	t.retire(ref, s)
+}
+
+// end notes that a span has ended.
+func (t *spanTable) end(ref *record.Ref) {
+	if s, ok := t.open.Delete((*spanmap.Key)(ref)); ok {
+		t.retire(ref, &s)
+	}
+}
+
+func (t *spanTable) retire(ref *record.Ref, s *span) {
+	if t.ended == nil {
+		t.ended = make(map[uint64]endedSpan)
+	}
+	hash, n := hashOf(ref), len(t.ended)
+	if t.ended[hash] = (endedSpan{s.id, s.resource}); len(t.ended) == n {
+		return // it was known
+	}
+	if len(t.ring) < maxEndedSpans {
+		t.ring = append(t.ring, hash)
+		return
+	}
+	delete(t.ended, t.ring[t.next])
+	t.ring[t.next] = hash
+	t.next = (t.next + 1) % maxEndedSpans
+}
+
+// forgetEnded forgets the spans that may be forgotten.
+func (t *spanTable) forgetEnded() { *t = spanTable{open: t.open, lost: t.lost} }
+
+// drop forgets a span whose entry is not written.
+func (t *spanTable) drop(ref *record.Ref, id uint32) {
+	if s := t.get(ref); s != nil && s.id == id {
+		t.open.Delete((*spanmap.Key)(ref))
+		delete(t.ended, hashOf(ref))
+	}
+}
+
+// renumber gives the spans the ids that they have now. It drops those that are gone, and
+// calls forgot if one of them was open.
+func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
+	open := t.open
+	t.open = spanmap.Map[span]{}
+	for key, s := range open.All() {
+		id, ok := now(s.id)
+		if !ok {
+			forgot()
+			continue
+		}
+		s.id = id
+		if off, staged := offsets[id]; staged {
+			s.off = off
+		}
+		t.put((*record.Ref)(&key), &s)
+	}
+	for hash, s := range t.ended {
+		if id, ok := now(s.id); ok {
+			t.ended[hash] = endedSpan{id, s.resource}
+		} else {
+			delete(t.ended, hash)
+		}
+	}
+}

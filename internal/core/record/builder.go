@@ -1,0 +1,472 @@
+package record
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// A Builder builds the data of one record. Reset comes first, then for each entry Place
+// or Head, its attributes, and End. It keeps no text that it is given. The zero Builder
+// gives no numbers to names.
+//
+// A Builder is not safe for concurrent use.
+type Builder struct {
+	In *Interner
+	// MaxText, if not 0, is the size above which a text is cut.
+	MaxText int
+	// Redact replaces secrets, if it is not nil. If In is set, it is the one of In.
+	Redact *redact.Redactor
+
+	buf     []byte // journal.HeadSize bytes of room, then the data
+	entries int
+	entry   int // where the entry that is built begins, 0: none
+	shared  *journal.Shared
+	split   int // where the shared items belong, if there are any
+	own     bool
+	attrs   int // of the entry
+	place   *Place
+	known   []interned // the names that entries of the place have
+	next    int        // in known
+	missed  []interned // the names from the first on that is not in known
+	cutHead bool       // a text of the head was cut
+	message string     // of the entry, redacted
+
+	redaction // only with Redact
+}
+
+// maxKeep is how large a buffer is kept for later use.
+const maxKeep = 1 << 20
+
+// Reset makes b empty, for a record that begins with ref and parent, as flags say. Those
+// that it does not have may be nil.
+func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
+	if cap(b.buf) > maxKeep || cap(b.buf) < 512 {
+		b.buf = make([]byte, 0, 512)
+	}
+	b.buf = b.buf[:journal.HeadSize]
+	b.entries, b.entry, b.shared, b.split = 0, 0, nil, 0
+	if flags&FlagRef != 0 {
+		b.buf = append(b.buf, ref[:]...)
+	}
+	if flags&FlagParent != 0 {
+		b.buf = append(b.buf, parent[:]...)
+	}
+}
+
+// Record sets the bytes of the record that was built, which are valid until Reset.
+func (b *Builder) Record(r *journal.Record) {
+	r.Data, r.With, r.Split = b.buf, b.shared, b.split
+}
+
+// Data returns the data of the record that was built, without what is shared, valid until
+// Reset.
+func (b *Builder) Data() []byte { return b.buf[journal.HeadSize:] }
+
+// Entries returns the number of entries that have ended.
+func (b *Builder) Entries() int { return b.entries }
+
+// Attributes returns the number of attributes of the entry that is built.
+func (b *Builder) Attributes() int { return b.attrs }
+
+// begin begins an entry, and drops one that has not ended.
+func (b *Builder) begin() {
+	if b.entry > 0 {
+		b.Drop()
+	}
+	b.entry, b.attrs, b.own = len(b.buf), 0, true
+	b.groups.names, b.groups.ends, b.groups.matter = b.groups.names[:0], b.groups.ends[:0], false
+	b.place, b.known, b.missed = nil, nil, nil
+}
+
+// Drop drops the entry that has not ended.
+func (b *Builder) Drop() {
+	if b.entry > 0 {
+		if b.split > b.entry {
+			b.shared, b.split = nil, 0
+		}
+		b.buf, b.entry = b.buf[:b.entry], 0
+	}
+}
+
+// Place begins an entry of a place, with a message.
+func (b *Builder) Place(p *Place, level uint8, message string) {
+	number := uint16(p.number.Load())
+	if number == 0 {
+		number = p.define()
+	}
+	if number == 0 {
+		h := p.head
+		h.Level, h.Message, h.HasMessage = level, message, true
+		b.Head(&h)
+		return
+	}
+	b.begin()
+	b.place, b.next = p, 0
+	if names := p.names.Load(); names != nil {
+		b.known = *names
+	}
+	if p.head.HasMessage && p.head.Message == message {
+		b.message = message
+		b.buf = appendNumber(append(b.buf, headPlace|headPlaceMessage, level), number)
+		return
+	}
+	b.message = b.Redact.Text(message)
+	b.buf = appendBytes(appendNumber(append(b.buf, headPlace|headMessage, level), number), b.cut(b.message))
+	b.noteCut()
+}
+
+// Head begins an entry.
+func (b *Builder) Head(h *wire.Head) {
+	b.begin()
+	flags := byte(0)
+	if h.HasMessage {
+		flags |= headMessage
+	}
+	if h.HasModule {
+		flags |= headModule
+	}
+	if h.HasFile {
+		flags |= headFile
+	}
+	if h.HasLine {
+		flags |= headLine
+	}
+	b.buf = append(b.buf, flags, h.Level)
+	b.text(h.Name, true)
+	b.text(h.Target, true)
+	if h.HasModule {
+		b.text(h.Module, true)
+	}
+	if h.HasFile {
+		b.text(h.File, true)
+	}
+	if h.HasLine {
+		b.buf = appendUvarint(b.buf, uint64(h.Line))
+	}
+	b.message = ""
+	if h.HasMessage {
+		b.message = b.Redact.Text(h.Message)
+		b.buf = appendBytes(b.buf, b.cut(b.message))
+	}
+	b.noteCut()
+}
+
+// Message returns the message of the entry that is built, redacted and not cut.
+func (b *Builder) Message() string { return b.message }
+
+// noteCut marks the entry if a text of its head was cut.
+func (b *Builder) noteCut() {
+	if b.cutHead {
+		b.cutHead = false
+		b.Truncated()
+	}
+}
+
+// text appends a text, as a number if it has one.
+func (b *Builder) text(s string, own bool) {
+	if b.In != nil {
+		if n, _ := b.In.name(s, own); n != 0 {
+			b.buf = appendNumber(b.buf, n)
+			return
+		}
+	}
+	b.buf = appendBytes(append(b.buf, 0), b.cut(b.Redact.Text(s)))
+}
+
+// User says that the attributes that follow are the user's: a name is changed if it is
+// reserved or comes twice. Until then names are stored as they are.
+func (b *Builder) User() { b.own = false }
+
+// Own reports whether names are stored as they are.
+func (b *Builder) Own() bool { return b.own }
+
+// maxLearn is how often a place changes the names that it expects, and maxKnown how many
+// they are.
+const (
+	maxLearn = 16
+	maxKnown = 64
+)
+
+// learn makes the place expect the names that the entry has.
+func (b *Builder) learn() {
+	if p := b.place; b.missed != nil && p.learnt.Load() < maxLearn {
+		p.learnt.Add(1)
+		names := slices.Concat(b.known[:b.next], b.missed)
+		p.names.Store(&names)
+	}
+	b.place, b.known, b.missed = nil, nil, nil
+}
+
+// number returns the number of a name that is not the expected one, 0 if it has none.
+func (b *Builder) number(s string) (n uint16, v redact.Verdict) {
+	n, v = b.In.name(s, b.own)
+	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
+		b.known = b.known[:b.next] // the names that follow are compared with none
+		b.missed = append(b.missed, *b.In.newInterned(n, b.In.Get(n)))
+	}
+	return n, v
+}
+
+// End ends the entry.
+func (b *Builder) End() {
+	if b.place != nil {
+		b.learn()
+	}
+	b.buf = append(b.buf, 0, codeEnd)
+	b.entries++
+	b.entry = 0
+}
+
+// Truncated notes that something was left out of the entry.
+func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
+
+// RecordTime adds the attribute that has the time of the record.
+func (b *Builder) RecordTime() {
+	b.attrs++
+	b.buf = append(b.buf, 0, codeTime)
+}
+
+// Share adds items that Items of another Builder returned. A record has them once.
+func (b *Builder) Share(s *journal.Shared) {
+	if b.shared != nil {
+		b.buf = append(b.buf, s.Bytes()...)
+		return
+	}
+	b.buf = append(b.buf, 0, codeShared)
+	b.shared, b.split = s, len(b.buf)
+	b.buf = append(b.buf, make([]byte, journal.SharedSize)...)
+}
+
+// Items returns a copy of the items of the entry that is built, for Share. They do not
+// include a Share themselves.
+func (b *Builder) Items(from int) []byte { return slices.Clone(b.buf[from:]) }
+
+// Mark returns where the next item begins, for Items.
+func (b *Builder) Mark() int { return len(b.buf) }
+
+// Append adds items that Items has returned.
+func (b *Builder) Append(items []byte) { b.buf = append(b.buf, items...) }
+
+// name begins an attribute and makes room for size bytes.
+func (b *Builder) name(s string, size int) {
+	b.attrs++
+	if cap(b.buf)-len(b.buf) < 2+size {
+		b.grow(2 + size)
+	}
+	if b.next < len(b.known) {
+		if k := &b.known[b.next]; k.own == b.own && len(k.text) == len(s) {
+			if first, last := ends(s); first == k.first && last == k.last && (len(s) <= 16 || k.text == s) {
+				b.next++
+				b.appendNumber(k.number)
+				b.verdict = k.verdict
+				return
+			}
+		}
+	}
+	b.otherName(s, size)
+}
+
+// otherName is name for one that is not the next of those that the place expects. There is
+// room for a number.
+func (b *Builder) otherName(s string, size int) {
+	if b.In != nil {
+		if n, v := b.number(s); n != 0 {
+			b.appendNumber(n)
+			b.verdict = v
+			return
+		}
+	}
+	code := byte(codeName)
+	if b.own {
+		code = codeOwn
+	}
+	b.verdict = b.Redact.Key(s)
+	s = b.cut(b.Redact.Text(s))
+	b.grow(12 + len(s) + size)
+	b.buf = appendBytes(append(b.buf, 0, code), s)
+}
+
+// appendNumber is the function of that name where there is room.
+func (b *Builder) appendNumber(n uint16) {
+	at := len(b.buf)
+	if n < 1<<7 {
+		b.buf = b.buf[:at+1]
+		b.buf[at] = byte(n)
+		return
+	}
+	b.buf = b.buf[:at+2]
+	b.buf[at], b.buf[at+1] = byte(n>>8)|1<<7, byte(n)
+}
+
+// grow makes room for n bytes.
+//
+//go:noinline
+func (b *Builder) grow(n int) { b.buf = slices.Grow(b.buf, n) }
+
+// String adds an attribute.
+func (b *Builder) String(name, s string) { b.attribute(name, valueString, s) }
+
+// Bytes adds an attribute.
+func (b *Builder) Bytes(name, s string) { b.attribute(name, valueBytes, s) }
+
+// JSON adds an attribute that is a JSON text.
+func (b *Builder) JSON(name, s string) { b.attribute(name, valueJSON, s) }
+
+// AnyValue adds an attribute that is the OTLP/JSON text of an AnyValue.
+func (b *Builder) AnyValue(name, s string) { b.attribute(name, valueAnyValue, s) }
+
+func (b *Builder) attribute(name string, kind byte, s string) {
+	size := len(s)
+	if b.MaxText > 0 {
+		size = min(size, b.MaxText)
+	}
+	b.name(name, 11+size)
+	if b.Redact != nil {
+		kind, s = b.redacted(name, kind, s)
+	}
+	if b.MaxText > 0 && len(s) > b.MaxText {
+		b.cutValue(kind, s)
+		return
+	}
+	b.buf = appendBytes(append(b.buf, kind), s)
+}
+
+// cutValue adds the beginning of a text. What is left of JSON is a String.
+func (b *Builder) cutValue(kind byte, s string) {
+	if kind == valueBytes {
+		s = s[:b.MaxText]
+	} else {
+		s, kind = b.cut(s), valueString
+		b.cutHead = false // it is marked below
+	}
+	b.buf = appendBytes(append(b.buf, kind), s)
+	b.Truncated()
+}
+
+// cut returns s, or its beginning if it is too large.
+func (b *Builder) cut(s string) string {
+	if b.MaxText == 0 || len(s) <= b.MaxText {
+		return s
+	}
+	b.cutHead = true
+	return text.Cut(s, b.MaxText)
+}
+
+// Hex adds an attribute that is the text of an id.
+func (b *Builder) Hex(name string, id []byte) {
+	b.name(name, 11+len(id))
+	b.buf = append(append(b.buf, valueHex, byte(len(id))), id...)
+}
+
+// Bool adds an attribute.
+func (b *Builder) Bool(name string, v bool) {
+	b.name(name, 1)
+	value := byte(valueBool)
+	if v {
+		value |= 1 << 4
+	}
+	b.buf = append(b.buf, value)
+}
+
+// Float adds an attribute that has the bits n.
+func (b *Builder) Float(name string, n uint64) {
+	b.name(name, 9)
+	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, valueFloat), n)
+}
+
+// U64 adds an attribute.
+func (b *Builder) U64(name string, n uint64) {
+	b.name(name, 9)
+	b.integer(valueU64, n)
+}
+
+// I64 adds an attribute.
+func (b *Builder) I64(name string, n int64) {
+	b.name(name, 9)
+	b.integer(valueI64, uint64(n<<1)^uint64(n>>63))
+}
+
+// Duration adds an attribute, which has nanoseconds.
+func (b *Builder) Duration(name string, d time.Duration) {
+	b.name(name, 9)
+	b.integer(valueDuration, uint64(d<<1)^uint64(d>>63))
+}
+
+// integer appends n without its leading zeros. There is room for 9 bytes.
+func (b *Builder) integer(kind byte, n uint64) {
+	size, at := (bits.Len64(n)+7)/8, len(b.buf)
+	b.buf = b.buf[:at+9]
+	b.buf[at] = kind | byte(size)<<4
+	binary.LittleEndian.PutUint64(b.buf[at+1:], n)
+	b.buf = b.buf[:at+1+size]
+}
+
+// Wide adds an attribute that is hi<<64 | lo, signed or not.
+func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
+	b.name(name, 17)
+	kind := byte(valueU128)
+	if signed {
+		kind = valueI128
+	}
+	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, kind), lo)
+	b.buf = binary.LittleEndian.AppendUint64(b.buf, hi)
+}
+
+// Value adds an attribute of a kind of package wire: text, or an integer of two halves; a Bool and a
+// Float are in lo.
+func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
+	switch kind {
+	case wire.KindString:
+		b.String(name, text)
+	case wire.KindBytes:
+		b.Bytes(name, text)
+	case wire.KindBool:
+		b.Bool(name, lo != 0)
+	case wire.KindFloat:
+		b.Float(name, lo)
+	case wire.KindU64:
+		b.U64(name, lo)
+	case wire.KindI64:
+		b.I64(name, int64(lo))
+	default:
+		b.Wide(name, kind == wire.KindI128, hi, lo)
+	}
+}
+
+// Time adds an attribute that becomes a text as time.RFC3339Nano has it.
+func (b *Builder) Time(name string, t time.Time) {
+	b.name(name, 17)
+	offset := 0
+	if t.Location() != time.UTC {
+		_, offset = t.Zone()
+	}
+	at := len(b.buf)
+	b.buf = b.buf[:at+17]
+	b.buf[at] = valueTime
+	binary.LittleEndian.PutUint64(b.buf[at+1:], uint64(t.Unix()))
+	binary.LittleEndian.PutUint32(b.buf[at+9:], uint32(t.Nanosecond()))
+	binary.LittleEndian.PutUint32(b.buf[at+13:], uint32(int32(offset)))
+}
+
+func appendNumber(b []byte, n uint16) []byte {
+	if n < 1<<7 {
+		return append(b, byte(n))
+	}
+	return append(b, byte(n>>8)|1<<7, byte(n))
+}
+
+func appendUvarint(b []byte, n uint64) []byte {
+	if n < 1<<7 {
+		return append(b, byte(n))
+	}
+	return binary.AppendUvarint(b, n)
+}
+
+func appendBytes(b []byte, s string) []byte { return append(appendUvarint(b, uint64(len(s))), s...) }

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// A redaction holds the verdict on the last attribute of a Builder, and the open groups.
+type redaction struct {
+	verdict redact.Verdict // on the attribute whose name was added last
+	groups  Groups
+	key     []byte // memory for a key with its groups
+}
+
+// Groups are the open groups of an entry.
+type Groups struct {
+	names  []byte // with a dot behind each
+	ends   []int  // in names
+	matter bool   // to the verdicts on keys
+}
+
+// Group makes name a prefix of the user's names that follow, until EndGroup.
+func (b *Builder) Group(name string) {
+	b.buf = append(b.buf, 0, codeGroup)
+	b.text(name, false)
+	if b.Redact != nil {
+		g := &b.groups
+		g.names = append(append(g.names, name...), '.')
+		g.ends = append(g.ends, len(g.names))
+		b.judgeGroups()
+	}
+}
+
+// EndGroup ends the last group.
+func (b *Builder) EndGroup() {
+	b.buf = append(b.buf, 0, codeGroupEnd)
+	if g := &b.groups; len(g.ends) > 0 {
+		g.ends = g.ends[:len(g.ends)-1]
+		from := 0
+		if n := len(g.ends); n > 0 {
+			from = g.ends[n-1]
+		}
+		g.names = g.names[:from]
+		b.judgeGroups()
+	}
+}
+
+func (b *Builder) judgeGroups() {
+	b.groups.matter = len(b.groups.names) > 0 && b.Redact.Matters(unsafe.String(&b.groups.names[0], len(b.groups.names)))
+}
+
+// Groups returns a copy of the open groups.
+func (b *Builder) Groups() Groups {
+	return Groups{slices.Clone(b.groups.names), slices.Clone(b.groups.ends), b.groups.matter}
+}
+
+// Enter notes that shared items have opened groups.
+func (b *Builder) Enter(g *Groups) {
+	if len(g.ends) == 0 {
+		return
+	}
+	own := &b.groups
+	from := len(own.names)
+	own.names = append(own.names, g.names...)
+	for _, end := range g.ends {
+		own.ends = append(own.ends, from+end)
+	}
+	own.matter = g.matter
+	if from > 0 {
+		b.judgeGroups()
+	}
+}
+
+// redacted returns the value of the attribute called name without secrets.
+func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
+	if b.groups.matter { // the verdict is not on the name alone
+		b.key = append(append(b.key[:0], b.groups.names...), name...)
+		b.verdict = b.Redact.Key(unsafe.String(unsafe.SliceData(b.key), len(b.key)))
+	}
+	isText := false
+	if kind == valueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {
+		if safe, err := execbatch.Redact(b.Redact, s); err == nil {
+			return kind, safe
+		}
+	}
+	switch kind {
+	case valueJSON, valueAnyValue:
+		s, isText = b.Redact.JSON(b.verdict, name, s)
+	default:
+		s = b.Redact.Value(b.verdict, name, s)
+		isText = kind == valueBytes && b.verdict == redact.Replace
+	}
+	if isText {
+		kind = valueString
+	}
+	return kind, s
+}

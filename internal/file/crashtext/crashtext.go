@@ -1,0 +1,111 @@
+// Package crashtext saves the text that the Go runtime writes when the process dies: the reason and the
+// stacks of the goroutines.
+package crashtext
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// Ext is the extension that is added to the name of a trace file for the crash text of its process.
+const Ext = ".crash"
+
+// maxSize is the most bytes of a crash text that Read returns.
+const maxSize = 1 << 20
+
+// An Output is the file to which the runtime writes the crash text of this process.
+type Output struct{ name string }
+
+// Open makes the runtime write its crash text to the file name. The file must not exist. It replaces
+// the crash output that was set before.
+func Open(name string) (*Output, error) {
+	f, err := osfile.CreateNew(name)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close()) // the runtime has its own descriptor
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(name))
+	}
+	return &Output{name}, nil
+}
+
+// Close ends the crash output and removes the file. On a nil Output it does nothing.
+func (o *Output) Close() {
+	if o == nil {
+		return
+	}
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{}) // cannot fail
+	_ = os.Remove(o.name)                               // if this fails, the next process removes the empty file
+}
+
+// Read returns the crash text in the file name, which begins with the reason, and the time at which it was written.
+// The kernel's clock for that may be some milliseconds late. The text is empty
+// if the file does not exist or the runtime wrote nothing. Read applies the default policy of package
+// redact: the policy of the process that died is not known.
+func Read(name string) (text string, at time.Time, err error) {
+	f, err := osfile.OpenWrite(name) // OpenWrite follows no symbolic link
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
+		return "", time.Time{}, nil // the runtime wrote nothing there
+	}
+	if err != nil { // another user owns the file, or the file system is read only
+		f, err = osfile.OpenRead(name)
+	}
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, maxSize))
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	text = strings.ToValidUTF8(strings.TrimSpace(string(b)), "\uFFFD")
+	if first, _, _ := strings.Cut(text, "\n"); startsWithStack(first) {
+		text = Reason(text) + "\n\n" + text
+	}
+	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
+}
+
+// These match the first goroutine in a crash text, which was running, and its labels. The runtime writes
+// labels if GODEBUG has tracebacklabels=1.
+var (
+	firstGoroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*$`)
+	runningLabels  = regexp.MustCompile(`^goroutine \d+ [^\[]*\[running.* labels:(\{.*\})\]:$`)
+	traceLabel     = regexp.MustCompile(`[{ ]"trace_id": "([0-9a-f]{32})"`)
+	spanLabel      = regexp.MustCompile(`[{ ]"span_id": "([0-9a-f]{16})"`)
+)
+
+// Span returns the trace id and the span id, in hexadecimal digits, from the labels of the goroutine
+// that ended the process by a panic or a fatal error. They are "" if the text has no such labels.
+func Span(text string) (trace, span string) {
+	if !strings.HasPrefix(text, "panic: ") && !strings.HasPrefix(text, "fatal error: ") && !strings.HasPrefix(text, "goroutine ") {
+		return "", "" // the process died by a signal, which any goroutine may receive
+	}
+	m := runningLabels.FindStringSubmatch(firstGoroutine.FindString(text))
+	if m == nil {
+		return "", ""
+	}
+	return idsIn(m[1])
+}
+
+// idsIn returns the ids in the labels of a goroutine, "" if they do not name a span.
+func idsIn(labels string) (trace, span string) {
+	t, s := traceLabel.FindStringSubmatch(labels), spanLabel.FindStringSubmatch(labels)
+	if t == nil || s == nil {
+		return "", ""
+	}
+	return t[1], s[1]
+}

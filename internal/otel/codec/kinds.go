@@ -1,0 +1,334 @@
+package codec
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text/jsontext"
+)
+
+// json appends the name of a field of a JSON object.
+func (n *name) json(b []byte) []byte { return append(appendComma(b), n.begin...) }
+
+// tag appends the tag of a field of protobuf.
+func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendTag(b, n.number, t) }
+
+// A text is a string. Bytes that are not UTF-8 are replaced.
+type text[T any] func(*T) *string
+
+func (text[T]) wire() protowire.Type { return protowire.BytesType }
+
+func (at text[T]) read(r *Reader, to *T) { *at(to) = otel.Clean(r.in.text()) }
+
+func (at text[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	return appendText(b, e, n, *at(from))
+}
+
+func appendText(b []byte, e Encoding, n *name, s string) []byte {
+	if s == "" {
+		return b
+	}
+	if e == JSON {
+		return jsontext.AppendSafeString(n.json(b), s)
+	}
+	return protowire.AppendString(n.tag(b, protowire.BytesType), s)
+}
+
+// An id is the bytes of a trace or span id. Zero means no id.
+type id[T any] func(*T) []byte
+
+func (id[T]) wire() protowire.Type { return protowire.BytesType }
+
+func (at id[T]) read(r *Reader, to *T) { r.in.id(at(to)) }
+
+func (at id[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	id := at(from)
+	empty := !slices.ContainsFunc(id, func(c byte) bool { return c != 0 })
+	switch {
+	case e == JSON && empty:
+		return b
+	case e == JSON:
+		return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
+	case empty:
+		id = nil // an empty id is written, because it tells spans from log records
+	}
+	return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
+}
+
+// A count is a uint32.
+type count[T any] func(*T) *uint32
+
+func (count[T]) wire() protowire.Type { return protowire.VarintType }
+
+func (at count[T]) read(r *Reader, to *T) { *at(to) = r.in.count() }
+
+func (at count[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	v := *at(from)
+	switch {
+	case v == 0:
+		return b
+	case e == JSON:
+		return strconv.AppendUint(n.json(b), uint64(v), 10)
+	}
+	return protowire.AppendVarint(n.tag(b, protowire.VarintType), uint64(v))
+}
+
+// Flags are a fixed32.
+type flags[T any] func(*T) *uint32
+
+func (flags[T]) wire() protowire.Type { return protowire.Fixed32Type }
+
+func (at flags[T]) read(r *Reader, to *T) { *at(to) = r.in.fixed32() }
+
+func (at flags[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	v := *at(from)
+	switch {
+	case v == 0:
+		return b
+	case e == JSON:
+		return strconv.AppendUint(n.json(b), uint64(v), 10)
+	}
+	return protowire.AppendFixed32(n.tag(b, protowire.Fixed32Type), v)
+}
+
+// A nano is a fixed64, a time.
+type nano[T any] struct {
+	get func(*T) uint64
+	set func(*T, uint64)
+}
+
+func (nano[T]) wire() protowire.Type { return protowire.Fixed64Type }
+
+func (at nano[T]) read(r *Reader, to *T) { at.set(to, r.in.fixed64()) }
+
+func (at nano[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	v := at.get(from)
+	switch {
+	case v == 0:
+		return b
+	case e == JSON:
+		return append(strconv.AppendUint(append(n.json(b), '"'), v, 10), '"')
+	}
+	return protowire.AppendFixed64(n.tag(b, protowire.Fixed64Type), v)
+}
+
+// An enum is a number with a name.
+type enum[T any] struct {
+	names map[string]int32
+	get   func(*T) int32
+	set   func(*T, int32)
+}
+
+func (enum[T]) wire() protowire.Type { return protowire.VarintType }
+
+func (at enum[T]) read(r *Reader, to *T) { at.set(to, r.in.enum(at.names)) }
+
+func (at enum[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	v := at.get(from)
+	switch {
+	case v == 0:
+		return b
+	case e == JSON:
+		return strconv.AppendInt(n.json(b), int64(v), 10)
+	}
+	return protowire.AppendVarint(n.tag(b, protowire.VarintType), uint64(int64(v)))
+}
+
+// A part is a message whose fields are in the same T. It is always written.
+type part[T any] struct{ message *message[T] }
+
+func (part[T]) wire() protowire.Type { return protowire.BytesType }
+
+func (p part[T]) read(r *Reader, to *T) { p.message.read(r, to) }
+
+func (p part[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	return appendMessage(b, e, n, p.message, from)
+}
+
+// A list is messages that repeat, such as links. Their callers write them, one by one.
+type list[T, U any] struct {
+	of         *message[U]
+	at         func(*T) *[]U
+	attributes func(*U) *otel.Attributes
+}
+
+func (list[T, U]) wire() protowire.Type { return protowire.BytesType }
+
+func (l list[T, U]) read(r *Reader, to *T) {
+	items := l.at(to)
+	for more := r.in.first(); more; more = r.in.more() {
+		r.count()
+		// The item may still have the memory of an earlier record, for reuse.
+		*items = slices.Grow(*items, 1)
+		*items = (*items)[:len(*items)+1]
+		item := &(*items)[len(*items)-1]
+		attrs := (*l.attributes(item))[:0]
+		*item = *new(U)
+		*l.attributes(item) = attrs
+		l.of.read(r, item)
+		l.attributes(item).Unify()
+	}
+}
+
+func (list[T, U]) write(b []byte, _ Encoding, _ *name, _ *T) []byte { return b }
+
+// Attributes are messages of type KeyValue that repeat.
+type attributes[T any] func(*T) *otel.Attributes
+
+func (attributes[T]) wire() protowire.Type { return protowire.BytesType }
+
+func (at attributes[T]) read(r *Reader, to *T) {
+	attrs := at(to)
+	for more := r.in.first(); more; more = r.in.more() {
+		r.count()
+		if a, ok := r.in.quickAttribute(); ok {
+			*attrs = append(*attrs, a)
+			continue
+		}
+		var kv otel.KeyValue
+		r.pair(&kv, 0)
+		*attrs = append(*attrs, otel.NewAttribute(kv.Key, &kv.Value))
+	}
+}
+
+func (at attributes[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	attrs := *at(from)
+	if len(attrs) == 0 {
+		return b
+	}
+	if e == JSON {
+		b = append(n.json(b), '[')
+		for i := range attrs {
+			v := attrs[i].Any()
+			b = appendPairJSON(appendComma(b), attrs[i].Name, &v)
+		}
+		return append(b, ']')
+	}
+	for i := range attrs {
+		v := attrs[i].Any()
+		from := len(b)
+		b = endMessage(appendPair(b, attrs[i].Name, &v), from, n)
+	}
+	return b
+}
+
+// A value is an AnyValue. An empty one is not written.
+type value[T any] func(*T) *otel.Any
+
+func (value[T]) wire() protowire.Type { return protowire.BytesType }
+
+func (at value[T]) read(r *Reader, to *T) { *at(to) = r.value(0) }
+
+func (at value[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
+	v := at(from)
+	switch {
+	case v.Kind == otel.Empty:
+		return b
+	case e == JSON:
+		return otel.AppendAnyValue(n.json(b), v)
+	}
+	start := len(b)
+	return endMessage(appendAny(b, v), start, n)
+}
+
+// pair reads a KeyValue into kv, which must be empty.
+func (r *Reader) pair(kv *otel.KeyValue, depth int) {
+	f := r.in.enter(true)
+	for i := r.in.field(pairNames, 0); i >= 0; i = r.in.field(pairNames, i+1) {
+		if i == pairKey {
+			kv.Key = otel.Clean(r.in.text())
+		} else {
+			kv.Value = r.value(depth)
+		}
+	}
+	r.in.leave(f)
+}
+
+// value reads an AnyValue.
+func (r *Reader) value(depth int) (v otel.Any) {
+	if depth > maxDepth {
+		r.in.fail(ErrDeep)
+	}
+	f := r.in.enter(true)
+	for i := r.in.field(anyNames, 0); i >= 0; i = r.in.field(anyNames, 0) {
+		v = otel.Any{Kind: otel.Kind(i + 1)}
+		switch v.Kind {
+		case otel.String:
+			v.Text = r.in.text()
+		case otel.Bool:
+			v.Bool = r.in.bool()
+		case otel.Int:
+			v.Int = r.in.int()
+		case otel.Float:
+			v.Float = r.in.float()
+		case otel.Bytes:
+			v.Text = r.in.bytes()
+		case otel.List, otel.Map:
+			r.values(&v, depth)
+		}
+	}
+	r.in.leave(f)
+	return v
+}
+
+// values reads the values of a list or a map.
+func (r *Reader) values(v *otel.Any, depth int) {
+	f := r.in.enter(true)
+	for i := r.in.field(listNames, 0); i >= 0; i = r.in.field(listNames, 0) {
+		for more := r.in.first(); more; more = r.in.more() {
+			r.count()
+			if v.Kind == otel.List {
+				v.List = append(v.List, r.value(depth+1))
+				continue
+			}
+			v.Map = append(v.Map, otel.KeyValue{})
+			r.pair(&v.Map[len(v.Map)-1], depth+1)
+		}
+	}
+	r.in.leave(f)
+}
+
+func appendPairJSON(b []byte, key string, v *otel.Any) []byte {
+	b = jsontext.AppendSafeString(append(append(b, '{'), pairNames[pairKey].begin...), key)
+	return append(otel.AppendAnyValue(pairNames[pairValue].json(b), v), '}')
+}
+
+// appendPair appends the fields of a KeyValue.
+func appendPair(b []byte, key string, v *otel.Any) []byte {
+	b = appendText(b, Protobuf, &pairNames[pairKey], key)
+	from := len(b)
+	return endMessage(appendAny(b, v), from, &pairNames[pairValue])
+}
+
+// appendAny appends the fields of an AnyValue.
+func appendAny(b []byte, v *otel.Any) []byte {
+	if v.Kind == otel.Empty {
+		return b
+	}
+	n := &anyNames[v.Kind-1]
+	switch v.Kind {
+	case otel.String, otel.Bytes:
+		return protowire.AppendString(n.tag(b, protowire.BytesType), v.Text)
+	case otel.Bool:
+		return protowire.AppendVarint(n.tag(b, protowire.VarintType), protowire.EncodeBool(v.Bool))
+	case otel.Int:
+		return protowire.AppendVarint(n.tag(b, protowire.VarintType), uint64(v.Int))
+	case otel.Float:
+		return protowire.AppendFixed64(n.tag(b, protowire.Fixed64Type), math.Float64bits(v.Float))
+	}
+	from := len(b)
+	for i := range v.List {
+		at := len(b)
+		b = endMessage(appendAny(b, &v.List[i]), at, &listNames[0])
+	}
+	for i := range v.Map {
+		at := len(b)
+		b = endMessage(appendPair(b, v.Map[i].Key, &v.Map[i].Value), at, &listNames[0])
+	}
+	return endMessage(b, from, n)
+}

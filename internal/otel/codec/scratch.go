@@ -1,0 +1,31 @@
+package codec
+
+import "unsafe"
+
+// A scratch is a reusable buffer for short strings, which follow one another in it. To build a string, call
+// mark, append to b, and call from with the mark. The zero scratch is ready for use.
+type scratch struct{ b []byte }
+
+// maxScratch is the largest capacity of a scratch that reset keeps for reuse.
+const maxScratch = 64 << 10
+
+// mark returns the offset in b at which the next text begins.
+func (t *scratch) mark() int { return len(t.b) }
+
+// from returns the bytes appended since mark as a string. The string shares the memory of b: it
+// is valid until reset, and its bytes must not be changed before that.
+func (t *scratch) from(mark int) string {
+	if mark == len(t.b) {
+		return ""
+	}
+	return unsafe.String(&t.b[mark], len(t.b)-mark)
+}
+
+// reset empties the buffer. All strings that from returned become invalid.
+func (t *scratch) reset() {
+	if cap(t.b) > maxScratch {
+		t.b = nil
+		return
+	}
+	t.b = t.b[:0]
+}

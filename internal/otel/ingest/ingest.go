@@ -1,0 +1,173 @@
+// Package ingest writes the spans and log records of requests, such as OTLP requests, to a recorder. For
+// each request it says how many records were accepted, and whether the sender may try again.
+package ingest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+var (
+	// ErrFull says that no record of a request was accepted, and that the sender may try again.
+	ErrFull = errors.New("there is no room for more records")
+	// ErrNoID is the reason for refusing a span without a span id or a trace id.
+	ErrNoID = errors.New("the span has no id")
+
+	errScope = errors.New("the scope is too large for so many records")
+)
+
+// A Result says how many records of a request were accepted.
+type Result struct {
+	Taken   int
+	Refused int
+	Why     error // the reason for the first refused record
+}
+
+// Refuse counts n more records that were refused because of err.
+func (r *Result) Refuse(n int, err error) {
+	r.Refused += n
+	r.Why = cmp.Or(r.Why, err)
+}
+
+// Each entry holds its whole scope, which a request has only once.
+const (
+	scopesFloor  = 64 << 20
+	scopesFactor = 16
+)
+
+// MaxScopes returns how many bytes of scopes may be written for a request of that size.
+func MaxScopes(request int) int64 { return scopesFloor + scopesFactor*int64(request) }
+
+// A Writer writes records to a recorder. It is used for one request after another, by one goroutine at a
+// time.
+type Writer struct {
+	rec      *recorder.Recorder
+	batch    *recorder.Batch
+	resource *recorder.Resource // nil: the root
+	scope    otel.Scope
+	scopes   *int64 // bytes of scopes that may still be written
+	done     Result
+
+	// Elsewhere says that the parent of the next span is in another file.
+	Elsewhere bool
+}
+
+// NewWriter returns a Writer.
+func NewWriter(rec *recorder.Recorder) *Writer { return &Writer{rec: rec, batch: rec.Batch()} }
+
+// Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
+// is how many bytes of scopes may still be written. The Writer subtracts from it the bytes that it writes.
+// Elsewhere are spans that other files have, and that spans of this recorder may wait for: their trace ids and
+// behind them their span ids.
+func (w *Writer) Begin(scopes *int64, elsewhere [][24]byte) {
+	w.batch.Discard()
+	for _, ids := range elsewhere {
+		w.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
+	}
+	w.done, w.scopes, w.resource, w.scope = Result{}, scopes, nil, otel.Scope{}
+}
+
+// Resource sets the resource of the records that follow.
+func (w *Writer) Resource(r *otel.Resource) {
+	var err error
+	if w.resource, err = w.rec.Resource(r.Entry()); err != nil {
+		w.done.Why = cmp.Or(w.done.Why, err) // the records are written below the root
+	}
+}
+
+// Scope sets the scope of the next n records. It reports whether they may be written. If not, it has
+// counted them as refused.
+func (w *Writer) Scope(s *otel.Scope, n int) bool {
+	size := len(s.Name) + len(s.Version) + len(s.SchemaURL)
+	for i := range s.Attributes {
+		size += numberSize + len(s.Attributes[i].Name) + len(s.Attributes[i].Value.Text())
+	}
+	if *w.scopes -= int64(size) * int64(n); *w.scopes < 0 {
+		w.done.Refuse(n, errScope)
+		return false
+	}
+	w.scope = *s
+	return true
+}
+
+// numberSize is the minimum size of a value that is not text.
+const numberSize = 8
+
+// Refuse counts n more records that are refused because of err and are not written.
+func (w *Writer) Refuse(n int, err error) { w.done.Refuse(n, err) }
+
+// below is the position of a batch's entry: the recorder finds the parent, and names the ids that the
+// parent does not imply.
+var below = otel.Where{Trace: true, Parent: true}
+
+// remoteParent is the bit in a span's flags that says that its parent is in another process.
+const remoteParent = 0x200
+
+// Span writes a span with its links and events. Its scope is the one set by [Writer.Scope].
+func (w *Writer) Span(s *otel.Span) {
+	h := recorder.Span{
+		Ref: format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, Resource: w.resource, Time: s.Start, Remote: s.Flags&remoteParent != 0,
+	}
+	if !h.Ref.IsValid() {
+		w.done.Refuse(1, ErrNoID)
+		return
+	}
+	if s.Parent != [8]byte{} {
+		h.Parent = format.SpanRef{TraceID: s.TraceID, SpanID: s.Parent}
+	}
+	h.Wait = !h.Remote && !w.Elsewhere
+	s.Scope = w.scope
+	w.batch.Span(&h)
+	s.Write(w.batch, below, &s.Attributes)
+	for i := range s.Links {
+		s.Links[i].Write(w.batch, s.Scope.Name, &s.Links[i].Attributes)
+	}
+	for i := range s.Events {
+		s.Events[i].Write(w.batch, s.Scope.Name, &s.Events[i].Attributes)
+	}
+	w.done.Taken++
+}
+
+// Log writes a log record. Its scope is the one set by [Writer.Scope].
+func (w *Writer) Log(l *otel.Log) {
+	ref, where := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}, below
+	if !ref.IsValid() {
+		where = otel.Where{} // the recorder does not accept an incomplete id
+	}
+	at := l.Time
+	if !l.HasTime {
+		at = l.Observed
+	}
+	l.Scope = w.scope
+	w.batch.Log(ref, at)
+	w.batch.Below(w.resource)
+	l.Write(w.batch, where, &l.Attributes)
+	w.done.Taken++
+}
+
+// End ends the request that Begin began. When it returns, the accepted records are as safe as the
+// recorder's durability says. The error is [ErrFull] if the recorder did not accept all of them now but may
+// accept them later: the sender then sends all of the request again. As the recorder has admitted the request, that only
+// happens if the disk does not respond for longer than senders wait.
+func (w *Writer) End() (Result, error) {
+	err := w.batch.Write()
+	refused, ok := errors.AsType[*recorder.RefusedError](err)
+	if !ok {
+		return w.done, nil
+	}
+	w.done.Refuse(refused.Records, err)
+	w.done.Taken -= refused.Records
+	later := slices.ContainsFunc(refused.Errs, func(err error) bool {
+		return !errors.Is(err, format.ErrTooLarge) && !errors.Is(err, format.ErrInvalid)
+	})
+	if later {
+		return Result{}, fmt.Errorf("%w: %w", ErrFull, w.done.Why)
+	}
+	return w.done, nil
+}

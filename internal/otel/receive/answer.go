@@ -1,0 +1,163 @@
+package receive
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+)
+
+// An answer answers a request in the protocol of the request.
+type answer interface {
+	done(s codec.Signal, r ingest.Result)
+	// fail answers with an HTTP status, or with the status of the other protocol that corresponds to it.
+	fail(code int, text string)
+}
+
+// retryAfter is how many seconds a sender has to wait before it tries again.
+const retryAfter = 2
+
+// refusedJSON holds, for each signal, the field of a partial success that counts the refused records.
+var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
+
+// reason returns why the first record was refused, in UTF-8.
+func reason(r *ingest.Result) string {
+	if r.Why == nil {
+		return ""
+	}
+	return strings.ToValidUTF8(r.Why.Error(), "\uFFFD")
+}
+
+// response returns an ExportTraceServiceResponse, or the response of another signal, which differs only in
+// names.
+func response(s codec.Signal, e codec.Encoding, r *ingest.Result) []byte {
+	if e == codec.JSON {
+		if r.Refused == 0 {
+			return []byte("{}")
+		}
+		b, _ := json.Marshal(map[string]any{"partialSuccess": map[string]string{ // it never fails
+			refusedJSON[s]: strconv.Itoa(r.Refused), "errorMessage": reason(r),
+		}})
+		return b
+	}
+	if r.Refused == 0 {
+		return nil
+	}
+	var partial []byte
+	partial = protowire.AppendTag(partial, 1, protowire.VarintType)
+	partial = protowire.AppendVarint(partial, uint64(r.Refused))
+	partial = protowire.AppendTag(partial, 2, protowire.BytesType)
+	partial = protowire.AppendString(partial, reason(r))
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+}
+
+type httpAnswer struct {
+	w        http.ResponseWriter
+	encoding codec.Encoding
+}
+
+func (a *httpAnswer) write(code int, b []byte) {
+	kind := "application/x-protobuf"
+	if a.encoding == codec.JSON {
+		kind = "application/json"
+	}
+	a.w.Header().Set("Content-Type", kind)
+	a.w.Header().Set("X-Content-Type-Options", "nosniff")
+	a.w.WriteHeader(code)
+	_, _ = a.w.Write(b) //nolint:gosec // no page; an error means that the client is gone
+}
+
+func (a *httpAnswer) done(s codec.Signal, r ingest.Result) {
+	a.write(http.StatusOK, response(s, a.encoding, &r))
+}
+
+// fail answers with a google.rpc.Status.
+func (a *httpAnswer) fail(code int, text string) {
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		a.w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	if code == http.StatusRequestTimeout || code == http.StatusRequestEntityTooLarge {
+		a.w.Header().Set("Connection", "close") // do not read the rest of the body
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if a.encoding == codec.JSON {
+		b, _ := json.Marshal(struct { // it never fails
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		}{statusOf(code), text})
+		a.write(code, b)
+		return
+	}
+	a.write(code, status(code, text, nil))
+}
+
+// status returns a google.rpc.Status.
+func status(code int, text string, detail []byte) []byte {
+	var b []byte
+	b = protowire.AppendTag(b, 1, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(statusOf(code)))
+	b = protowire.AppendTag(b, 2, protowire.BytesType)
+	b = protowire.AppendString(b, text)
+	if detail != nil {
+		b = protowire.AppendTag(b, 3, protowire.BytesType)
+		b = protowire.AppendBytes(b, detail)
+	}
+	return b
+}
+
+// statusOf returns the gRPC status that corresponds to an HTTP status.
+func statusOf(code int) int {
+	switch code {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		return 3 // INVALID_ARGUMENT
+	case http.StatusRequestTimeout:
+		return 4 // DEADLINE_EXCEEDED
+	case http.StatusForbidden:
+		return 7 // PERMISSION_DENIED
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return 14 // UNAVAILABLE, after which OTLP's senders try again
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
+		return 12 // UNIMPLEMENTED
+	case http.StatusUnauthorized:
+		return 16 // UNAUTHENTICATED
+	}
+	return 13 // INTERNAL
+}
+
+type grpcAnswer struct{ w http.ResponseWriter }
+
+func (a *grpcAnswer) done(s codec.Signal, r ingest.Result) {
+	h := a.w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Trailer", "Grpc-Status, Grpc-Message")
+	b := response(s, codec.Protobuf, &r)
+	frame := binary.BigEndian.AppendUint32(make([]byte, 1, 5+len(b)), uint32(len(b)))
+	_, _ = a.w.Write(append(frame, b...)) // an error means that the client is gone
+	h.Set("Grpc-Status", "0")
+}
+
+// fail answers with headers only. They say when the sender may try again, if it may.
+func (a *grpcAnswer) fail(code int, text string) {
+	h := a.w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(statusOf(code)))
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		// google.protobuf.Any of a google.rpc.RetryInfo, whose field 1 is a Duration.
+		seconds := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), retryAfter)
+		info := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), seconds)
+		detail := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "type.googleapis.com/google.rpc.RetryInfo")
+		detail = protowire.AppendBytes(protowire.AppendTag(detail, 2, protowire.BytesType), info)
+		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(code, text, detail)))
+	}
+	a.w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,97 @@
+package receive
+
+import (
+	"math"
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+)
+
+// A directory knows which file the latest spans went to, so that no span waits for a parent that is in another
+// file. It is safe for concurrent use.
+type directory struct {
+	locks [64]sync.Mutex // each guards a part of places
+	// places are found by hashes. A later span takes the place of an earlier one.
+	places [1 << 18]place
+
+	mu sync.Mutex
+	// found has the spans that came to other files, by the file that waits for them.
+	found map[uint32][]spanmap.Key
+}
+
+// A place says to which file a span came. If it has not come, file and other are those in which spans wait for it.
+type place struct {
+	hash  uint64
+	file  uint32
+	other uint32 // 0: none; here: the span has come
+}
+
+const here = math.MaxUint32
+
+// maxFound bounds what is kept for a file. Behind it, spans wait as long as their recorder lets them.
+const maxFound = 1 << 12
+
+func newDirectory() *directory { return &directory{found: make(map[uint32][]spanmap.Key)} }
+
+// swap calls fn with the place of a span, which has another span if its hash is another one.
+func (d *directory) swap(k *spanmap.Key, fn func(p *place, hash uint64)) {
+	hash := spanmap.HashKey(k)
+	at := hash % uint64(len(d.places))
+	mu := &d.locks[at%uint64(len(d.locks))]
+	mu.Lock()
+	defer mu.Unlock()
+	fn(&d.places[at], hash)
+}
+
+// came notes that a span comes to a file.
+func (d *directory) came(k *spanmap.Key, file uint32) {
+	var was place
+	d.swap(k, func(p *place, hash uint64) {
+		if p.hash == hash && p.other != here {
+			was = *p
+		}
+		*p = place{hash, file, here}
+	})
+	for _, waits := range [...]uint32{was.file, was.other} {
+		if waits == 0 || waits == file {
+			continue
+		}
+		d.mu.Lock()
+		if list, ok := d.found[waits]; ok && len(list) < maxFound {
+			d.found[waits] = append(list, *k)
+		}
+		d.mu.Unlock()
+	}
+}
+
+// elsewhere reports whether a span came to another file. If the span has not come at all, the directory notes
+// that the file waits for it.
+func (d *directory) elsewhere(k *spanmap.Key, file uint32) (yes bool) {
+	d.swap(k, func(p *place, hash uint64) {
+		switch {
+		case p.hash != hash:
+			*p = place{hash: hash, file: file}
+		case p.other == here:
+			yes = p.file != file
+		case p.other == 0 && p.file != file:
+			p.other = file // of more than two, the others wait as long as they may
+		}
+	})
+	return yes
+}
+
+// take returns the spans in other files that a file waited for, and forgets them.
+func (d *directory) take(file uint32) []spanmap.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := d.found[file]
+	d.found[file] = nil
+	return found
+}
+
+// forget forgets a file that is finished.
+func (d *directory) forget(file uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.found, file)
+}

@@ -1,0 +1,97 @@
+package receive
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+)
+
+func spanKey(n int) (k spanmap.Key) {
+	binary.BigEndian.PutUint64(k[16:], uint64(n))
+	return k
+}
+
+func TestDirectory(t *testing.T) {
+	d := newDirectory()
+	d.take(7) // so that it keeps what is found
+	own, there, late, later := spanKey(1), spanKey(2), spanKey(3), spanKey(4)
+	d.came(&own, 7)
+	d.came(&there, 8)
+	if d.elsewhere(&own, 7) || !d.elsewhere(&there, 7) || d.elsewhere(&late, 7) || d.elsewhere(&later, 7) {
+		t.Error("only one span came to another file")
+	}
+	d.came(&later, 7)
+	if list := d.take(7); len(list) > 0 {
+		t.Errorf("found are %v, and nothing came to another file since", list)
+	}
+	d.came(&late, 8)
+	if list := d.take(7); len(list) != 1 || list[0] != late {
+		t.Errorf("found are %v, want %v", list, late)
+	}
+	if list := d.take(7); len(list) > 0 || d.elsewhere(&late, 8) || !d.elsewhere(&late, 7) {
+		t.Errorf("found again are %v", list)
+	}
+	// Two files may wait for one span, and one that is finished for none.
+	d.take(9)
+	d.take(10)
+	d.forget(10)
+	both, gone := spanKey(5), spanKey(6)
+	for _, file := range []uint32{7, 9, 7, 9} {
+		d.elsewhere(&both, file)
+	}
+	d.elsewhere(&gone, 10)
+	d.came(&both, 8)
+	d.came(&gone, 8)
+	if a, b := d.take(7), d.take(9); len(a) != 1 || len(b) != 1 || a[0] != both || b[0] != both {
+		t.Errorf("found are %v and %v, want %v for both", a, b, both)
+	}
+	if _, ok := d.found[10]; ok {
+		t.Error("something is kept for a file that is finished")
+	}
+	for n := range 2 * maxFound {
+		k := spanKey(1000 + n)
+		d.elsewhere(&k, 7)
+		d.came(&k, 8)
+	}
+	if n := len(d.take(7)); n != maxFound {
+		t.Errorf("%d are kept, want %d", n, maxFound)
+	}
+}
+
+// TestDirectoryMissesNothing has a span and its parent in another file come at once: the span does not wait, or
+// it is told later. A few may share their places.
+func TestDirectoryMissesNothing(t *testing.T) {
+	const n = 1000
+	d := newDirectory()
+	d.take(7)
+	var elsewhere [n]bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range n {
+			k := spanKey(i)
+			elsewhere[i] = d.elsewhere(&k, 7)
+		}
+	})
+	wg.Go(func() {
+		for i := range n {
+			k := spanKey(i)
+			d.came(&k, 8)
+		}
+	})
+	wg.Wait()
+	told := make(map[spanmap.Key]bool)
+	for _, k := range d.take(7) {
+		told[k] = true
+	}
+	missed := 0
+	for i := range n {
+		if elsewhere[i] == told[spanKey(i)] {
+			missed++
+		}
+	}
+	if missed > 30 {
+		t.Errorf("%d of %d spans were not told, or twice", missed, n)
+	}
+}

@@ -1,0 +1,649 @@
+package receive
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/file/receivedfiles"
+	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// FilesOptions describe what Files records, and where.
+type FilesOptions struct {
+	// Dir is the folder. It must exist.
+	Dir string
+	// File, if set, is the one file for all services. The other options except Redact and OnError then
+	// have no effect.
+	File string
+	// Recorder, if set, records all services. It has no file, and its owner closes it. The other options
+	// then have no effect.
+	Recorder *recorder.Recorder
+	// Idle is how long a service must send nothing before its file is finished. The default is five
+	// minutes.
+	Idle time.Duration
+	// MaxOpen is how many files can be written to at a time. Beyond that, the file that was idle longest
+	// is suspended: it is continued when its service sends again. The default is 64.
+	MaxOpen int
+	// MaxBytes and MaxFiles bound all traces in the folder. KeepBytes bounds the finished traces; the
+	// oldest of them are removed. Zero means no bound.
+	MaxBytes, KeepBytes int64
+	MaxFiles            int
+	// Redact says which values are replaced as secrets. nil is [redact.Off].
+	Redact *redact.Policy
+	// OnBegun is called when a file for a service begins, OnDone when the file is finished or could not be
+	// made, and OnError for errors in between. They may be called concurrently.
+	OnBegun func(path, service string)
+	OnDone  func(path string, entries uint64, bytes int64, err error)
+	OnError func(path string, err error)
+}
+
+// Files is a Sink that records each service to a file of its own, or all services to one file. The
+// resource names the service.
+type Files struct {
+	o     FilesOptions
+	dir   *directory // nil: there is one file for all
+	names receivedfiles.Names
+	quota receivedfiles.Quota
+	ended retain.Log
+
+	pruning sync.Mutex
+
+	mu      sync.Mutex // never held while a file is used
+	last    uint32     // number of a file
+	files   map[string]*file
+	closed  bool
+	closing sync.WaitGroup
+	stop    chan struct{}
+
+	requests  sync.Pool     // of *request
+	turns     chan struct{} // limits the requests that are recorded at a time
+	finishing chan struct{} // limits the files that are being finished at a time
+}
+
+const (
+	// maxTurns bounds the number of requests that are recorded at a time, and so their memory and the
+	// files in use.
+	maxTurns = 16
+	// maxFinishing bounds the temporary files.
+	maxFinishing = 16
+	// maxSuspended is how many files may be suspended. Each has a descriptor. Together with the files that
+	// are written to they use most of the 1,024 descriptors that a process often has.
+	maxSuspended = 448
+	// suspendWait is how long a request waits for the disk while a file is suspended to make room.
+	suspendWait = time.Second
+)
+
+// A file is the trace file of a service.
+type file struct {
+	key string
+	// number is that of the file in the directory.
+	number uint32
+	rec    *recorder.Recorder
+	err    error
+	path   string
+
+	mappers sync.Pool
+
+	// Guarded by Files.mu.
+	suspended bool
+	ready     chan struct{} // closed when the file is in the state that suspended says, or err is set
+	users     int
+	last      time.Time
+	bytes     int64 // the size of the file that the quota counts
+}
+
+// NewFiles returns Files that record until Close.
+func NewFiles(o FilesOptions) (*Files, error) {
+	o.Idle, o.MaxOpen = cmp.Or(o.Idle, 5*time.Minute), cmp.Or(o.MaxOpen, 64)
+	f := &Files{o: o, files: make(map[string]*file), stop: make(chan struct{})}
+	f.turns, f.finishing = make(chan struct{}, min(maxTurns, o.MaxOpen)), make(chan struct{}, maxFinishing)
+	f.quota.Dir = o.Dir
+	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
+	if o.Recorder != nil {
+		f.o.File = "-" // one for all
+	}
+	if f.o.File != "" {
+		x, err := f.use("", "", time.Now()) // the file exists even if nothing is received
+		if err != nil {
+			return nil, err
+		}
+		f.leave(x)
+		return f, nil
+	}
+	if err := f.quota.Rescan(); err != nil {
+		return nil, err
+	}
+	f.dir = newDirectory()
+	go f.watch()
+	return f, nil
+}
+
+// Recorder returns the recorder of the single file.
+func (f *Files) Recorder() *recorder.Recorder {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.files[""].rec
+}
+
+// watch finishes files that are idle.
+func (f *Files) watch() {
+	t := time.NewTicker(max(f.o.Idle/4, 100*time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			f.mu.Lock()
+			var idle []*file
+			for _, x := range f.files {
+				if x.users == 0 && now.Sub(x.last) >= f.o.Idle {
+					idle = append(idle, x)
+				}
+			}
+			f.remove(idle...)
+			f.mu.Unlock()
+		case <-f.stop:
+			return
+		}
+	}
+}
+
+// remove finishes files in the background, unless Close finishes them. The caller holds the lock.
+func (f *Files) remove(list ...*file) {
+	if f.closed {
+		return
+	}
+	for _, x := range list {
+		delete(f.files, x.key)
+		f.dir.forget(x.number)
+		f.closing.Go(func() { f.finish(context.Background(), x) })
+	}
+}
+
+// Close finishes all files, or leaves their IETs when ctx ends. After Close, Take returns ingest.ErrFull.
+func (f *Files) Close(ctx context.Context) {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.closed = true
+	close(f.stop)
+	f.mu.Unlock()
+	for _, suspended := range []bool{false, true} { // first the files with a journal beside them
+		f.mu.Lock()
+		for _, x := range f.files {
+			if x.suspended == suspended {
+				f.closing.Go(func() { f.finish(ctx, x) })
+			}
+		}
+		f.mu.Unlock()
+		f.closing.Wait()
+	}
+}
+
+func (f *Files) finish(ctx context.Context, x *file) {
+	<-x.ready
+	if x.rec == nil || f.o.Recorder != nil {
+		return
+	}
+	select {
+	case f.finishing <- struct{}{}:
+		defer func() { <-f.finishing }()
+	case <-ctx.Done():
+	}
+	err := x.rec.Close(ctx)
+	path := x.rec.Path()
+	if _, serr := os.Lstat(path); serr != nil { //nolint:gosec // the recorder has made it
+		path = x.rec.StreamPath()
+	}
+	st := x.rec.Stats()
+	if fi, serr := os.Lstat(path); serr == nil && f.o.File == "" { //nolint:gosec // as above
+		f.quota.Adjust(0, fi.Size()-x.bytes) // x is not in use any more
+	}
+	f.ended.Add(path)
+	if f.o.OnDone != nil {
+		f.o.OnDone(path, st.Entries.Written, st.Bytes, err)
+	}
+	f.prune()
+}
+
+// prune removes the oldest finished traces while they have more than KeepBytes.
+func (f *Files) prune() {
+	if f.o.KeepBytes == 0 || f.o.File != "" {
+		return
+	}
+	f.pruning.Lock() // two calls that see the same files would remove twice as many
+	defer f.pruning.Unlock()
+	list, err := os.ReadDir(f.o.Dir)
+	if err != nil {
+		return // pruned at a later call
+	}
+	var files []retain.File
+	for _, e := range list {
+		fi, err := e.Info()
+		if err != nil || !fi.Mode().IsRegular() || !receivedfiles.IsReceived(e.Name()) || !strings.HasSuffix(e.Name(), tracename.ET) {
+			continue
+		}
+		files = append(files, retain.File{Path: filepath.Join(f.o.Dir, e.Name()), Named: fi.ModTime(), Modified: fi.ModTime(), Size: fi.Size()})
+	}
+	f.ended.Prune(files, retain.Keep{Bytes: f.o.KeepBytes}, time.Now(), func(x *retain.File) bool {
+		gone := os.Remove(x.Path) == nil
+		if gone {
+			f.quota.Adjust(-1, -x.Size)
+		}
+		return gone
+	})
+}
+
+// use returns the file of a service, and creates or resumes it if necessary. The caller must call leave.
+func (f *Files) use(key, service string, now time.Time) (*file, error) {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil, ingest.ErrFull
+	}
+	x := f.files[key]
+	if x != nil && !x.suspended {
+		x.users++
+		x.last = now
+		ready := x.ready
+		f.mu.Unlock()
+		<-ready
+		return x, x.err
+	}
+	suspend, ok := f.makeRoom()
+	if !ok {
+		f.mu.Unlock()
+		return nil, ingest.ErrFull // all files are in use now
+	}
+	var before chan struct{}
+	if x == nil {
+		if n, idle := f.leastRecent(true); n > maxSuspended && idle != nil {
+			f.remove(idle)
+		}
+		f.last++
+		x = &file{key: key, number: f.last}
+		f.files[key] = x
+	} else {
+		before = x.ready
+	}
+	x.suspended, x.ready = false, make(chan struct{})
+	x.users++
+	x.last = now
+	f.mu.Unlock()
+	defer close(x.ready)
+	suspend()
+	if before != nil {
+		<-before // the file may be about to be suspended
+		return x, nil
+	}
+	if x.err = f.create(x, service); x.err != nil {
+		f.mu.Lock()
+		delete(f.files, key)
+		f.mu.Unlock()
+	}
+	return x, x.err
+}
+
+// makeRoom makes room for one more open file. The caller must call suspend before it opens the file.
+// makeRoom reports false if all files are in use. The caller holds the lock.
+func (f *Files) makeRoom() (suspend func(), ok bool) {
+	n, x := f.leastRecent(false)
+	if n < f.o.MaxOpen {
+		return func() {}, true
+	}
+	if x == nil {
+		return nil, false
+	}
+	ready := make(chan struct{})
+	x.suspended, x.ready = true, ready
+	return func() {
+		defer close(ready)
+		ctx, cancel := context.WithTimeout(context.Background(), suspendWait)
+		defer cancel()
+		if x.rec.Suspend(ctx) == nil {
+			f.count(x)
+			return
+		}
+		f.mu.Lock()
+		if x.suspended && f.files[x.key] == x {
+			f.remove(x) // it finishes the file as far as possible, and reports errors
+		}
+		f.mu.Unlock()
+	}, true
+}
+
+// finishOne finishes the suspended file that was idle longest, if it may be finished to make room.
+func (f *Files) finishOne() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, idle := f.leastRecent(true); idle != nil && f.o.KeepBytes > 0 {
+		f.remove(idle)
+	}
+}
+
+// leastRecent returns how many files are suspended, or are not suspended, and which of them was idle
+// longest, nil if all are in use. The caller holds the lock.
+func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
+	for _, x := range f.files {
+		if x.suspended != suspended {
+			continue
+		}
+		n++
+		if x.users == 0 && (idle == nil || x.last.Before(idle.last)) {
+			idle = x
+		}
+	}
+	return n, idle
+}
+
+// leave ends the use of a file by its caller.
+func (f *Files) leave(x *file) {
+	f.count(x)
+	f.mu.Lock()
+	x.users--
+	x.last = time.Now()
+	f.mu.Unlock()
+}
+
+// count updates the size of a file in the quota.
+func (f *Files) count(x *file) {
+	bytes := x.rec.Stats().Bytes
+	f.mu.Lock()
+	more := bytes - x.bytes
+	x.bytes = bytes
+	f.mu.Unlock()
+	f.quota.Adjust(0, more)
+}
+
+func (f *Files) create(x *file, service string) error {
+	if f.o.Recorder != nil {
+		x.rec = f.o.Recorder
+		return nil
+	}
+	o := &recorder.Options{Redact: cmp.Or(f.o.Redact, redact.Off), OnError: func(err error) {
+		if f.o.OnError != nil {
+			f.o.OnError(x.path, err)
+		}
+	}}
+	name := f.o.File
+	if name == "" {
+		if !f.quota.ReserveFile() {
+			return fmt.Errorf("%w: %w", ingest.ErrFull, f.quota.Exceeded())
+		}
+		name = filepath.Join(f.o.Dir, f.names.Next(service)+tracename.ET)
+	}
+	x.path = name
+	rec, err := recorder.Create(name, o)
+	if err != nil {
+		if f.o.File == "" {
+			f.quota.Adjust(-1, 0)
+		}
+		if f.o.OnDone != nil {
+			f.o.OnDone(name, 0, 0, err)
+		}
+		if f.o.File != "" {
+			return err
+		}
+		return fmt.Errorf("%w: %w", ingest.ErrFull, err) // not the sender's fault: it may try again
+	}
+	x.rec = rec
+	if f.o.OnBegun != nil {
+		f.o.OnBegun(rec.StreamPath(), service)
+	}
+	return nil
+}
+
+// Take implements Sink. The records of each resource are written to their file before those of the next
+// resource, because a request may name more services than files may be open.
+func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done ingest.Result, err error) {
+	select {
+	case f.turns <- struct{}{}:
+		defer func() { <-f.turns }()
+	case <-ctx.Done():
+		return ingest.Result{}, ingest.ErrFull // the sender has disconnected
+	}
+	if f.o.File == "" && f.quota.Full() {
+		f.prune()
+		if f.quota.Full() {
+			f.finishOne()
+			return ingest.Result{}, fmt.Errorf("%w: %w", ingest.ErrFull, f.quota.Exceeded())
+		}
+	}
+	t, ok := f.requests.Get().(*request)
+	if !ok {
+		t = new(request)
+	}
+	defer func() {
+		t.reset()
+		f.requests.Put(t)
+	}()
+	r := codec.NewReader(b, e)
+	r.Assume(s)
+	r.Limit(max(minItems, len(b)/bytesOfItem))
+	_, damage := r.Walk(0, int64(len(b)), false, t)
+	if damage != nil && e == codec.Protobuf {
+		t.reset()
+		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is cut, the lengths around the intact records are wrong
+	}
+	if errors.Is(damage, codec.ErrMany) {
+		return ingest.Result{}, &DamageError{damage}
+	}
+	t.close()
+	parts := t.parts(len(b))
+	// Nothing is recorded until all of a request can be, unless it names more services than it may keep open.
+	together := len(parts) <= max(1, f.o.MaxOpen/cap(f.turns))
+	for i := range parts {
+		defer f.end(&parts[i])
+		if !together {
+			continue
+		}
+		if err := f.begin(r, &parts[i]); errors.Is(err, ingest.ErrFull) {
+			return ingest.Result{}, err
+		}
+	}
+	if err := admit(ctx, parts); err != nil {
+		return ingest.Result{}, err
+	}
+	var full error
+	scopes := ingest.MaxScopes(len(b))
+	for i := range parts {
+		p := &parts[i]
+		var one ingest.Result
+		err := p.err
+		if !together {
+			if err = f.begin(r, p); err == nil {
+				err = admit(ctx, parts[i:i+1])
+			}
+		}
+		if err == nil && p.x != nil {
+			one, err = p.take(f.dir, r, t, &scopes)
+			if errors.Is(err, ingest.ErrFull) {
+				return ingest.Result{}, err // some of it is recorded, and comes again
+			}
+		}
+		if !together {
+			f.end(p)
+		}
+		if err != nil {
+			one = ingest.Result{Refused: p.records, Why: err}
+			if errors.Is(err, ingest.ErrFull) {
+				full = err
+			} else {
+				damage = cmp.Or(damage, err)
+			}
+		}
+		if n := p.holder.refused; n > 0 {
+			one.Refuse(n, ingest.ErrNoID)
+		}
+		done.Taken += one.Taken
+		done.Refused += one.Refused
+		done.Why = cmp.Or(done.Why, one.Why)
+	}
+	switch {
+	case full != nil && done.Taken == 0:
+		return ingest.Result{}, full
+	case damage != nil:
+		return done, &DamageError{damage}
+	}
+	return done, nil
+}
+
+// A part is the records of one resource of a request.
+type part struct {
+	holder        *group
+	scope, record int // where they begin in the request
+	records       int
+	size          int // about how many bytes they have
+
+	// Set by begin.
+	resource otel.Resource
+	x        *file // nil: there is nothing to record
+	leave    func()
+	err      error
+}
+
+// parts returns the parts of a request of so many bytes that have records.
+func (r *request) parts(size int) []part {
+	var list []part
+	scope, record := 0, 0
+	for i := range r.holders {
+		p := part{holder: &r.holders[i], scope: scope, record: record}
+		if scope = p.holder.end; scope > p.scope {
+			record = r.scopes[scope-1].end
+		}
+		if p.records = record - p.record; p.records == 0 && p.holder.refused == 0 {
+			continue // do not create a file for such a resource
+		}
+		p.size = int(int64(size) * int64(p.records) / int64(max(1, len(r.records))))
+		list = append(list, p)
+	}
+	return list
+}
+
+// admit reserves room for parts whose files are open, once for each file, and for all files in one order, so that
+// no two requests wait for each other.
+func admit(ctx context.Context, parts []part) error {
+	sizes, first := make(map[*file]int), make(map[*file]*part)
+	var files []*file
+	for i := range parts {
+		x := parts[i].x
+		if x == nil {
+			continue
+		}
+		if first[x] == nil {
+			first[x] = &parts[i]
+			files = append(files, x)
+		}
+		sizes[x] += parts[i].size
+	}
+	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.key, b.key) })
+	for _, x := range files {
+		leave, err := x.rec.Admit(ctx, sizes[x])
+		if err != nil {
+			return fmt.Errorf("%w: %w", ingest.ErrFull, err)
+		}
+		first[x].leave = leave
+	}
+	return nil
+}
+
+// begin opens the file of a part. The caller must call end.
+func (f *Files) begin(r *codec.Reader, p *part) error {
+	p.err = func() error {
+		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
+			if err := r.Resource(h, &p.resource); err != nil {
+				return err
+			}
+		}
+		if p.records == 0 {
+			return nil // all records of the resource are refused
+		}
+		key, service := f.serviceOf(&p.resource)
+		x, err := f.use(key, service, time.Now())
+		if err != nil {
+			return err
+		}
+		p.x = x
+		return nil
+	}()
+	return p.err
+}
+
+// end ends what begin has begun, once.
+func (f *Files) end(p *part) {
+	if p.leave != nil {
+		p.leave()
+	}
+	if p.x != nil {
+		f.leave(p.x)
+	}
+	p.x, p.leave = nil, nil
+}
+
+// take records the records of a part.
+func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (ingest.Result, error) {
+	m, ok := p.x.mappers.Get().(*mapper)
+	if !ok {
+		m = &mapper{Writer: ingest.NewWriter(p.x.rec), dir: dir, file: p.x.number}
+	}
+	defer p.x.mappers.Put(m)
+	var elsewhere []spanmap.Key
+	if dir != nil {
+		elsewhere = dir.take(m.file)
+	}
+	m.Begin(scopes, elsewhere)
+	m.Resource(&p.resource)
+	record := p.record
+	for scope := p.scope; scope < p.holder.end; scope++ {
+		m.record(r, &t.scopes[scope].head, t.records[record:t.scopes[scope].end])
+		record = t.scopes[scope].end
+	}
+	return m.End()
+}
+
+// serviceOf returns the key that identifies a service's file, and the name of the service.
+func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
+	if f.o.File != "" {
+		return "", ""
+	}
+	var parts [4]string
+	for i := range r.Attributes {
+		a := &r.Attributes[i]
+		if at := slices.Index(identity[:], a.Name); at >= 0 {
+			v := a.Any()
+			parts[at] = v.Display()
+		}
+	}
+	if parts[1] != "" {
+		parts[2], parts[3] = "", ""
+	}
+	var b []byte
+	for _, p := range parts {
+		b = strconv.AppendQuote(b, p)
+	}
+	sum := sha256.Sum256(b) // a resource may be large
+	return string(sum[:]), parts[0]
+}
+
+// identity lists the attributes of a resource that identify the service. If the instance is known, it
+// alone identifies the service.
+var identity = [...]string{"service.name", "service.instance.id", "process.pid", "host.name"}

@@ -1,0 +1,161 @@
+package receive_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/otel/receive"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// killedDir names the folder into which the other process of TestKilledReceiver receives.
+const killedDir = "ENTRACE_TEST_RECEIVE_DIR"
+
+// TestAcknowledgedRecordsSurviveKill sends requests of both protocols to another process until that
+// is killed, which suspends and resumes files all the time. What was answered with success is in the
+// files, of which each service has one.
+func TestAcknowledgedRecordsSurviveKill(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		dir := t.TempDir()
+		address, _, kill := startReceiver(t, dir)
+		acknowledged := sendUntilGone(t, address, 10+7*round, kill)
+		err := recorder.RecoverFolder(t.Context(), dir, func(_ *recorder.Report, err error) {
+			if err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make(map[string]int)
+		files := readAll(t, dir)
+		if len(files) > 3 {
+			t.Errorf("round %d: three services have %d files", round, len(files))
+		}
+		for _, entries := range files {
+			for _, name := range names(entries) {
+				found[name]++
+			}
+		}
+		for _, name := range acknowledged {
+			if found[name] != 1 {
+				t.Errorf("round %d: %s is %d times in the files", round, name, found[name])
+			}
+		}
+	}
+}
+
+// sendUntilGone sends requests until nobody answers, and returns the names of the spans that were
+// acknowledged. It calls enough when so many requests were.
+func sendUntilGone(t *testing.T, address string, n int, enough func()) (acknowledged []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var senders sync.WaitGroup
+	answers := 0
+	for sender := range 4 {
+		two := sender%2 == 0
+		c := client(t, two)
+		senders.Go(func() {
+			for i := 0; ; i++ {
+				var records [][]byte
+				var list []string
+				for j := range 1 + i%5 {
+					name := fmt.Sprintf("span %d %d %d", sender, i, j)
+					records, list = append(records, span(1+j+8*i+sender<<27, 0, name)), append(list, name)
+				}
+				b := request(fmt.Sprint("service", (sender+i)%3), records...)
+				path, kind := "/v1/traces", protobuf
+				if two {
+					b, path, kind = framed(0, b), traceExport, "application/grpc"
+				}
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+path, bytes.NewReader(b))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Content-Type", kind)
+				resp, err := c.Do(req)
+				if err != nil {
+					return
+				}
+				var answer bytes.Buffer
+				_, err = answer.ReadFrom(resp.Body)
+				_ = resp.Body.Close()
+				if err != nil || two && resp.Trailer.Get("Grpc-Status") != "0" {
+					return
+				}
+				if resp.StatusCode != http.StatusOK {
+					t.Errorf("got %d", resp.StatusCode)
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, list...)
+				if answers++; answers == n {
+					enough()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	senders.Wait()
+	if answers < n {
+		t.Errorf("got %d answers", answers)
+	}
+	return acknowledged
+}
+
+// startReceiver starts another process that receives, and returns its address and its number.
+func startReceiver(t *testing.T, dir string) (address string, pid int, kill func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledReceiver$")
+	cmd.Env = append(os.Environ(), killedDir+"="+dir)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(out, &address); err != nil {
+		t.Fatal(err)
+	}
+	return address, cmd.Process.Pid, sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
+// TestKilledReceiver is the other process of TestAcknowledgedRecordsSurviveKill.
+func TestKilledReceiver(t *testing.T) {
+	dir := os.Getenv(killedDir)
+	if dir == "" {
+		return // the other tests run it
+	}
+	limit(t)
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir, MaxOpen: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(l.Addr())
+	_ = receive.NewServer(f, receive.Options{}).Serve(context.Background(), l) // until it is killed
+}

@@ -1,0 +1,125 @@
+package receive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/internal/otel/receive"
+)
+
+// numbered returns a request of so many spans with the numbers from first on, each of some 300 bytes.
+func numbered(service string, first, n int) []byte {
+	var records [][]byte
+	filler := strings.Repeat("some text of the span ", 10)
+	for i := range n {
+		records = append(records, span(first+i+1, 0, fmt.Sprint("n", first+i), 9, text("filler", filler)))
+	}
+	return request(service, records...)
+}
+
+// countNumbers returns how often each number is in the traces of a folder.
+func countNumbers(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	found := make(map[string]int)
+	for _, entries := range readAll(t, dir) {
+		for _, name := range names(entries) {
+			found[name]++
+		}
+	}
+	return found
+}
+
+// overload gives requests to f from so many senders at once until they are told to stop, and returns the numbers
+// of the spans that were taken.
+func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bool) (taken map[string]bool, again int64) {
+	t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var next, refused atomic.Int64
+	taken = make(map[string]bool)
+	for range senders {
+		all.Go(func() {
+			for goOn() {
+				first := int(next.Add(int64(spans))) - spans
+				done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, numbered("shop", first, spans))
+				if errors.Is(err, ingest.ErrFull) {
+					refused.Add(1) // nothing of it is to be there
+					continue
+				}
+				if err != nil || done.Taken != spans {
+					t.Errorf("%d of %d spans are taken: %v, %v", done.Taken, spans, err, done.Why)
+				}
+				mu.Lock()
+				for i := range spans {
+					taken[fmt.Sprint("n", first+i)] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return taken, refused.Load()
+}
+
+// TestOverloadTakesRequestsWhole sends much more than the writer can write. Each request is taken whole, or
+// nothing of it is.
+func TestOverloadTakesRequestsWhole(t *testing.T) {
+	senders, long := 40, 1500*time.Millisecond
+	if testing.Short() {
+		senders, long = 8, time.Second
+	}
+	dir := t.TempDir()
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(long)
+	taken, again := overload(t, f, senders, 8192, func() bool { return time.Now().Before(end) })
+	f.Close(context.Background())
+	compareNumbers(t, dir, taken)
+	t.Logf("%d spans were taken, %d requests are to come again", len(taken), again)
+}
+
+var isNumber = regexp.MustCompile(`^n\d+$`)
+
+// compareNumbers checks that each span that was taken is in the folder once, and no other one.
+func compareNumbers(t *testing.T, dir string, taken map[string]bool) {
+	t.Helper()
+	found := countNumbers(t, dir)
+	wrong := 0
+	for name := range taken {
+		if n := found[name]; n != 1 {
+			wrong++
+		}
+	}
+	maps.DeleteFunc(found, func(name string, _ int) bool { return taken[name] || !isNumber.MatchString(name) })
+	if wrong > 0 || len(found) > 0 {
+		t.Errorf("%d of %d spans are not there once, and %d are there that were refused", wrong, len(taken), len(found))
+	}
+}
+
+// TestPartsOfOneFileAreAdmittedTogether gives a request with two resources that go to one file, and that is larger than
+// the journal.
+func TestPartsOfOneFileAreAdmittedTogether(t *testing.T) {
+	f, err := receive.NewFiles(receive.FilesOptions{File: filepath.Join(t.TempDir(), "all.et")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	const n = 10_000
+	both := append(numbered("shop", 0, n), numbered("stock", n, n)...)
+	if done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, both); err != nil || done.Taken != 2*n {
+		t.Errorf("of %d bytes %d spans are taken: %v, %v", len(both), done.Taken, err, done.Why)
+	}
+}

@@ -1,0 +1,180 @@
+package receive
+
+import (
+	"sync"
+
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+)
+
+// A request holds the offsets of the records, scopes and resources of a message.
+type request struct {
+	records []item
+	scopes  []group // of records
+	holders []group // of scopes, by their resource
+	refused int     // spans without ids in the present resource
+}
+
+// A request may have one record, scope or resource for each so many bytes, but always minItems. An empty
+// item takes two bytes of the request, and far more time and memory.
+const (
+	minItems    = 1 << 18
+	bytesOfItem = 64
+)
+
+// An item is the place of one record.
+type item struct {
+	off          int64
+	log          bool
+	span, parent spanmap.Key
+}
+
+// A group is a run of records or scopes that starts where the group before it ends.
+type group struct {
+	head    codec.Head
+	end     int
+	refused int // in a resource
+}
+
+func (r *request) reset() {
+	*r = request{records: r.records[:0], scopes: r.scopes[:0], holders: r.holders[:0]}
+}
+
+// Span implements codec.Visitor.
+func (r *request) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
+	if *trace == [16]byte{} || *span == [8]byte{} {
+		r.refused++
+		return
+	}
+	i := item{off: off, span: keyOf(trace, span)}
+	if *parent != [8]byte{} {
+		i.parent = keyOf(trace, parent)
+	}
+	r.records = append(r.records, i)
+}
+
+// Log implements codec.Visitor.
+func (r *request) Log(off int64, trace *[16]byte, span *[8]byte) {
+	r.records = append(r.records, item{off: off, log: true, span: keyOf(trace, span)})
+}
+
+// EndScope implements codec.Visitor.
+func (r *request) EndScope(h codec.Head) {
+	if ends(r.scopes) < len(r.records) {
+		r.scopes = append(r.scopes, group{head: h, end: len(r.records)})
+	}
+}
+
+// EndResource implements codec.Visitor.
+func (r *request) EndResource(h codec.Head) {
+	if ends(r.holders) < len(r.scopes) || r.refused > 0 {
+		r.holders = append(r.holders, group{head: h, end: len(r.scopes), refused: r.refused})
+		r.refused = 0
+	}
+}
+
+// ends returns the end of the last group in list, 0 if list is empty.
+func ends(list []group) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1].end
+}
+
+// close ends the scope and resource whose end the damage cut off.
+func (r *request) close() {
+	nowhere := codec.Head{Value: codec.Place{From: -1, To: -1}, URL: codec.Place{From: -1, To: -1}}
+	r.EndScope(nowhere)
+	r.EndResource(nowhere)
+}
+
+func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
+	copy(k[:], trace[:])
+	copy(k[16:], span[:])
+	return k
+}
+
+// A mapper converts the records of requests into records of a recorder. Only one goroutine at a time may
+// use it.
+type mapper struct {
+	*ingest.Writer
+
+	dir   *directory // nil: there is one file for all
+	file  uint32
+	order spanmap.Order
+	span  otel.Span
+	log   otel.Log
+
+	isLarge bool // the lock of large is held
+}
+
+// large is held while a record is in memory that takes far more of it than its bytes.
+var large sync.Mutex
+
+// giveUp gives up the memory of a large record.
+func (m *mapper) giveUp() {
+	if m.isLarge {
+		m.span, m.log, m.isLarge = otel.Span{}, otel.Log{}, false
+		large.Unlock()
+	}
+}
+
+// record writes the records of one scope.
+func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
+	var scope otel.Scope
+	if head.Value.From >= 0 || head.URL.From >= 0 {
+		if err := r.Scope(head, &scope); err != nil {
+			m.Refuse(len(items), err)
+			return
+		}
+	}
+	if !m.Scope(&scope, len(items)) {
+		return
+	}
+	r.OnLarge = func() {
+		large.Lock()
+		m.isLarge = true
+	}
+	defer func() {
+		r.OnLarge = nil
+		m.giveUp()
+	}()
+	m.order.Reset()
+	for i := range items {
+		if items[i].log {
+			m.order.Add(&spanmap.Key{}, &spanmap.Key{})
+			continue
+		}
+		m.order.Add(&items[i].span, &items[i].parent)
+		if m.dir != nil {
+			m.dir.came(&items[i].span, m.file)
+		}
+	}
+	for _, i := range m.order.ParentsFirst() {
+		var err error
+		if items[i].log {
+			if err = r.Log(items[i].off, &m.log); err == nil {
+				m.Log(&m.log)
+			}
+		} else if err = r.Span(items[i].off, &m.span); err == nil {
+			m.Elsewhere = m.dir != nil && mayBeElsewhere(&m.span) && m.dir.elsewhere(&items[i].parent, m.file)
+			m.Span(&m.span)
+		}
+		m.giveUp()
+		if err != nil {
+			m.Refuse(1, err)
+		}
+	}
+}
+
+// mayBeElsewhere reports whether the parent of a span may be a span of another service. The parent of any other
+// span is in its own service, even where that of another has the same id, as the two ends of a call may have.
+func mayBeElsewhere(s *otel.Span) bool {
+	switch s.Kind {
+	case otel.KindInternal, otel.KindClient, otel.KindProducer:
+		return false
+	}
+	return s.Parent != [8]byte{}
+}

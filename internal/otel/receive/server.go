@@ -1,0 +1,236 @@
+package receive
+
+import (
+	"cmp"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/internal/text/loopback"
+)
+
+// metrics is the signal of metrics requests, which are not given to a Sink.
+const metrics = codec.Logs + 1
+
+// A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if
+// b is damaged. The records before the damage are then recorded, but none if the cause is [codec.ErrMany]:
+// b has more records than its size justifies. The error is [ingest.ErrFull] if nothing was recorded and
+// the sender may try again.
+type Sink interface {
+	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (ingest.Result, error)
+}
+
+// A DamageError is the error of a request that is not OTLP.
+type DamageError struct{ Err error }
+
+func (e *DamageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// Options describe a Server.
+type Options struct {
+	// MaxRequest is the size in bytes of the largest request after decompression. The default
+	// is 16 MiB.
+	MaxRequest int64
+	// MaxMemory bounds the bytes of all requests that are being read or recorded. The default
+	// is 256 MiB.
+	MaxMemory int64
+	// Timeout is how long the body of a request may take to arrive. The default is 30 seconds.
+	Timeout time.Duration
+	// Token, if set, is required of each request, as "Authorization: Bearer TOKEN".
+	Token string
+	// TLS, if set, encrypts every connection.
+	TLS *tls.Config
+	// Local accepts only programs on this machine: the Host of a request must name this machine, so that
+	// no web page reaches the server by a host name of its own.
+	Local bool
+}
+
+// A Server is an http.Handler for OTLP.
+type Server struct {
+	o      Options
+	sink   Sink
+	memory atomic.Int64 // in use
+
+	metrics atomic.Int64 // requests with metrics
+}
+
+// NewServer returns a Server that passes requests to sink.
+func NewServer(sink Sink, o Options) *Server {
+	o.MaxRequest = cmp.Or(o.MaxRequest, 16<<20)
+	o.MaxMemory = max(cmp.Or(o.MaxMemory, 256<<20), 2*o.MaxRequest)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	return &Server{o: o, sink: sink}
+}
+
+// Metrics returns how many requests with metrics were received.
+func (s *Server) Metrics() int64 { return s.metrics.Load() }
+
+// Limits of a server as a whole.
+const (
+	maxConnections = 1024
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeader      = 64 << 10
+	maxStreams     = 128 // requests at once of one connection
+	closeGrace     = 5 * time.Second
+)
+
+// Serve answers requests that arrive at l until ctx is done. It still answers requests that arrived before
+// then. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	h := &http.Server{
+		Handler: s, Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+		if h.Shutdown(late) != nil {
+			_ = h.Close() // a client is slow
+		}
+	})
+	defer func() {
+		if !stop() {
+			<-ended // h.Serve does not wait for open requests
+		}
+	}()
+	l = netutil.LimitListener(l, maxConnections) // further connections wait until one of these ends
+	var err error
+	if s.o.TLS != nil {
+		h.TLSConfig = s.o.TLS.Clone() // a clone, because HTTP/2 is added to it
+		err = h.ServeTLS(l, "", "")
+	} else {
+		err = h.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" && r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, "ok\n")
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encoding := codec.Protobuf
+	if kind == "application/json" {
+		encoding = codec.JSON
+	}
+	var a answer = &httpAnswer{w: w, encoding: encoding}
+	grpc := r.ProtoMajor == 2 && (kind == "application/grpc" || kind == "application/grpc+proto")
+	if grpc {
+		a = &grpcAnswer{w: w}
+	}
+	signal, known := signalOf(r.URL.Path, grpc)
+	switch {
+	case !known:
+		a.fail(http.StatusNotFound, "no such service: "+r.URL.Path)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		a.fail(http.StatusMethodNotAllowed, "expected a POST request")
+	case s.o.Local && !loopback.Host(r.Host) || r.Header.Get("Origin") != "":
+		a.fail(http.StatusForbidden, "requests from web pages are refused")
+	case !s.mayEnter(r):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		a.fail(http.StatusUnauthorized, "the token is missing or wrong")
+	case !grpc && !slices.Contains(mediaTypes[:], kind):
+		a.fail(http.StatusUnsupportedMediaType, "expected application/x-protobuf or application/json")
+	default:
+		s.take(w, r, a, signal, encoding, grpc)
+	}
+}
+
+var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}
+
+// signalOf returns the signal that belongs to a request path.
+func signalOf(path string, grpc bool) (codec.Signal, bool) {
+	paths := &httpPaths
+	if grpc {
+		paths = &grpcPaths
+	}
+	i := slices.Index(paths[:], path)
+	return codec.Signal(max(i, 0)), i >= 0
+}
+
+var (
+	httpPaths = [...]string{"/v1/traces", "/v1/logs", "/v1/metrics"}
+	grpcPaths = [...]string{
+		"/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+		"/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+		"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+	}
+)
+
+func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal codec.Signal, e codec.Encoding, grpc bool) {
+	// An error means that the connection does not support deadlines, as in a test.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
+	b := body{server: s}
+	defer b.release()
+	var err error
+	if grpc {
+		err = b.readCall(r.Body, r.Header.Get("Grpc-Encoding"))
+	} else {
+		err = b.readBody(r.Body, r.Header.Get("Content-Encoding"), r.ContentLength)
+	}
+	if err != nil {
+		code := http.StatusBadRequest
+		if f, ok := errors.AsType[*bodyError](err); ok {
+			code = f.code
+		}
+		a.fail(code, err.Error())
+		return
+	}
+	if signal == metrics {
+		s.metrics.Add(1)
+		a.done(signal, ingest.Result{})
+		return
+	}
+	done, err := s.sink.Take(r.Context(), signal, e, b.data)
+	switch {
+	case err == nil:
+		a.done(signal, done)
+	case errors.Is(err, codec.ErrMany):
+		a.fail(http.StatusRequestEntityTooLarge, err.Error())
+	case errors.Is(err, ingest.ErrFull):
+		a.fail(http.StatusServiceUnavailable, err.Error())
+	default:
+		if _, damaged := errors.AsType[*DamageError](err); damaged {
+			a.fail(http.StatusBadRequest, err.Error()+"; "+strconv.Itoa(done.Taken)+" earlier records were accepted")
+			return
+		}
+		a.fail(http.StatusInternalServerError, err.Error())
+	}
+}
+
+func (s *Server) mayEnter(r *http.Request) bool {
+	if s.o.Token == "" {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(s.o.Token)) == 1
+}

@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+)
+
+// A use says what a replay does with a field.
+type use int
+
+const (
+	enter   use = iota // read its fields: it is a message
+	record             // read its fields: it is the message of a span or log record
+	time64             // a time
+	ends               // a time when a span begins or ends, or a log record is written
+	traceID            // an id
+	spanID
+)
+
+// A field is a field that a replay changes, or a message that contains such fields. All changed fields
+// have a fixed size.
+type field struct {
+	use use
+	of  message
+}
+
+// A message holds the fields of a message that a replay reads, by their numbers in OTLP.
+type message map[protowire.Number]field
+
+// requests are the request messages of the signals.
+var requests = [...]message{
+	codec.Spans: request(message{
+		1: {use: traceID}, 2: {use: spanID}, 4: {use: spanID}, 7: {use: ends}, 8: {use: ends},
+		11: {enter, message{1: {use: time64}}},                    // events
+		13: {enter, message{1: {use: traceID}, 2: {use: spanID}}}, // links
+	}),
+	codec.Logs: request(message{1: {use: ends}, 11: {use: time64}, 9: {use: traceID}, 10: {use: spanID}}),
+}
+
+// request returns a request with records of the message type of, which are grouped by resource and scope.
+func request(of message) message {
+	return message{1: {enter, message{2: {enter, message{2: {record, of}}}}}}
+}
+
+// A change replaces times and ids in a message, and counts its records.
+type change struct {
+	shift time.Duration
+	ids   *ids // nil: the ids do not change
+
+	records     int64
+	first, last int64 // times; 0: none
+}
+
+// message changes b in place. The length of b does not change.
+func (c *change) message(b []byte, m message) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return
+		}
+		b = b[n:]
+		size := protowire.ConsumeFieldValue(number, kind, b)
+		if size < 0 {
+			return
+		}
+		if f, ok := m[number]; ok {
+			c.field(b[:size], kind, f)
+		}
+		b = b[size:]
+	}
+}
+
+func (c *change) field(b []byte, kind protowire.Type, f field) {
+	switch kind {
+	case protowire.Fixed64Type:
+		if f.use == time64 || f.use == ends {
+			c.time(b, f.use)
+		}
+	case protowire.BytesType:
+		value, _ := protowire.ConsumeBytes(b)
+		switch f.use {
+		case record:
+			c.records++
+			c.message(value, f.of)
+		case enter:
+			c.message(value, f.of)
+		case traceID, spanID:
+			c.ids.change(f.use, value)
+		}
+	}
+}
+
+func (c *change) time(b []byte, u use) {
+	t := shifted(binary.LittleEndian.Uint64(b), c.shift)
+	binary.LittleEndian.PutUint64(b, t)
+	if u != ends || t == 0 {
+		return
+	}
+	at := int64(min(t, math.MaxInt64))
+	if c.first == 0 || at < c.first {
+		c.first = at
+	}
+	c.last = max(c.last, at)
+}
+
+// shifted returns the time to send for t. Zero means no time and stays zero. A time before 1970, which
+// OTLP cannot express, becomes 1 ns after the start of 1970.
+func shifted(t uint64, by time.Duration) uint64 {
+	switch {
+	case t == 0:
+		return 0
+	case by < 0:
+		if back := uint64(-(by + 1)) + 1; back < t { // right for the least Duration too
+			return t - back
+		}
+		return 1
+	default:
+		return t + min(uint64(by), math.MaxUint64-t)
+	}
+}
+
+// ids maps old ids to new ones. The same key gives the same ids.
+type ids struct {
+	hash hash.Hash
+	sum  []byte
+
+	lastTrace, newTrace [16]byte // most spans have the same trace as the span before
+}
+
+func newIDs(key []byte) *ids { return &ids{hash: hmac.New(sha256.New, key)} }
+
+// change replaces an id by the new one. An empty or zero id does not change, and nil ids change nothing.
+func (i *ids) change(u use, id []byte) {
+	switch {
+	case i == nil || len(id) == 0 || allZero(id):
+	case u == traceID && string(id) == string(i.lastTrace[:]):
+		copy(id, i.newTrace[:])
+	case u == traceID:
+		copy(i.lastTrace[:], id)
+		copy(id, i.of('t', id))
+		copy(i.newTrace[:], id)
+	default:
+		copy(id, i.of('s', id))
+	}
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns the hash of an id.
+func (i *ids) of(kind byte, id []byte) []byte {
+	i.hash.Reset()
+	_, _ = i.hash.Write([]byte{kind}) // it never fails
+	_, _ = i.hash.Write(id)
+	i.sum = i.hash.Sum(i.sum[:0])
+	return i.sum
+}

@@ -1,0 +1,308 @@
+// Package replay sends the spans and log records of a trace to an endpoint that accepts OTLP over HTTP, as
+// the recorded program would have sent them. It can send them with later times or with other ids.
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/otlp"
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/view"
+)
+
+const (
+	// maxBatch is how many spans or log records a request has at most.
+	maxBatch = 512
+	// maxRequest is the maximum size of a request in bytes, before compression. A larger span is sent
+	// alone.
+	maxRequest = 4 << 20
+	// maxGathered is how many bytes of messages are prepared before they are sent.
+	maxGathered = 16 << 20
+	// pace is the period of replay time whose records go into one request, when Options.Speed is set.
+	pace = 200 * time.Millisecond
+)
+
+// Options say what is sent and how.
+type Options struct {
+	Target *Target
+	Shift  time.Duration // is added to all times
+	Key    []byte        // new ids are a hash of the old ones with this key; nil: the ids do not change
+	Speed  float64       // 1: at the recorded speed; 0: as fast as possible
+	DryRun bool          // sends nothing
+
+	Progress func(done, total int64) // counts spans and log records; may be nil
+}
+
+// A Result counts what was sent and refused.
+type Result struct {
+	Spans, Logs               int64 // accepted by the endpoint, or, in a dry run, ready to send
+	RefusedSpans, RefusedLogs int64
+	Requests, Bytes           int64    // without retries, and before compression
+	First, Last               int64    // the times of the first and the last record, as sent; 0: none
+	Messages                  []string // the first messages of the endpoint, without repetitions
+}
+
+// Refused returns how many spans and log records were refused.
+func (r *Result) Refused() int64 { return r.RefusedSpans + r.RefusedLogs }
+
+// add counts a request.
+func (r *Result) add(s codec.Signal, c *change, refused int64, size int) {
+	r.Requests++
+	r.Bytes += int64(size)
+	if s == codec.Logs {
+		r.Logs += c.records - refused
+		r.RefusedLogs += refused
+	} else {
+		r.Spans += c.records - refused
+		r.RefusedSpans += refused
+	}
+	if c.first != 0 && (r.First == 0 || c.first < r.First) {
+		r.First = c.first
+	}
+	r.Last = max(r.Last, c.last)
+}
+
+// maxMessages is how many messages of an endpoint are kept.
+const maxMessages = 5
+
+func (r *Result) message(text string) {
+	if text != "" && len(r.Messages) < maxMessages && !slices.Contains(r.Messages, text) {
+		r.Messages = append(r.Messages, text)
+	}
+}
+
+// LastEnd returns when the last span ends or the last log record is written, in nanoseconds since 1970. ok
+// is false if there is no such time.
+func LastEnd(v *view.View) (last int64, ok bool) {
+	for r := range v.Rows() {
+		if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog {
+			continue
+		}
+		if at, known := sentAt(v, r); known && (!ok || at > last) {
+			last, ok = at, true
+		}
+	}
+	return last, ok
+}
+
+// sentAt returns when the recorded program sent the row: for a span, when it ended.
+func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
+	at, ok = v.Start(r)
+	if took, ended := v.Duration(r); ended {
+		at += int64(took)
+	}
+	return at, ok
+}
+
+// Run sends the spans and log records of v. Refused records are counted; they are not an error. After an
+// error the result counts what was sent before it. If the endpoint cannot be reached, the error is
+// ErrUnreachable.
+func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
+	r := &replay{v: v, o: o, result: new(Result)}
+	if o.Key != nil {
+		r.ids = newIDs(o.Key)
+	}
+	err := r.run(ctx)
+	return r.result, err
+}
+
+// An item is a row and the time when it is sent.
+type item struct {
+	at  int64
+	row view.Row
+}
+
+type replay struct {
+	v      *view.View
+	o      *Options
+	ids    *ids // nil: the ids do not change
+	result *Result
+
+	items       []item
+	spans, logs []view.Row // of the next requests
+	done        int64
+	sender      sender
+}
+
+func (r *replay) run(ctx context.Context) error {
+	r.plan()
+	begun := time.Now()
+	for i := range r.items {
+		at := r.items[i].at
+		if r.o.Speed > 0 && i > 0 && r.slot(at) != r.slot(r.items[i-1].at) {
+			if err := r.sendAt(ctx, begun.Add(r.due(i-1))); err != nil {
+				return err
+			}
+		}
+		row := r.items[i].row
+		list, s := &r.spans, codec.Spans
+		if r.v.Role(row) == view.RoleLog {
+			list, s = &r.logs, codec.Logs
+		}
+		if *list = append(*list, row); len(*list) == maxBatch {
+			if err := r.send(ctx, list, s); err != nil {
+				return err
+			}
+		}
+	}
+	return r.sendAt(ctx, begun.Add(r.due(len(r.items)-1)))
+}
+
+// due returns how long after the first item item i is sent.
+func (r *replay) due(i int) time.Duration {
+	if r.o.Speed == 0 || i < 0 {
+		return 0
+	}
+	return time.Duration(float64(r.items[i].at-r.items[0].at) / r.o.Speed)
+}
+
+// slot returns the number of the period that contains the time at. The records of one period go into one
+// request.
+func (r *replay) slot(at int64) int64 {
+	return int64(float64(at-r.items[0].at) / (r.o.Speed * float64(pace)))
+}
+
+// plan sets the items. They are in the order of their entries, or, if they are sent at the recorded speed,
+// in the order of their times. A row without a time goes with the row before it. If no row before it has a
+// time, it goes with the first row that has one.
+func (r *replay) plan() {
+	last, timed := int64(0), false
+	for row := range r.v.Rows() {
+		if role := r.v.Role(row); role != view.RoleSpan && role != view.RoleLog {
+			continue
+		}
+		at, ok := sentAt(r.v, row)
+		if ok {
+			last = at
+		}
+		if ok && !timed {
+			timed = true
+			for i := range r.items {
+				r.items[i].at = at
+			}
+		}
+		r.items = append(r.items, item{last, row})
+	}
+	if r.o.Speed > 0 {
+		slices.SortStableFunc(r.items, func(a, b item) int { return cmp.Compare(a.at, b.at) })
+	}
+}
+
+// sendAt sends the gathered rows, but not before the time at.
+func (r *replay) sendAt(ctx context.Context, at time.Time) error {
+	if !r.o.DryRun {
+		if err := sleep(ctx, time.Until(at)); err != nil {
+			return err
+		}
+	}
+	if err := r.send(ctx, &r.spans, codec.Spans); err != nil {
+		return err
+	}
+	return r.send(ctx, &r.logs, codec.Logs)
+}
+
+// sleep waits for d. If ctx is done first, it returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// send sends the gathered rows of a signal.
+func (r *replay) send(ctx context.Context, rows *[]view.Row, s codec.Signal) error {
+	if len(*rows) == 0 {
+		return nil
+	}
+	err := r.sendRows(ctx, *rows, s)
+	r.done += int64(len(*rows))
+	*rows = (*rows)[:0]
+	if r.o.Progress != nil {
+		r.o.Progress(r.done, int64(len(r.items)))
+	}
+	return err
+}
+
+// errTooMuch says that the rows are too large for one request.
+var errTooMuch = errors.New("too much for one request")
+
+// sendRows sends rows, in several requests if necessary.
+func (r *replay) sendRows(ctx context.Context, rows []view.Row, s codec.Signal) error {
+	signals := otlp.Traces
+	if s == codec.Logs {
+		signals = otlp.Logs
+	}
+	cut := &cutter{alone: len(rows) == 1}
+	err := otlp.Encode(ctx, cut, r.v, &otlp.EncodeOptions{Protobuf: true, Signals: signals, Rows: slices.Values(rows)})
+	if errors.Is(err, errTooMuch) {
+		half := len(rows) / 2
+		if err := r.sendRows(ctx, rows[:half], s); err != nil {
+			return err
+		}
+		return r.sendRows(ctx, rows[half:], s)
+	}
+	for i := 0; i < len(cut.messages) && err == nil; i++ {
+		err = r.post(ctx, s, cut.messages[i])
+	}
+	return err
+}
+
+// A cutter is a writer that splits a stream of messages. Each message has its size before it.
+type cutter struct {
+	alone    bool // the messages are of one row, whose size is not limited
+	messages [][]byte
+	size     int
+	b        []byte // the bytes of an incomplete message
+}
+
+// Write implements io.Writer.
+func (c *cutter) Write(p []byte) (int, error) {
+	const head = 4
+	if c.size += len(p); c.size > maxGathered && !c.alone {
+		return 0, errTooMuch
+	}
+	c.b = append(c.b, p...)
+	for len(c.b) >= head {
+		end := head + int(binary.BigEndian.Uint32(c.b))
+		if end-head > maxRequest && !c.alone {
+			return 0, errTooMuch
+		}
+		if len(c.b) < end {
+			break
+		}
+		c.messages = append(c.messages, c.b[head:end:end])
+		c.b = c.b[end:]
+	}
+	return len(p), nil
+}
+
+// post sends a message, and counts how many of its records are accepted and refused.
+func (r *replay) post(ctx context.Context, s codec.Signal, message []byte) error {
+	c := change{shift: r.o.Shift, ids: r.ids}
+	c.message(message, requests[s])
+	refused := int64(0)
+	if !r.o.DryRun {
+		a, err := r.sender.post(ctx, r.o.Target, s, message)
+		if err != nil {
+			return err
+		}
+		if refused = min(max(a.rejected, 0), c.records); a.refused {
+			refused = c.records
+		}
+		r.result.message(a.message)
+	}
+	r.result.add(s, &c, refused, len(message))
+	return nil
+}

@@ -1,0 +1,186 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/text"
+)
+
+const (
+	firstWait = time.Second      // before the second try
+	longest   = 30 * time.Second // the longest wait between tries, unless the endpoint asks for more
+	patience  = time.Minute      // a request is not tried again after this time
+
+	maxAnswer  = 64 << 10 // bytes of an answer that are read
+	maxMessage = 500      // of a message in it that are shown
+)
+
+// ErrUnreachable is the error of an endpoint that does not answer.
+var ErrUnreachable = errors.New("the endpoint cannot be reached")
+
+// An answer is the endpoint's answer to a request.
+type answer struct {
+	refused  bool  // the whole request was refused
+	rejected int64 // how many records of the request were refused
+	message  string
+}
+
+// A sender sends requests, one after another.
+type sender struct {
+	body     bytes.Buffer
+	zip      *gzip.Writer
+	answered bool // the endpoint has answered a request before, so it can be reached
+}
+
+// post sends a message until it is accepted or finally refused.
+func (s *sender) post(ctx context.Context, t *Target, sig codec.Signal, message []byte) (answer, error) {
+	d := &t.signals[sig]
+	body, err := s.compress(d, message)
+	if err != nil {
+		return answer{}, err
+	}
+	begun := time.Now()
+	for wait := firstWait; ; wait = min(2*wait, longest) {
+		a, again, asked, err := s.try(ctx, d, body)
+		switch {
+		case ctx.Err() != nil:
+			return a, context.Cause(ctx)
+		case err == nil:
+			s.answered = true
+			if !again {
+				return a, nil
+			}
+		case !s.answered:
+			return a, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		pause := asked
+		if pause == 0 {
+			pause = wait/2 + rand.N(wait) //nolint:gosec // G404: so that many senders do not come back together
+		}
+		if time.Since(begun)+pause > patience {
+			if err != nil {
+				return a, fmt.Errorf("%w any more: %w", ErrUnreachable, err)
+			}
+			a.refused = true
+			return a, nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return a, err
+		}
+	}
+}
+
+// compress returns the body of a request. It is valid until the next call.
+func (s *sender) compress(d *destination, message []byte) ([]byte, error) {
+	if !d.gzip {
+		return message, nil
+	}
+	s.body.Reset()
+	if s.zip == nil {
+		s.zip = gzip.NewWriter(&s.body)
+	} else {
+		s.zip.Reset(&s.body)
+	}
+	_, err := s.zip.Write(message)
+	err = errors.Join(err, s.zip.Close())
+	return s.body.Bytes(), err
+}
+
+// try sends a request once. Again says that the endpoint may accept the request later, after the time that
+// it asked for, 0 if it named no time. The error is a network error.
+func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer, again bool, asked time.Duration, err error) {
+	if d.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.timeout)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	if err != nil {
+		return a, false, 0, err
+	}
+	req.Header = d.headers.Clone()
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("User-Agent", "entrace-replay")
+	if d.gzip {
+		req.Header.Set("Content-Encoding", "gzip")
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return a, true, 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return a, true, 0, err
+	}
+	binary := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-protobuf")
+	if resp.StatusCode/100 == 2 {
+		if binary {
+			partial, _ := fieldOf(b, 1)
+			_, a.rejected = fieldOf(partial, 1)
+			message, _ := fieldOf(partial, 2)
+			a.message = text.Cut(string(message), maxMessage)
+		}
+		return a, false, 0, nil
+	}
+	message := b
+	if binary { // a google.rpc.Status
+		message, _ = fieldOf(b, 2)
+	}
+	a.message = text.Cut(strings.TrimSpace(resp.Status+": "+strings.TrimSpace(string(message))), maxMessage)
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return a, true, retryAfter(resp.Header.Get("Retry-After")), nil
+	}
+	a.refused = true
+	return a, false, 0, nil
+}
+
+// retryAfter returns how long an endpoint asks to wait. The header has seconds or a date.
+func retryAfter(s string) time.Duration {
+	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// fieldOf returns the last field with that number in a protobuf message: its bytes, or its integer value.
+func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
+	for len(b) > 0 {
+		num, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return value, n
+		}
+		b = b[size:]
+		if size = protowire.ConsumeFieldValue(num, kind, b); size < 0 {
+			return value, n
+		}
+		if num == number {
+			switch kind {
+			case protowire.BytesType:
+				value, _ = protowire.ConsumeBytes(b)
+			case protowire.VarintType:
+				v, _ := protowire.ConsumeVarint(b)
+				n = int64(v)
+			}
+		}
+		b = b[size:]
+	}
+	return value, n
+}

@@ -1,0 +1,174 @@
+package replay
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/text/quantity"
+)
+
+// The names of the signals in variables, and their paths behind an endpoint for both.
+var (
+	signalNames = [...]string{"TRACES", "LOGS"}
+	signalPaths = [...]string{"/v1/traces", "/v1/logs"}
+)
+
+// defaultEndpoint is the default of OpenTelemetry.
+const defaultEndpoint = "http://localhost:4318"
+
+// A Target says where OTLP is sent, and how.
+type Target struct {
+	signals [2]destination
+}
+
+// A destination says where the requests of a signal are sent.
+type destination struct {
+	url     string
+	shown   string // url without a password
+	headers http.Header
+	timeout time.Duration // 0: none
+	gzip    bool
+	client  *http.Client
+}
+
+// NewTarget returns the target at endpoint. If endpoint is empty, it uses the endpoint in OpenTelemetry's
+// variables. The other settings come from these variables in both cases. Headers, as NAME=VALUE, are added
+// to those of the variables.
+func NewTarget(endpoint string, headers []string) (*Target, error) {
+	t := new(Target)
+	for s := range t.signals {
+		if err := t.signals[s].set(codec.Signal(s), endpoint, headers); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// String returns the URLs for spans and log records, without a password.
+func (t *Target) String() string {
+	return t.signals[codec.Spans].shown + " and " + t.signals[codec.Logs].shown
+}
+
+// variable returns the name and value of the variable of a signal, or of the variable for all signals.
+func variable(s codec.Signal, name string) (variable, value string) {
+	const prefix = "OTEL_EXPORTER_OTLP_"
+	for _, variable := range []string{prefix + signalNames[s] + "_" + name, prefix + name} {
+		if value, ok := env.Lookup(variable); ok {
+			return variable, value
+		}
+	}
+	return prefix + name, ""
+}
+
+func (d *destination) set(s codec.Signal, endpoint string, headers []string) (err error) {
+	u, err := urlOf(s, endpoint)
+	if err != nil {
+		return err
+	}
+	d.url, d.shown = u.String(), u.Redacted()
+	d.headers = make(http.Header)
+	name, list := variable(s, "HEADERS")
+	for pair := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || !d.header(key, value) {
+			return fmt.Errorf("%s must have the form NAME=VALUE,NAME=VALUE", name) // the value may be secret
+		}
+	}
+	for _, pair := range headers {
+		if key, value, ok := strings.Cut(pair, "="); !ok || !d.header(key, value) {
+			return errors.New("a header must have the form NAME=VALUE")
+		}
+	}
+	d.timeout = 10 * time.Second
+	if name, value := variable(s, "TIMEOUT"); value != "" {
+		if d.timeout, err = quantity.ParseTime(value); err != nil || d.timeout < 0 {
+			return fmt.Errorf("%s=%q must be milliseconds or a duration such as 5s", name, value)
+		}
+	}
+	switch name, value := variable(s, "COMPRESSION"); value {
+	case "", "gzip":
+		d.gzip = true
+	case "none":
+	default:
+		return fmt.Errorf("%s=%q must be gzip or none", name, value)
+	}
+	d.client, err = client(s)
+	return err
+}
+
+// header sets a header, and reports whether name and value are valid.
+func (d *destination) header(name, value string) bool {
+	name = strings.TrimSpace(name)
+	if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n\x00") {
+		return false
+	}
+	d.headers.Set(name, value)
+	return true
+}
+
+// urlOf returns the URL for the requests of a signal.
+func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
+	from, whole := "--endpoint", false
+	if endpoint == "" {
+		if from, endpoint = variable(s, "ENDPOINT"); endpoint == "" {
+			endpoint = defaultEndpoint
+		}
+		whole = strings.Contains(from, signalNames[s])
+		if name, protocol := variable(s, "PROTOCOL"); protocol == "grpc" && endpoint != defaultEndpoint {
+			return nil, fmt.Errorf("%s=grpc: replay sends over HTTP only; name an HTTP endpoint with --endpoint", name)
+		}
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%s is %q, it must be a URL such as http://localhost:4318", from, endpoint)
+	}
+	if whole {
+		return u, nil
+	}
+	for _, path := range signalPaths { // the endpoint may have been copied with such a path
+		u.Path = strings.TrimSuffix(u.Path, path)
+	}
+	return u.JoinPath(signalPaths[s]), nil
+}
+
+// client returns an HTTP client with the certificates that the variables name.
+func client(s codec.Signal) (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // do not send the headers to another host
+	}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if name, file := variable(s, "CERTIFICATE"); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: %s has no certificate", name, file)
+		}
+	}
+	name, certificate := variable(s, "CLIENT_CERTIFICATE")
+	if keyName, key := variable(s, "CLIENT_KEY"); certificate != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", name, keyName, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	transport.TLSClientConfig = config
+	return c, nil
+}

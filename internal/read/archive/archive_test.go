@@ -1,0 +1,426 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/convert/parquet"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/read/archive"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/view"
+)
+
+// midnight is between the two days of the traces.
+var midnight = time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)
+
+// record writes a trace in which each service has a span an hour before midnight, an entry an hour
+// after it, and below that one without a time.
+func record(t *testing.T, name string, services ...string) {
+	t.Helper()
+	f, err := os.Create(name)
+	tracetest.Must(t, err)
+	kind, err := format.ParseStorageFormat(filepath.Ext(name)[1:])
+	tracetest.Must(t, err)
+	w, err := format.NewWriter(f, format.V1, kind, nil)
+	tracetest.Must(t, err)
+	add := func(parent uint32, name string, attributes ...format.Attribute) uint32 {
+		id, err := w.Write(&format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name}, Attributes: attributes})
+		tracetest.Must(t, err)
+		return id
+	}
+	text := func(name, value string) format.Attribute {
+		return format.Attribute{Name: name, Value: format.StringValue(value)}
+	}
+	at := func(t time.Time) format.Attribute {
+		return format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t)}
+	}
+	add(0, "root")
+	for i, service := range services {
+		resource := add(0, format.NameResource, text("service.name", service))
+		span := add(resource, "GET /"+service, text(format.AttrTraceID, strings.Repeat("01", 16)), text(format.AttrSpanID, fmt.Sprintf("%016x", i+1)),
+			at(midnight.Add(-time.Hour)), format.Attribute{Name: format.AttrDuration, Value: format.U64Value(1000)})
+		log := add(span, "log", at(midnight.Add(time.Hour)))
+		add(log, "note")
+	}
+	tracetest.Must(t, errors.Join(w.Close(), f.Close()))
+}
+
+// files returns what the files below a folder hold, by their names.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	tracetest.Must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		all[name] = string(b)
+		return err
+	}))
+	return all
+}
+
+// run archives dir and returns a line for each result.
+func run(t *testing.T, dir string, target archive.Target) (lines []string) {
+	t.Helper()
+	tracetest.Must(t, archive.Run(t.Context(), dir, target, archive.Options{Report: func(r *archive.Result, err error) {
+		words := []string{filepath.Base(r.File)}
+		switch {
+		case err != nil:
+			words[0] += ": an error"
+		case r.Left != "":
+			words[0] += ": " + r.Left
+		case r.Before:
+			words[0] += ": before"
+		}
+		for _, o := range r.Manifest.Objects {
+			words = append(words, fmt.Sprintf("%s %d", path.Dir(o.Key), o.Rows))
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}}))
+	return lines
+}
+
+func TestPartsByServiceAndDay(t *testing.T) {
+	for name, x := range map[string]struct {
+		services []string
+		want     []string // the folder of each part and its rows
+	}{
+		"none": {nil, []string{"service=__HIVE_DEFAULT_PARTITION__/day=__HIVE_DEFAULT_PARTITION__ 1"}},
+		"one":  {[]string{"shop"}, []string{"service=shop/day=2026-11-24 3", "service=shop/day=2026-11-25 2"}},
+		"two": {[]string{"shop", "stock"}, []string{
+			"service=shop/day=2026-11-24 3", "service=shop/day=2026-11-25 2", "service=stock/day=2026-11-24 2", "service=stock/day=2026-11-25 2",
+		}},
+		"no name": {[]string{""}, []string{"service=__HIVE_DEFAULT_PARTITION__/day=2026-11-24 3", "service=__HIVE_DEFAULT_PARTITION__/day=2026-11-25 2"}},
+		"the name of none": {
+			[]string{"__HIVE_DEFAULT_PARTITION__"},
+			[]string{"service=%5F_HIVE_DEFAULT_PARTITION__/day=2026-11-24 3", "service=%5F_HIVE_DEFAULT_PARTITION__/day=2026-11-25 2"},
+		},
+		"a path": {[]string{"../a=b\\c\x00ä."}, []string{
+			"service=..%2Fa%3Db%5Cc%00%C3%A4%2E/day=2026-11-24 3", "service=..%2Fa%3Db%5Cc%00%C3%A4%2E/day=2026-11-25 2",
+		}},
+		"long": {[]string{strings.Repeat("/", 300)}, []string{
+			"service=" + strings.Repeat("%2F", 66) + "/day=2026-11-24 3", "service=" + strings.Repeat("%2F", 66) + "/day=2026-11-25 2",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, to := t.TempDir(), t.TempDir()
+			record(t, filepath.Join(dir, "app.et"), x.services...)
+			want := []string{"app.et " + strings.Join(x.want, " ")}
+			if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := len(files(t, to)); got != len(x.want)+1 {
+				t.Errorf("got %d files, want %d and a manifest", got, len(x.want))
+			}
+		})
+	}
+}
+
+// TestNamesThatFallTogether: services whose folder is the same, as they are cut or differ by case on some
+// systems, have objects of their own.
+func TestNamesThatFallTogether(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	long := strings.Repeat("x", 300)
+	record(t, filepath.Join(dir, "app.et"), long+"1", long+"2")
+	run(t, dir, archive.Folder(to))
+	if got := len(files(t, to)); got != 5 {
+		t.Errorf("got %d files, want 4 objects and a manifest", got)
+	}
+}
+
+// TestEveryRowIsInOneObject: the parts together have the rows of the source, with their ids, parents and
+// texts, once.
+func TestEveryRowIsInOneObject(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(dir, "app.et"), "shop", "stock")
+	run(t, dir, archive.Folder(to))
+	var got []string
+	for name, content := range files(t, to) {
+		if path.Ext(name) == ".parquet" {
+			got = append(got, names(t, content)...)
+		}
+	}
+	want := []string{"GET /shop", "GET /stock", "log", "log", "note", "note", format.NameResource, format.NameResource}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// names returns the names of the entries that a table holds, without the root.
+func names(t *testing.T, table string) (all []string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "back.iet")
+	f, err := os.Create(name)
+	tracetest.Must(t, err)
+	w, err := format.NewWriter(f, format.V1, format.IET, nil)
+	tracetest.Must(t, errors.Join(err, parquet.Decode(t.Context(), strings.NewReader(table), w), w.Close(), f.Close()))
+	v := tracetest.View(t, tracetest.Open(t, name))
+	for r := range v.Rows() {
+		if v.Role(r) != view.RoleRoot {
+			all = append(all, v.Name(r))
+		}
+	}
+	return all
+}
+
+func TestEachSourceIsArchivedOnce(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(dir, "a.et"), "shop")
+	copied, err := os.ReadFile(filepath.Join(dir, "a.et"))
+	tracetest.Must(t, err)
+	tracetest.Must(t, os.WriteFile(filepath.Join(dir, "b.et"), copied, 0o600))
+	first := run(t, dir, archive.Folder(to))
+	if want := []string{"a.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2", "b.et: before"}; !slices.Equal(first, want) {
+		t.Errorf("got %q, want %q", first, want)
+	}
+	was := files(t, to)
+	record(t, filepath.Join(dir, "b.et"), "stock") // another file gets the name
+	if got, want := run(t, dir, archive.Folder(to)), "b.et service=stock"; got[0] != "a.et: before" || !strings.HasPrefix(got[1], want) {
+		t.Errorf("got %q, want a.et as before and %s…", got, want)
+	}
+	now := files(t, to)
+	for name, content := range was {
+		if now[name] != content {
+			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+func TestManifestDescribesTheObjects(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(dir, "app.et"), "shop")
+	run(t, dir, archive.Folder(to))
+	all := files(t, to)
+	for name, content := range all {
+		if path.Ext(name) != ".json" {
+			continue
+		}
+		var m archive.Manifest
+		tracetest.Must(t, json.Unmarshal([]byte(content), &m))
+		if m.Name != "app.et" || name != "_manifest/"+m.SHA256+".json" || len(m.Objects) != len(all)-1 {
+			t.Errorf("%s has %+v", name, m)
+		}
+		for _, o := range m.Objects {
+			if got := int64(len(all[o.Key])); got == 0 || got != o.Bytes {
+				t.Errorf("%s has %d bytes, want %d", o.Key, got, o.Bytes)
+			}
+		}
+	}
+}
+
+// TestUnfinishedAndDamagedAreLeft: the others are archived.
+func TestUnfinishedAndDamagedAreLeft(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	name := func(base string) string { return filepath.Join(dir, base) }
+	record(t, name("cut.et"), "shop")
+	whole, err := os.ReadFile(name("cut.et"))
+	tracetest.Must(t, errors.Join(err, os.Truncate(name("cut.et"), int64(len(whole)-5)), os.WriteFile(name("app.et.broken"), whole, 0o600)))
+	record(t, name("dead.iet"), "shop")
+	record(t, name("live.iet"), "shop")
+	live, err := osfile.OpenWrite(name("live.iet"))
+	tracetest.Must(t, err)
+	defer live.Close()
+	if err := osfile.Lock(live, true); err != nil {
+		t.Skip(err)
+	}
+	tracetest.Must(t, errors.Join(os.WriteFile(name("empty.et"), nil, 0o600), os.WriteFile(name("notes.txt"), whole[20:], 0o600), os.Mkdir(name("more"), 0o700)))
+	record(t, name("whole.et"), "shop")
+	got := run(t, dir, archive.Folder(to))
+	want := []string{
+		"app.et.broken: it is the damaged original of a recovered trace", "cut.et: an error",
+		"dead.iet: it is not finished: 'entrace recover' finishes it", "empty.et: an error", "live.iet: a process is writing it",
+		"whole.et service=shop/day=2026-11-24 3 service=shop/day=2026-11-25 2",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+func TestLinksAreNotFollowed(t *testing.T) {
+	dir, to := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(to, "elsewhere.et"), "shop")
+	tracetest.Symlink(t, filepath.Join(to, "elsewhere.et"), filepath.Join(dir, "app.et"))
+	want := []string{"app.et: it is not a regular file, and links are not followed"}
+	if got := run(t, dir, archive.Folder(to)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDryRunWritesNothing(t *testing.T) {
+	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	record(t, filepath.Join(dir, "app.et"), "shop")
+	objects := 0
+	tracetest.Must(t, archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{DryRun: true, Report: func(r *archive.Result, err error) {
+		tracetest.Must(t, err)
+		objects += len(r.Manifest.Objects)
+	}}))
+	if objects != 2 || osfile.Exists(to) {
+		t.Errorf("got %d objects, and the target exists: %v", objects, osfile.Exists(to))
+	}
+}
+
+// TestTwoArchiversAtOnce: what both make is what one makes.
+func TestTwoArchiversAtOnce(t *testing.T) {
+	dir, to, alone := t.TempDir(), t.TempDir(), t.TempDir()
+	for i := range 8 {
+		record(t, filepath.Join(dir, fmt.Sprint(i, ".et")), "shop", fmt.Sprint("stock", i))
+	}
+	run(t, dir, archive.Folder(alone))
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { run(t, dir, archive.Folder(to)) })
+	}
+	both.Wait()
+	sameFiles(t, files(t, to), files(t, alone))
+}
+
+// TestUnreachableTargetEndsTheRun: it is not tried again for each file.
+func TestUnreachableTargetEndsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	record(t, filepath.Join(dir, "a.et"), "shop")
+	record(t, filepath.Join(dir, "b.et"), "shop")
+	to := filepath.Join(t.TempDir(), "file")
+	tracetest.Must(t, os.WriteFile(to, nil, 0o600))
+	err := archive.Run(t.Context(), dir, archive.Folder(to), archive.Options{Report: func(r *archive.Result, err error) {
+		t.Errorf("%s is reported with %v", r.File, err)
+	}})
+	if err == nil {
+		t.Error("there is no error")
+	}
+}
+
+func sameFiles(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for name, content := range want {
+		if got[name] != content {
+			t.Errorf("%s has %d bytes, want %d", name, len(got[name]), len(content))
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s should not be there", name)
+		}
+	}
+}
+
+// Where the other process of TestArchiveAfterKillAtEveryStep works, and before which step it dies.
+const killedEnv = "ENTRACE_TEST_ARCHIVE"
+
+// TestArchiveAfterKillAtEveryStep kills an archiver before and after each thing that it does with the
+// target. After a run to the end the archive is that of one that was never killed.
+func TestArchiveAfterKillAtEveryStep(t *testing.T) {
+	dir, alone := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(dir, "a.et"), "shop", "stock")
+	record(t, filepath.Join(dir, "b.et"), "shop")
+	run(t, dir, archive.Folder(alone))
+	want := files(t, alone)
+	exe, err := os.Executable()
+	tracetest.Must(t, err)
+	steps := 0
+	for killed := true; killed; steps++ {
+		to := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledArchiver$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d|%s|%s", killedEnv, steps, dir, to))
+		out, err := cmd.CombinedOutput()
+		killed = err != nil
+		if killed && !bytes.Contains(out, []byte("dies")) {
+			t.Fatalf("step %d: %v\n%s", steps, err, out)
+		}
+		for name := range files(t, to) { // those of the dead are old enough to be removed
+			tracetest.Must(t, os.Chtimes(filepath.Join(to, name), midnight, midnight.AddDate(-1, 0, 0)))
+		}
+		run(t, dir, archive.Folder(to))
+		sameFiles(t, files(t, to), want)
+		if t.Failed() {
+			t.Fatalf("killed at step %d", steps)
+		}
+	}
+	if steps < 40 {
+		t.Errorf("there were %d steps", steps)
+	}
+}
+
+// TestKilledArchiver is the other process of TestArchiveAfterKillAtEveryStep.
+func TestKilledArchiver(t *testing.T) {
+	args := strings.SplitN(os.Getenv(killedEnv), "|", 3)
+	if len(args) < 3 {
+		t.Skip("the other test runs it")
+	}
+	var step int
+	_, err := fmt.Sscan(args[0], &step)
+	tracetest.Must(t, err)
+	run(t, args[1], &mortal{archive.Folder(args[2]), t, step})
+}
+
+// A mortal is a target whose process dies after so many steps.
+type mortal struct {
+	archive.Target
+
+	t    *testing.T
+	left int
+}
+
+func (m *mortal) step() {
+	if m.left--; m.left < 0 {
+		fmt.Println("dies")
+		self, err := os.FindProcess(os.Getpid())
+		if err == nil {
+			err = self.Kill()
+		}
+		tracetest.Must(m.t, err)
+		select {} // until it is dead
+	}
+}
+
+func (m *mortal) Has(ctx context.Context, key string) (bool, error) {
+	m.step()
+	return m.Target.Has(ctx, key)
+}
+
+func (m *mortal) Create(ctx context.Context, key string) (archive.Object, error) {
+	m.step()
+	o, err := m.Target.Create(ctx, key)
+	m.step()
+	return &mortalObject{o, m}, err
+}
+
+type mortalObject struct {
+	archive.Object
+
+	m *mortal
+}
+
+func (o *mortalObject) Write(p []byte) (int, error) {
+	half, err := o.Object.Write(p[:len(p)/2])
+	o.m.step()
+	if err != nil {
+		return half, err
+	}
+	n, err := o.Object.Write(p[half:])
+	return half + n, err
+}
+
+func (o *mortalObject) Commit(ctx context.Context) error {
+	o.m.step()
+	err := o.Object.Commit(ctx)
+	o.m.step()
+	return err
+}

@@ -1,0 +1,476 @@
+package gotrace
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/exp/trace"
+
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/text"
+)
+
+// A PartKind says what a [Part] is.
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	Task      PartKind = iota // of runtime/trace.NewTask
+	Region                    // of runtime/trace.WithRegion and StartRegion
+	Log                       // of runtime/trace.Log, at From
+	Goroutine                 // its life
+	Waiting                   // a wait of a goroutine
+	Range                     // something that the runtime did, such as a collection
+	Short                     // Count goroutines with the same function, each of which lived for less than LongWait
+	Sample                    // a goroutine, or none, was on a processor at From, as a CPU profile found
+)
+
+// A Part is something that a trace tells of.
+type Part struct {
+	Kind       PartKind
+	ID, Parent uint64 // of all but Log, Short and Sample, which have a Parent only; 0: none
+	Root       uint64 // the ID of what is above all that is above it, or its own
+	Name       string // the category of a Log
+	Message    string // of a Log
+	From, To   int64  // nanoseconds since 1970, or since some moment if the trace has no clocks
+	Ended      bool   // To is when it ended, not where the trace ends
+	Began      bool   // From is when it began, not where the trace begins
+	Goroutine  int64  // -1: none
+	By         int64  // the goroutine that created it, or that ended the wait; -1: none
+	Reason     string // of a wait, as the runtime has it
+	Stack      []Frame
+	Count      int
+	Below      PartKind // of a Sample: what its parent is; Sample if it has none
+}
+
+// limits of [Parts], which a trace of a program that works reaches only if it never ends what it begins.
+const (
+	maxOpenParts = 1 << 20
+	maxNames     = 10_000
+)
+
+// Parts reads a trace and calls fn with what is in it, in the order in which it ends; what is open is behind the
+// rest. Goroutines are parts if they live for LongWait, waits if they take as long; those of the runtime are left out. Parts ends when fn
+// returns false. Errors are a *VersionError, that of ctx or of r, or a *DamageError, whose offset is where the
+// part that could not be read ends; fn has what comes before.
+func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
+	head := make([]byte, execbatch.HeaderSize)
+	switch n, err := io.ReadFull(r, head); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return &DamageError{int64(n), io.ErrUnexpectedEOF}
+	case err != nil:
+		return err
+	}
+	if err := checkVersion(head); err != nil {
+		return err
+	}
+	in := &counted{r: io.MultiReader(bytes.NewReader(head), r)}
+	p := &parts{
+		fn: fn, goroutines: make(map[int64]*life), tasks: make(map[uint64]*Part), ranges: make(map[rangeKey]*Part), short: make(map[string]int),
+		classes: newClasses(),
+	}
+	err := events(ctx, in, p.event)
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	p.rest()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case in.err != nil:
+		return in.err
+	}
+	return &DamageError{in.n, err}
+}
+
+// counted counts what is read.
+type counted struct {
+	r   io.Reader
+	n   int64
+	err error // of r, other than io.EOF
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+// A life is a goroutine while its parts are collected.
+type life struct {
+	Part
+
+	given   bool   // Part has an ID, as a part below it has been told
+	mark    uint64 // the id of the span whose task comes next
+	wait    int64  // since when it waits, 0 if it does not
+	reason  string
+	class   int32
+	regions []*Part
+	tasks   []*Part // that began on it; some of them have ended
+}
+
+type rangeKey struct {
+	name  string
+	scope trace.ResourceID
+}
+
+type parts struct {
+	fn          func(p *Part) bool
+	goroutines  map[int64]*life
+	tasks       map[uint64]*Part
+	ranges      map[rangeKey]*Part
+	short       map[string]int
+	classes     classes
+	clock       clock
+	open        int // regions
+	ids         uint64
+	first, last int64 // with regard to clock
+	done        bool
+}
+
+// tell passes a part on.
+func (p *parts) tell(x *Part) error {
+	if p.done || !p.fn(x) {
+		p.done = true
+		return errDone
+	}
+	return nil
+}
+
+func (p *parts) id() uint64 {
+	p.ids++
+	return 1<<63 | p.ids // the ids of marks are random, and hardly ever among these
+}
+
+func (p *parts) event(e *trace.Event) error {
+	if e.Kind() == trace.EventSync {
+		clear(p.classes.byKey)
+		if c := e.Sync().ClockSnapshot; c != nil && p.clock == (clock{}) { // one for all: a part may have begun before the wall clock was set
+			p.clock = clock{int64(c.Trace), c.Wall.UnixNano()}
+		}
+		return nil
+	}
+	at := int64(e.Time()) - p.clock.trace + p.clock.wall
+	if p.first == 0 {
+		p.first = at
+	}
+	p.last = max(p.last, at)
+	switch e.Kind() {
+	case trace.EventStateTransition:
+		if st := e.StateTransition(); st.Resource.Kind == trace.ResourceGoroutine {
+			return p.transition(e, &st, at)
+		}
+	case trace.EventTaskBegin:
+		return p.taskBegin(e, at)
+	case trace.EventTaskEnd:
+		id := uint64(e.Task().ID)
+		if x := p.tasks[id]; x != nil {
+			delete(p.tasks, id)
+			x.To, x.Ended = at, true
+			return p.tell(x)
+		}
+	case trace.EventRegionBegin, trace.EventRegionEnd:
+		return p.region(e, at)
+	case trace.EventLog:
+		return p.log(e, at)
+	case trace.EventStackSample:
+		return p.sample(e, at)
+	case trace.EventRangeBegin, trace.EventRangeActive, trace.EventRangeEnd:
+		return p.rangeOf(e, at)
+	}
+	return nil
+}
+
+// of returns a goroutine.
+func (p *parts) of(id int64) (*life, error) {
+	g := p.goroutines[id]
+	if g == nil {
+		if len(p.goroutines) >= maxGoroutines {
+			return nil, errTooMuch
+		}
+		g = &life{Part: Part{Kind: Goroutine, From: p.first, Goroutine: id, By: -1}, class: -1}
+		p.goroutines[id] = g
+	}
+	return g, nil
+}
+
+func (p *parts) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
+	g, err := p.of(int64(st.Resource.Goroutine()))
+	if err != nil {
+		return err
+	}
+	from, to := st.Goroutine()
+	if from == trace.GoNotExist {
+		g.From, g.Began, g.By = at, true, int64(e.Goroutine())
+	}
+	if g.Name == "" {
+		g.Name = strings.Clone(outermost(st.Stack))
+	}
+	switch to {
+	case trace.GoWaiting:
+		if g.wait == 0 {
+			g.wait, g.reason, g.class = at, st.Reason, p.classes.of(st.Reason, st.Stack)
+			if from == trace.GoUndetermined {
+				g.wait = p.first
+			}
+		}
+		return nil
+	case trace.GoRunnable, trace.GoRunning, trace.GoSyscall, trace.GoNotExist:
+		if err := p.waited(g, at, true, int64(e.Goroutine())); err != nil {
+			return err
+		}
+	}
+	if to == trace.GoNotExist {
+		delete(p.goroutines, g.Goroutine)
+		return p.ended(g, at, true)
+	}
+	return nil
+}
+
+// waited tells of a wait, if there was one that was long.
+func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
+	from := g.wait
+	g.wait = 0
+	if from == 0 || at-from < LongWait {
+		return nil
+	}
+	if g.Name == "" || ofRuntime(g.Name) { // without a name the wait has no stack either
+		return nil
+	}
+	c := &p.classes.list[g.class]
+	if by == g.Goroutine {
+		by = -1
+	}
+	parent := p.below(g)
+	return p.tell(&Part{
+		Kind: Waiting, ID: p.id(), Parent: parent, Root: parent, Name: c.State.String(), From: from, To: at, Began: from != p.first, Ended: ended, Goroutine: g.Goroutine, By: by,
+		Reason: strings.Clone(g.reason), Stack: c.Stack,
+	})
+}
+
+// ofRuntime reports whether a goroutine that began with a function is one of those of the runtime, which wait for work.
+func ofRuntime(function string) bool {
+	pkg := text.PackageOf(function)
+	return pkg == "runtime" && function != "runtime.main" && function != coroutineStart || pkg == "runtime/trace"
+}
+
+// below returns the ID of a goroutine, which it is told by then.
+func (p *parts) below(g *life) uint64 {
+	if !g.given {
+		g.ID, g.given = p.id(), true
+		g.Root = g.ID
+	}
+	return g.ID
+}
+
+// ended tells of a goroutine, and of its regions that have no end.
+func (p *parts) ended(g *life, at int64, ended bool) error {
+	for _, x := range slices.Backward(g.regions) {
+		p.open--
+		x.To, x.Ended = at, ended
+		if err := p.tell(x); err != nil {
+			return err
+		}
+	}
+	if ofRuntime(g.Name) && !g.given {
+		return nil
+	}
+	if g.To, g.Ended = at, ended; at-g.From < LongWait && !g.given {
+		if _, ok := p.short[g.Name]; ok || len(p.short) < maxNames {
+			p.short[strings.Clone(g.Name)]++
+		}
+		return nil
+	}
+	p.below(g)
+	return p.tell(&g.Part)
+}
+
+func (p *parts) taskBegin(e *trace.Event, at int64) error {
+	if len(p.tasks) >= maxOpenParts {
+		return errTooMuch
+	}
+	g, err := p.of(int64(e.Goroutine()))
+	if err != nil {
+		return err
+	}
+	task := e.Task()
+	x := &Part{Kind: Task, ID: g.mark, Name: strings.Clone(task.Type), From: at, Began: true, Goroutine: g.Goroutine, By: -1}
+	g.mark = 0
+	if x.ID == 0 {
+		x.ID = p.id()
+	}
+	x.Root = x.ID
+	if up := p.tasks[uint64(task.Parent)]; up != nil {
+		x.Parent, x.Root = up.ID, up.Root
+	}
+	p.tasks[uint64(task.ID)] = x
+	if n := len(g.tasks); n == cap(g.tasks) { // those that have ended go, now and then
+		if g.tasks = slices.DeleteFunc(g.tasks, hasEnded); len(g.tasks) > n/2 {
+			g.tasks = slices.Grow(g.tasks, n)
+		}
+	}
+	g.tasks = append(g.tasks, x)
+	return nil
+}
+
+func hasEnded(x *Part) bool { return x.Ended }
+
+// above returns what a region or a log message of a goroutine is part of: the innermost region, or the task.
+func (p *parts) above(g *life, task trace.TaskID) (parent, root uint64) {
+	if n := len(g.regions); n > 0 {
+		return g.regions[n-1].ID, g.regions[n-1].Root
+	}
+	if up := p.tasks[uint64(task)]; up != nil {
+		return up.ID, up.Root
+	}
+	return 0, 0
+}
+
+func (p *parts) region(e *trace.Event, at int64) error {
+	g, err := p.of(int64(e.Goroutine()))
+	if err != nil {
+		return err
+	}
+	r := e.Region()
+	if e.Kind() == trace.EventRegionBegin {
+		if p.open >= maxOpenParts {
+			return errTooMuch
+		}
+		p.open++
+		x := &Part{Kind: Region, ID: p.id(), Name: strings.Clone(r.Type), From: at, Began: true, Goroutine: g.Goroutine, By: -1}
+		if x.Parent, x.Root = p.above(g, r.Task); x.Root == 0 {
+			x.Root = x.ID
+		}
+		g.regions = append(g.regions, x)
+		return nil
+	}
+	n := len(g.regions)
+	if n == 0 || g.regions[n-1].Name != r.Type { // it began before the trace
+		return nil
+	}
+	x := g.regions[n-1]
+	g.regions = g.regions[:n-1]
+	p.open--
+	x.To, x.Ended = at, true
+	return p.tell(x)
+}
+
+func (p *parts) log(e *trace.Event, at int64) error {
+	g, err := p.of(int64(e.Goroutine()))
+	if err != nil {
+		return err
+	}
+	l := e.Log()
+	switch l.Category {
+	case "otel.span":
+		g.mark = markedID(l.Message)
+		return nil
+	case "otel.end":
+		return nil
+	}
+	x := &Part{Kind: Log, Name: strings.Clone(l.Category), Message: strings.Clone(l.Message), From: at, To: at, Began: true, Ended: true, Goroutine: g.Goroutine, By: -1}
+	x.Parent, x.Root = p.above(g, l.Task)
+	return p.tell(x)
+}
+
+// sample tells of a sample below what began last on its goroutine: a region or a task, or else the goroutine itself.
+func (p *parts) sample(e *trace.Event, at int64) error {
+	x := &Part{Kind: Sample, From: at, To: at, Began: true, Ended: true, Goroutine: int64(e.Goroutine()), By: -1, Below: Sample}
+	for f := range e.Stack().Frames() { // package trace refuses more than 128
+		x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
+	}
+	if x.Goroutine < 0 {
+		return p.tell(x)
+	}
+	g, err := p.of(x.Goroutine)
+	if err != nil {
+		return err
+	}
+	for n := len(g.tasks); n > 0 && hasEnded(g.tasks[n-1]); n-- {
+		g.tasks = g.tasks[:n-1]
+	}
+	var up *Part
+	for _, list := range [][]*Part{g.tasks, g.regions} {
+		if n := len(list); n > 0 && (up == nil || list[n-1].From >= up.From) {
+			up = list[n-1]
+		}
+	}
+	if up != nil {
+		x.Parent, x.Root, x.Below = up.ID, up.Root, up.Kind
+	} else {
+		x.Parent, x.Below = p.below(g), Goroutine
+		x.Root = x.Parent
+	}
+	return p.tell(x)
+}
+
+// rangeOf begins or ends something that the runtime does. What goroutines and processors do for the collector, which
+// is much and short, is left out.
+func (p *parts) rangeOf(e *trace.Event, at int64) error {
+	r := e.Range()
+	if r.Name == "GC mark assist" || r.Name == "GC incremental sweep" {
+		return nil
+	}
+	k := rangeKey{r.Name, r.Scope}
+	x := p.ranges[k]
+	if e.Kind() == trace.EventRangeEnd {
+		if x == nil {
+			return nil
+		}
+		delete(p.ranges, k)
+		x.To, x.Ended = at, true
+		return p.tell(x)
+	}
+	if x == nil {
+		if len(p.ranges) >= maxOpenParts {
+			return errTooMuch
+		}
+		x = &Part{Kind: Range, ID: p.id(), Name: strings.Clone(r.Name), From: at, Began: true, Goroutine: -1, By: -1}
+		if e.Kind() == trace.EventRangeActive {
+			x.From, x.Began = p.first, false
+		}
+		x.Root = x.ID
+		k.name = x.Name
+		p.ranges[k] = x
+	}
+	return nil
+}
+
+// rest tells of what is open at the end.
+func (p *parts) rest() {
+	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
+		g := p.goroutines[id]
+		if p.waited(g, p.last, false, -1) != nil || p.ended(g, p.last, false) != nil {
+			return
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		x := p.tasks[id]
+		x.To = p.last
+		if p.tell(x) != nil {
+			return
+		}
+	}
+	for _, x := range slices.SortedFunc(maps.Values(p.ranges), func(a, b *Part) int { return cmp.Compare(a.ID, b.ID) }) {
+		x.To = p.last
+		if p.tell(x) != nil {
+			return
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.short)) {
+		if p.tell(&Part{Kind: Short, Name: name, From: p.last, To: p.last, Goroutine: -1, By: -1, Count: p.short[name]}) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,635 @@
+package gotrace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/exp/trace"
+
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+)
+
+// A goroutine is one that lives while a pass goes over a trace.
+type goroutine struct {
+	id      int64
+	state   State // what is counted
+	raw     State // without regard to the collector's assists
+	assists bool
+	since   int64
+	sums    [NumStates]int64 // nanoseconds up to since
+	last    [NumStates]int64 // sums at the last begin or end of a span
+	open    []opened         // spans that began here; those that have ended, which are not last, are NoSpan
+	dead    int              // how many of open have ended
+	helps   int32            // the span that was open when it was created, or NoSpan
+	ended   int32            // the span that ended last on it, or NoSpan
+	pending int32            // a span whose mark has come and whose task comes next, or NoSpan
+
+	waitFrom int64
+	class    int32 // of the wait
+	sends    bool  // it waits for somebody to take what it sends
+	by       int32 // the span that ended the last wait
+	byClass  int32
+
+	meetings meetings
+	coroutine
+
+	isOld  bool    // it was there when the trace began
+	before *before // of one that is old; nil: nothing yet
+	track  *track  // in a window
+}
+
+// A before has what an old goroutine did while no span was known to be open on it. It is of a span that began before the
+// trace, if the end of one comes.
+type before struct {
+	own   [NumStates]int64 // nanoseconds
+	waits []Wait
+}
+
+const maxBefore = 16 // waits of a goroutine
+
+// An opened is a span that is open on the goroutine on which it began.
+type opened struct {
+	span int32
+	base [NumStates]int64 // sums at its begin
+	own  Times            // while it was the one that began last
+}
+
+// A pass goes over a trace, or over a part of it.
+type pass struct {
+	t          *Trace
+	goroutines map[int64]*goroutine
+	free       []*goroutine // that have ended, to be used again
+	classes    classes
+	byTask     map[uint64]int32 // open tasks
+	byID       map[uint64]int32 // open spans
+	names      map[string]int32 // of tasks: an index of Trace.names
+	marked     bool             // a mark has been seen
+	unblocked  [2]int64         // the goroutine that was unblocked last, and by which one
+	hops       []hop            // spans that ended on another goroutine than they began on
+	handovers  map[handover][]int32
+
+	first, last int64
+	generation  int
+	quiet       bool    // spans are known already
+	window      *Window // what is kept of a part
+}
+
+func newPass(t *Trace) *pass {
+	return &pass{
+		t: t, goroutines: make(map[int64]*goroutine), byTask: make(map[uint64]int32), names: make(map[string]int32), byID: make(map[uint64]int32),
+		classes: newClasses(), generation: -1,
+	}
+}
+
+// markedEnd is how long a span is open at least whose end may have a mark.
+const markedEnd = 900_000_000
+
+// errDone ends a pass that needs no more.
+var errDone = errors.New("done")
+
+// run reads from r what begins with a generation.
+func (p *pass) run(ctx context.Context, r io.Reader, generation int) error {
+	p.generation = generation - 1
+	err := events(ctx, r, p.event)
+	switch {
+	case err == nil || errors.Is(err, errDone):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	at := int64(execbatch.HeaderSize)
+	if n := min(p.generation, len(p.t.begins)-1); n >= 0 {
+		at = p.t.begins[n].offset
+	}
+	return &DamageError{at, err}
+}
+
+// finish ends what is open at the end of the trace.
+func (p *pass) finish() {
+	if !p.quiet {
+		p.t.First, p.t.Last = p.first, p.last
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
+		g := p.goroutines[id]
+		p.settle(g, p.last)
+		if p.quiet {
+			continue
+		}
+		p.give(g)
+		p.leave(g)
+		p.waited(g, p.last)
+	}
+	p.classes.byKey = nil
+}
+
+// leave counts what a goroutine did for the spans that are open on it.
+func (p *pass) leave(g *goroutine) {
+	for i := range g.open {
+		if o := &g.open[i]; o.span != NoSpan {
+			times := g.timesSince(&o.base)
+			p.t.keep(&p.t.Spans[o.span], &times, &o.own)
+		}
+	}
+}
+
+// timesSince returns what the goroutine has done since its sums were base.
+func (g *goroutine) timesSince(base *[NumStates]int64) (t Times) {
+	for s := range t {
+		t[s] = uint32(max(0, min((g.sums[s]+500)/1000-(base[s]+500)/1000, 1<<32-1)))
+	}
+	return t
+}
+
+func (p *pass) goroutine(id int64) (*goroutine, error) {
+	g := p.goroutines[id]
+	if g == nil {
+		if len(p.goroutines) >= maxGoroutines {
+			return nil, errTooMuch
+		}
+		if n := len(p.free); n > 0 {
+			g, p.free = p.free[n-1], p.free[:n-1]
+		} else {
+			g = new(goroutine)
+		}
+		*g = goroutine{id: id, state: none, raw: none, since: p.first, open: g.open[:0], helps: NoSpan, ended: NoSpan, pending: NoSpan, class: -1, by: Nobody, byClass: -1, isOld: !p.quiet}
+		if p.window != nil {
+			g.track = p.window.track(id)
+		}
+		g.isCoroutine = p.t.coroutines[id]
+		p.goroutines[id] = g
+	}
+	return g, nil
+}
+
+func (p *pass) event(e *trace.Event) error {
+	k := e.Kind()
+	if k == trace.EventSync {
+		return p.sync(e)
+	}
+	at := int64(e.Time())
+	if p.first == 0 {
+		p.first = at
+	}
+	if p.generation >= 0 && p.generation < len(p.t.begins) && p.t.begins[p.generation].time == 0 {
+		p.t.begins[p.generation].time = at
+	}
+	p.last = max(p.last, at)
+	if p.window != nil && at > p.window.To {
+		return errDone
+	}
+	if p.window != nil && p.window.pieces+len(p.window.tracks) >= maxPieces {
+		return errTooMuch
+	}
+	switch k {
+	case trace.EventStateTransition:
+		st := e.StateTransition()
+		if st.Resource.Kind == trace.ResourceGoroutine {
+			return p.transition(e, &st, at)
+		}
+	case trace.EventRangeBegin, trace.EventRangeActive, trace.EventRangeEnd:
+		return p.assist(e, at, k != trace.EventRangeEnd)
+	case trace.EventTaskBegin:
+		return p.taskBegin(e, at)
+	case trace.EventTaskEnd:
+		id := uint64(e.Task().ID)
+		if i, ok := p.byTask[id]; ok {
+			delete(p.byTask, id)
+			g, err := p.actor(e)
+			if err != nil {
+				return err
+			}
+			p.end(i, at, g)
+		}
+	case trace.EventLog:
+		return p.log(e, at)
+	case trace.EventMetric:
+		if m := e.Metric(); m.Name == "/sched/gomaxprocs:threads" {
+			p.t.Procs = int(m.Value.Uint64())
+		}
+	}
+	return nil
+}
+
+// sync begins a generation.
+func (p *pass) sync(e *trace.Event) error {
+	p.generation++
+	clear(p.classes.byKey)
+	if c := e.Sync().ClockSnapshot; c != nil && !p.quiet && len(p.t.clocks) < maxClocks {
+		p.t.clocks = append(p.t.clocks, clock{int64(c.Trace), c.Wall.UnixNano()})
+	}
+	return nil
+}
+
+// assist begins or ends a time in which a goroutine works for the collector.
+func (p *pass) assist(e *trace.Event, at int64, begins bool) error {
+	r := e.Range()
+	if r.Name != "GC mark assist" || r.Scope.Kind != trace.ResourceGoroutine {
+		return nil
+	}
+	g, err := p.goroutine(int64(r.Scope.Goroutine()))
+	if err != nil {
+		return err
+	}
+	g.assists = begins
+	if g.raw == Running {
+		p.to(g, at, g.counted())
+	}
+	return nil
+}
+
+// counted returns the state as which the time of a goroutine counts.
+func (g *goroutine) counted() State {
+	g = g.innermost()
+	switch {
+	case g.assists && g.raw == Running:
+		return GCWork
+	case g.assists && g.raw != Runnable && g.raw < NumStates:
+		return GCWait
+	}
+	return g.raw
+}
+
+func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
+	id := int64(st.Resource.Goroutine())
+	from, to := st.Goroutine()
+	g := p.goroutines[id]
+	if g == nil {
+		var err error
+		if g, err = p.goroutine(id); err != nil {
+			return err
+		}
+		if from == trace.GoNotExist {
+			g.since = at
+		}
+	}
+	if from == trace.GoNotExist {
+		if to == trace.GoWaiting {
+			p.noteCoroutine(g)
+		}
+		p.created(g, int64(e.Goroutine()), at, ofRuntime(outermost(st.Stack)))
+	}
+	if from == trace.GoUndetermined && g.state == none && to != trace.GoNotExist {
+		if outermost(st.Stack) == coroutineStart {
+			p.noteCoroutine(g)
+		}
+		g.state = p.stateOfStatus(g, st, to) // it has been in that state since the trace began
+		g.raw = g.state
+		return nil
+	}
+	switch to {
+	case trace.GoRunning:
+		g.raw = Running
+	case trace.GoRunnable:
+		if g.raw < NumStates && g.raw != Running && g.raw != Syscall && g.raw != Runnable {
+			p.woken(g, e, at)
+		}
+		g.raw = Runnable
+	case trace.GoSyscall:
+		g.raw = Syscall
+	case trace.GoWaiting:
+		if from == trace.GoWaiting || from == trace.GoUndetermined {
+			return nil // what a generation begins with, which is known better
+		}
+		g.class, g.waitFrom, g.by, g.byClass, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, -1, st.Reason == "chan send"
+		g.raw = p.classes.list[g.class].State
+		if next := p.goroutines[p.unblocked[0]]; st.Reason == "" && next != nil && p.unblocked[1] == id {
+			p.switches(g, next)
+			p.to(next, at, next.counted())
+		}
+	case trace.GoNotExist:
+		if up := g.caller; up != nil {
+			g.leaves()
+			p.to(up, at, up.counted())
+		}
+		p.to(g, at, gone)
+		p.ended(g)
+		return nil
+	default:
+		return nil
+	}
+	p.to(g, at, g.counted())
+	return nil
+}
+
+// stateOfStatus returns the state of a goroutine that the trace knows from its beginning.
+func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.GoState) State {
+	switch to {
+	case trace.GoRunning:
+		return Running
+	case trace.GoRunnable:
+		return Runnable
+	case trace.GoSyscall:
+		return Syscall
+	}
+	g.class, g.waitFrom = p.classes.of(st.Reason, st.Stack), g.since
+	return p.classes.list[g.class].State
+}
+
+// created tells a goroutine who created it. Those of the runtime work for nobody.
+func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
+	g.since, g.state, g.raw, g.isOld = at, none, none, false
+	if g.track != nil {
+		g.track.Created, g.track.By = at, by
+	}
+	if up := p.goroutines[by]; up != nil && !ofRuntime && !g.isCoroutine {
+		g.helps = p.worksFor(up)
+		p.met(up.root(), g, at, false)
+	}
+	if g.helps != NoSpan && !p.quiet && len(p.t.helpers) < maxHelpers {
+		p.t.helpers = append(p.t.helpers, helper{goroutine: g.id, span: g.helps, from: at})
+	}
+}
+
+// worksFor returns the span that began last on a goroutine and is open, or NoSpan.
+func (p *pass) worksFor(g *goroutine) int32 {
+	g = g.root()
+	if n := len(g.open); n > 0 {
+		return g.open[n-1].span
+	}
+	if g.helps != NoSpan && p.t.Spans[g.helps].End == 0 {
+		return g.helps
+	}
+	return NoSpan
+}
+
+// ended forgets a goroutine.
+func (p *pass) ended(g *goroutine) {
+	if !p.quiet {
+		p.give(g)
+		p.leave(g)
+	}
+	g.leaves()
+	delete(p.goroutines, g.id)
+	p.free = append(p.free, g)
+}
+
+// woken notes the end of a wait.
+func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
+	by := int64(e.Goroutine())
+	g.by, g.byClass = Nobody, -1
+	if by >= 0 && by != g.id {
+		g.by = NoSpan
+		if up := p.goroutines[by]; up != nil {
+			g.by = p.worksFor(up)
+		}
+		if at-g.waitFrom >= LongWait {
+			g.byClass = p.classes.of("", e.Stack())
+		}
+	}
+	if g.track != nil {
+		g.track.wake = wake{by: by, class: g.byClass}
+	}
+	p.waited(g, at)
+	p.unblocked = [2]int64{g.id, by}
+	up := p.goroutines[by]
+	if up == nil {
+		return
+	}
+	switch a, b := up.root(), g.root(); {
+	case a == b:
+	case g.sends:
+		p.met(b, a, at, false)
+	case g.raw == Select:
+		p.met(b, a, at, true)
+		p.met(a, b, at, false)
+	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0: // since before the trace
+		p.met(a, b, at, false)
+	}
+}
+
+// waited counts a wait that ends.
+func (p *pass) waited(g *goroutine, at int64) {
+	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() { // Own has the waits for the collector
+		return
+	}
+	span, by, byClass := p.worksFor(g), g.by, g.byClass
+	if len(g.open) == 0 && g.helps != NoSpan {
+		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // it has waited for a span that ended before the wait did
+			span, by, byClass, at = g.helps, Nobody, -1, end
+		}
+	}
+	d := at - g.waitFrom
+	if d <= 0 {
+		return
+	}
+	if span == NoSpan {
+		if b := g.unknown(); b != nil && d >= LongWait && len(b.waits) < maxBefore {
+			b.waits = append(b.waits, Wait{NoSpan, by, g.class, byClass, at - d, at})
+		}
+		return
+	}
+	if s := &p.t.Spans[span]; s.Begin > g.waitFrom {
+		d = at - s.Begin
+	}
+	if d >= LongWait && len(p.t.Waits) < maxWaits {
+		p.t.Waits = append(p.t.Waits, Wait{span, by, g.class, byClass, at - d, at})
+	}
+}
+
+// to ends the state of a goroutine and begins another.
+func (p *pass) to(g *goroutine, at int64, next State) {
+	if next != g.state {
+		p.settle(g, at)
+		g.state = next
+		if g.caller != nil {
+			p.to(g.caller, at, next)
+		}
+	}
+}
+
+// settle counts what a goroutine did up to a time.
+func (p *pass) settle(g *goroutine, at int64) {
+	if d := at - g.since; d > 0 && g.state < NumStates {
+		g.sums[g.state] += d
+		if g.track != nil {
+			p.window.add(g, at)
+		}
+	}
+	g.since = max(g.since, at)
+}
+
+// unknown returns the before of a goroutine, nil if it is not old.
+func (g *goroutine) unknown() *before {
+	if g.isOld && g.before == nil {
+		g.before = new(before)
+	}
+	return g.before
+}
+
+// give gives the span that began last what its goroutine did since the last begin or end of a span.
+func (p *pass) give(g *goroutine) {
+	if n := len(g.open); n > 0 {
+		own := &g.open[n-1].own
+		for s := range own {
+			own[s] = uint32(min(int64(own[s])+(g.sums[s]+500)/1000-(g.last[s]+500)/1000, 1<<32-1))
+		}
+	} else if b := g.unknown(); b != nil {
+		for s := range g.sums {
+			b.own[s] += g.sums[s] - g.last[s]
+		}
+	}
+	g.last = g.sums
+}
+
+func (p *pass) taskBegin(e *trace.Event, at int64) error {
+	if p.quiet {
+		return nil
+	}
+	g, err := p.actor(e)
+	if err != nil {
+		return err
+	}
+	task := e.Task()
+	i := g.pending
+	g.pending = NoSpan
+	if i == NoSpan {
+		if p.marked {
+			return nil // a task of the program itself
+		}
+		if i, err = p.begin(g, at, 0); err != nil {
+			return err
+		}
+		n, ok := p.names[task.Type]
+		if !ok {
+			n = int32(len(p.t.names))
+			p.t.names = append(p.t.names, strings.Clone(task.Type))
+			p.names[p.t.names[n]] = n
+		}
+		p.t.Spans[i].name = n
+		if up, ok := p.byTask[uint64(task.Parent)]; ok {
+			p.t.Spans[i].Parent = up
+		}
+	}
+	p.byTask[uint64(task.ID)] = i
+	return nil
+}
+
+// log reads the marks of spans.
+func (p *pass) log(e *trace.Event, at int64) error {
+	l := e.Log()
+	if p.quiet || l.Category != "otel.span" && l.Category != "otel.end" {
+		return nil
+	}
+	id := markedID(l.Message)
+	if id == 0 {
+		return nil
+	}
+	g, err := p.actor(e)
+	if err != nil {
+		return err
+	}
+	p.marked = true
+	if l.Category == "otel.span" {
+		g.pending, err = p.begin(g, at, id)
+		return err
+	}
+	if i, ok := p.byID[id]; ok { // its task may have ended before
+		p.end(i, at, g)
+		delete(p.byID, id)
+		return nil
+	}
+	if g.ended != NoSpan && p.t.Spans[g.ended].ID == id {
+		return nil // its task was short: the program has set when the span began
+	}
+	if len(p.t.Spans) >= maxSpans {
+		return errTooMuch
+	}
+	p.settle(g, at) // it began before the trace: all that the goroutine did in it
+	p.give(g)
+	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
+	times, own := g.timesSince(new([NumStates]int64)), Times{}
+	if b := g.unknown(); b != nil {
+		for i := range own {
+			own[i] = uint32(min((b.own[i]+500)/1000, 1<<32-1))
+		}
+		for _, w := range b.waits[:min(len(b.waits), maxWaits-len(p.t.Waits))] {
+			w.Span = int32(len(p.t.Spans))
+			p.t.Waits = append(p.t.Waits, w)
+		}
+		*b = before{}
+	}
+	p.t.keep(&s, &times, &own)
+	p.t.Spans = append(p.t.Spans, s)
+	return nil
+}
+
+// markedID returns the id of a span that a mark says, 0 if it says none.
+func markedID(mark string) uint64 {
+	id, err := strconv.ParseUint(mark[:min(len(mark), 16)], 16, 64)
+	if err != nil || len(mark) < 16 {
+		return 0
+	}
+	return id
+}
+
+func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
+	if len(p.t.Spans) >= maxSpans {
+		return NoSpan, errTooMuch
+	}
+	i := int32(len(p.t.Spans))
+	p.settle(g, at)
+	p.give(g)
+	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, ender: g.id})
+	p.t.Spans[i].slot = int32(len(g.open))
+	g.open = append(g.open, opened{span: i, base: g.sums})
+	if id != 0 {
+		p.byID[id] = i
+	}
+	return i, nil
+}
+
+func (p *pass) end(i int32, at int64, ender *goroutine) {
+	s := &p.t.Spans[i]
+	if s.End != 0 {
+		return
+	}
+	s.End, s.ender, ender.ended = at, ender.id, i
+	if at-s.Begin < markedEnd {
+		delete(p.byID, s.ID)
+	}
+	g := p.goroutines[s.Goroutine]
+	switch {
+	case s.ender == s.Goroutine:
+	case s.Handed != 0:
+		g = ender
+	default:
+		p.hops = append(p.hops, hop{i, handover{ender.meetings.only(s.Goroutine, s.Begin), s.Goroutine, s.ender}})
+		ender.meetings.hopped = at
+	}
+	if g == nil {
+		return
+	}
+	if ender != g && p.worksFor(g) == i { // what is left of a wait is of another span, or of none
+		p.waited(g, at)
+		g.waitFrom = at
+	}
+	p.settle(g, at)
+	p.give(g)
+	if k := int(s.slot); k < len(g.open) && g.open[k].span == i {
+		times := g.timesSince(&g.open[k].base)
+		p.t.keep(s, &times, &g.open[k].own)
+		p.close(g, k)
+	}
+}
+
+// close removes the span at k from those that are open on a goroutine.
+func (p *pass) close(g *goroutine, k int) {
+	g.open[k].span = NoSpan
+	g.dead++
+	for n := len(g.open); n > 0 && g.open[n-1].span == NoSpan; n-- {
+		g.open = g.open[:n-1]
+		g.dead--
+	}
+	if g.dead > 64 && g.dead > len(g.open)/2 {
+		g.open = slices.DeleteFunc(g.open, func(o opened) bool { return o.span == NoSpan })
+		for k := range g.open {
+			p.t.Spans[g.open[k].span].slot = int32(k)
+		}
+		g.dead = 0
+	}
+}

@@ -1,0 +1,350 @@
+package gotrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"golang.org/x/exp/trace"
+
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+)
+
+// A Span has what a trace says about one. Times of a trace are nanoseconds since some moment; see [Trace.Wall].
+type Span struct {
+	ID         uint64 // 0 if only a task tells of it, which then has a name
+	Parent     int32  // of a span with a name: the one whose task is above, NoSpan if there is none
+	name       int32  // an index of Trace.names
+	slot       int32  // where it is among the open spans of its goroutine
+	times      uint32 // where Trace.packed has them, 0 if it has not
+	Begin, End int64  // 0: before the trace; behind it
+	Handed     int64  // when it was handed to the goroutine on which it ended, 0 if it was not, Unknown if nothing tells
+	Goroutine  int64  // on which it began; on which it ended if it began before the trace
+	ender      int64  // the goroutine on which it ended
+}
+
+// A Wait is one that took at least LongWait, of a goroutine that worked for a span.
+type Wait struct {
+	Span     int32 // an index of Trace.Spans
+	By       int32 // the span for which the goroutine that ended the wait worked; Nobody, or NoSpan
+	Class    int32 // an index of Trace.Classes
+	ByClass  int32 // where that goroutine was, -1 if it is not known
+	From, To int64
+}
+
+// Unknown is the time of a handover that the trace does not tell.
+const Unknown int64 = -1
+
+// LongWait is the shortest wait that is kept, in nanoseconds.
+const LongWait = 1_000_000
+
+// What has no span.
+const (
+	NoSpan int32 = -1 - iota
+	Nobody       // a timer, or the network
+)
+
+// A Trace has what [Read] found. It must not be changed.
+type Trace struct {
+	Spans   []Span
+	Classes []Class
+	Waits   []Wait // maxWaits at most
+	Procs   int    // GOMAXPROCS at the end, 0 if it is not known
+	// First and Last are the times of the first and the last event.
+	First, Last int64
+	// Damage is why the trace was not read to its end, a *DamageError or the error of reading it.
+	Damage error
+
+	source  io.ReaderAt
+	names   []string // of tasks
+	size    int64
+	clocks  []clock
+	begins  []begin // of generations
+	helpers []helper
+	packed  []byte // the times of spans
+	// coroutines are goroutines that are known to be some: what they have said of that may be in another part of the trace.
+	coroutines map[int64]bool
+	workOnce   sync.Once
+	work       map[int64][]change // by goroutine, in the order of time
+}
+
+// From returns the trace with another source of its bytes, and a clock of its own.
+func (t *Trace) From(source io.ReaderAt) *Trace {
+	return &Trace{
+		Spans: t.Spans, Classes: t.Classes, Waits: t.Waits, Procs: t.Procs, First: t.First, Last: t.Last, Damage: t.Damage,
+		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers, packed: t.packed, coroutines: t.coroutines,
+	}
+}
+
+// NameOf returns the name of a span without an id.
+func (t *Trace) NameOf(s *Span) string { return t.names[s.name] }
+
+// A clock says which time of the trace a time of the wall was.
+type clock struct{ trace, wall int64 }
+
+// A begin is that of a generation.
+type begin struct{ offset, time int64 }
+
+// A helper is a goroutine that works for a span: one that was created while the span was open on the one that
+// created it.
+type helper struct {
+	goroutine int64
+	span      int32
+	from      int64
+}
+
+// A DamageError says that a trace is damaged, or larger than the limits.
+type DamageError struct {
+	At  int64 // the offset of the generation that could not be read
+	Err error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("execution trace: generation at byte %d: %v", e.At, e.Err)
+}
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// A VersionError says that the header of a trace is none that is known.
+type VersionError struct{ Header string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("execution trace: its header is %q, and traces of Go 1.24 to 1.27 are read: use go tool trace, or a newer entrace", e.Header)
+}
+
+// Limits of a pass.
+const (
+	maxGoroutines = 200_000 // that live at the same time
+	maxSpans      = 2 << 20
+	maxWaits      = 500_000
+	maxHelpers    = 1 << 20
+	maxPieces     = 2 << 20
+	maxClocks     = 10_000
+)
+
+var errTooMuch = errors.New("it has more than the limits allow")
+
+// versions are the headers of the traces that are read.
+var versions = []string{"go 1.23 trace\x00\x00\x00", "go 1.25 trace\x00\x00\x00", "go 1.26 trace\x00\x00\x00"}
+
+func checkVersion(head []byte) error {
+	if !slices.Contains(versions, string(head)) {
+		return &VersionError{strings.TrimRight(string(head), "\x00")}
+	}
+	return nil
+}
+
+// Read reads a trace of size bytes. It keeps source, which must not change. Errors are a *VersionError, that of
+// ctx, or of reading the header; all other errors leave what comes before them, see [Trace.Damage].
+func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
+	head := make([]byte, execbatch.HeaderSize)
+	if n, err := source.ReadAt(head, 0); n < len(head) {
+		return nil, fmt.Errorf("execution trace: read header: %w", err)
+	}
+	if err := checkVersion(head); err != nil {
+		return nil, err
+	}
+	t := &Trace{source: source, size: size, coroutines: make(map[int64]bool)}
+	const most = 60 // bytes of a span's events, at least; what is not used of the memory is not touched
+	t.Spans = make([]Span, 0, min(size/most, maxSpans))
+	t.findGenerations()
+	p := newPass(t)
+	t.Damage = p.run(ctx, io.NewSectionReader(source, 0, size), 0)
+	p.finish()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t.Classes = p.classes.list
+	if len(p.hops) > 0 {
+		if err := t.follow(ctx, p.hops); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// findGenerations finds where the generations begin.
+func (t *Trace) findGenerations() {
+	var head [execbatch.MaxHead]byte
+	known := false
+	for at, last := int64(execbatch.HeaderSize), uint64(0); at < t.size; {
+		n, _ := t.source.ReadAt(head[:min(int64(len(head)), t.size-at)], at)
+		size, number, ends, err := execbatch.Next(head[:n])
+		if err != nil {
+			return
+		}
+		if !ends && (!known || number != last) {
+			known, last = true, number
+			t.begins = append(t.begins, begin{offset: at})
+		}
+		at += int64(size)
+	}
+}
+
+// Wall returns the nanoseconds since 1970 of a time of the trace, and whether the trace tells them.
+func (t *Trace) Wall(at int64) (wall int64, known bool) {
+	if len(t.clocks) == 0 {
+		return 0, false
+	}
+	c := t.clocks[max(0, sort.Search(len(t.clocks), func(i int) bool { return t.clocks[i].trace > at })-1)]
+	return at - c.trace + c.wall, true
+}
+
+// Time returns the time of the trace of nanoseconds since 1970, and whether the trace tells it.
+func (t *Trace) Time(wall int64) (at int64, known bool) {
+	if len(t.clocks) == 0 {
+		return 0, false
+	}
+	c := t.clocks[max(0, sort.Search(len(t.clocks), func(i int) bool { return t.clocks[i].wall > wall })-1)]
+	return wall - c.wall + c.trace, true
+}
+
+// SetClock tells a trace without clocks, as Go 1.24 writes it, what time it was.
+func (t *Trace) SetClock(at, wall int64) {
+	if len(t.clocks) == 0 {
+		t.clocks = []clock{{at, wall}}
+	}
+}
+
+// ClockOfParts makes all times those that [Parts] tells.
+func (t *Trace) ClockOfParts() {
+	if t.clocks = t.clocks[:min(1, len(t.clocks))]; len(t.clocks) == 0 {
+		t.clocks = []clock{{}}
+	}
+}
+
+// A Leg is a time in which a span was on a goroutine.
+type Leg struct{ Goroutine, From, To int64 }
+
+// Legs returns on which goroutines a span was, in the order of time, as far as the trace reaches. They are nil if that is not
+// known.
+func (t *Trace) Legs(s *Span) []Leg {
+	from, to := s.Begin, s.End
+	if from == 0 {
+		from = t.First
+	}
+	if to == 0 {
+		to = t.Last
+	}
+	switch s.Handed {
+	case Unknown:
+		return nil
+	case 0:
+		return []Leg{{s.ender, from, to}}
+	}
+	return []Leg{{s.Goroutine, from, s.Handed}, {s.ender, s.Handed, to}}
+}
+
+// SpanAt returns the span for which a goroutine worked at a time, or NoSpan. It is safe for concurrent use.
+func (t *Trace) SpanAt(goroutine, at int64) int32 {
+	t.workOnce.Do(t.findWork)
+	list := t.work[goroutine]
+	i, found := slices.BinarySearchFunc(list, at, func(c change, at int64) int { return cmp.Compare(c.at, at) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return NoSpan
+	}
+	return list[i].span
+}
+
+// A change says for which span a goroutine works from a time on.
+type change struct {
+	at   int64
+	span int32
+}
+
+// findWork finds for each goroutine for which span it worked when: the one that began last of those that are
+// open.
+func (t *Trace) findWork() {
+	type part struct {
+		span     int32
+		from, to int64
+	}
+	parts := make(map[int64][]part)
+	for _, h := range t.helpers { // they begin before all spans on their goroutine
+		parts[h.goroutine] = append(parts[h.goroutine], part{h.span, h.from, t.Spans[h.span].End})
+	}
+	for i := range t.Spans {
+		s := &t.Spans[i]
+		if at := s.Handed; at > 0 {
+			parts[s.Goroutine] = append(parts[s.Goroutine], part{int32(i), s.Begin, at})
+			parts[s.ender] = append(parts[s.ender], part{int32(i), at, s.End})
+			continue
+		}
+		parts[s.Goroutine] = append(parts[s.Goroutine], part{int32(i), s.Begin, s.End})
+	}
+	t.work = make(map[int64][]change, len(parts))
+	for g, list := range parts {
+		slices.SortStableFunc(list, func(a, b part) int { return cmp.Compare(a.from, b.from) })
+		ends := make([]part, 0, len(list))
+		for _, p := range list {
+			if p.to != 0 {
+				ends = append(ends, p)
+			}
+		}
+		slices.SortStableFunc(ends, func(a, b part) int { return cmp.Compare(a.to, b.to) })
+		var out []change
+		var open []part
+		note := func(at int64) {
+			for n := len(open); n > 0 && open[n-1].to != 0 && open[n-1].to <= at; n-- {
+				open = open[:n-1]
+			}
+			c := change{at, NoSpan}
+			if n := len(open); n > 0 {
+				c.span = open[n-1].span
+			}
+			if n := len(out); n > 0 && out[n-1].at == at {
+				out[n-1] = c
+			} else {
+				out = append(out, c)
+			}
+		}
+		for _, p := range list {
+			for ; len(ends) > 0 && ends[0].to <= p.from; ends = ends[1:] {
+				note(ends[0].to)
+			}
+			open = append(open, p)
+			note(p.from)
+		}
+		for _, e := range ends {
+			note(e.to)
+		}
+		t.work[g] = out
+	}
+}
+
+// events calls fn for each event. It ends with an error, or nil at the end of the trace.
+func events(ctx context.Context, r io.Reader, fn func(e *trace.Event) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the reader panicked: %v", p)
+		}
+	}()
+	read, err := trace.NewReader(r)
+	if err != nil {
+		return err
+	}
+	var e trace.Event
+	for n := 1; ; n++ {
+		e, err = read.ReadEvent()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = fn(&e)
+		}
+		if n%4096 == 0 && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

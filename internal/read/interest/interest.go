@@ -1,0 +1,255 @@
+// Package interest sorts the attributes of an entry so that the most interesting ones come first,
+// and formats them for people.
+package interest
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Ranker sorts the attributes of rows. Attributes that distinguish a row from its siblings come
+// first. A Ranker is not safe for concurrent use.
+type Ranker struct {
+	v     *view.View
+	read  *view.Reader                        // reads siblings
+	whole *view.Reader                        // reads the outermost span of a request
+	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
+	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents
+	// with few and with many children have separate caches, so that the former do not evict the
+	// latter.
+	few, many    [64]siblings
+	list, sorted []format.Attribute
+	ranks        []int
+	names        map[string]string // one copy of each name
+}
+
+// NewRanker returns a Ranker of v.
+func NewRanker(v *view.View) *Ranker {
+	return &Ranker{v: v, read: v.NewReader(), whole: v.NewReader(), names: make(map[string]string)}
+}
+
+// siblings holds the attributes that are the same in all children of a parent.
+type siblings struct {
+	parent view.Row
+	known  bool
+	same   [view.RoleRecorder + 1][]string // the names of these attributes, by the role of the children
+}
+
+const (
+	// fewSiblings is the maximum number of children of a row that are compared.
+	fewSiblings = 200
+	// manySiblings is the number of children from which on the result is cached in many.
+	manySiblings = 16
+	// fewNames is the maximum number of attributes of an entry that are compared with its siblings.
+	fewNames = 128
+	// maxNames is the maximum number of names that a Ranker keeps.
+	maxNames = 4096
+)
+
+// Attributes returns the application's attributes of e, the entry of row r, in the form of
+// [Readable]. The most interesting attributes come first, and those that are the same in all
+// siblings last. The list is valid until the next call.
+func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
+	k.list = k.list[:0]
+	for i := range e.Attributes {
+		if name, own := mapping.UserName(e.Attributes[i].Name); own {
+			k.list = append(k.list, format.Attribute{Name: name, Value: e.Attributes[i].Value})
+		}
+	}
+	k.list = readable(k.list, e)
+	if len(k.list) < 2 {
+		return k.list
+	}
+	same := k.of(k.v.Parent(r)).same[k.v.Role(r)]
+	k.ranks = k.ranks[:0]
+	for i := range k.list {
+		k.ranks = append(k.ranks, rankOf(k.list[i].Name, same))
+	}
+	k.sorted = k.sorted[:0]
+	for rank := range ranks {
+		for i := range k.list {
+			if k.ranks[i] == rank {
+				k.sorted = append(k.sorted, k.list[i])
+			}
+		}
+	}
+	return k.sorted
+}
+
+// of returns the attributes that the children of a row have in common.
+func (k *Ranker) of(parent view.Row) *siblings {
+	at := parent % view.Row(len(k.few))
+	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
+		if s.known && s.parent == parent {
+			return s
+		}
+	}
+	kids := firstChildren(k.v.Tree(), parent)
+	s := &k.few[at]
+	if len(kids) >= manySiblings {
+		s = &k.many[at]
+	}
+	s.parent, s.known = parent, true
+	k.compare(kids, s)
+	return s
+}
+
+// firstChildren returns the first fewSiblings children of a row.
+func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
+	for rank := t.Rank(parent) + 1; rank < t.End(parent) && len(kids) < fewSiblings; rank = t.End(kids[len(kids)-1]) {
+		kids = append(kids, t.Row(rank))
+	}
+	return kids
+}
+
+// compare sets s to the attributes that are the same in all kids. It compares the kids of each role
+// separately. It skips rows that cannot be read.
+func (k *Ranker) compare(kids []view.Row, s *siblings) {
+	var first [view.RoleRecorder + 1]*format.TraceEntry
+	var differs [view.RoleRecorder + 1][fewNames]bool
+	var compared [view.RoleRecorder + 1]bool
+	for _, r := range kids {
+		role := k.v.Role(r)
+		if first[role] == nil {
+			if k.first[role] == nil {
+				k.first[role] = k.v.NewReader()
+			}
+			first[role], _ = k.first[role].WithoutIDs(r)
+			continue
+		}
+		e, err := k.read.WithoutIDs(r)
+		if err != nil {
+			continue
+		}
+		compared[role] = true
+		for i := range min(len(first[role].Attributes), fewNames) {
+			if !differs[role][i] {
+				differs[role][i] = !has(e.Attributes, &first[role].Attributes[i], i)
+			}
+		}
+	}
+	for role, e := range first {
+		s.same[role] = s.same[role][:0]
+		if !compared[role] {
+			continue // a single child of a role has no sibling to compare with
+		}
+		for i := range min(len(e.Attributes), fewNames) {
+			if name, own := mapping.UserName(e.Attributes[i].Name); own && !differs[role][i] {
+				s.same[role] = append(s.same[role], k.name(name))
+			}
+		}
+	}
+}
+
+// has reports whether a list has the attribute a. It looks at index i first, because siblings often
+// have their attributes in the same order.
+func has(list []format.Attribute, a *format.Attribute, i int) bool {
+	is := func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
+	return i < len(list) && is(list[i]) || slices.ContainsFunc(list, is)
+}
+
+// name returns a copy of a name. Equal names share one copy.
+func (k *Ranker) name(name string) string {
+	if known, ok := k.names[name]; ok {
+		return known
+	}
+	if len(k.names) == maxNames {
+		clear(k.names)
+	}
+	name = strings.Clone(name)
+	k.names[name] = name
+	return name
+}
+
+// Sort sorts attributes: the most interesting ones first, and the least interesting ones last.
+func Sort(list []format.Attribute) {
+	slices.SortStableFunc(list, func(a, b format.Attribute) int { return cmp.Compare(rankOf(a.Name, nil), rankOf(b.Name, nil)) })
+}
+
+// ranks is the number of ranks of attributes.
+const ranks = 4
+
+// rankOf returns the rank of an attribute. Rank 0 comes first. The argument same has the names of
+// the attributes that are the same in all siblings.
+func rankOf(name string, same []string) int {
+	switch {
+	case slices.Contains(same, name):
+		return 3
+	case telling[name]:
+		return 0
+	case dull(name):
+		return 2
+	}
+	return 1
+}
+
+// Request returns a text about the request that the span at row r is part of: the name of its outermost span, unless that is r,
+// and what tells it from others, such as "of POST /job kind=report". It returns "" if r is part of the same request as
+// the span at row own.
+func (k *Ranker) Request(r, own view.Row) string {
+	whole := k.v.Outermost(r)
+	if whole == k.v.Outermost(own) {
+		return ""
+	}
+	e, err := k.whole.Entry(whole) // k.read reads its siblings
+	if err != nil {
+		return ""
+	}
+	const few = 2
+	var words []string
+	if whole != r {
+		words = append(words, "of", strings.Clone(e.Metadata.Name))
+	}
+	list := k.Attributes(whole, e)
+	for i := range list[:min(few, len(list))] {
+		words = append(words, list[i].Name+"="+text.Cut(list[i].Value.String(), 80))
+	}
+	return strings.Join(words, " ")
+}
+
+// telling has the most interesting attributes.
+var telling = map[string]bool{
+	"http.response.status_code": true, "http.status_code": true, "rpc.grpc.status_code": true, "error.type": true, "error": true, "err": true,
+	"exception.type": true, "exception.message": true, "http.route": true, "url.path": true, "http.target": true,
+	"enduser.id": true, "user.id": true, "user": true, "user_id": true,
+}
+
+// dull reports whether an attribute is seldom of interest.
+func dull(name string) bool {
+	switch name {
+	case "server.address", "server.port", "client.address", "url.scheme", "http.request.method", "http.method", "http.scheme", "user_agent.original":
+		return true
+	}
+	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
+}
+
+// Readable returns the application's attributes of an entry in a form for people: an attribute that
+// was recorded as a duration becomes a text such as 24ms.
+func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
+
+// readable is like Readable, but gets the list of the application's attributes of e.
+func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
+	v, ok := e.Attribute(mapping.AttrDurations)
+	if !ok {
+		return list
+	}
+	var names []string
+	if json.Unmarshal(v.Bytes(), &names) != nil {
+		return list
+	}
+	for i := range list {
+		n, isInt := list[i].Value.I64()
+		if isInt && (slices.Contains(names, list[i].Name) || slices.Contains(names, "otel.attr."+list[i].Name)) {
+			list[i].Value = format.StringValue(time.Duration(n).String())
+		}
+	}
+	return list
+}

@@ -1,0 +1,49 @@
+package interest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestRequestAmongThousandsOfSiblings checks that the text about a request has the attributes of its outermost span, and
+// not bytes of the siblings with which that is compared: they are in other blocks of the file.
+func TestRequestAmongThousandsOfSiblings(t *testing.T) {
+	const siblings = 4000
+	x := tracetest.New(t, format.V2, format.ET, format.Root())
+	span := func(parent uint32, id int, name string, attributes ...string) uint32 {
+		e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
+		add := func(name string, v format.Value) {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+		}
+		add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", id)))
+		add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", id)))
+		add(format.AttrTime, format.U64Value(uint64(1_000_000*id)))
+		add(format.AttrDuration, format.U64Value(1000))
+		for i := 0; i < len(attributes); i += 2 {
+			add(attributes[i], format.StringValue(attributes[i+1]))
+		}
+		format.SortAttributes(e.Attributes)
+		return x.Add(e)
+	}
+	var rows []uint32
+	for i := 1; i <= siblings; i++ {
+		whole := span(0, 2*i, "GET /a", "http.response.status_code", "200", "tenant", fmt.Sprint("tenant-", i), "padding", fmt.Sprintf("%070d", i))
+		rows = append(rows, span(whole, 2*i+1, "call"))
+	}
+	v := x.View()
+	k := interest.NewRanker(v)
+	for i, id := range rows {
+		if i%97 != 0 {
+			continue
+		}
+		r, _ := v.Row(0, id)
+		if got, want := k.Request(r, view.Row(0)), fmt.Sprintf("of GET /a padding=%070d tenant=tenant-%d", i+1, i+1); got != want {
+			t.Fatalf("the request of row %d is %q, want %q", r, got, want)
+		}
+	}
+}

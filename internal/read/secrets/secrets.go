@@ -1,0 +1,165 @@
+// Package secrets replaces the secrets in the entries of a file that exists. Recorders replace them
+// earlier, in package record. Both ask package redact about the same names and texts.
+package secrets
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// Replace replaces the secrets in e as the policy of r says. It changes e and its Attributes. If found
+// is not nil, it is called with each field that changes, such as "message" or "attribute db.password".
+// The result is whether a field has changed.
+func Replace(r *redact.Redactor, e *format.TraceEntry, found func(field string)) bool {
+	x := replacer{r: r, e: e, found: found}
+	x.text("name", &e.Metadata.Name)
+	x.text("target", &e.Metadata.Target)
+	x.text("module path", &e.Metadata.ModulePath.Value)
+	x.text("file", &e.Metadata.File.Value)
+	x.text("message", &e.Message.Value)
+	var isJSON map[string]bool
+	for i := range e.Attributes {
+		if a := &e.Attributes[i]; a.Name == mapping.AttrJSON || a.Name == mapping.AttrAnyValue {
+			for name := range otel.Names(a.Value) {
+				if isJSON == nil {
+					isJSON = make(map[string]bool)
+				}
+				isJSON[name] = true
+			}
+		}
+	}
+	for i := range e.Attributes {
+		x.attribute(&e.Attributes[i], isJSON)
+	}
+	if x.renamed != nil {
+		kept := e.Attributes[:0]
+		for _, a := range e.Attributes {
+			if x.list(&a) {
+				kept = append(kept, a)
+			}
+		}
+		e.Attributes = kept
+	}
+	return x.changed
+}
+
+// A replacer replaces the secrets of one entry.
+type replacer struct {
+	r       *redact.Redactor
+	e       *format.TraceEntry
+	found   func(field string)
+	changed bool
+	// New names of attributes that the entry's lists of names may contain: "" if the value is no JSON text
+	// any more.
+	renamed map[string]string
+}
+
+func (x *replacer) note(field string) {
+	x.changed = true
+	if x.found != nil {
+		x.found(field)
+	}
+}
+
+func (x *replacer) text(field string, s *string) {
+	if t := x.r.Text(*s); t != *s {
+		*s = t
+		x.note(field)
+	}
+}
+
+func (x *replacer) rename(from, to string) {
+	if x.renamed == nil {
+		x.renamed = make(map[string]string)
+	}
+	x.renamed[from] = to
+}
+
+// attribute replaces the secrets of an attribute.
+func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
+	switch a.Name {
+	case mapping.AttrJSON, mapping.AttrAnyValue, mapping.AttrDurations, format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID,
+		mapping.AttrLinkTraceID, mapping.AttrLinkSpanID:
+		return
+	}
+	stored, safe := a.Name, x.r.Text(a.Name)
+	if kind := a.Value.Kind(); kind == format.KindString || kind == format.KindBytes {
+		key := userKey(stored)
+		verdict, was := x.r.Key(key), a.Value.Text()
+		var now string
+		isText := false
+		var err error
+		isTrace := kind == format.KindBytes && verdict != redact.Replace && execbatch.IsTrace(was)
+		if isTrace {
+			now, err = execbatch.Redact(x.r, was)
+		}
+		switch {
+		case isTrace && err == nil:
+		case isJSON[stored]:
+			now, isText = x.r.JSON(verdict, key, was)
+		default:
+			now = x.r.Value(verdict, key, was)
+		}
+		if now != was {
+			if kind == format.KindBytes && verdict != redact.Replace {
+				a.Value = format.BytesValue([]byte(now))
+			} else {
+				a.Value = format.StringValue(now)
+			}
+			if isText {
+				x.rename(stored, "")
+			}
+			x.note("attribute " + safe)
+		}
+	}
+	if safe != stored {
+		a.Name = safe
+		if _, dropped := x.renamed[stored]; !dropped {
+			x.rename(stored, safe)
+		}
+		x.note("the name of attribute " + safe)
+	}
+}
+
+// userKey returns the name that the user gave to a stored attribute.
+func userKey(stored string) string {
+	name, isUser := mapping.UserName(stored)
+	if !isUser {
+		return stored
+	}
+	if i := strings.LastIndexByte(name, '#'); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" {
+		name = name[:i] // it came twice
+	}
+	return name
+}
+
+// list changes the names in a list of names. It reports whether the list is still needed. Other attributes
+// stay.
+func (x *replacer) list(a *format.Attribute) bool {
+	if a.Name != mapping.AttrJSON && a.Name != mapping.AttrAnyValue && a.Name != mapping.AttrDurations {
+		return true
+	}
+	var names []string
+	if json.Unmarshal(a.Value.Bytes(), &names) != nil {
+		return true
+	}
+	kept := names[:0]
+	for _, name := range names {
+		now, renamed := x.renamed[name]
+		switch {
+		case !renamed:
+			kept = append(kept, name)
+		case now != "":
+			kept = append(kept, now)
+		}
+	}
+	b, _ := json.Marshal(kept) // strings are valid
+	a.Value = format.StringValue(string(b))
+	return len(kept) > 0
+}

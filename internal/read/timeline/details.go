@@ -1,0 +1,248 @@
+package timeline
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/text"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Details holds the contents of an entry as names and values.
+type Details struct {
+	// Name is the name of a span or event, or the message of a log record. If that is empty, it is
+	// the name of the entry.
+	Name string
+	// Category is the kind of a span. For other entries it is "event", "log" or "entry".
+	Category string
+	// Role is the role of the entry in the view.
+	Role view.Role
+	// TraceID is the trace id of the span or log record, in hex. It is empty if it has none.
+	TraceID string
+	// Args has the other fields of the entry, as far as it has them, in this order: trace_id,
+	// span_id and parent_span_id; for a span kind, status and scope; for other entries level, file,
+	// line, module_path and message; then the attributes by their stored names. An attribute with
+	// one of these names is called otel.attr.NAME. The second attribute with the same name is
+	// called NAME#2.
+	Args []otel.Attribute
+	// Links has the links of a span as a List of Maps. It has at most 1,000 links. The number of
+	// all others is in the argument entrace.links_left_out.
+	Links otel.Any
+
+	timed, open bool
+	owns        int // the number of Args before the attributes
+	jsons, anys map[string]bool
+	names       text.Names // the names of the attributes
+}
+
+func (d *Details) add(name, value string) {
+	if value != "" {
+		d.Args = append(d.Args, otel.Attribute{Name: name, Value: format.StringValue(value)})
+	}
+}
+
+// Details reads row r into d and reuses the memory of d. It is safe for concurrent use with
+// different d.
+func (t *Timeline) Details(r view.Row, d *Details) error {
+	v := t.v
+	e, err := v.Entry(r)
+	if err != nil {
+		return err
+	}
+	d.names.Reset()
+	*d = Details{Args: d.Args[:0], names: d.names, Name: e.Metadata.Name, Role: v.Role(r), Category: "entry"}
+	_, d.timed = v.Time(r)
+	ref := v.Ref(r)
+	if ref.TraceID != [16]byte{} {
+		d.TraceID = hex.EncodeToString(ref.TraceID[:])
+		d.add(format.AttrTraceID, d.TraceID)
+	}
+	if ref.SpanID != [8]byte{} {
+		d.add(format.AttrSpanID, hex.EncodeToString(ref.SpanID[:]))
+	}
+	switch d.Role {
+	case view.RoleSpan:
+		d.span(v, e)
+		if t.links { // otherwise do not build the tree, which is needed for the children
+			if err := d.links(v, r); err != nil {
+				return err
+			}
+		}
+	case view.RoleEvent:
+		d.Category = "event"
+	case view.RoleLog:
+		d.Category = "log"
+		if e.Message.Value != "" {
+			d.Name = e.Message.Value
+		}
+	default:
+		d.add("message", e.Message.Value)
+	}
+	d.add("scope", e.Metadata.Target)
+	if d.Role != view.RoleSpan {
+		d.place(&e.Metadata)
+	}
+	d.attributes(e)
+	return nil
+}
+
+// span adds the arguments that only spans have.
+func (d *Details) span(v *view.View, e *format.TraceEntry) {
+	if up, ok := e.Attribute(format.AttrParentSpanID); ok {
+		d.add(format.AttrParentSpanID, up.Text())
+	} else if up := v.Ref(view.Row(e.Parent)); up.SpanID != [8]byte{} {
+		d.add(format.AttrParentSpanID, hex.EncodeToString(up.SpanID[:]))
+	}
+	kind := otel.KindInternal
+	if name, ok := e.Attribute(mapping.AttrKind); ok {
+		if k, ok := otel.ParseSpanKind(name.Text()); ok {
+			kind = k
+		}
+	}
+	d.Category = kind.String()
+	d.add("kind", d.Category)
+	if status, ok := e.Attribute(mapping.AttrStatusCode); ok {
+		d.add("status", status.Text())
+	}
+	took, _ := e.Attribute(format.AttrDuration)
+	if _, ended := took.U64(); !ended {
+		d.open = true
+		d.Args = append(d.Args, otel.Attribute{Name: otel.AttrOpen, Value: format.BoolValue(true)})
+	}
+}
+
+// place adds the source location and the level of an entry.
+func (d *Details) place(m *format.Metadata) {
+	if d.Role != view.RoleEvent {
+		d.add("level", m.Level.String())
+	}
+	d.add("file", m.File.Value)
+	if m.Line.Valid {
+		d.Args = append(d.Args, otel.Attribute{Name: "line", Value: format.U64Value(uint64(m.Line.Value))})
+	}
+	d.add("module_path", m.ModulePath.Value)
+}
+
+// attributes adds the attributes of the entry.
+func (d *Details) attributes(e *format.TraceEntry) {
+	var durs map[string]bool
+	for i := range e.Attributes {
+		switch a := &e.Attributes[i]; a.Name {
+		case mapping.AttrJSON:
+			d.jsons = otel.Names(a.Value)
+		case mapping.AttrAnyValue:
+			d.anys = otel.Names(a.Value)
+		case mapping.AttrDurations:
+			durs = otel.Names(a.Value)
+		}
+	}
+	d.owns = len(d.Args)
+	for i := range e.Attributes {
+		a := &e.Attributes[i]
+		name := a.Name
+		switch name {
+		case mapping.AttrJSON, mapping.AttrAnyValue, mapping.AttrDurations:
+			continue
+		case format.AttrTime:
+			if d.timed {
+				continue
+			}
+		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
+			if text, ok := d.own(name); ok && text == a.Value.Text() {
+				continue
+			} else if ok {
+				name = "otel.attr." + name
+			}
+		case mapping.AttrKind:
+			if d.Role == view.RoleSpan && a.Value.Text() == d.Category {
+				continue
+			}
+		case format.AttrDuration:
+			if d.Role == view.RoleSpan && !d.open {
+				continue
+			}
+		case mapping.AttrStatusCode, otel.AttrOpen:
+			if d.Role == view.RoleSpan {
+				continue
+			}
+		case mapping.AttrEvent:
+			if d.Role == view.RoleEvent {
+				continue
+			}
+		case "kind", "status", "scope", "level", "file", "line", "module_path", "message", "links":
+			name = "otel.attr." + name
+		}
+		encoding, value := otel.Native, a.Value
+		switch {
+		case durs[a.Name]:
+			if n, ok := value.I64(); ok {
+				value = format.StringValue(time.Duration(n).String())
+			}
+		case d.jsons[a.Name]:
+			encoding = otel.JSON
+		case d.anys[a.Name]:
+			encoding = otel.AnyValue
+		}
+		d.Args = append(d.Args, otel.Attribute{Name: d.names.Add(name), Value: value, Encoding: encoding})
+	}
+}
+
+// own returns the argument with this name that is not an attribute.
+func (d *Details) own(name string) (string, bool) {
+	for i := range d.Args[:d.owns] {
+		if d.Args[i].Name == name {
+			return d.Args[i].Value.Text(), true
+		}
+	}
+	return "", false
+}
+
+// maxLinks is the maximum number of links of a span that are read. They are all in memory at once.
+const maxLinks = 1000
+
+// links reads the links of the span at row r, which come first among its children.
+func (d *Details) links(v *view.View, r view.Row) error {
+	kids := v.Children(r)
+	n := 0
+	for n < len(kids) && v.Role(kids[n]) == view.RoleLink {
+		n++
+	}
+	if n > maxLinks {
+		d.Args = append(d.Args, otel.Attribute{Name: "entrace.links_left_out", Value: format.U64Value(uint64(n - maxLinks))})
+	}
+	for _, kid := range kids[:min(n, maxLinks)] {
+		e, err := v.Entry(kid)
+		if err != nil {
+			return err
+		}
+		l := otel.ReadLink(e)
+		m := otel.Any{Kind: otel.Map, Map: make([]otel.KeyValue, 0, 4)}
+		text := func(name, value string) {
+			m.Map = append(m.Map, otel.KeyValue{Key: name, Value: otel.Any{Kind: otel.String, Text: value}})
+		}
+		text(format.AttrTraceID, hex.EncodeToString(l.TraceID[:]))
+		text(format.AttrSpanID, hex.EncodeToString(l.SpanID[:]))
+		if l.TraceState != "" {
+			text("trace_state", l.TraceState)
+		}
+		if l.Flags != mapping.DefaultTraceFlags {
+			m.Map = append(m.Map, otel.KeyValue{Key: "flags", Value: otel.Any{Kind: otel.Int, Int: int64(l.Flags)}})
+		}
+		if len(l.Attributes) > 0 {
+			attrs := otel.Any{Kind: otel.Map}
+			for i := range l.Attributes {
+				attrs.Map = append(attrs.Map, otel.KeyValue{Key: l.Attributes[i].Name, Value: l.Attributes[i].Any()})
+			}
+			m.Map = append(m.Map, otel.KeyValue{Key: "attributes", Value: attrs})
+		}
+		if l.Dropped > 0 {
+			m.Map = append(m.Map, otel.KeyValue{Key: mapping.AttrDroppedAttributes, Value: otel.Any{Kind: otel.Int, Int: int64(l.Dropped)}})
+		}
+		d.Links.Kind = otel.List
+		d.Links.List = append(d.Links.List, m)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package timeline_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/read/timeline"
+)
+
+func TestAssign(t *testing.T) {
+	type in = timeline.Interval
+	for _, c := range []struct {
+		name string
+		in   []in
+		want []int32
+	}{
+		{"nothing", nil, []int32{}},
+		{"one behind the other", []in{{0, 5, -1, 0}, {5, 9, -1, 0}}, []int32{0, 0}},
+		{"strangers within each other", []in{{0, 9, -1, 0}, {2, 5, -1, 0}}, []int32{0, 1}},
+		{"a child", []in{{0, 9, -1, 0}, {2, 5, 0, 0}}, []int32{0, 0}},
+		{"a child before its parent in the input", []in{{2, 5, 1, 0}, {0, 9, -1, 0}}, []int32{0, 0}},
+		{"children that overlap", []in{{0, 9, -1, 0}, {2, 5, 0, 0}, {4, 6, 0, 0}, {5, 8, 0, 0}}, []int32{0, 0, 1, 0}},
+		{"grandchildren", []in{{0, 9, -1, 0}, {1, 8, 0, 0}, {2, 7, 1, 0}, {7, 8, 1, 0}}, []int32{0, 0, 0, 0}},
+		{"a child that is longer", []in{{0, 5, -1, 0}, {2, 8, 0, 0}}, []int32{0, 1}},
+		{"a child that begins earlier", []in{{3, 9, -1, 0}, {2, 5, 0, 0}}, []int32{1, 0}},
+		{"a child that begins when its parent ends", []in{{0, 5, -1, 0}, {5, 8, 0, 0}}, []int32{0, 0}},
+		{"a child of no length when its parent ends", []in{{0, 5, -1, 0}, {5, 5, 0, 0}}, []int32{0, 0}},
+		{"equal, child and parent", []in{{0, 5, 1, 0}, {0, 5, -1, 0}}, []int32{0, 0}},
+		{"equal strangers", []in{{0, 5, -1, 0}, {0, 5, -1, 0}}, []int32{0, 1}},
+		{"of no length at one time", []in{{5, 5, -1, 0}, {5, 5, -1, 0}}, []int32{0, 0}},
+		{"of no length behind another", []in{{0, 5, -1, 0}, {5, 5, -1, 0}, {5, 7, -1, 0}}, []int32{0, 1, 0}},
+		{"the lane of one that took no time is free again", []in{{0, 5, -1, 0}, {5, 5, -1, 0}, {6, 7, -1, 0}, {6, 7, -1, 0}}, []int32{0, 0, 0, 1}},
+		{"a shorter one on a lane that was used", []in{{0, 9, -1, 0}, {10, 11, -1, 0}, {11, 13, -1, 0}, {12, 13, -1, 0}}, []int32{0, 0, 0, 1}},
+		{"groups", []in{{0, 9, -1, 3}, {0, 9, -1, 7}, {2, 5, 0, 7}}, []int32{0, 0, 1}},
+		{"its own parent", []in{{0, 5, 0, 0}}, []int32{0}},
+		{"a ring", []in{{0, 5, 1, 0}, {0, 5, 0, 0}}, []int32{0, 0}},
+		{"the ends of time", []in{{math.MinInt64, math.MaxInt64, -1, 0}, {math.MinInt64, math.MinInt64, 0, 0}, {math.MaxInt64, math.MaxInt64, 0, 0}}, []int32{0, 0, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, order := timeline.Lanes(c.in)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the lanes are %v, want %v", got, c.want)
+			}
+			check(t, c.in, got, order)
+		})
+	}
+}
+
+// check checks the invariants of all layouts.
+func check(t *testing.T, in []timeline.Interval, lanes, order []int32) {
+	t.Helper()
+	seen := slices.Sorted(slices.Values(order))
+	for i, at := range seen {
+		if int32(i) != at {
+			t.Fatalf("the order is %v", order)
+		}
+	}
+	for n, a := range order {
+		x := &in[a]
+		for _, b := range order[n+1:] {
+			y := &in[b]
+			if y.Start < x.Start || y.Start == x.Start && y.End > x.End {
+				t.Errorf("%v comes before %v", *x, *y)
+			}
+			if x.Group == y.Group && lanes[a] == lanes[b] && y.Start < x.End && y.End > x.End {
+				t.Errorf("%v and %v overlap on lane %d", *x, *y, lanes[a])
+			}
+		}
+	}
+	// Each interval that fits on its parent's lane must be there.
+	for i := range in {
+		x := &in[i]
+		if x.Parent < 0 || int(x.Parent) == i {
+			continue
+		}
+		p := &in[x.Parent]
+		if p.Group != x.Group || lanes[x.Parent] == lanes[i] || x.Start < p.Start || x.End > p.End || x.Start == p.End {
+			continue
+		}
+		if slices.Index(order, x.Parent) > slices.Index(order, int32(i)) {
+			continue // equal intervals whose parents form a cycle
+		}
+		if !slices.ContainsFunc(order, func(b int32) bool {
+			y := &in[b]
+			return b != x.Parent && int(b) != i && y.Group == x.Group && lanes[b] == lanes[x.Parent] && y.Start >= p.Start && y.Start <= x.Start && y.End > x.Start
+		}) {
+			t.Errorf("%v is on lane %d, its parent %v on lane %d, where nothing is in its way", *x, lanes[i], *p, lanes[x.Parent])
+		}
+	}
+}
+
+func random(r *rand.Rand, n int, span, length int64) []timeline.Interval {
+	in := make([]timeline.Interval, n)
+	for i := range in {
+		in[i].Start = r.Int64N(span)
+		in[i].End = in[i].Start + r.Int64N(length)
+		in[i].Parent = int32(r.IntN(n+1)) - 1
+		in[i].Group = int32(r.IntN(2))
+		if p := in[i].Parent; p >= 0 && int(p) < i && r.IntN(2) == 0 {
+			// An interval that fits.
+			in[i].Group = in[p].Group
+			in[i].Start = in[p].Start + r.Int64N(in[p].End-in[p].Start+1)
+			in[i].End = in[i].Start + r.Int64N(in[p].End-in[i].Start+1)
+		}
+	}
+	return in
+}
+
+func TestAssignRandom(t *testing.T) {
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		in := random(r, 1+r.IntN(60), 1+r.Int64N(100), 1+r.Int64N(40))
+		lanes, order := timeline.Lanes(in)
+		check(t, in, lanes, order)
+		if t.Failed() {
+			t.Fatalf("seed %d: %v on %v", seed, in, lanes)
+		}
+	}
+}
+
+// TestAssignFewest checks that intervals without parents need no more lanes than intervals are open
+// at the same time.
+func TestAssignFewest(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		in := random(r, 200, 1000, 1+r.Int64N(60))
+		for i := range in {
+			in[i].Parent, in[i].Group = -1, 0
+			in[i].End++
+		}
+		lanes, _ := timeline.Lanes(in)
+		most := 0
+		for i := range in {
+			n := 0
+			for j := range in {
+				if in[j].Start <= in[i].Start && in[j].End > in[i].Start {
+					n++
+				}
+			}
+			most = max(most, n)
+		}
+		if got := int(slices.Max(lanes)) + 1; got != most {
+			t.Fatalf("seed %d: %d lanes, %d intervals are open at once", seed, got, most)
+		}
+	}
+}
+
+// TestAssignFast uses input that is slow for algorithms that visit intervals repeatedly.
+func TestAssignFast(t *testing.T) {
+	const n = 100_000
+	deep, ends, wide := make([]timeline.Interval, n), make([]timeline.Interval, n), make([]timeline.Interval, n)
+	for i := range n {
+		deep[i] = timeline.Interval{Start: int64(i), End: 3*n - int64(i), Parent: int32(i) - 1}
+		wide[i] = timeline.Interval{Start: int64(i), End: n + int64(i), Parent: 0}
+		// A deep stack of intervals that all end at n. Then as many intervals without length at n,
+		// whose parent is below intervals that have not ended.
+		ends[i] = timeline.Interval{Start: int64(i), End: n, Parent: int32(i) - 1}
+		if i == 1 {
+			ends[i].End = n + 1
+		}
+		if i > n/2 {
+			ends[i] = timeline.Interval{Start: n, End: n, Parent: 0}
+		}
+	}
+	r := rand.New(rand.NewPCG(5, 5))
+	for name, in := range map[string][]timeline.Interval{
+		"deep": deep, "wide": wide, "ends": ends, "random": random(r, n, 1e9, 1e6), "crowded": random(r, n, 1000, 1000), "none": make([]timeline.Interval, n),
+	} {
+		start := time.Now()
+		timeline.Lanes(in)
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("%s: %d intervals took %v", name, n, took)
+		}
+	}
+}
+
+func BenchmarkAssign(b *testing.B) {
+	in := random(rand.New(rand.NewPCG(5, 5)), 100_000, 1e9, 1e6)
+	b.ReportAllocs()
+	for b.Loop() {
+		timeline.Lanes(in)
+	}
+}

@@ -1,0 +1,313 @@
+package timeline_test
+
+import (
+	"errors"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/read/timeline"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/view"
+)
+
+var must = tracetest.Must
+
+// viewOf returns the view of a trace with the given entries.
+func viewOf(t testing.TB, entries func(write func(e *format.TraceEntry) uint32)) *view.View {
+	x := tracetest.New(t, format.V2, format.IET)
+	entries(x.Add)
+	return x.View()
+}
+
+func spanID(n int) [8]byte { return [8]byte{1, 5: byte(n >> 16), 6: byte(n >> 8), 7: byte(n)} }
+
+// overlapping writes n spans that all overlap. Each has an event, a log record and a link to the
+// span before it.
+func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
+	return func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		trace := [16]byte{1}
+		for i := range n {
+			s := &otel.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i), Duration: int64(2 * n), Ended: true}
+			id := write(s.Entry(otel.Where{}))
+			for _, e := range []*format.TraceEntry{
+				(&otel.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
+				(&otel.Event{Name: "event", Time: int64(2 * i), HasTime: true}).Entry(""),
+				(&otel.Log{Body: otel.Any{Kind: otel.String, Text: "log"}, Time: int64(i), HasTime: true}).Entry(otel.Where{Trace: true, Parent: true}),
+			} {
+				e.Parent = id
+				write(e)
+			}
+		}
+	}
+}
+
+// TestTimelineMemory uses spans that all need a lane of their own and an arrow.
+func TestTimelineMemory(t *testing.T) {
+	const n = 20_000
+	v := viewOf(t, overlapping(n))
+	peak := make(chan uint64)
+	stop := make(chan struct{})
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	go func() {
+		most := uint64(0)
+		for {
+			select {
+			case <-stop:
+				peak <- most
+				return
+			case <-time.After(time.Millisecond):
+				runtime.ReadMemStats(&now)
+				most = max(most, now.HeapAlloc)
+			}
+		}
+	}()
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	calls := 0
+	if err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	close(stop)
+	got, limit := int64(<-peak)-int64(before.HeapAlloc), int64(64<<20+96*v.Len())
+	t.Logf("%d bytes for %d entries", got, v.Len())
+	if got > limit {
+		t.Errorf("%d bytes for %d entries, want at most %d", got, v.Len(), limit)
+	}
+	if calls != 4*n || tl.Flows != n-1 || tl.Processes[0].Lanes != n {
+		t.Errorf("%d calls, %d flows, %d lanes", calls, tl.Flows, tl.Processes[0].Lanes)
+	}
+}
+
+// TestTimelineSameIDs uses many spans with the same id, and as many links to it. There must be one
+// arrow for each link, and not one for each pair.
+func TestTimelineSameIDs(t *testing.T) {
+	const n = 3000
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(0), Start: int64(i), Ended: true}
+			write(s.Entry(otel.Where{}))
+		}
+		s := &otel.Span{TraceID: [16]byte{1}, SpanID: spanID(1), Start: n, Ended: true}
+		last := write(s.Entry(otel.Where{}))
+		for range n {
+			e := (&otel.Link{TraceID: [16]byte{1}, SpanID: spanID(0)}).Entry("")
+			e.Parent = last
+			write(e)
+		}
+	})
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	if err != nil || tl.Flows != n {
+		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
+	}
+	var d timeline.Details
+	must(t, tl.Details(n+1, &d))
+	left := d.Args[len(d.Args)-1]
+	if n, _ := left.Value.U64(); len(d.Links.List) != 1000 {
+		t.Errorf("%d links are read, %s is %d", len(d.Links.List), left.Name, n)
+	}
+	found := false
+	for _, a := range d.Args {
+		if n, _ := a.Value.U64(); a.Name == "entrace.links_left_out" && n == 2000 {
+			found = true
+		}
+	}
+	if !found {
+		t.Errorf("nothing says that links are left out: %v", d.Args)
+	}
+}
+
+// TestDetailedSame compares details that were read ahead with details that were read one by one,
+// also for large entries.
+func TestDetailedSame(t *testing.T) {
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		overlapping(1000)(write)
+		large := strings.Repeat("x", 1<<20)
+		for i := range 20 {
+			s := &otel.Span{Name: "large", TraceID: [16]byte{1}, SpanID: spanID(2000 + i), Start: int64(i), Ended: true}
+			s.Attributes = []otel.Attribute{{Name: "a", Value: format.StringValue(large)}}
+			write(s.Entry(otel.Where{}))
+		}
+	})
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	var want []timeline.Moment
+	if err := tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err = tl.Detailed(t.Context(), func(m *timeline.Moment, d *timeline.Details) error {
+		if !reflect.DeepEqual(*m, want[n]) {
+			t.Fatalf("moment %d is %v, want %v", n, *m, want[n])
+		}
+		n++
+		if m.What == timeline.Ends {
+			if d != nil {
+				t.Errorf("an end has details %v", d)
+			}
+			return nil
+		}
+		var same timeline.Details
+		if err := tl.Details(m.Row, &same); err != nil {
+			return err
+		}
+		if d.Name != same.Name || len(d.Args) != len(same.Args) {
+			t.Errorf("entry %d is %v, want %v", m.Row, d, same)
+		}
+		for i, a := range d.Args {
+			if b := same.Args[i]; a.Name != b.Name || !a.Value.Equal(b.Value) {
+				t.Errorf("entry %d has %v, want %v", m.Row, a, b)
+			}
+		}
+		return nil
+	})
+	if err != nil || n != len(want) {
+		t.Errorf("%d moments, want %d, %v", n, len(want), err)
+	}
+	stop := errors.New("stop")
+	for _, after := range []int{0, 1, 127, 128, 500, 4000} {
+		n := 0
+		err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error {
+			if n++; n > after {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || n != after+1 {
+			t.Errorf("stopped after %d: %d calls, %v", after, n, err)
+		}
+	}
+}
+
+// TestDetailsNames uses attributes whose names are already used, some of them very often.
+func TestDetailsNames(t *testing.T) {
+	entry := func(names ...string) *format.TraceEntry {
+		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
+		for _, n := range names {
+			e.Attributes = append(e.Attributes, format.Attribute{Name: n, Value: format.BoolValue(true)})
+		}
+		return e
+	}
+	many := make([]string, 50_000)
+	for i := range many {
+		many[i] = "x"
+	}
+	for _, c := range [][]string{{"x", "x", "x"}, {"x", "x#2", "x"}, {"kind", "otel.attr.kind", "links"}, many} {
+		v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+			write(format.Root())
+			write(entry(c...))
+		})
+		tl, err := timeline.NewTimeline(t.Context(), v)
+		must(t, err)
+		var d timeline.Details
+		start := time.Now()
+		must(t, tl.Details(1, &d))
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%d attributes took %v", len(c), took)
+		}
+		seen := make(map[string]bool)
+		n := 0
+		for _, a := range d.Args {
+			if seen[a.Name] {
+				t.Errorf("%q comes twice", a.Name)
+			}
+			seen[a.Name] = true
+			if a.Value.Bool() {
+				n++
+			}
+		}
+		if n != len(c) {
+			t.Errorf("%d attributes of %d", n, len(c))
+		}
+	}
+}
+
+// TestDetailsDurations checks that durations are formatted as durations, and that values other than
+// whole numbers stay as they are.
+func TestDetailsDurations(t *testing.T) {
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		e := (&otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(1), Ended: true}).Entry(otel.Where{})
+		e.Attributes = append(e.Attributes,
+			format.Attribute{Name: "took", Value: format.I64Value(24e6)}, format.Attribute{Name: "n", Value: format.I64Value(24e6)},
+			format.Attribute{Name: "text", Value: format.StringValue("x")}, format.Attribute{Name: mapping.AttrDurations, Value: format.StringValue(`["took","text"]`)})
+		write(e)
+	})
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	var d timeline.Details
+	must(t, tl.Details(1, &d))
+	got := make(map[string]string)
+	for _, a := range d.Args {
+		got[a.Name] = a.Value.String()
+	}
+	if _, there := got[mapping.AttrDurations]; got["took"] != "24ms" || got["n"] != "24000000" || got["text"] != "x" || there {
+		t.Errorf("the details are %v", got)
+	}
+}
+
+// sequential writes n spans. Each overlaps the next one, so that they need two lanes.
+func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
+	return func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(10 * i), Duration: 15, Ended: true}
+			write(s.Entry(otel.Where{}))
+		}
+	}
+}
+
+// TestTimelineKeepsNoTimes measures the memory of a timeline of many spans. It must not store their
+// times, because the view has them.
+func TestTimelineKeepsNoTimes(t *testing.T) {
+	const n = 200_000
+	v := viewOf(t, sequential(n))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 10*n || tl.Processes[0].Lanes != 2 {
+		t.Errorf("%d spans on %d lanes take %d bytes, want 10 for each on 2 lanes", n, tl.Processes[0].Lanes, got)
+	}
+	runtime.KeepAlive(v)
+}
+
+// TestTimelineOfManyLanes uses more than 65,536 lanes.
+func TestTimelineOfManyLanes(t *testing.T) {
+	const n = 1<<16 + 10
+	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
+		write(format.Root())
+		for i := range n {
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(i), Duration: 2 * n, Ended: true}
+			write(s.Entry(otel.Where{}))
+		}
+	})
+	tl, err := timeline.NewTimeline(t.Context(), v)
+	must(t, err)
+	want := int32(0)
+	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
+		if m.What == timeline.Begins {
+			if m.Lane != want {
+				t.Fatalf("span %d is on lane %d", want, m.Lane)
+			}
+			want++
+		}
+		return nil
+	})
+	if err != nil || want != n || tl.Processes[0].Lanes != n {
+		t.Errorf("%d spans began on %d lanes, want %d, %v", want, tl.Processes[0].Lanes, n, err)
+	}
+}

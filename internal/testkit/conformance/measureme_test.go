@@ -1,0 +1,334 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/entrace-go/entrace/convert/measureme"
+	"github.com/entrace-go/entrace/exporter"
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// analyzemePath builds the program around measureme's analyzeme crate, once.
+var analyzemePath = sync.OnceValues(func() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, "entrace-conformance", "analyzeme")
+	cmd := exec.Command("cargo", "build", "--quiet", "--release", "--locked", "--manifest-path", "testdata/analyzeme/Cargo.toml", "--target-dir", dir)
+	cmd.Stderr = os.Stderr
+	return filepath.Join(dir, "release", "entrace-analyzeme"), cmd.Run()
+})
+
+// analyzeme returns the lines that the program around the analyzeme crate prints for a file.
+func analyzeme(t *testing.T, what, name string) []string {
+	t.Helper()
+	program, err := analyzemePath()
+	must(t, err)
+	var out, errs bytes.Buffer
+	cmd := exec.Command(program, what, name)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("analyzeme %s %s: %v: %s", what, name, err, errs.Bytes())
+	}
+	if errs.Len() > 0 {
+		t.Errorf("analyzeme %s %s: %s", what, name, errs.Bytes())
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+// A profileEvent is an event as analyzeme prints it.
+type profileEvent struct {
+	Kind   string   `json:"kind"`
+	Label  string   `json:"label"`
+	Args   []string `json:"args"`
+	Thread uint32   `json:"thread"`
+	Start  *uint64  `json:"start,omitempty"`
+	End    *uint64  `json:"end,omitempty"`
+	At     *uint64  `json:"at,omitempty"`
+	Value  *uint64  `json:"value,omitempty"`
+}
+
+// A profileLabel holds the sums that analyzeme prints for a label. Time is not compared,
+// because analyzeme leaves out some kinds of rustc's events.
+type profileLabel struct {
+	Label     string
+	Intervals uint64
+	Self      uint64
+}
+
+// viewProfile reads a profile with our decoder.
+func viewProfile(t *testing.T, name string) *view.View {
+	t.Helper()
+	in, err := os.Open(name)
+	must(t, err)
+	defer in.Close()
+	out, err := os.Create(filepath.Join(t.TempDir(), "profile.iet"))
+	must(t, err)
+	defer out.Close()
+	w, err := format.NewWriter(out, format.V2, format.IET, nil)
+	must(t, err)
+	must(t, measureme.Decode(context.Background(), in, w))
+	must(t, w.Close())
+	return openView(t, out.Name())
+}
+
+func openView(t *testing.T, name string) *view.View {
+	t.Helper()
+	f, err := format.Open(name, nil)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	return v
+}
+
+// profileOf returns the events of a view of a profile in the form that analyzeme prints,
+// and the sums of each label. A span's self time is its duration minus the durations of
+// its direct children.
+func profileOf(t *testing.T, v *view.View) ([]string, map[string]profileLabel) {
+	t.Helper()
+	var events []string
+	labels := make(map[string]profileLabel)
+	names := make(map[view.Row]string)
+	for id := range v.Rows() {
+		role := v.Role(id)
+		if role == view.RoleRoot || role == view.RoleResource {
+			continue
+		}
+		e, err := v.Entry(id)
+		must(t, err)
+		number := func(name string) *uint64 {
+			v, ok := e.Attribute(name)
+			n, _ := v.U64()
+			if !ok {
+				return nil
+			}
+			return &n
+		}
+		kind, _ := e.Attribute("measureme.kind")
+		p := profileEvent{Kind: kind.Text(), Label: e.Metadata.Name, Args: []string{}, Thread: uint32(*number("thread.id"))}
+		if e.Message.Valid {
+			p.Label = e.Message.Value
+		}
+		for n := 0; ; n++ {
+			arg, ok := e.Attribute("measureme.arg." + strconv.Itoa(n))
+			if !ok {
+				break
+			}
+			p.Args = append(p.Args, arg.Text())
+		}
+		switch at := number("time_unix_nano"); {
+		case role == view.RoleSpan:
+			d := *number("duration_nano")
+			end := *at + d
+			p.Start, p.End = at, &end
+			names[id] = p.Label
+			sum := labels[p.Label]
+			labels[p.Label] = profileLabel{p.Label, sum.Intervals + 1, sum.Self + d}
+			if up, ok := names[v.Parent(id)]; ok {
+				sum := labels[up]
+				sum.Self -= d
+				labels[up] = sum
+			}
+		case at == nil:
+			p.Value = number("measureme.value")
+		default:
+			p.At = at
+		}
+		b, err := json.Marshal(p)
+		must(t, err)
+		events = append(events, string(b))
+	}
+	return events, labels
+}
+
+// compareProfile reads a file with analyzeme and with our decoder, and compares the events.
+func compareProfile(t *testing.T, name string) {
+	t.Helper()
+	ours, sums := profileOf(t, viewProfile(t, name))
+	var theirs []string
+	for _, line := range analyzeme(t, "events", name) {
+		var p profileEvent
+		must(t, json.Unmarshal([]byte(line), &p))
+		b, err := json.Marshal(p)
+		must(t, err)
+		theirs = append(theirs, string(b))
+	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
+	if len(ours) != len(theirs) {
+		t.Errorf("we read %d events, analyzeme %d", len(ours), len(theirs))
+	}
+	for i := range min(len(ours), len(theirs)) {
+		if ours[i] != theirs[i] {
+			t.Fatalf("event %d:\n we read %s\nthey read %s", i, ours[i], theirs[i])
+		}
+	}
+	want := make(map[string]profileLabel)
+	total := uint64(0)
+	for _, line := range analyzeme(t, "labels", name) {
+		var l profileLabel
+		must(t, json.Unmarshal([]byte(line), &l))
+		want[l.Label] = l
+		total += l.Self
+	}
+	for label, l := range want {
+		if sums[label] != l {
+			t.Errorf("%s: we sum %+v, analyzeme %+v", label, sums[label], l)
+		}
+	}
+	if !maps.Equal(sums, want) {
+		t.Errorf("we have %d labels, analyzeme %d", len(sums), len(want))
+	}
+	t.Logf("%s: %d events, %d labels, %d ns of self time", filepath.Base(name), len(theirs), len(want), total)
+}
+
+// compareRewritten encodes a profile again with our encoder. It compares the result with analyzeme, and its
+// events with the original.
+func compareRewritten(t *testing.T, name string) {
+	t.Helper()
+	v := viewProfile(t, name)
+	again := encodeProfile(t, v)
+	compareProfile(t, again)
+	before, _ := profileOf(t, v)
+	after, _ := profileOf(t, viewProfile(t, again))
+	slices.Sort(before)
+	slices.Sort(after)
+	if !slices.Equal(before, after) {
+		t.Error("written again, the events are others")
+	}
+}
+
+func encodeProfile(t *testing.T, v *view.View) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "ours.mm_profdata")
+	out, err := os.Create(name)
+	must(t, err)
+	defer out.Close()
+	must(t, measureme.Encode(context.Background(), out, v))
+	return name
+}
+
+// TestAnalyzemeFiles compares our decoder with analyzeme for files of the reference writer.
+func TestAnalyzemeFiles(t *testing.T) {
+	names, err := filepath.Glob("../../../convert/measureme/testdata/*.mm_profdata")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no fixtures", err)
+	}
+	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
+		for _, name := range []string{"v8", "v9", "goldbig"} {
+			names = append(names, filepath.Join(dir, "measureme", name+".mm_profdata"))
+		}
+	}
+	for _, name := range names {
+		if strings.Contains(name, "trunc") {
+			continue // analyzeme panics
+		}
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			compareProfile(t, name)
+			compareRewritten(t, name)
+		})
+	}
+}
+
+// TestAnalyzemeRustc compares our decoder with analyzeme for a profile that rustc makes in the test.
+func TestAnalyzemeRustc(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.rs")
+	program := `use std::collections::HashMap;
+fn main() {
+	let mut m: HashMap<String, Vec<u32>> = HashMap::new();
+	for (i, w) in "it's a pröfile of a small program".split(' ').enumerate() {
+		m.entry(w.to_string()).or_default().push(i as u32);
+	}
+	println!("{m:?}");
+}
+`
+	must(t, os.WriteFile(source, []byte(program), 0o600))
+	for _, events := range []string{"default", "default,args", "all"} {
+		t.Run(events, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.Command("rustc", "-O", "-Zself-profile="+dir, "-Zself-profile-events="+events, "-o", filepath.Join(dir, "main"), source)
+			cmd.Env = append(os.Environ(), "RUSTC_BOOTSTRAP=1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			names, _ := filepath.Glob(filepath.Join(dir, "*.mm_profdata"))
+			if len(names) != 1 {
+				t.Fatalf("rustc left %v", names)
+			}
+			compareProfile(t, names[0])
+			compareRewritten(t, names[0])
+		})
+	}
+}
+
+// TestAnalyzemeSpans compares our encoder with analyzeme for spans that overlap, as the spans of a
+// service do.
+func TestAnalyzemeSpans(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "spans.et")
+	rec, err := recorder.Create(name, nil)
+	must(t, err)
+	exp, err := exporter.New(exporter.WithRecorder(rec))
+	must(t, err)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exp))
+	tracer := provider.Tracer("shop", trace.WithInstrumentationVersion("1"))
+	base := time.Unix(1_700_000_000, 0)
+	at := func(us int) trace.SpanEventOption {
+		return trace.WithTimestamp(base.Add(time.Duration(us) * time.Microsecond))
+	}
+	ended := 0
+	var work func(ctx context.Context, depth, start, end int)
+	work = func(ctx context.Context, depth, start, end int) {
+		ctx, span := tracer.Start(ctx, fmt.Sprintf("work %d\x01", depth), at(start).(trace.SpanStartOption),
+			trace.WithAttributes(attribute.Int("depth", depth), attribute.String("text", "a\x1eb\xff")), trace.WithSpanKind(trace.SpanKindServer))
+		span.AddEvent("half", at((start+end)/2).(trace.EventOption))
+		if depth < 5 {
+			// Siblings overlap, and the last one outlives its parent.
+			for i := range 4 {
+				step := (end - start) / 5
+				work(ctx, depth+1, start+i*step, start+i*step+step*(1+i%3))
+			}
+		}
+		span.End(at(end).(trace.SpanEndOption))
+		ended++
+	}
+	for i := range 5 {
+		work(context.Background(), 0, i*500, i*500+1000+i*7)
+	}
+	must(t, provider.Shutdown(context.Background()))
+	must(t, rec.Close(context.Background()))
+	v := openView(t, name)
+	ours := encodeProfile(t, v)
+	compareProfile(t, ours)
+	_, labels := profileOf(t, viewProfile(t, ours))
+	count := uint64(0)
+	for _, l := range labels {
+		count += l.Intervals
+	}
+	if count != uint64(ended) {
+		t.Errorf("%d intervals of %d spans", count, ended)
+	}
+}

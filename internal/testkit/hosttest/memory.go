@@ -1,0 +1,28 @@
+package hosttest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+)
+
+// MemoryDir is like t.TempDir, but the folder is in memory if the machine has /dev/shm. It is for
+// tests that make and sync thousands of files and would only be slower on a disk.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	const shared = "/dev/shm"
+	if !osfile.OnTmpfs(shared) || osfile.FreeBytes(shared) < 128<<20 {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(shared, "entrace-test-") //nolint:usetesting // it has to be in memory
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

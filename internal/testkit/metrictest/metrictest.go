@@ -1,0 +1,159 @@
+// Package metrictest reads the metrics of this module in tests.
+package metrictest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/entrace-go/entrace/internal/write/notice"
+)
+
+// A Reader reads the global MeterProvider.
+type Reader struct {
+	*sdkmetric.ManualReader
+
+	first map[string]int // the smallest number of a component, by type
+}
+
+// Measured turns the metrics on and returns a reader of them.
+func Measured(t testing.TB) *Reader {
+	t.Helper()
+	r := sdkmetric.NewManualReader()
+	mp := sdkmetric.NewMeterProvider(sdkmetric.WithReader(r))
+	Provide(t, mp)
+	t.Cleanup(func() { _ = mp.Shutdown(context.Background()) })
+	return &Reader{r, make(map[string]int)}
+}
+
+// Provide turns the metrics on and makes mp the global MeterProvider.
+func Provide(t testing.TB, mp metric.MeterProvider) {
+	t.Helper()
+	t.Setenv("OTEL_GO_X_OBSERVABILITY", "true")
+	otel.SetMeterProvider(mp)
+	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
+}
+
+// A number is one value of a metric, with its attributes.
+type number struct {
+	name  string
+	attrs attribute.Set
+	n     any
+}
+
+// component returns the type and the number of the component that n belongs to.
+func (n *number) component(t testing.TB) (of string, i int) {
+	t.Helper()
+	typ, _ := n.attrs.Value("otel.component.type")
+	name, _ := n.attrs.Value("otel.component.name")
+	of, rest, _ := strings.Cut(name.AsString(), "/")
+	i, err := strconv.Atoi(rest)
+	if err != nil || of != typ.AsString() {
+		t.Errorf("component %s is of type %s", name.AsString(), typ.AsString())
+	}
+	return of, i
+}
+
+// Collect returns the values of our meter, one line for each. For a metric of durations
+// the value is the number of durations. Components are numbered from the first one that
+// r has seen, which gets 0.
+func (r *Reader) Collect(t testing.TB) string {
+	t.Helper()
+	var rm metricdata.ResourceMetrics
+	if err := r.ManualReader.Collect(context.Background(), &rm); err != nil {
+		t.Error(err)
+	}
+	var numbers []number
+	for _, s := range rm.ScopeMetrics {
+		if s.Scope.Name != "github.com/entrace-go/entrace/exporter" {
+			continue // a metric of the SDK
+		}
+		for _, m := range s.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					numbers = append(numbers, number{m.Name, p.Attributes, p.Value})
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					numbers = append(numbers, number{m.Name, p.Attributes, p.Count})
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, d)
+			}
+		}
+	}
+	slices.SortFunc(numbers, func(a, b number) int {
+		_, i := a.component(t)
+		_, j := b.component(t)
+		return cmp.Compare(i, j)
+	})
+	lines := make([]string, len(numbers))
+	for i := range numbers {
+		lines[i] = r.line(t, &numbers[i])
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func (r *Reader) line(t testing.TB, n *number) string {
+	t.Helper()
+	typ, i := n.component(t)
+	if _, ok := r.first[typ]; !ok {
+		r.first[typ] = i
+	}
+	var of []string
+	for _, kv := range n.attrs.ToSlice() {
+		switch kv.Key {
+		case "otel.component.type":
+		case "otel.component.name":
+			of = append(of, fmt.Sprintf("%s/%d", typ, i-r.first[typ]))
+		default:
+			of = append(of, fmt.Sprintf("%s=%s", kv.Key, kv.Value.AsString()))
+		}
+	}
+	short := strings.NewReplacer("otel.sdk.exporter.", "", "entrace.recorder.", "")
+	return short.Replace(fmt.Sprintf("%s{%s} %v", n.name, strings.Join(of, ","), n.n))
+}
+
+// Want fails the test if Collect does not return the lines of want, in any order.
+func (r *Reader) Want(t testing.TB, want string) {
+	t.Helper()
+	lines := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\t", ""), "\n")
+	slices.Sort(lines)
+	want = strings.Join(lines, "\n")
+	if got := r.Collect(t); got != want {
+		t.Errorf("the numbers are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Handled collects the errors that package notice reports from now on, and calls also for each. The
+// func that it returns returns the texts of these errors.
+func Handled(t testing.TB, also func()) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	notice.SetErrorHandler(func(err error) {
+		also()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, err.Error())
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}

@@ -1,0 +1,164 @@
+// Package env reads environment variables by the rules of OpenTelemetry's specification, and
+// makes the file names that the variables describe.
+package env
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/text/quantity"
+	"github.com/entrace-go/entrace/internal/write/notice"
+)
+
+// Lookup returns the value of a variable. An empty variable counts as unset.
+func Lookup(name string) (string, bool) {
+	s := strings.TrimSpace(os.Getenv(name))
+	return s, s != ""
+}
+
+// ReportValue reports on the console that a variable is ignored because of err.
+func ReportValue(name, value string, err error) {
+	notice.Error(fmt.Errorf("entrace: %s=%q is ignored: %w", name, value, err))
+}
+
+var errNumber = errors.New("must be a whole number")
+
+// Number sets *to, if it is zero, to the value of a variable, which must be a number of at
+// least 0. It reports whether it has set *to.
+func Number[T int | int64](name string, to *T) bool {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
+		return false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		err = errNumber
+	case n < 0 || int64(T(n)) != n:
+		err = strconv.ErrRange
+	default:
+		*to = T(n)
+		return true
+	}
+	ReportValue(name, s, err)
+	return false
+}
+
+// Bytes does the same as Number, for a size such as 1000000, 10MB or 64MiB.
+func Bytes[T int | int64](name string, to *T) bool {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
+		return false
+	}
+	n, err := quantity.ParseBytes(s)
+	if err == nil && int64(T(n)) != n {
+		err = quantity.ErrRange
+	}
+	if err != nil {
+		ReportValue(name, s, err)
+		return false
+	}
+	*to = T(n)
+	return true
+}
+
+// Duration does the same as Number, for a time in milliseconds or with a unit.
+func Duration(name string, to *time.Duration) bool {
+	s, ok := Lookup(name)
+	if !ok || *to != 0 {
+		return false
+	}
+	d, err := quantity.ParseTime(s)
+	if err == nil && d < 0 {
+		err = quantity.ErrRange
+	}
+	if err != nil {
+		ReportValue(name, s, err)
+		return false
+	}
+	*to = d
+	return true
+}
+
+// List returns the members of a comma-separated list, without duplicates.
+func List(s string) []string {
+	var names []string
+	seen := make(map[string]bool)
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Path returns s, or the path in s if s is a file:// URL.
+func Path(s string) (string, error) {
+	if len(s) < 5 || !strings.EqualFold(s[:5], "file:") {
+		return s, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return "", fmt.Errorf("the URL names a file on another host, %s", u.Host)
+	case u.Opaque != "": // file:app.et
+		return url.PathUnescape(u.Opaque)
+	case u.Path == "" || u.Path == "/":
+		return "", fmt.Errorf("the URL has no path")
+	}
+	path := u.Path
+	if runtime.GOOS == "windows" && len(path) > 2 && path[2] == ':' {
+		path = path[1:] // file:///C:/app.et
+	}
+	return filepath.FromSlash(path), nil
+}
+
+// started is roughly when the process started.
+var started = time.Now()
+
+// Expand fills in the placeholders of a path: {service}, made safe for a file's name,
+// {pid} and {time}, when the process started, in UTC.
+func Expand(path, service string) string {
+	return strings.NewReplacer(
+		"{service}", tracename.FileName(service),
+		"{pid}", strconv.Itoa(os.Getpid()),
+		"{time}", started.UTC().Format("20060102T150405Z"),
+	).Replace(path)
+}
+
+// unique matches the part that Unique adds.
+const unique = `(\.[0-9A-Za-z._%~-]+-` + pid + `-[0-9a-f]{8})?`
+
+// Family returns a pattern for the file names, without extensions, that a service makes from
+// the template path. It returns nil if such names do not distinguish services: without
+// {service}, a file with another process id may belong to another service.
+func Family(path, service string) *regexp.Regexp {
+	dir, base := filepath.Split(path)
+	base = strings.TrimSuffix(base, filepath.Ext(base))
+	own := strings.Contains(path, "{service}")
+	base = strings.ReplaceAll(base, "{service}", tracename.FileName(service))
+	s := regexp.QuoteMeta(base)
+	for placeholder, is := range map[string]string{"{pid}": pid, "{time}": `\d{8}T\d{6}Z`} {
+		if strings.Contains(dir, placeholder) || !own && strings.Contains(base, placeholder) {
+			return nil // the files of other processes are in other folders, or the service is unknown
+		}
+		s = strings.ReplaceAll(s, regexp.QuoteMeta(placeholder), is)
+	}
+	return regexp.MustCompile("^" + s + unique + "$")
+}
+
+// pid matches a process id, but not a date, which has eight digits.
+const pid = `\d{1,7}`

@@ -1,0 +1,75 @@
+// Package bothways detects log records that are recorded twice: once by the handler for log/slog, and
+// once by the processor or exporter of OpenTelemetry's log SDK. That happens if a program uses the
+// handler and also a bridge from log/slog to OpenTelemetry.
+package bothways
+
+import (
+	"errors"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// recent is how many records of a way are remembered. A hash of a record's time is its index.
+const recent = 64
+
+// A way is one of the two ways on which records come. It remembers the latest of them.
+type way struct {
+	used atomic.Bool
+	seen [recent]atomic.Uint64 // hashes of the records
+}
+
+var (
+	slog, otel way
+	seed       = maphash.MakeSeed()
+	told       sync.Map // weak pointers to the recorders for which the error was reported
+)
+
+// errTwice is reported once for each recorder.
+var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
+	"remove one of them, such as slogadapter's handler if the program uses otelslog, or use entrace.WithoutLogs")
+
+// Slog remembers a record of log/slog's handler that r has recorded. The span is that of the
+// record, or zero. Slog reports an error if OTel has seen the same record. No lock may be held.
+func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
+	if slog.used.Load() && !otel.used.Load() {
+		return // while only this way is in use, later records cost no more than this check
+	}
+	note(&slog, &otel, r, span, unixNano, message)
+}
+
+// OTel does the same as Slog, for a record of OpenTelemetry's log SDK.
+func OTel(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
+	if otel.used.Load() && !slog.used.Load() {
+		return
+	}
+	note(&otel, &slog, r, span, unixNano, message)
+}
+
+func note(own, other *way, r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
+	sum := maphash.Comparable(seed, struct {
+		recorder uintptr
+		span     [8]byte
+		time     int64
+		message  string
+	}{address(r), span, unixNano, message})
+	at := (uint64(unixNano) * 0x9E3779B97F4A7C15) >> 58 // a hash, because clocks count in steps
+	own.seen[at].Store(sum)
+	if !own.used.Load() {
+		own.used.Store(true)
+	}
+	if other.seen[at].Load() != sum {
+		return
+	}
+	if _, before := told.LoadOrStore(weak.Make(r), true); !before {
+		notice.Error(errTwice)
+	}
+}
+
+// address returns the address of r as a number, which does not keep r alive.
+func address(r *recorder.Recorder) uintptr { return uintptr(unsafe.Pointer(r)) }

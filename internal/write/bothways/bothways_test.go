@@ -1,0 +1,55 @@
+package bothways_test
+
+import (
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/write/bothways"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// TestFirstRecordOfBothWaysIsTold: a record that comes both ways is reported, even if it is the
+// only one of the process, and whichever way is first. It is reported once for a recorder, and not
+// if the two ways lead to different recorders.
+func TestFirstRecordOfBothWaysIsTold(t *testing.T) {
+	told := 0
+	notice.SetErrorHandler(func(error) { told++ })
+	t.Cleanup(func() { notice.SetErrorHandler(nil) })
+	span := [8]byte{1}
+	for _, ways := range [][2]func(*recorder.Recorder, [8]byte, int64, string){{bothways.Slog, bothways.OTel}, {bothways.OTel, bothways.Slog}} {
+		bothways.Reset()
+		a, b := recorder.Stream(&recorder.Options{}), recorder.Stream(&recorder.Options{})
+		told = 0
+		ways[0](a, span, 7, "hello")
+		ways[1](b, span, 7, "hello")
+		if told != 0 {
+			t.Error("records of two recorders are told of")
+		}
+		for range 2 {
+			ways[0](a, span, 8, "hello")
+			ways[1](a, span, 8, "hello")
+		}
+		if told != 1 {
+			t.Errorf("it was told %d times, want once", told)
+		}
+		for _, r := range []*recorder.Recorder{a, b} {
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	bothways.Reset()
+	r := recorder.Stream(&recorder.Options{})
+	told = 0
+	bothways.Slog(r, span, 9, "the only one")
+	bothways.OTel(r, span, 9, "the only one")
+	if told != 1 {
+		t.Errorf("the first record was told of %d times, want once", told)
+	}
+	if n := testing.AllocsPerRun(100, func() { bothways.Slog(r, span, 10, "x"); bothways.OTel(r, span, 11, "x") }); n > 0 {
+		t.Errorf("two records take %v allocations", n)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

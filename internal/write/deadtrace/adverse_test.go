@@ -1,0 +1,132 @@
+package deadtrace_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// killed returns the stream of a program that has written so many records, and has so many more in
+// its journal alone, in a folder of its own.
+func killed(t *testing.T, written, waiting int) (stream string) {
+	t.Helper()
+	from, dir := t.TempDir(), t.TempDir()
+	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
+	must(t, err)
+	defer rec.Close(t.Context())
+	log := func(first, n int) {
+		for i := range n {
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some(fmt.Sprint("record ", first+i))}))
+		}
+	}
+	log(0, written)
+	must(t, rec.Flush(t.Context()))
+	log(written, waiting)
+	for _, ext := range []string{tracename.IET + tracename.Journal, tracename.IET} {
+		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
+		must(t, err)
+		if waiting > 0 || ext == tracename.IET {
+			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
+		}
+	}
+	return filepath.Join(dir, "app"+tracename.IET)
+}
+
+// damage overwrites four bytes of a file.
+func damage(t *testing.T, name string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	must(t, err)
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 4), at)
+	must(t, err)
+	must(t, f.Close())
+}
+
+// recordsIn counts the records of killed in a trace.
+func recordsIn(t *testing.T, name string) map[string]int {
+	t.Helper()
+	f, err := recorder.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	n := make(map[string]int)
+	must(t, f.Walk(0, func(_ uint32, e *format.TraceEntry) error {
+		if e.Message.Valid {
+			n[strings.Clone(e.Message.Value)]++ // the entry is lent
+		}
+		return nil
+	}))
+	return n
+}
+
+// TestDamageAtTheBeginningKeepsTheOriginal: a stream of which nothing can be read is not empty.
+func TestDamageAtTheBeginningKeepsTheOriginal(t *testing.T) {
+	root := format.AppendTraceEntry(nil, format.V1, format.Root())
+	for _, at := range []int64{wire.MagicSize, wire.MagicSize + int64(len(root))} {
+		for _, owner := range []deadtrace.Owner{deadtrace.Others, deadtrace.Private} {
+			stream := killed(t, 100, 0)
+			damage(t, stream, at)
+			was, err := os.ReadFile(stream)
+			must(t, err)
+			all := deadtrace.Filter{Base: func(string) bool { return true }}
+			err = deadtrace.Folder(t.Context(), filepath.Dir(stream), all, &deadtrace.Options{Owner: owner}, func(_ *deadtrace.Result, err error) {
+				if err != nil {
+					t.Log(err)
+				}
+			})
+			must(t, err)
+			now, err := os.ReadFile(stream + tracename.Broken)
+			if err != nil || !bytes.Equal(now, was) {
+				t.Errorf("damaged at %d: the original is gone: %v", at, err)
+			}
+		}
+	}
+}
+
+// TestKillDuringRecoveryOfDamageDoublesNothing: behind damage the journal is written once, however
+// often a recovery is killed before it could remove it.
+func TestKillDuringRecoveryOfDamageDoublesNothing(t *testing.T) {
+	stream := killed(t, 500, 100)
+	f, err := format.Open(stream, nil)
+	must(t, err)
+	at := f.Raw().Offset(250)
+	must(t, f.Close())
+	damage(t, stream, at)
+	for range 2 {
+		must(t, deadtrace.ReplayAndStop(stream, false))
+	}
+	r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	must(t, err)
+	n := recordsIn(t, r.Output)
+	for i := range 600 {
+		if got := n[fmt.Sprint("record ", i)]; got > 1 || got == 0 && (i < 100 || i >= 500) {
+			t.Errorf("record %d is there %d times", i, got)
+		}
+	}
+}
+
+// TestStartSparesWhatItSetsAside: the trace of the last run is not removed to make room for this one.
+func TestStartSparesWhatItSetsAside(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "app.iet")
+	for range 2 {
+		rec, err := recorder.Create(name, &recorder.Options{KeepBytes: 100})
+		must(t, err)
+		for range 100 {
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
+		}
+		must(t, rec.Close(t.Context()))
+	}
+	names, err := deadtrace.Archived(name)
+	must(t, err)
+	if len(names) != 1 {
+		t.Errorf("of the last run there is %q", names)
+	}
+}

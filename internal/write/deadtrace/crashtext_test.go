@@ -1,0 +1,138 @@
+package deadtrace_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/deadtrace"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+const reason = "panic: the reason\n\ngoroutine 1 [running]:"
+
+// panicked returns the IET that a program has left which ended with a panic, with a record in
+// its journal if that is not gone.
+func panicked(t *testing.T, journal bool) (stream string) {
+	t.Helper()
+	from, dir := t.TempDir(), t.TempDir()
+	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
+	must(t, err)
+	defer rec.Close(t.Context())
+	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
+	if !journal {
+		must(t, rec.Flush(t.Context()))
+	}
+	for _, ext := range []string{".iet.buffer", ".iet"} {
+		b, err := os.ReadFile(filepath.Join(from, "app"+ext))
+		must(t, err)
+		if ext == ".iet" || journal {
+			must(t, os.WriteFile(filepath.Join(dir, "app"+ext), b, 0o600))
+		}
+	}
+	stream = filepath.Join(dir, "app.iet")
+	must(t, os.WriteFile(stream+".crash", []byte(reason+"\n"), 0o600))
+	return stream
+}
+
+// wantReason complains unless the trace name holds the text once.
+func wantReason(t *testing.T, when, name string) {
+	t.Helper()
+	f, err := recorder.Open(name, nil)
+	must(t, err)
+	defer f.Close()
+	n := 0
+	for id := range uint32(f.Len()) {
+		e, err := f.Entry(id)
+		must(t, err)
+		if e.Metadata.Name == mapping.NameCrash && e.Message.Value == reason {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%s the text is there %d times", when, n)
+	}
+}
+
+// TestReasonOnce kills a recovery at each of its last steps: the text of a panic is in the
+// trace once.
+func TestReasonOnce(t *testing.T) {
+	for _, journal := range []bool{true, false} {
+		for _, killed := range []string{"before it", "behind what it writes", "before the text goes"} {
+			stream := panicked(t, journal)
+			wantReason(t, "before recovery", stream)
+			if killed != "before it" {
+				must(t, deadtrace.ReplayAndStop(stream, killed == "before the text goes"))
+			}
+			wantReason(t, "killed "+killed, stream)
+			r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+			must(t, err)
+			wantReason(t, "after recovery", r.Output)
+			if osfile.Exists(stream + ".crash") {
+				t.Error("the text is there still")
+			}
+		}
+	}
+}
+
+// TestReasonWithoutJournal: the text of a panic lies beside the file, and stays when the journal
+// was in memory that is gone.
+func TestReasonWithoutJournal(t *testing.T) {
+	stream := panicked(t, false)
+	host, err := os.Hostname()
+	must(t, err)
+	must(t, os.WriteFile(stream+".buffer", []byte("entrace journal\npath /dev/shm/entrace-0/AAAAAAAAAAAAAAAAAAAAAAAAAA.buffer\ndevice 26\nboot another\nhost "+host+"\nuid 0\n"), 0o600))
+	wantReason(t, "before recovery", stream)
+	r, err := recorder.Recover(filepath.Join(filepath.Dir(stream), "app.et"), "")
+	must(t, err)
+	wantReason(t, "after recovery", r.Output)
+}
+
+// TestEndsCleanly compares a look at the last bytes with a pass over the file.
+func TestEndsCleanly(t *testing.T) {
+	for _, v := range []format.Version{format.V1, format.V2} {
+		name := filepath.Join(t.TempDir(), "app.iet")
+		rec, err := recorder.Create(name, &recorder.Options{Version: v})
+		must(t, err)
+		for range 300 {
+			must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("of entrace.end"), Metadata: format.Metadata{Name: mapping.NameEnd}}))
+		}
+		must(t, rec.Close(t.Context()))
+		if !deadtrace.EndsCleanly(name) {
+			t.Errorf("v%d: a clean end is not seen", v)
+		}
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for cut := 1; cut < 600; cut += 7 {
+			must(t, os.WriteFile(name, b[:len(b)-cut], 0o600))
+			r, err := recorder.Inspect(name)
+			must(t, err)
+			if got, want := deadtrace.EndsCleanly(name), r.Ended && r.Reason == mapping.CutClean; got != want {
+				t.Errorf("v%d: %d bytes before the end it is %v, want %v", v, cut, got, want)
+			}
+		}
+	}
+}
+
+// TestFolderLeavesRotation: a living process that has no IET for a moment, as it rotates, is
+// left alone.
+func TestFolderLeavesRotation(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := recorder.Create(filepath.Join(dir, "app.et"), &recorder.Options{BufferDir: dir})
+	must(t, err)
+	aside := rec.StreamPath() + ".aside"
+	must(t, os.Rename(rec.StreamPath(), aside))
+	must(t, recorder.RecoverFolder(context.Background(), dir, func(r *recorder.Report, err error) { t.Errorf("it did %+v, %v", r, err) }))
+	if osfile.Exists(rec.StreamPath()) {
+		t.Error("it has taken the name")
+	}
+	must(t, os.Rename(aside, rec.StreamPath()))
+	must(t, rec.Close(t.Context()))
+}
+
+var must = tracetest.Must

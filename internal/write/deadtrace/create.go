@@ -1,0 +1,236 @@
+package deadtrace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// CreateStream makes the file stream, new and locked, for a recorder. A file that a dead process has
+// left under that name is renamed first; dead has its new name, for [Folder] to finish. CreateStream
+// calls report with errors that cost records. While another process finishes what a dead one has left
+// there, CreateStream waits, but not longer than patience: the error is then [ErrBeingFinished].
+func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
+	alone := 0 // how often there was a lock, and nobody who finishes the stream: that one may just have ended, or begun
+	for until := time.Now().Add(patience); ; time.Sleep(min(patience/100, 10*time.Millisecond)) {
+		var more []string
+		f, more, err = createStream(stream, report)
+		dead = append(dead, more...)
+		if !errors.Is(err, format.ErrLocked) {
+			return f, dead, err
+		}
+		if isBeingFinished(stream) {
+			alone = 0
+		} else if alone++; alone == 3 {
+			return f, dead, err
+		}
+		if alone == 0 && time.Now().After(until) {
+			return nil, nil, fmt.Errorf("%w: %w", ErrBeingFinished, err)
+		}
+	}
+}
+
+// ErrBeingFinished says that another process finishes what a dead process has left under a name.
+var ErrBeingFinished = errors.New("an earlier trace is being finished")
+
+// isBeingFinished reports whether a process finishes a stream: it has a temporary file of that name.
+func isBeingFinished(stream string) bool {
+	names, err := filepath.Glob(osfile.TempPattern(stream))
+	return err == nil && slices.ContainsFunc(names, osfile.Locked)
+}
+
+func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
+	for range 100 { // until nobody makes or removes one at the same moment
+		if err := undoRotation(stream); err != nil {
+			return nil, dead, err
+		}
+		f, err := osfile.CreateAppend(stream)
+		if errors.Is(err, fs.ErrExist) {
+			name, err := archiveDead(stream)
+			if err != nil {
+				return nil, dead, err
+			}
+			dead = append(dead, name)
+			continue
+		}
+		if err != nil {
+			return nil, dead, err
+		}
+		if err := lock(f); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
+			_ = f.Close() // it is another's by now
+			return nil, dead, err
+		}
+		if !osfile.SameFile(f, stream) {
+			_ = f.Close() // somebody took it for a dead one
+			continue
+		}
+		n, err := importJournal(f, stream, report)
+		if err == nil && n == 0 {
+			return f, dead, nil
+		}
+		_ = f.Close() // it holds what another one left behind, so that it is to be archived
+		if err != nil {
+			return nil, dead, err
+		}
+	}
+	return nil, dead, fmt.Errorf("%s: %w", stream, format.ErrLocked)
+}
+
+// importJournal brings into f, which is new, what a journal holds whose IET is gone, and
+// returns how many entries that are.
+func importJournal(f *os.File, stream string, report func(error)) (int, error) {
+	b, err := openRest(stream, true)
+	if errors.Is(err, journal.ErrGone) {
+		report(fmt.Errorf("%s is lost: %w", stream, err))
+		return 0, journal.RemoveUnreachable(stream + tracename.Journal)
+	}
+	if errors.Is(err, journal.ErrElsewhere) {
+		report(fmt.Errorf("%s: %w", stream, err))
+		return 0, Aside(stream, brokenExt, time.Now(), func(to string) error { return osfile.RenameNew(stream+tracename.Journal, to) })
+	}
+	if err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream))
+	}
+	if b == nil {
+		return 0, nil
+	}
+	b.point.Unsaved += max(b.point.Entries, 1) - 1 // without its root
+	if b.records == 0 || b.point.Version.Check() != nil {
+		b.unreadable = b.unreadable || b.records > 0
+		b.reportDamage(report)
+		return 0, b.remove()
+	}
+	s, _, err := b.survey(f, 0)
+	if err == nil {
+		err = b.replay(f, s)
+	}
+	if err != nil {
+		return 0, errors.Join(err, osfile.Remove(f, stream), b.close())
+	}
+	return b.entries, b.remove()
+}
+
+// archiveDead makes room for a new stream: it gives the one that is there, whose writer
+// must be dead, and its journal a name with the time of its last change. They are finished
+// later.
+func archiveDead(stream string) (name string, err error) {
+	f, err := osfile.OpenWrite(stream)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return "", err
+	}
+	if !osfile.SameFile(f, stream) {
+		return "", nil // somebody else did it
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if fi.Size() > 0 {
+		if err := checkMagic(stream); err != nil {
+			return "", fmt.Errorf("%s: %w", stream, err) // not ours to touch
+		}
+	}
+	j, err := openLockedJournal(stream)
+	if err != nil {
+		return "", err
+	}
+	move := func(to string) error {
+		return osfile.Ignore(osfile.RenameNew(stream+tracename.Journal, to), fs.ErrNotExist)
+	}
+	if j != nil {
+		defer j.Close()
+		move = j.Rename
+	}
+	err = Aside(stream, tracename.IET, fi.ModTime(), func(to string) error {
+		if osfile.Exists(strings.TrimSuffix(to, tracename.IET)+tracename.ET) || osfile.Exists(to+tracename.Journal) {
+			return fs.ErrExist
+		}
+		name = to
+		if err := osfile.RenameNew(stream, to); err != nil {
+			return err
+		}
+		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // there is seldom one
+		return move(to + tracename.Journal)
+	})
+	return name, errors.Join(err, osfile.SyncDir(stream))
+}
+
+// openLockedJournal opens the journal of stream for writing and locks it, nil if no journal
+// can be reached. It is [format.ErrLocked] while its writer lives.
+func openLockedJournal(stream string) (*journal.DeadFile, error) {
+	f, err := journal.OpenDead(stream+tracename.Journal, true)
+	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f.File); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// undoRotation gives the IET of a dead writer its name back if the writer died after it
+// had given it a name with its time, and before the next one had the name: the journal
+// belongs to it.
+func undoRotation(stream string) error {
+	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
+		return nil
+	}
+	b, err := openRest(stream, true)
+	if err != nil || b == nil {
+		if isUnreachable(err) {
+			return nil // importJournal says so
+		}
+		return osfile.Ignore(err, format.ErrLocked) // its writer is at it
+	}
+	defer func() { _ = b.close() }() // nothing was written to it
+	names, err := Archived(stream)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Backward(names) {
+		if strings.HasSuffix(name, tracename.IET) && b.isOf(name) {
+			return osfile.Ignore(osfile.RenameNew(name, stream), fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+func isUnreachable(err error) bool {
+	return errors.Is(err, journal.ErrGone) || errors.Is(err, journal.ErrElsewhere)
+}
+
+func lock(f *os.File) error { return lockError(f, osfile.LockPatiently(f, true)) }
+
+func lockError(f *os.File, err error) error {
+	if errors.Is(err, osfile.ErrLocked) {
+		if _, pid := osfile.LockHolder(f.Name()); pid > 0 {
+			return fmt.Errorf("%s: %w (pid %d)", f.Name(), format.ErrLocked, pid)
+		}
+		return fmt.Errorf("%s: %w", f.Name(), format.ErrLocked)
+	}
+	if errors.Is(err, osfile.ErrNoLocks) {
+		return fmt.Errorf("%s: %w, perhaps: %w", f.Name(), format.ErrLocked, err)
+	}
+	return err
+}

@@ -1,0 +1,422 @@
+package deadtrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// An Owner says who may be at work on a trace.
+type Owner uint8
+
+const (
+	// Own traces are those of a path that the caller records, or was asked to finish.
+	Own Owner = iota
+	// Others are the traces of other programs in a folder: an earlier trace that has the name of an ET makes
+	// room. At a start, those that their recorder closed stay as they are, and what another version of this
+	// module can finish better is left to it.
+	Others
+	// Private traces lie in a folder where nobody else uses such names: a file that is too short for a
+	// trace is removed, and a file that is not a trace is an error.
+	Private
+)
+
+// Options say how traces are finished.
+type Options struct {
+	Owner Owner
+	// IET leaves IETs, cut to what is whole. Otherwise they become ETs.
+	IET bool
+	// Final is the trace that was asked for, which is made even if nothing was recorded.
+	Final string
+	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
+	// finished for a day, because the journal may come back. The mark of recovery is also written
+	// without a journal, so that the next start sees that nothing is left to do.
+	AtStart bool
+	// Report, if set, is called with the reason why records are missing.
+	Report func(error)
+}
+
+func (o *Options) report(err error) {
+	if o.Report != nil {
+		o.Report(err)
+	}
+}
+
+// elsewhere reports whether another process may finish the traces better, later.
+func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
+
+// A Result is the report on one trace, before and after it was finished.
+type Result struct {
+	format.Report
+
+	Pending int   // entries that were only in the journal
+	Journal error // why there are more, or may be
+	Output  string
+	Broken  string // where a corrupt original is
+	Changed bool   // something was done
+	Old     bool   // nothing but a mark was missing: its age is that of its name
+	Twin    bool   // the stream is gone, because Output has the same entries
+}
+
+// A dead is a stream that is being finished, with what is known of it.
+type dead struct {
+	o      *Options
+	stream string
+	final  string   // the ET that it is to become
+	f      *os.File // locked
+	size   int64    // of f
+	rest   *rest
+	has    bool  // rest may hold something: records, why the process died, or a journal out of reach
+	gone   error // the journal is out of reach
+	s      *survey
+	damage error
+	twin   string       // an ET with the same entries
+	mark   *osfile.Temp // tells CreateStream that the stream is being finished
+}
+
+func newDead(stream string, o *Options) *dead {
+	return &dead{o: o, stream: stream, final: cmp.Or(o.Final, tracename.Base(stream)+tracename.ET)}
+}
+
+func (d *dead) close() error {
+	var err error
+	if d.rest != nil {
+		err = d.rest.close()
+	}
+	if d.f != nil {
+		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
+	}
+	if d.mark != nil {
+		d.mark.Discard() // last: without it the lock is taken for that of a living writer
+	}
+	return err
+}
+
+// look opens and locks what there is of d.stream, reads it, and says its state. It removes what names
+// a journal that has gone and is not needed, and changes nothing else.
+func (d *dead) look() (state, error) {
+	f, err := osfile.OpenWrite(d.stream)
+	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
+		return stateJournalAlone, nil
+	}
+	if err != nil {
+		return d.cannotChange(err)
+	}
+	d.f = f
+	if osfile.Locked(d.stream) {
+		return stateLive, lockError(f, osfile.ErrLocked) // without patience
+	}
+	if err := lock(f); err != nil {
+		return stateLive, err
+	}
+	if !osfile.SameFile(f, d.stream) {
+		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // its writer, or somebody else, was at work until now
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return stateNothing, err
+	}
+	d.size = fi.Size()
+	if in, err := d.openRest(); in != stateNothing || err != nil {
+		return in, err
+	}
+	if d.o.Owner == Private && !d.has && d.size < wire.MagicSize {
+		d.s = new(survey)
+		return stateEmpty, nil
+	}
+	if d.size > 0 {
+		_, stored, err := format.ReadMagic(f)
+		if err == nil && stored != format.IET {
+			err = notStream(stored)
+		}
+		if err != nil && !errors.Is(err, format.ErrTruncated) {
+			return stateNoTrace, fmt.Errorf("open %s: %w", d.stream, err)
+		}
+	}
+	last := lastMark(f, d.size)
+	readOnly := fi.Mode()&0o200 == 0 // its user wants it to stay as it is
+	stays := d.o.Owner == Others && !d.has && (last != markNone && (d.o.IET || readOnly) || last == markEnd && d.o.AtStart)
+	if stays && (d.o.IET || !osfile.Exists(d.final)) {
+		return stateWhole, nil // without a look at the rest of it
+	}
+	d.mark, _ = osfile.CreateTemp(d.stream) // without it a start is told that a writer lives
+	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
+		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
+	}
+	switch {
+	case d.isEmpty():
+		return stateEmpty, nil
+	case !d.o.IET && d.rest.empty() && d.gone == nil && d.hasTwin():
+		return stateLeftover, nil
+	case stays:
+		d.s = nil
+		return stateWhole, nil
+	case isCorrupt(d.damage):
+		return stateCorrupt, nil
+	case d.s.closed && !d.has && d.damage == nil:
+		return stateWhole, nil
+	}
+	return stateTorn, nil
+}
+
+// cannotChange returns the state of a stream that cannot be opened for writing because of err.
+func (d *dead) cannotChange(err error) (state, error) {
+	f, rerr := osfile.OpenRead(d.stream)
+	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
+			return stateNoTrace, nil // it is another user's, who finishes it
+		}
+		return stateNothing, err
+	}
+	defer f.Close()
+	if fi, serr := f.Stat(); serr == nil && !osfile.Exists(d.stream+tracename.Journal) && lastMark(f, fi.Size()) != markNone {
+		return stateWhole, nil
+	}
+	return stateNothing, err
+}
+
+// isEmpty reports whether nothing was recorded.
+func (d *dead) isEmpty() bool {
+	lost := d.gone != nil && (d.o.Owner != Private || !errors.Is(d.gone, journal.ErrGone))
+	return d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !isCorrupt(d.damage) && !lost
+}
+
+// hasTwin reports whether there is an ET with the same entries, and finds it.
+func (d *dead) hasTwin() bool {
+	all := *d.s
+	if d.rest != nil && d.rest.empty() {
+		all.entries, all.size = all.entries+all.behind, all.size+all.behindSize // the recorder could not remove its journal
+	}
+	d.twin = twin(d.stream, d.final, d.f, &all)
+	return d.twin != ""
+}
+
+// openRest opens the journal. The state is stateNothing, or why it is left alone.
+func (d *dead) openRest() (state, error) {
+	b, err := openRest(d.stream, true)
+	if isUnreachable(err) {
+		if d.gone = err; errors.Is(err, journal.ErrElsewhere) && d.o.AtStart {
+			isNews, giveUp := journal.NoteElsewhere(d.stream + tracename.Journal)
+			if isNews {
+				d.o.report(fmt.Errorf("%s is not finished, because its last records are missing: %w; 'entrace recover' finishes it without them", d.stream, err))
+			}
+			if !giveUp {
+				return stateElsewhere, nil
+			}
+		}
+		err = nil
+	}
+	if err != nil {
+		if errors.Is(err, format.ErrLocked) {
+			return stateLive, err
+		}
+		return stateNothing, err
+	}
+	d.rest, d.has = b, b != nil || d.gone != nil
+	if b == nil {
+		d.rest = newRest(nil, d.stream+tracename.Journal, true)
+	}
+	if d.rest.layout != nil && d.o.elsewhere() {
+		return stateElsewhere, nil
+	}
+	return stateNothing, nil
+}
+
+// Finish finishes the trace of a dead process. Stream is the name of its IET; see the states of this
+// package. The result is nil if there was nothing to do, or if the trace was empty. The error is
+// [format.ErrLocked] if a living process uses the trace, and [fs.ErrNotExist] if no file exists.
+func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
+	d := newDead(stream, o)
+	in, err := d.look()
+	if in == stateJournalAlone {
+		err = d.makeIET()
+		if errors.Is(err, journal.ErrElsewhere) && o.elsewhere() {
+			return nil, nil //nolint:nilnil // its writer may live, and rotate
+		}
+		if err == nil {
+			in, err = d.look()
+		}
+	}
+	var r *Result
+	if err == nil {
+		r, err = d.act(ctx, in)
+	}
+	return r, errors.Join(err, d.close())
+}
+
+// act does what the state asks for.
+func (d *dead) act(ctx context.Context, in state) (*Result, error) {
+	if d.gone != nil && in != stateElsewhere {
+		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
+		if err := journal.RemoveUnreachable(d.stream + tracename.Journal); err != nil {
+			return nil, err
+		}
+	}
+	r := d.result()
+	switch in {
+	case stateEmpty:
+		if d.o.Final != "" {
+			if d.s.size == 0 { // not even the magic
+				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
+			}
+			return r, d.finish(ctx, r)
+		}
+		return nil, errors.Join(d.rest.remove(), osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+	case stateLeftover:
+		return r, d.removeTwin(r)
+	case stateWhole:
+		if d.s == nil || d.o.IET {
+			return nil, nil
+		}
+		return r, d.finish(ctx, r)
+	case stateTorn:
+		return r, d.finish(ctx, r)
+	case stateCorrupt:
+		return r, d.mend(ctx, r)
+	}
+	return nil, nil
+}
+
+// mend puts what is whole, and a mark, in the place of a corrupt stream, which gets another name, and
+// finishes that.
+func (d *dead) mend(ctx context.Context, r *Result) (err error) {
+	if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+		return err
+	}
+	r.Changed = true
+	if err := errors.Join(replace(d.stream), d.close()); err != nil {
+		return err
+	}
+	o := *d.o
+	o.Final = d.final
+	after, err := Finish(ctx, d.stream, &o)
+	r.Output = d.stream
+	if after != nil {
+		r.Output = after.Output
+		if after.Pending > 0 {
+			r.Entries = after.Entries
+		}
+	}
+	return err
+}
+
+// result returns what d is before anything is done.
+func (d *dead) result() *Result {
+	if d.s == nil {
+		return nil
+	}
+	r := &Result{Report: format.Report{
+		Name: d.stream, Version: d.s.version, Format: format.IET, Entries: d.s.entries, Size: d.size, GoodBytes: d.s.size,
+		Reason: format.CutReasonOf(d.damage), Damage: d.damage, Ended: d.s.closed,
+	}, Output: d.stream, Journal: cmp.Or(d.gone, d.rest.damage())}
+	if !d.o.IET {
+		r.Output = d.final
+	}
+	r.Pending = d.rest.pending(d.s)
+	return r
+}
+
+// ErrOtherEntries is returned for a stream whose trace exists already with other entries.
+var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
+
+// removeTwin removes the stream, whose entries d.twin has, and its journal, which has no others.
+func (d *dead) removeTwin(r *Result) error {
+	r.Output, r.Twin = d.twin, true
+	if isCorrupt(d.damage) {
+		var err error
+		if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
+			return err
+		}
+	}
+	if d.rest != nil {
+		if err := d.rest.remove(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
+}
+
+// finish adds the journal to the IET and then makes the final file of the IET.
+func (d *dead) finish(ctx context.Context, r *Result) error {
+	if d.has || d.o.AtStart {
+		r.Changed, r.Old = d.has || d.rest.adds(d.s) || d.s.size < d.size, !d.has
+		d.rest.reportDamage(d.o.report)
+		if err := d.rest.replay(d.f, d.s); err != nil {
+			return fmt.Errorf("journal %s: %w", d.rest.name, err)
+		}
+		b := d.rest
+		d.rest = nil
+		if err := b.remove(); err != nil {
+			return err
+		}
+		fi, err := d.f.Stat()
+		if err != nil {
+			return err
+		}
+		r.Entries, r.GoodBytes, r.Size = d.s.entries, d.s.size, fi.Size()
+		if r.Size == r.GoodBytes {
+			r.Reason, r.Damage = mapping.CutClean, nil
+		}
+		d.size, d.damage = r.Size, nil
+	} else if osfile.Exists(d.stream + crashtext.Ext) {
+		_ = os.Remove(d.stream + crashtext.Ext) // there is nothing in it
+	}
+	if !d.o.IET && osfile.Exists(r.Output) {
+		switch {
+		case d.has && d.hasTwin():
+			return d.removeTwin(r)
+		case d.o.Owner != Others:
+			return fmt.Errorf("%s: %w: %w", r.Output, ErrOtherEntries, fs.ErrExist)
+		}
+		if err := ArchiveEarlier(r.Output, d.stream); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !d.o.IET:
+		r.Changed = true
+		return format.Finalize(ctx, d.stream, r.Output, &format.FinalizeOptions{File: d.f, RemoveSource: true, Lenient: true, Index: &d.s.index})
+	case d.s.size < d.size:
+		r.Changed = true
+		return errors.Join(d.f.Truncate(d.s.size), d.f.Sync())
+	}
+	return nil
+}
+
+// makeIET makes an IET of a journal that has none.
+func (d *dead) makeIET() error {
+	b, err := openRest(d.stream, false)
+	if err == nil {
+		err = b.close()
+	}
+	if errors.Is(err, format.ErrLocked) || errors.Is(err, journal.ErrElsewhere) {
+		return err // its writer may live, and rotate
+	}
+	if err := undoRotation(d.stream); err != nil || osfile.Exists(d.stream) {
+		return err
+	}
+	f, err := osfile.CreateAppend(d.stream)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return err
+	}
+	n, err := importJournal(f, d.stream, d.o.report)
+	if err == nil && n == 0 {
+		err = osfile.Remove(f, d.stream) // there was nothing in it
+	}
+	return err
+}

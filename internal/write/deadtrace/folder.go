@@ -1,0 +1,186 @@
+package deadtrace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// A Filter chooses among the traces of a folder.
+type Filter struct {
+	// Base reports whether the filter includes the traces and temporary files of a name. The name has no
+	// extension, and no time that a trace got to make room for another.
+	Base func(base string) bool
+	// Trace, if set, reports whether the filter includes one of these traces. Path has no extension.
+	Trace func(path string) bool
+}
+
+// Folder finishes the traces of dead processes in the folder dir that the filter includes, and removes
+// their temporary files. It calls each with the result or the error of a trace. It skips traces that a
+// living process works on.
+func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func(*Result, error)) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var streams []string
+	rank := make(map[string]int) // of each: 0 with a journal, 1 without
+	for _, e := range list {
+		name, isJournal := strings.CutSuffix(e.Name(), tracename.Journal)
+		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && !isJournal {
+			continue
+		}
+		if _, seen := rank[name]; !seen {
+			streams, rank[name] = append(streams, name), 1
+		}
+		if isJournal {
+			rank[name] = 0
+		}
+	}
+	RemoveTemps(ctx, dir, list, !o.AtStart, func(name string) bool {
+		_, base, _, ok := splitName(name)
+		return ok && meant.Base(base)
+	})
+	// Those with a journal first: what is in it may be in one of the others as well.
+	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
+	for _, name := range streams {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		path, base, _, _ := splitName(name)
+		if !meant.Base(base) || meant.Trace != nil && !meant.Trace(filepath.Join(dir, path)) {
+			continue
+		}
+		r, err := Finish(ctx, filepath.Join(dir, name), o)
+		switch {
+		case IsOthers(err), isForeign(err) && o.Owner != Private: // somebody else is at it
+		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay as they are
+		case err != nil || r != nil && !r.Twin:
+			each(r, err)
+		}
+	}
+	return nil
+}
+
+// IsOthers reports whether err says that another process is at the same trace or was faster.
+func IsOthers(err error) bool {
+	for _, other := range []error{format.ErrLocked, format.ErrShrunk, fs.ErrNotExist} {
+		if errors.Is(err, other) {
+			return true
+		}
+	}
+	return errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
+}
+
+// isForeign reports whether err says that a file is no trace that can be read.
+func isForeign(err error) bool {
+	return errors.Is(err, format.ErrUnsupported) || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
+}
+
+// RemoveTemps removes the temporary files of dead processes among the entries of the folder dir. Of
+// says whether a temporary file of that name goes, with the extension of its trace. The patient waits
+// until one that was made just now would be locked.
+func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bool, of func(name string) bool) {
+	for _, e := range list {
+		i := strings.LastIndex(e.Name(), ".tmp-")
+		if i < 1 || e.Name()[0] != '.' || !e.Type().IsRegular() {
+			continue
+		}
+		name := strings.TrimSuffix(e.Name()[1:i], tracename.Broken)
+		if !of(strings.TrimSuffix(name, tracename.Journal)) {
+			continue
+		}
+		name = filepath.Join(dir, e.Name())
+		if fi, err := os.Lstat(name); err == nil && patient && !osfile.Locked(name) {
+			select {
+			case <-time.After(min(osfile.SettleTime-time.Since(fi.ModTime()), osfile.SettleTime)):
+			case <-ctx.Done():
+			}
+		}
+		osfile.RemoveDead(name)
+	}
+}
+
+// A mark is how an IET ends, as its last bytes say.
+type mark uint8
+
+const (
+	markNone      mark = iota
+	markRecovered      // recovery has saved what was whole
+	markRotated        // its writer has gone on in another file
+	markEnd            // its writer has closed it
+)
+
+// EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
+// end, without reading the others.
+func EndsCleanly(name string) bool { return markOf(name) >= markRotated }
+
+// IsFinished reports whether nothing is left to do for the IET name, which may be that of a journal
+// alone: it has no journal and no text of a crash, and its last bytes say how it ended, or its user has
+// made it read-only.
+func IsFinished(name string) bool {
+	if osfile.Exists(name+tracename.Journal) || osfile.Exists(name+crashtext.Ext) {
+		return false
+	}
+	fi, err := os.Lstat(name)
+	return err == nil && fi.Mode()&0o200 == 0 || markOf(name) != markNone
+}
+
+func markOf(name string) mark {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return markNone
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return markNone
+	}
+	return lastMark(f, fi.Size())
+}
+
+// lastMark returns the mark of an open file of so many bytes.
+func lastMark(f io.ReaderAt, size int64) mark {
+	v, stored, err := format.ReadMagic(f)
+	if err != nil || stored != format.IET {
+		return markNone
+	}
+	b := make([]byte, min(size-wire.MagicSize, endSize))
+	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
+		return markNone
+	}
+	at := max(bytes.LastIndex(b, []byte(mapping.NameEnd)), bytes.LastIndex(b, []byte(mapping.NameRecovered)))
+	for from := max(0, at-maxBeforeName); from < at; from++ {
+		var e format.TraceEntry
+		n, err := format.DecodeTraceEntry(b[from:], v, &e)
+		switch {
+		case err != nil || n != len(b)-from:
+		case e.IsRotated():
+			return markRotated
+		case e.IsEnd():
+			return markEnd
+		case e.IsRecovered():
+			return markRecovered
+		}
+	}
+	return markNone
+}
+
+const (
+	endSize       = 4 << 10 // more than such an entry takes
+	maxBeforeName = 64      // bytes of it
+)

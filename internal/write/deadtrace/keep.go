@@ -1,0 +1,152 @@
+package deadtrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// A kept is a finished trace. While it is being finished it has two files.
+type kept struct {
+	retain.File // the path has no extension
+
+	files []string
+	own   bool // of this very path
+}
+
+// splitName takes the extension of a trace from a file's name, and the time that it got to
+// make room for another.
+func splitName(name string) (path, base string, named time.Time, ok bool) {
+	ext := filepath.Ext(name)
+	if ext != tracename.ET && ext != tracename.IET {
+		return "", "", named, false
+	}
+	path = strings.TrimSuffix(name, ext)
+	suffix := archivedSuffix.FindString(name)
+	if suffix == "" {
+		return path, path, named, true
+	}
+	at, err := time.Parse(TimeFormat, suffix[1:][:len(TimeFormat)])
+	if err != nil {
+		at = time.Time{} // such as 20261399T…
+	}
+	return path, strings.TrimSuffix(name, suffix), at, true
+}
+
+// familyOf returns the traces of a family, the growing one of this path excepted.
+func familyOf(stream string, family func(base string) bool) ([]kept, error) {
+	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	var traces []kept
+	at := make(map[string]int) // in traces, by path
+	for _, e := range list {
+		path, base, named, ok := splitName(e.Name())
+		if !ok || !e.Type().IsRegular() || base == own && path == own || base != own && (family == nil || !family(base)) {
+			continue
+		}
+		fi, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		i, there := at[path]
+		if !there {
+			if path == base {
+				named = fi.ModTime()
+			}
+			i = len(traces)
+			at[path] = i
+			traces = append(traces, kept{File: retain.File{Path: dir + path, Named: named, Modified: fi.ModTime()}, own: base == own})
+		}
+		t := &traces[i]
+		t.files = append(t.files, dir+e.Name())
+		t.Size += fi.Size()
+	}
+	return traces, nil
+}
+
+// Keep says how many finished traces of a path and its family are kept.
+type Keep struct {
+	Files  int   // 0: no bound
+	Bytes  int64 // 0: no bound
+	Family func(base string) bool
+	Ended  *retain.Log       // by path, without an extension
+	Notice func(text string) // is told what was removed
+}
+
+// Prune removes the oldest finished traces of the family of stream until what is left is within the
+// bounds. It never removes those in spare, which are paths without an extension, nor what
+// somebody still works on.
+func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ...string) error {
+	if k.Files == 0 && k.Bytes == 0 {
+		return nil
+	}
+	traces, err := familyOf(stream, k.Family)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]*kept)
+	var files []retain.File
+	for i := range traces {
+		t := &traces[i]
+		there[t.Path] = t
+		if t.Spare = slices.Contains(spare, t.Path); !t.inUse() { // what is in use does not count
+			files = append(files, t.File)
+		}
+	}
+	k.Ended.Forget(func(path string) bool { return there[path] != nil })
+	var errs error
+	var gone []string
+	k.Ended.Prune(files, retain.Keep{Files: k.Files, Bytes: k.Bytes}, now, func(f *retain.File) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		removed, left := false, false // not by somebody else who prunes
+		for _, name := range there[f.Path].files {
+			err := os.Remove(name)
+			removed = removed || err == nil
+			err = osfile.Ignore(err, fs.ErrNotExist)
+			left, errs = left || err != nil, errors.Join(errs, err)
+		}
+		if removed {
+			gone = append(gone, filepath.Base(there[f.Path].files[0]))
+		}
+		return !left
+	})
+	if len(gone) > 0 {
+		text := "removed to make room: " + strings.Join(gone[:min(len(gone), maxNamed)], ", ")
+		if len(gone) > maxNamed {
+			text += fmt.Sprintf(" and %d more", len(gone)-maxNamed)
+		}
+		k.Notice(text)
+	}
+	return errs
+}
+
+// maxNamed is how many removed files are named.
+const maxNamed = 5
+
+// inUse reports whether the trace is growing, being finished, or is to be finished.
+func (t *kept) inUse() bool {
+	return slices.ContainsFunc(t.files, func(name string) bool {
+		if !strings.HasSuffix(name, tracename.IET) {
+			return false
+		}
+		return osfile.Locked(name) || osfile.Exists(name+tracename.Journal) || !t.own && len(t.files) == 1 && markOf(name) == markNone
+	})
+}

@@ -1,0 +1,169 @@
+package deadtrace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// sameEntries reports whether the ET name holds the very entries t of the IET f.
+func sameEntries(name string, f io.ReaderAt, t *survey) bool {
+	et, err := format.Open(name, nil)
+	if err != nil {
+		return false
+	}
+	defer et.Close()
+	if et.Format() != format.ET || et.Version() != t.version || et.Len() != t.entries {
+		return false
+	}
+	all := et.Raw()
+	from, size := all.Offset(0), t.size-wire.MagicSize
+	if all.End()-from != size {
+		return false
+	}
+	in, err := osfile.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	err = compare(io.NewSectionReader(f, wire.MagicSize, size), io.NewSectionReader(in, from, size), size)
+	return err == nil
+}
+
+// twin returns the ET that holds the very entries t of the dead IET f, called name: final, which it was
+// to become, or one that has made room since; "" if there is none.
+func twin(name, final string, f io.ReaderAt, t *survey) string {
+	if osfile.Exists(final) && sameEntries(final, f, t) {
+		return final
+	}
+	path, base, _, _ := splitName(name)
+	if path == base {
+		return ""
+	}
+	if last := base + tracename.ET; osfile.Exists(last) && sameEntries(last, f, t) {
+		return last
+	}
+	fi, err := os.Lstat(name)
+	if err != nil {
+		return ""
+	}
+	names, err := Archived(base + tracename.IET)
+	if err != nil {
+		return ""
+	}
+	for _, other := range names {
+		o, err := os.Lstat(other)
+		if err == nil && strings.HasSuffix(other, tracename.ET) && !o.ModTime().Before(fi.ModTime().Add(-time.Second)) && sameEntries(other, f, t) {
+			return other
+		}
+	}
+	return ""
+}
+
+func isCorrupt(err error) bool {
+	_, ok := errors.AsType[*format.CorruptError](err)
+	return ok
+}
+
+// ArchiveEarlier renames a finished trace that has the name of a new one.
+func ArchiveEarlier(final, stream string) error {
+	if final == stream {
+		return nil
+	}
+	fi, err := os.Lstat(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", final, format.ErrNotRegular)
+	}
+	if fi.Size() > 0 {
+		if err := checkMagic(final); err != nil {
+			return fmt.Errorf("%s: %w", final, err)
+		}
+	}
+	err = Aside(final, filepath.Ext(final), fi.ModTime(), func(to string) error { return osfile.RenameNew(final, to) })
+	return errors.Join(err, osfile.SyncDir(final))
+}
+
+func checkMagic(name string) error {
+	f, err := osfile.OpenRead(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, _, err = format.ReadMagic(f)
+	return osfile.Ignore(err, format.ErrTruncated)
+}
+
+// Aside calls try with names made of name, t and ext until one is free.
+func Aside(name, ext string, t time.Time, try func(to string) error) error {
+	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, tracename.ET), tracename.IET)+"."+t.UTC().Format(TimeFormat), ext, try)
+}
+
+// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
+// says that the name is taken.
+func untilFree(base, ext string, try func(to string) error) error {
+	to := base + ext
+	for i := 1; ; i++ {
+		err := try(to)
+		if !errors.Is(err, fs.ErrExist) || i == 1000 {
+			return err
+		}
+		to = fmt.Sprintf("%s-%d%s", base, i, ext)
+	}
+}
+
+// archivedSuffix matches what Aside makes of a name without its extension.
+var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
+
+// isArchivedSuffix reports whether s is such a suffix as a whole.
+func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
+
+// Archived returns the finished files of a stream, or those that are to be, the
+// oldest first.
+func Archived(stream string) ([]string, error) {
+	dir, base := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
+	list, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range list {
+		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
+			names = append(names, dir+e.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return compareArchived(a[len(dir)+len(base):], b[len(dir)+len(base):]) })
+	return names, nil
+}
+
+// compareArchived compares by time, then by the number that tells two of one time
+// apart.
+func compareArchived(a, b string) int {
+	const n = len(".20060102T150405.000Z")
+	number := func(s string) (k int) {
+		_, _ = fmt.Sscanf(s[n:], "-%d", &k)
+		return k
+	}
+	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
+}
+
+// TimeFormat is the time in the name of a trace that makes room for another.
+const TimeFormat = "20060102T150405.000Z"

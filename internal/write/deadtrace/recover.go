@@ -1,0 +1,163 @@
+package deadtrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// Recover finishes the trace name if that file exists, else the stream from which the trace is made. If
+// output is not empty, Recover writes the file output instead, and changes nothing else.
+func Recover(name, output string) (*Result, error) {
+	if output != "" {
+		r, err := Inspect(name)
+		if err == nil {
+			r.Output = output
+			r.Entries, err = save(r.Name, output)
+		}
+		return r, err
+	}
+	r, err := recoverInPlace(name)
+	if err != nil {
+		err = fmt.Errorf("recover: %w", err)
+	}
+	return r, err
+}
+
+func recoverInPlace(name string) (*Result, error) {
+	stream := tracename.Stream(name)
+	if name != stream && osfile.Exists(name) || !osfile.Exists(stream) && !osfile.Exists(stream+tracename.Journal) {
+		return mendFile(name)
+	}
+	r, err := Finish(context.Background(), stream, &Options{IET: name == stream, Final: name})
+	if errors.Is(err, format.ErrUnsupported) {
+		return mendFileAs(stream, name)
+	}
+	if r != nil || err != nil && name != stream {
+		return r, err
+	}
+	// There was nothing to do, or nothing that is left to do for somebody who may not write the file.
+	now, ierr := Inspect(name)
+	if now != nil {
+		now.Output = now.Name
+	}
+	switch {
+	case err == nil, ierr != nil && errors.Is(err, format.ErrNotRegular):
+		return now, ierr
+	case ierr == nil && !now.Live && now.Reason == mapping.CutClean && now.Pending == 0 && now.Format == format.IET:
+		return now, nil
+	}
+	return nil, err
+}
+
+// mendFile finishes the file name in place, which is no stream of a recorder: it keeps what is whole.
+// If it is an ET, the stream of which it was made goes, if somebody was killed before that.
+func mendFile(name string) (*Result, error) {
+	file, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	if err != nil {
+		return nil, err
+	}
+	report, err := file.Report()
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	r := &Result{Report: *report, Output: report.Name}
+	if r.Live {
+		return r, fmt.Errorf("recover %s: %w", r.Name, format.ErrLocked)
+	}
+	if r.Reason == mapping.CutClean {
+		return r, removeLeftover(r)
+	}
+	f, err := osfile.OpenWrite(r.Name)
+	if err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
+		// Its writer was at work until now, or finished it.
+		return nil, errors.Join(fmt.Errorf("recover %s: the file changed meanwhile: %w", r.Name, format.ErrLocked), err)
+	}
+	r.Changed = true
+	if r.Reason != mapping.CutCorrupt && r.Format != format.ET {
+		return r, errors.Join(f.Truncate(r.GoodBytes), f.Sync())
+	}
+	if r.Broken, err = linkBroken(f, r.Name); err != nil {
+		return r, err
+	}
+	return r, replace(r.Name)
+}
+
+// removeLeftover removes the IET of the ET r.Name if a recovery was killed when it had made
+// the one of the other.
+func removeLeftover(r *Result) error {
+	stream := tracename.Stream(r.Name)
+	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
+		return nil
+	}
+	d := newDead(stream, new(Options))
+	d.final = r.Name
+	in, err := d.look()
+	if err != nil || in != stateLeftover && in != stateEmpty {
+		return d.close() // it is not of this trace, or somebody records the next one
+	}
+	_, err = d.act(context.Background(), in)
+	return errors.Join(err, d.close())
+}
+
+// isStream reports whether name is that of an IET, or of what is to become one.
+func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
+
+// mendFileAs is mendFile of an IETPrefix or ET called stream, of which the trace name is to be made.
+func mendFileAs(stream, name string) (*Result, error) {
+	r, err := mendFile(stream)
+	if err != nil || r.Format == format.ET || name == stream {
+		return r, err
+	}
+	r.Output, r.Changed = name, true
+	return r, format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
+}
+
+// Inspect reports on the whole entries of the file name and on the journal of its writer, if that
+// died. It changes nothing.
+func Inspect(name string) (*Result, error) {
+	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := f.Report()
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Report: *file}
+	if r.Live || !isStream(r.Name) {
+		return r, nil
+	}
+	b, err := openRest(r.Name, false)
+	if isUnreachable(err) {
+		r.Journal, err = err, nil
+	}
+	if err != nil || b == nil {
+		return r, err
+	}
+	in, err := osfile.OpenRead(r.Name)
+	if err != nil {
+		return r, errors.Join(err, b.close())
+	}
+	defer in.Close()
+	s, _, err := b.survey(in, r.Size)
+	if r.Journal = cmp.Or(r.Journal, b.damage(), err); err == nil {
+		r.Pending = b.pending(s)
+	}
+	return r, b.close()
+}

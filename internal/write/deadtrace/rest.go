@@ -1,0 +1,482 @@
+package deadtrace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/crashtext"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// A rest holds the records that a dead writer had only in its journal, and the reason why it died.
+type rest struct {
+	f       *journal.DeadFile
+	name    string // of the file beside the IET
+	change  bool   // f is open for writing
+	dead    *journal.Dead
+	table   *record.Table
+	point   Checkpoint
+	records int
+	entries int
+	// unreadable says that the journal holds data and no valid checkpoint, so that
+	// nothing tells which of it is already in the IET, or that it has another layout.
+	unreadable bool
+	layout     error // it has another layout
+
+	text string // what the runtime wrote when the process died
+	died time.Time
+}
+
+// openRest reads the journal of stream. The result is nil if stream has no journal. The error is
+// [format.ErrLocked] while the writer lives. With [journal.ErrGone] the result may hold the text
+// that the runtime wrote.
+func openRest(stream string, change bool) (*rest, error) {
+	name := stream + tracename.Journal
+	text, died, terr := crashtext.Read(stream + crashtext.Ext)
+	f, err := journal.OpenDead(name, change)
+	b := newRest(f, name, change)
+	if b.text, b.died = text, died; err == nil {
+		if err = b.lock(); err == nil {
+			err = b.read()
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("journal %s: %w", name, err), b.close())
+		}
+		return b, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && markOf(stream) == markEnd { // Close could remove the journal, but not what names it
+		err = nil
+		if change {
+			_ = journal.RemoveUnreachable(name)
+		}
+	} else {
+		err = fmt.Errorf("journal %s: %w", name, err)
+	}
+	switch {
+	case text != "" && (err == nil || errors.Is(err, journal.ErrGone)):
+		return b, err
+	case err == nil:
+		return nil, terr
+	}
+	return nil, err
+}
+
+// newRest returns a journal without records.
+func newRest(f *journal.DeadFile, name string, change bool) *rest {
+	return &rest{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
+}
+
+// lock locks the journal, without patience if it is only read.
+func (b *rest) lock() error {
+	if b.change {
+		return lock(b.f.File)
+	}
+	return lockError(b.f.File, osfile.Lock(b.f.File, false))
+}
+
+// isWaiting reports whether the journal of a living writer of stream holds records that are not in
+// the file. It is read without its lock: the writer goes on meanwhile. What cannot be read counts.
+func isWaiting(stream string) bool {
+	name := stream + tracename.Journal
+	f, err := journal.OpenDead(name, false)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	b := newRest(f, name, false)
+	return b.read() != nil || b.unreadable || b.dead.Damaged > 0 || b.records > 0
+}
+
+// read reads the records that are not in the file.
+func (b *rest) read() error {
+	f := b.f
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	d, err := journal.ReadDead(f, fi.Size(), func(data []byte) func(uint32) uint64 {
+		b.point = ParseCheckpoint(data)
+		return b.point.position
+	})
+	if layout, ok := errors.AsType[*journal.LayoutError](err); ok {
+		b.layout, b.unreadable = layout, true
+		return nil
+	}
+	switch {
+	case errors.Is(err, journal.ErrNotJournal): // it may not have been whole yet
+	case err != nil:
+		return err
+	default:
+		b.dead, b.table = d, record.ReadTable(d)
+	}
+	if b.point.Size < 0 {
+		empty, err := journal.IsEmpty(f, fi.Size())
+		b.unreadable = err != nil || !empty
+		return nil
+	}
+	b.each(func(e *journal.Entry) {
+		b.records++
+		b.entries += e.Info.Entries()
+	})
+	return nil
+}
+
+// parked calls fn for the records that were pending.
+func (b *rest) parked(fn func(*journal.Entry)) {
+	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
+		if position >= b.point.Parked[0] && position < b.point.Parked[1] {
+			fn(e)
+		}
+	})
+}
+
+// merge returns the records that the IET does not have yet, but for the spans that wait for
+// their parents.
+func (b *rest) merge() *journal.Merge {
+	m := journal.NewMerge(b.dead.Shards())
+	for i, p := range b.point.Positions {
+		m.Skip(i, p)
+	}
+	return m
+}
+
+// each calls fn for all records that are not in the IET.
+func (b *rest) each(fn func(*journal.Entry)) {
+	b.parked(fn)
+	m := b.merge()
+	for e := m.Next(); e != nil; e = m.Next() {
+		fn(e)
+	}
+}
+
+// close gives the journal back as it is.
+func (b *rest) close() error {
+	if b == nil || b.f == nil {
+		return nil
+	}
+	return osfile.Ignore(b.f.Close(), os.ErrClosed)
+}
+
+// empty reports whether the IET lacks nothing.
+func (b *rest) empty() bool { return b.records == 0 && b.text == "" }
+
+// adds reports whether recovery writes something behind the IET that s describes: what that lacks,
+// or that its writer was killed. One that recorded nothing stays empty.
+func (b *rest) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
+
+// remove removes the journal, whose records are all in the IET by now. It renames one
+// that cannot be read.
+func (b *rest) remove() error {
+	err := error(nil)
+	switch {
+	case b.f == nil, !b.f.HasName():
+		err = b.close()
+	case b.unreadable:
+		err = errors.Join(b.setAside(), b.close())
+	default:
+		err = b.f.Remove()
+	}
+	if err != nil {
+		return err
+	}
+	// Last: without a journal, what the IET ends with says that the text is in it.
+	return osfile.Ignore(os.Remove(strings.TrimSuffix(b.name, tracename.Journal)+crashtext.Ext), fs.ErrNotExist)
+}
+
+// setAside gives the journal a name with the time of its last change.
+func (b *rest) setAside() error {
+	fi, err := b.f.Stat()
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(b.name, tracename.Journal) + "." + fi.ModTime().UTC().Format(TimeFormat)
+	return errors.Join(untilFree(base, brokenExt, b.f.Rename), osfile.SyncDir(b.name))
+}
+
+// move makes the first size bytes of f, of which nothing is in the journal, what the
+// checkpoint is about: whoever finds both again, after this replay was killed, cuts f to
+// that.
+func (b *rest) move(f *os.File, size int64) error {
+	if !b.change || b.records == 0 {
+		return nil // f is a copy
+	}
+	c := b.point
+	var err error
+	if c.Tail, err = TailOf(f, size); err != nil {
+		return err
+	}
+	c.Size, c.Moved = size, true
+	// The file has to be on disk before what says so.
+	return errors.Join(f.Sync(), b.dead.ReplaceCheckpoint(b.f, c.Append(nil)), b.f.Sync())
+}
+
+// replay writes what b holds behind the whole entries of f, which s describes and which is open for
+// writing, locked, and an IET. When it succeeds everything is in f and on disk. When it
+// does not, or is killed, it can be done again. What is behind damage is lost.
+func (b *rest) replay(f *os.File, s *survey) error {
+	fi, err := f.Stat()
+	if err != nil || !b.adds(s) && s.size == fi.Size() {
+		return err
+	}
+	if err := f.Truncate(s.end()); err != nil {
+		return err
+	}
+	if _, err := f.Seek(s.end(), io.SeekStart); err != nil {
+		return err
+	}
+	r := b.replayer(f, s)
+	if err := r.begin(s); err != nil {
+		return err
+	}
+	if !s.same || s.end() < b.point.Size {
+		if err := b.move(f, s.size); err != nil {
+			return err
+		}
+	}
+	if err := r.write(b, s); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// tail returns what replay would write to the IET f of so many bytes, and where, without
+// writing it. An IET that is corrupt is an error, except with lenient.
+func (b *rest) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
+	s, damage, err := b.survey(f, size)
+	if !lenient && isCorrupt(damage) {
+		err = damage
+	}
+	if err != nil || !b.adds(s) {
+		return 0, nil, err
+	}
+	at = s.end()
+	var w bytes.Buffer
+	r := b.replayer(&w, s)
+	if err := r.begin(s); err != nil {
+		return 0, nil, err
+	}
+	err = r.write(b, s)
+	return at, w.Bytes(), err
+}
+
+// A replayer writes records behind the entries of an IET, and has the survey of it grow.
+type replayer struct {
+	w      io.Writer
+	s      *survey
+	placer *placer.Placer
+}
+
+func (b *rest) replayer(w io.Writer, s *survey) *replayer {
+	p := placer.New(b.table, &placer.Options{
+		Columns: s.version == format.V2, MaxEntrySize: format.DefaultMaxEntrySize,
+		MaxPendingSpans: math.MaxInt, MaxPendingBytes: math.MaxInt, MaxPendingAge: math.MaxInt64,
+		Unpark: func(*journal.Segment) {},
+	})
+	p.KeepOrphans(true)
+	p.Resume(uint64(s.entries), s.size, 0)
+	for ref, id := range s.spans {
+		p.Know(&ref, id, true)
+	}
+	for number, id := range s.resources {
+		p.KnowResource(number, id)
+	}
+	b.dead.Each(journal.StreamLeft, func(_ uint64, e *journal.Entry) { p.Leave(e) })
+	if s.same && !b.point.Moved && int64(b.point.Anchor) < int64(s.entries) {
+		p.SetAnchor(b.point.Anchor)
+	}
+	return &replayer{w, s, p}
+}
+
+// begin writes the magic and the root unless s found them.
+func (r *replayer) begin(s *survey) error {
+	if s.entries > 0 {
+		return nil
+	}
+	magic := wire.AppendMagic(nil, s.version, format.IET)
+	s.size = int64(len(magic))
+	r.placer.Resume(0, s.size, 0)
+	r.placer.Root()
+	return r.flush(0, magic...)
+}
+
+// flush writes what is staged, behind magic, when that is more than a size.
+func (r *replayer) flush(size int, magic ...byte) error {
+	b, staged := r.placer.Out()
+	if len(b) <= size {
+		return nil
+	}
+	data := b
+	if len(magic) > 0 {
+		data = append(magic, b...)
+	}
+	if _, err := r.w.Write(data); err != nil {
+		return err
+	}
+	from := 0
+	for i := range staged {
+		e := &staged[i]
+		r.s.index.Add(e.End-from, e.ID, e.Parent, false)
+		from = e.End
+	}
+	r.s.entries += len(staged)
+	r.s.size += int64(len(b))
+	r.placer.Flushed(len(staged))
+	return nil
+}
+
+// write writes the records of b in their order, except for spans that s found, and in the end that
+// the writer was killed.
+func (r *replayer) write(b *rest, s *survey) (err error) {
+	adds := b.adds(s)
+	place := func(e *journal.Entry) {
+		if err == nil {
+			r.placer.Place(e) // what could not be recorded cannot be now
+			err = r.flush(flushSize)
+		}
+	}
+	parked := make(map[[2]record.Ref]bool) // some were parked twice
+	b.parked(func(e *journal.Entry) {
+		var rec record.Record
+		if !rec.Parse(e) {
+			return
+		}
+		id, written := s.spans[rec.Ref]
+		if rec.Kind == record.KindLog {
+			// Below that id its span had not come yet, though an equal one may have.
+			written = written && uint64(id) >= binary.LittleEndian.Uint64(rec.Parent[8:])
+			clear(rec.Parent[8:])
+		} else {
+			written = written || !r.placer.Needs(e)
+		}
+		key := [2]record.Ref{rec.Ref, rec.Parent}
+		if !parked[key] && !written {
+			place(e)
+		}
+		parked[key] = true
+	})
+	m := b.merge()
+	m.Needs = r.placer.Needs
+	for e := m.Next(); e != nil && err == nil; e = m.Next() {
+		place(e)
+	}
+	for err == nil && r.placer.StagePending() {
+		err = r.flush(flushSize)
+	}
+	if err != nil {
+		return err
+	}
+	if b.text != "" {
+		r.placer.Place(crashRecord(b.text, b.end(s)))
+	}
+	if adds {
+		if _, err := r.placer.Append(RecordOf(recovered(s.damage, max(s.dropped, b.point.Unsaved))), 0); err != nil {
+			return err
+		}
+	}
+	return r.flush(0)
+}
+
+// RecoveredEntry is the last entry of a file whose writer was killed. It is the same whenever
+// recovery writes it.
+func RecoveredEntry() *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
+}
+
+// recovered is [RecoveredEntry], with the reason if some of the file could not be read, and how many
+// entries were in files that were removed.
+func recovered(damage string, dropped uint64) *format.TraceEntry {
+	e := RecoveredEntry()
+	if damage != "" {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDamage, Value: format.StringValue(damage)})
+	}
+	if dropped > 0 {
+		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDropped, Value: format.U64Value(dropped)})
+	}
+	return e
+}
+
+// RecordOf returns the record of an entry that no application has recorded.
+func RecordOf(e *format.TraceEntry) *journal.Entry {
+	var b record.Builder
+	b.Reset(0, nil, nil)
+	h := e.Metadata.Head(e.Message)
+	b.Head(&h)
+	for i := range e.Attributes {
+		v := &e.Attributes[i].Value
+		hi, lo := v.Words()
+		b.Value(e.Attributes[i].Name, uint8(v.Kind()), v.Text(), hi, lo)
+	}
+	b.End()
+	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.Data()}
+}
+
+// end returns when the process died, which is after all that it has recorded.
+func (b *rest) end(s *survey) time.Time {
+	newest := s.newest
+	b.each(func(e *journal.Entry) {
+		if e.Time <= b.died.Add(clockLag).UnixNano() {
+			newest = max(newest, e.Time)
+		}
+	})
+	if newest < b.died.UnixNano() {
+		return b.died
+	}
+	return time.Unix(0, newest)
+}
+
+// crashRecord returns the log record that says why a process died.
+func crashRecord(text string, at time.Time) *journal.Entry {
+	e := RecordOf(&format.TraceEntry{
+		Message: format.Some(text), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError},
+		Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(at)}},
+	})
+	e.Time, e.Info = at.UnixNano(), record.Info(record.KindLog, uint8(record.ProviderLogs), 0, 0, 1)
+	return e
+}
+
+// damage returns why the journal cannot be read, or which entries are not in it, nil if it has all.
+func (b *rest) damage() error {
+	switch {
+	case b.layout != nil:
+		return b.layout
+	case b.unreadable:
+		return errNoCheckpoint
+	case b.point.Unsaved > 0:
+		return fmt.Errorf("%d entries are lost: the file that had them was removed while it grew", b.point.Unsaved)
+	}
+	return nil
+}
+
+var errNoCheckpoint = errors.New("it has no readable checkpoint")
+
+// reportDamage reports damage, and that remove will give the journal another name, if it will.
+func (b *rest) reportDamage(report func(error)) {
+	err := b.damage()
+	switch {
+	case err == nil:
+	case b.layout != nil, b.unreadable:
+		report(fmt.Errorf("journal %s: %w; the file is renamed to …%s", b.name, err, brokenExt))
+	default:
+		report(fmt.Errorf("%s: %w", strings.TrimSuffix(b.name, tracename.Journal), err))
+	}
+}
+
+// flushSize is how much is gathered for one write.
+const flushSize = 256 << 10
+
+const brokenExt = tracename.Journal + tracename.Broken

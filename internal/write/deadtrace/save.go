@@ -1,0 +1,198 @@
+package deadtrace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/entrybytes"
+	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+)
+
+// copyBroken makes a copy of the file name, which f is and which is corrupt, and returns
+// its name. A copy that a killed recovery has left is taken for it.
+func copyBroken(f *os.File, name string) (broken string, err error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	err = untilFree(name, tracename.Broken, func(to string) error {
+		broken = to
+		if same, err := hasBytes(to, f, fi.Size()); same || err != nil {
+			return err
+		}
+		tmp, err := osfile.CreateTemp(to)
+		if err != nil {
+			return err
+		}
+		defer tmp.Discard()
+		if _, err := io.Copy(tmp, io.NewSectionReader(f, 0, fi.Size())); err != nil {
+			return err
+		}
+		return tmp.Commit(false)
+	})
+	return broken, err
+}
+
+// SameBytes reports whether two files can be read and are equal, as ETs of the same entries are.
+func SameBytes(a, b string) bool {
+	f, err := osfile.OpenRead(a)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	same, err := hasBytes(b, f, fi.Size())
+	return same && err == nil
+}
+
+// hasBytes reports whether the file name holds the first size bytes of f. It is
+// [fs.ErrExist] if it holds others.
+func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
+	o, err := osfile.OpenRead(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fs.ErrExist
+	}
+	defer o.Close()
+	if fi, err := o.Stat(); err != nil || fi.Size() != size {
+		return false, fs.ErrExist
+	}
+	err = compare(f, o, size)
+	return err == nil, err
+}
+
+// compare returns nil if the first size bytes of two files are the same. It is [fs.ErrExist] if those
+// of the other one differ or cannot be read.
+func compare(f, other io.ReaderAt, size int64) error {
+	a, b := make([]byte, flushSize), make([]byte, flushSize)
+	for at := int64(0); at < size; {
+		n := min(flushSize, size-at)
+		if _, err := f.ReadAt(a[:n], at); err != nil {
+			return err
+		}
+		if _, err := other.ReadAt(b[:n], at); err != nil || !bytes.Equal(a[:n], b[:n]) {
+			return fs.ErrExist
+		}
+		at += n
+	}
+	return nil
+}
+
+// linkBroken gives the file name, which f is and which is to be replaced, a second name, or
+// makes a copy where there are no links.
+func linkBroken(f *os.File, name string) (broken string, err error) {
+	err = untilFree(name, tracename.Broken, func(to string) error {
+		broken = to
+		err := os.Link(name, to)
+		if errors.Is(err, fs.ErrExist) && osfile.SameFile(f, to) {
+			return nil // a killed recovery has left it
+		}
+		return err
+	})
+	if err != nil {
+		return copyBroken(f, name)
+	}
+	return broken, nil
+}
+
+// copyTo writes the entries of f to output, and returns how many that are. If f is corrupt, or an ET
+// that has lost its end, one more says so. With replace output is the file that f is, and keeps its format.
+func copyTo(f *format.File, output string, replace bool) (n int, err error) {
+	tmp, err := osfile.CreateTemp(output)
+	if err != nil {
+		return 0, err
+	}
+	defer tmp.Discard()
+	to := format.ET
+	if strings.HasSuffix(output, tracename.IET) {
+		to = format.IET
+	}
+	if replace {
+		to = f.Format()
+	}
+	out, err := format.NewWriter(tmp, f.Version(), to, nil)
+	if err != nil {
+		return 0, err
+	}
+	var w entrybytes.Window
+	var zeros [][]byte // entries of nothing but zeros, with which an IET cannot end
+	all := f.Raw()
+	for id := range uint32(f.Len()) {
+		b, err := w.Entry(all, id)
+		switch {
+		case err != nil:
+		case to == format.IET && wire.IsZero(b):
+			zeros = append(zeros, slices.Clone(b))
+			continue
+		default:
+			for ; err == nil && len(zeros) > 0; zeros = zeros[1:] {
+				_, err = out.WriteRaw(zeros[0], 0)
+			}
+			if err == nil {
+				_, err = out.WriteRaw(b, f.Parent(id))
+			}
+		}
+		if err != nil {
+			return 0, errors.Join(err, out.Abort())
+		}
+	}
+	if (f.Format() == format.ET && f.Damage() != nil || isCorrupt(f.Damage())) && f.Len() > 0 {
+		if err := markDamaged(out, f); err != nil {
+			return 0, errors.Join(err, out.Abort())
+		}
+	}
+	if err := out.Close(); err != nil {
+		return 0, err
+	}
+	return f.Len() - len(zeros), tmp.Commit(replace)
+}
+
+// markDamaged appends to what is whole in f why there is no more, if its last entry does not say how
+// it ended.
+func markDamaged(out *format.Writer, f *format.File) error {
+	last, err := f.Entry(uint32(f.Len() - 1))
+	if err != nil || last.IsEnd() || last.IsRecovered() {
+		return err
+	}
+	_, err = out.Write(recovered(format.CutReasonOf(f.Damage()), 0))
+	return err
+}
+
+// replace puts what is whole in the file name in its place.
+func replace(name string) error {
+	whole, err := format.Open(name, &format.OpenOptions{Prefix: true})
+	if err != nil {
+		return err
+	}
+	defer whole.Close()
+	_, err = copyTo(whole, name, true)
+	return err
+}
+
+// save writes what is whole of the trace name, with what its journal holds, to output, and returns how
+// many entries that are. It changes nothing else.
+func save(name, output string) (entries int, err error) {
+	src, err := OpenSource(name, true)
+	if err != nil {
+		return 0, err
+	}
+	f, err := src.Open(&format.OpenOptions{Prefix: true})
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return copyTo(f, output, false)
+}

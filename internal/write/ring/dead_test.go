@@ -1,0 +1,255 @@
+package ring_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/file/osfile"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/ring"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// TestRingKill kills processes that record to a ring and finds everything that was
+// recorded when a call had returned.
+func TestRingKill(t *testing.T) {
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.ring")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestRingChild$")
+		cmd.Env = append(os.Environ(), "ENTRACE_RING="+path)
+		if round%2 == 0 { // else where it lies by default
+			cmd.Env = append(cmd.Env, "ENTRACE_RING_DIR="+dir)
+		}
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		var acks bytes.Buffer
+		begun, read := make(chan struct{}), make(chan struct{})
+		go func() {
+			in := bufio.NewReader(out)
+			_, _ = in.Peek(1)
+			close(begun)
+			_, _ = io.Copy(&acks, in)
+			close(read)
+		}()
+		<-begun // the 20 spans are open
+		if _, err := ring.Open(path); !errors.Is(err, format.ErrLocked) {
+			t.Errorf("the ring of a living process: %v, want ErrLocked", err)
+		}
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+		d, err := ring.Open(path)
+		must(t, err)
+		if string(d.Note) != "a note" || d.Damaged != 0 {
+			t.Errorf("round %d: the note is %q, %d damaged", round, d.Note, d.Damaged)
+		}
+		f := writeSnapshot(t, d.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
+		have := make(map[string]bool)
+		open := 0
+		v, err := view.New(t.Context(), []*format.File{f}, nil)
+		must(t, err)
+		for id := range v.Rows() {
+			e, err := v.Entry(id)
+			must(t, err)
+			if have[e.Message.Value] && e.Metadata.Name == "event" {
+				t.Errorf("round %d: %q is there twice", round, e.Message.Value)
+			}
+			have[e.Message.Value] = true
+			if e.Metadata.Name == "forever" {
+				open++
+			}
+		}
+		if open != 20 {
+			t.Errorf("round %d: %d of the 20 spans that were open are there", round, open)
+		}
+		lines := strings.Split(strings.TrimSuffix(acks.String(), "\n"), "\n")
+		if len(lines) > 0 && !strings.HasSuffix(acks.String(), "\n") {
+			lines = lines[:len(lines)-1]
+		}
+		first := max(0, len(lines)-500) // what came before may be evicted
+		for _, ack := range lines[first:] {
+			if _, err := strconv.Atoi(ack); err == nil && !have[ack] {
+				t.Errorf("round %d: %s of %d was acknowledged and is not there", round, ack, len(lines))
+			}
+		}
+		if err := d.Remove(); err != nil {
+			t.Error(err)
+		}
+		if list, _ := filepath.Glob(filepath.Join(dir, "*")); len(list) > 0 {
+			t.Errorf("left are %v", list)
+		}
+	}
+}
+
+func TestRingChild(t *testing.T) {
+	path := os.Getenv("ENTRACE_RING")
+	if path == "" {
+		t.Skip("a part of TestRingKill")
+	}
+	g, err := ring.New(&ring.Options{Path: path, Dir: os.Getenv("ENTRACE_RING_DIR"), Bytes: 4 << 20, Note: []byte("a note")})
+	must(t, err)
+	g.SetBuffered(allProviders)
+	s := play(t, g.Recorder())
+	for i := range 20 {
+		s.start(ringRef(9, i), format.SpanRef{}, "forever", 0)
+	}
+	for i := 0; ; i++ {
+		ref := ringRef(1, 100+i)
+		s.at = time.Now().UnixNano()
+		s.start(ref, ringRef(9, 3), "span", 100)
+		s.log(ref, strconv.Itoa(i), 100)
+		fmt.Println(i)
+		s.end(ref, 0, 0)
+	}
+}
+
+// TestRingFault truncates the ring's file: it goes on in memory.
+func TestRingFault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	told := make(chan error, 10)
+	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 100 {
+		s.log(format.SpanRef{}, fmt.Sprint("before ", i), 1000)
+	}
+	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders})
+	must(t, os.Truncate(path, 0))
+	for i := range 1000 {
+		s.log(format.SpanRef{}, fmt.Sprint("lost ", i), 0)
+	}
+	if err := <-told; err == nil {
+		t.Error("no error was told")
+	}
+	for i := range 100 {
+		s.log(format.SpanRef{}, fmt.Sprint("after ", i), 0)
+	}
+	if got := strings.Count(tracetest.Outline(t, writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders}))), "event"); got < 100 {
+		t.Errorf("%d log records came later, want 100", got)
+	}
+	_ = writeSnapshot(t, sn) // of what is gone
+	if len(told) > 0 {
+		t.Errorf("another error was told: %v", <-told)
+	}
+}
+
+// TestRingLosesItsNames: somebody removes the file that names the ring, or the ring in
+// memory. Another one takes its place, once, and survives the process.
+func TestRingLosesItsNames(t *testing.T) {
+	for _, which := range []string{"pointer", "ring"} {
+		t.Run(which, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x.ring")
+			told := make(chan error, 10)
+			g := newRing(t, &ring.Options{Path: path, Bytes: 4 << 20, OnError: func(err error) { told <- err }}, allProviders)
+			s := play(t, g.Recorder())
+			s.log(format.SpanRef{}, "before", 0)
+			d, err := journal.OpenDead(path, false)
+			must(t, err)
+			name := d.Name()
+			_ = d.Close()
+			if which == "pointer" {
+				name = path
+			}
+			f, err := osfile.OpenRead(name)
+			must(t, err)
+			defer f.Close()
+			// Windows keeps the name of an open file that is only removed.
+			must(t, osfile.Remove(f, name))
+			if err := <-told; !errors.Is(err, recorder.ErrUnlinked) {
+				t.Errorf("%v was told", err)
+			}
+			s.log(format.SpanRef{}, "after", 0)
+			time.Sleep(2500 * time.Millisecond) // it looks every second
+			if len(told) > 0 {
+				t.Errorf("another error was told: %v", <-told)
+			}
+			if d, err := journal.OpenDead(path, false); err != nil {
+				t.Error("the new ring has no name:", err)
+			} else {
+				_ = d.Close()
+			}
+			if got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all()))); !strings.Contains(got, "event") {
+				t.Errorf("the ring has %s", got)
+			}
+		})
+	}
+}
+
+// TestOpenRingDamaged breaks a ring in every way and place.
+func TestOpenRingDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("n")}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 3000 {
+		ref := ringRef(1, i)
+		s.start(ref, format.SpanRef{}, "span", 10)
+		s.log(ref, "m", 500)
+		if i%3 == 0 {
+			s.end(ref, 1, 10)
+		}
+	}
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	check := func(what string, b []byte, wantDamage bool) {
+		name := filepath.Join(t.TempDir(), "y.ring")
+		must(t, os.WriteFile(name, b, 0o600))
+		d, err := ring.Open(name)
+		if err != nil {
+			var no *ring.NotRingError
+			if !errors.As(err, &no) && !strings.Contains(err.Error(), "version") {
+				t.Errorf("%s: %v", what, err)
+			}
+			return
+		}
+		defer func() { _ = d.Close() }()
+		if wantDamage && d.Damaged == 0 {
+			t.Errorf("%s: nothing is said to be damaged", what)
+		}
+		sn := d.Snapshot(ring.SnapshotOptions{Providers: allProviders})
+		rec, err := sn.Create(filepath.Join(t.TempDir(), "y.iet"), &recorder.Options{Durability: recorder.DurabilityWriteThrough})
+		must(t, err)
+		if err := sn.Copy(rec); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		tracetest.Close(t, rec)
+		if r, err := recorder.Inspect(rec.Path()); err != nil || r.Damage != nil {
+			t.Errorf("%s: the trace is %+v, %v", what, r, err)
+		}
+	}
+	check("whole", whole, false)
+	step := 4096 * 16
+	for n := 0; n <= len(whole); n += step {
+		check(fmt.Sprint("cut at ", n), whole[:n], false)
+	}
+	for i := range 40 {
+		b := bytes.Clone(whole)
+		for range 1 + rnd.IntN(20) {
+			b[64<<10+rnd.IntN(len(b)-64<<10)] ^= byte(1 + rnd.IntN(255))
+		}
+		check(fmt.Sprint("flipped ", i), b, false)
+	}
+	b := bytes.Clone(whole)
+	b[64<<10+40] ^= 1 // in the first record of the first segment
+	check("one bit", b, true)
+}

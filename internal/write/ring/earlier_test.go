@@ -1,0 +1,50 @@
+package ring_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/ring"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+var update = flag.Bool("update", false, "write the fixtures of this version in testdata/earlier again")
+
+// TestOpenRingsOfEarlierVersions: what the rings of earlier versions hold is still there, records of
+// kinds that are not written any more included.
+func TestOpenRingsOfEarlierVersions(t *testing.T) {
+	copied := func(name string) string {
+		d, err := ring.Open(name)
+		must(t, err)
+		defer d.Close()
+		if string(d.Note) != "a note" {
+			t.Errorf("the note is %q", d.Note)
+		}
+		sn := d.Snapshot(ring.SnapshotOptions{Providers: ^record.Providers(0)})
+		rec, err := sn.Create(filepath.Join(t.TempDir(), "app.et"), &recorder.Options{})
+		must(t, err)
+		must(t, sn.Copy(rec))
+		must(t, rec.Close(t.Context()))
+		return tracetest.Entries(t, rec.Path())
+	}
+	if *update {
+		path := filepath.Join(t.TempDir(), "app.ring")
+		g := newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, Note: []byte("a note")}, allProviders)
+		tracetest.Fixture(t, g.Recorder())
+		b, err := os.ReadFile(path)
+		must(t, err)
+		tracetest.Pack(t, "app.ring", b)
+		left := filepath.Join(t.TempDir(), "left.ring")
+		must(t, os.WriteFile(left, b, 0o600))
+		tracetest.Pack(t, "app.txt", []byte(copied(left)))
+	}
+	tracetest.Versions(t, func(t *testing.T, dir, want string) {
+		if got := copied(filepath.Join(dir, "app.ring")); got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+}

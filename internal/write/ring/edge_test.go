@@ -1,0 +1,487 @@
+package ring_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+	"github.com/entrace-go/entrace/internal/write/ring"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/view"
+)
+
+// tally counts the spans of a trace and those that have ended.
+func tally(t testing.TB, f *format.File) (begun, ended int) {
+	t.Helper()
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	for id := range v.Rows() {
+		if v.Role(id) != view.RoleSpan {
+			continue
+		}
+		begun++
+		if _, is := v.Duration(id); is {
+			ended++
+		}
+	}
+	return begun, ended
+}
+
+func copyFile(t testing.TB, from, to string) string {
+	t.Helper()
+	in, err := os.Open(from)
+	must(t, err)
+	defer in.Close()
+	out, err := os.Create(to)
+	must(t, err)
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	must(t, out.Close())
+	return to
+}
+
+func all() ring.SnapshotOptions { return ring.SnapshotOptions{Providers: allProviders} }
+
+// TestRingEndsGivenUp: spans whose ends the ring has given up, and not their
+// beginnings, are not taken for open: in snapshots, in streams, after a crash.
+func TestRingEndsGivenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: path, Dir: filepath.Dir(path)}, allProviders)
+	s := play(t, g.Recorder())
+	s.start(ringRef(9, 9), format.SpanRef{}, "open", 10)
+	for i := range 100 {
+		s.start(ringRef(1, i), format.SpanRef{}, "ended", 10)
+		s.end(ringRef(1, i), 0, 0)
+	}
+	for range 20_000 {
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	check := func(what string, f *format.File) {
+		t.Helper()
+		if begun, ended := tally(t, f); begun != 1 || ended != 0 {
+			t.Errorf("%s has %d spans, %d of them ended; one is open", what, begun, ended)
+		}
+	}
+	check("a snapshot", writeSnapshot(t, g.Snapshot(all())))
+	check("a window", writeSnapshot(t, g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at)})))
+	rec := createFor(t, g, "stream.iet", nil)
+	st, err := g.Stream(rec, allProviders)
+	must(t, err)
+	st.Close()
+	must(t, rec.Flush(context.Background()))
+	check("a stream", tracetest.Open(t, rec.StreamPath()))
+	d, err := ring.Open(copyFile(t, path, filepath.Join(t.TempDir(), "y.ring")))
+	must(t, err)
+	defer d.Close()
+	sn := d.Snapshot(all())
+	if living := g.Snapshot(all()); living.From.After(sn.From.Add(time.Millisecond)) && sn.From.Before(time.Unix(0, s.at-int64(time.Second))) {
+		t.Errorf("the dead ring goes back to %v, the living one to %v", sn.From, living.From)
+	}
+	check("the dead ring", writeSnapshot(t, sn))
+}
+
+// TestRingEndsOfOldSpans: the same, for spans that say that they began an hour ago,
+// when the ring has given up spans that began later.
+func TestRingEndsOfOldSpans(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 400 { // more than a segment
+		s.start(ringRef(1, i), format.SpanRef{}, "ended", 200)
+		s.end(ringRef(1, i), 0, 0)
+	}
+	now := s.at
+	s.at -= int64(time.Hour)
+	for i := range 20 {
+		s.start(ringRef(2, i), format.SpanRef{}, "old", 10)
+		s.end(ringRef(2, i), 0, 0)
+	}
+	s.at = now
+	for range 20_000 {
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()))); begun != ended {
+		t.Errorf("there are %d spans, %d of them ended", begun, ended)
+	}
+}
+
+// TestRingKeepChanges ends spans when nothing is kept any more.
+func TestRingKeepChanges(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 10 {
+		s.start(ringRef(1, i), format.SpanRef{}, "span", 0)
+	}
+	g.SetBuffered(0)
+	for i := range 10 {
+		s.end(ringRef(1, i), 0, 0)
+	}
+	g.SetBuffered(allProviders)
+	if begun, ended := tally(t, writeSnapshot(t, g.Snapshot(all()))); begun != 10 || ended != 10 {
+		t.Errorf("%d spans, %d ended", begun, ended)
+	}
+}
+
+// A standingTee stands as a disk may.
+type standingTee struct {
+	once    sync.Once
+	stands  chan struct{}
+	release chan struct{}
+}
+
+func (s *standingTee) Begin(format.Version)        {}
+func (s *standingTee) Close(context.Context) error { return nil }
+
+func (s *standingTee) Take([]recorder.TeeEntry) {
+	s.once.Do(func() { close(s.stands) })
+	<-s.release
+}
+
+// TestRingStandingStream: a stream whose disk stands does not stop others.
+func TestRingStandingStream(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	tee := &standingTee{stands: make(chan struct{}), release: make(chan struct{})}
+	rec := createFor(t, g, "stream.iet", &recorder.Options{Tee: tee, MaxBlock: time.Millisecond})
+	defer close(tee.release)
+	st, err := g.Stream(rec, allProviders)
+	must(t, err)
+	defer st.Close()
+	s.log(format.SpanRef{}, "said", 0)
+	<-tee.stands
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		other := play(t, g.Recorder())
+		other.log(format.SpanRef{}, "said", 0)
+		if _, err := g.Recorder().Resource(ringEntry("another resource", 0)); err != nil {
+			t.Error(err)
+		}
+		g.Recorder().Stats()
+		g.Stats()
+		g.Snapshot(all()).Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("somebody waits for the stream's disk")
+	}
+}
+
+// TestRingStreamKilled: a stream that is killed at once has its resource and its
+// head.
+func TestRingStreamKilled(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	dir := t.TempDir()
+	rec, err := g.Create(filepath.Join(dir, "s.iet"), &recorder.Options{BufferDir: dir})
+	must(t, err)
+	defer tracetest.Close(t, rec)
+	if d, err := rec.Durability(); d != recorder.DurabilityProcess {
+		t.Skip("no crash buffer here:", err)
+	}
+	if _, err := rec.AppendAnchor(&format.TraceEntry{Metadata: format.Metadata{Name: "entrace.trace"}}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := g.Stream(rec, allProviders)
+	must(t, err)
+	defer st.Close()
+	s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+	b := s.rec.Batch()
+	b.Log(format.SpanRef{}, s.tick())
+	b.SetProvider(5)
+	b.Entry(ringEntry("sample", 0))
+	must(t, b.Write())
+	to := t.TempDir()
+	copyFile(t, filepath.Join(dir, "s.iet.buffer"), filepath.Join(to, "s.iet.buffer"))
+	name := copyFile(t, filepath.Join(dir, "s.iet"), filepath.Join(to, "s.iet"))
+	if _, err := recorder.Recover(name, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tracetest.Outline(t, tracetest.Open(t, name)), "root(entrace.trace(sample) resource(span) entrace.recovered)"; got != want {
+		t.Errorf("recovered is %s, want %s", got, want)
+	}
+}
+
+// TestHeadRotates: what an entry is to be hung below may be in the file before.
+func TestHeadRotates(t *testing.T) {
+	rec := tracetest.Create(t, "app.iet", &recorder.Options{MaxFileEntries: 1000, Durability: recorder.DurabilityWriteThrough})
+	for range 50 {
+		if _, err := rec.Append(ringEntry("x", 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := rec.AppendAnchor(ringEntry("head", 0)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2500 {
+		b := rec.Batch()
+		b.Log(format.SpanRef{}, 0)
+		b.SetProvider(5)
+		b.Entry(ringEntry("sample", 0))
+		must(t, b.Write())
+	}
+	if rec.Stats().Files == 0 {
+		t.Fatal("it did not rotate")
+	}
+	list, _ := filepath.Glob(filepath.Join(filepath.Dir(rec.StreamPath()), "*.iet"))
+	for _, name := range list {
+		if r, err := recorder.Inspect(name); err != nil || r.Damage != nil {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestRingResourceAgain: the same resource takes room but once.
+func TestRingResourceAgain(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20, Path: filepath.Join(t.TempDir(), "x.ring")}, allProviders)
+	for i := range 60_000 {
+		if _, err := g.Recorder().Resource(ringEntry([]string{"a", "b"}[i%2], 500)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := play(t, g.Recorder())
+	for range 1000 {
+		s.log(format.SpanRef{}, "said", 100)
+	}
+	if st := g.Recorder().Stats().Entries; st.Dropped.Total() != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestRingOddTimes: a snapshot places what has odd times as a recording does.
+func TestRingOddTimes(t *testing.T) {
+	now := time.Now().UnixNano()
+	scripts := map[string]func(s *script){
+		"a log record older than its span": func(s *script) {
+			s.at = now
+			s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+			s.at = now - int64(time.Millisecond)
+			s.log(ringRef(1, 1), "said", 0)
+		},
+		"a span of the future": func(s *script) {
+			s.at = now + int64(time.Hour)
+			s.start(ringRef(1, 1), format.SpanRef{}, "future", 0)
+			for i := range 50 {
+				s.at = now + int64(i)*int64(time.Millisecond)
+				s.start(ringRef(2, i), format.SpanRef{}, "span", 0)
+				s.log(ringRef(2, i), "said", 0)
+				s.end(ringRef(2, i), 1, 0)
+			}
+		},
+		"one span twice": func(s *script) {
+			for range 2 {
+				s.start(ringRef(1, 1), format.SpanRef{}, "span", 0)
+				s.log(ringRef(1, 1), "said", 0)
+				s.end(ringRef(1, 1), 0, 0)
+			}
+		},
+		"children that wait for their parents": func(s *script) {
+			for i, name := range []string{"child", "parent"} {
+				e := ringEntry(name, 0)
+				e.Attributes = []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))}}
+				h := recorder.Span{Ref: ringRef(1, i), Resource: s.res, Time: s.at, Wait: true}
+				if i == 0 {
+					h.Parent = ringRef(1, 1)
+				}
+				_ = tracetest.WriteSpan(s.rec, &tracetest.Span{Entry: *e, Span: h})
+			}
+		},
+	}
+	for name, record := range scripts {
+		t.Run(name, func(t *testing.T) {
+			g := newRing(t, nil, allProviders)
+			rec := tracetest.Create(t, "app.iet", nil)
+			record(play(t, g.Recorder()))
+			record(play(t, rec))
+			must(t, rec.Flush(context.Background()))
+			want := tracetest.Outline(t, tracetest.Open(t, rec.StreamPath()))
+			got := tracetest.Outline(t, writeSnapshot(t, g.Snapshot(all())))
+			if got = strings.TrimSuffix(got, " entrace.end)") + ")"; got != want {
+				t.Errorf("the snapshot is\n%s, the recording\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestRingFuture: a record of the future does not make the window one of it.
+func TestRingFuture(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	s.at = 1<<63 - 1e6
+	s.log(format.SpanRef{}, "of the future", 0)
+	for range 20_000 {
+		s.at = time.Now().UnixNano()
+		s.log(format.SpanRef{}, "said", 500)
+	}
+	sn := g.Snapshot(all())
+	defer sn.Close()
+	if sn.Evicted == 0 || sn.From.After(sn.Taken) || g.Stats().From.Year() < 2000 {
+		t.Errorf("it goes back to %v, %d evicted", sn.From, sn.Evicted)
+	}
+}
+
+// TestRingLargeWindow: a span that is larger than a segment is whole in a window
+// that it began before.
+func TestRingLargeWindow(t *testing.T) {
+	g := newRing(t, nil, allProviders)
+	s := play(t, g.Recorder())
+	e := ringEntry("large", 0)
+	e.Attributes = []format.Attribute{
+		{Name: format.AttrSpanID, Value: format.StringValue("0000000000000009")},
+		{Name: format.AttrTime, Value: format.U64Value(uint64(s.tick()))},
+		{Name: format.AttrDuration, Value: format.U64Value(59e9)},
+	}
+	span := &tracetest.Span{Entry: *e, Span: recorder.Span{Ref: ringRef(1, 1), Resource: s.res, Time: s.at}}
+	for range 200 {
+		span.Children = append(span.Children, *ringEntry("event-of-span", 1000))
+	}
+	must(t, tracetest.WriteSpan(s.rec, span))
+	sn := g.Snapshot(ring.SnapshotOptions{Providers: allProviders, From: time.Unix(0, s.at+30e9)})
+	if n := strings.Count(tracetest.Outline(t, writeSnapshot(t, sn)), "event-of-span"); n != 200 {
+		t.Errorf("%d of the 200 events are there", n)
+	}
+	must(t, g.Close())
+	before := s.rec.Stats().Entries.Offered
+	_ = tracetest.WriteSpan(s.rec, span)
+	if st := s.rec.Stats().Entries; st.Offered-before != 201 || st.Dropped.Closed != 201 && st.Dropped.Total() != 0 {
+		t.Errorf("after Close: %+v", st)
+	}
+}
+
+// TestRingCloseInOnError closes a ring when it is told that its file is lost.
+func TestRingCloseInOnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ring")
+	done := make(chan error, 1)
+	var g *ring.Ring
+	ready := make(chan struct{})
+	g = newRing(t, &ring.Options{Path: path, Dir: filepath.Dir(path), Bytes: 4 << 20, OnError: func(error) { <-ready; done <- g.Close() }}, allProviders)
+	close(ready)
+	must(t, os.Truncate(path, 0))
+	s := play(t, g.Recorder())
+	for range 1000 {
+		s.log(format.SpanRef{}, "said", 100)
+	}
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("Close does not return")
+	}
+}
+
+// TestRingManyOpen: when too many spans are open the oldest go, by and large.
+func TestRingManyOpen(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
+	s := play(t, g.Recorder())
+	for i := range 8000 {
+		s.start(ringRef(1, i), format.SpanRef{}, "open", 100)
+	}
+	for i := range 60_000 {
+		s.start(ringRef(2, i), format.SpanRef{}, "short", 200)
+		s.end(ringRef(2, i), 0, 0)
+	}
+	f := writeSnapshot(t, g.Snapshot(all()))
+	v, err := view.New(t.Context(), []*format.File{f}, nil)
+	must(t, err)
+	there := func(from, to int) (n int) {
+		for i := from; i < to; i++ {
+			if _, ok := v.Span(ringRef(1, i)); ok {
+				n++
+			}
+		}
+		return n
+	}
+	if old, young := there(0, 1000), there(7000, 8000); old > 0 || young < 500 {
+		t.Errorf("of the oldest thousand %d are there, of the newest %d", old, young)
+	}
+}
+
+// TestRingSwept makes rings while somebody looks for those of the dead.
+func TestRingSwept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.ring")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if d, err := ring.Open(path); err == nil && d.Last.IsZero() {
+					_ = d.Remove()
+				} else if err == nil {
+					_ = d.Close()
+				}
+			}
+		})
+	}
+	for range 200 {
+		g, err := ring.New(&ring.Options{Path: path, Bytes: 4 << 20})
+		if errors.Is(err, errors.ErrUnsupported) {
+			break
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error("the ring of a living process was removed")
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// TestTwoStreams: each stream gets what comes, whatever others there are.
+func TestTwoStreams(t *testing.T) {
+	g := newRing(t, &ring.Options{Bytes: 4 << 20}, allProviders)
+	var recs []*recorder.Recorder
+	for i := range 3 {
+		rec := createFor(t, g, fmt.Sprint("stream", i, ".et"), nil)
+		st, err := g.Stream(rec, allProviders)
+		must(t, err)
+		defer st.Close()
+		recs = append(recs, rec)
+	}
+	for range 10 {
+		must(t, g.Recorder().Log(format.SpanRef{}, ringEntry("log", 0)))
+	}
+	for i, rec := range recs {
+		if st := rec.Stats().Entries; st.Offered-st.Dropped.Total() < 10 {
+			t.Errorf("stream %d was offered %+v", i, st)
+		}
+	}
+}
+
+// TestCloseWithContextThatEnded: Close of the recorder removes the ring's file, as long as the
+// disk answers.
+func TestCloseWithContextThatEnded(t *testing.T) {
+	for place := 1; place < places; place++ {
+		o := &ring.Options{Bytes: 4 << 20}
+		put(t, o, place)
+		g := newRing(t, o, allProviders)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := g.Recorder().Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(o.Path); err == nil {
+			t.Errorf("%s is still there", o.Path)
+		}
+	}
+}

@@ -1,0 +1,539 @@
+package ring
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/journal"
+	"github.com/entrace-go/entrace/internal/core/placer"
+	"github.com/entrace-go/entrace/internal/core/record"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// SnapshotOptions say which records of a ring a [Snapshot] has.
+type SnapshotOptions struct {
+	// From is the time of the oldest records. Older records are left out, except for the
+	// beginnings of spans that had not ended at that time. Zero means all records.
+	From time.Time
+	// Providers are the providers whose records the snapshot has.
+	Providers record.Providers
+	// Trace, if not zero, leaves out the spans and log records of all other traces.
+	Trace [16]byte
+}
+
+// A Snapshot is the content of a [Ring] at a moment. It needs memory only for segments
+// that the ring evicts before they are copied, and for the segment that is being copied.
+//
+// A Snapshot is not safe for concurrent use. It must be closed.
+type Snapshot struct {
+	Taken time.Time
+	// From is the time since which the snapshot is complete: SnapshotOptions.From, or a
+	// later time if the ring does not go back so far.
+	From time.Time
+	// Evicted is how many entries may be missing: the ring had evicted them although
+	// they are later than SnapshotOptions.From.
+	Evicted uint64
+	// Orphans is how many entries belong to spans whose beginning the ring had evicted.
+	// Copy counts these entries, and writes them with the ids of their span.
+	Orphans uint64
+
+	o        SnapshotOptions
+	version  format.Version
+	g        *Ring // nil: of a dead one
+	j        *journal.Journal
+	table    *record.Table
+	retained []*part
+	streams  [][]*part // by number, those of the shards
+	held     map[*journal.Segment]*part
+	closed   bool
+}
+
+// A part is a segment up to an end. The lock of the journal guards it.
+type part struct {
+	seg  *journal.Segment // nil: it is in data, or gone
+	base uint64
+	end  int
+	data []byte
+}
+
+// Snapshot returns a snapshot of the ring as it is now.
+func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) }
+
+// capture does what Snapshot does. If st is not nil, it also attaches st at the same moment, so
+// that st gets all later records.
+func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
+	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
+	g.files.Lock()
+	defer g.files.Unlock()
+	sn.j = g.live.Load()
+	attach := func(epoch uint32) {
+		sn.Taken = time.Now()
+		if st != nil {
+			st.epoch = epoch
+			g.attach(st)
+		}
+	}
+	if sn.j == nil || g.isClosed() {
+		attach(0)
+		sn.From = sn.Taken
+		return sn
+	}
+	sn.j.Hold(attach, func(held []journal.Held) {
+		for _, h := range held {
+			sn.hold(h.Segment, h.End)
+		}
+		if seg := g.state.retained.Segment(); seg != nil {
+			sn.hold(seg, seg.End())
+		}
+		if sn.From = g.from(); o.From.After(sn.From) {
+			sn.From = o.From
+		} else if !o.From.IsZero() {
+			sn.Evicted = g.state.evicted.since(o.From.UnixNano())
+		} else {
+			sn.Evicted = g.state.evicted.total.Load()
+		}
+		g.state.snapshots = append(g.state.snapshots, sn)
+	})
+	return sn
+}
+
+// hold notes a segment up to an end. The journal is locked.
+func (sn *Snapshot) hold(s *journal.Segment, end int) {
+	p := &part{seg: s, base: s.Base(), end: end}
+	sn.held[s] = p
+	if s.Stream() == journal.StreamRetained {
+		sn.retained = append(sn.retained, p)
+		return
+	}
+	for uint32(len(sn.streams)) <= s.Stream() {
+		sn.streams = append(sn.streams, nil)
+	}
+	sn.streams[s.Stream()] = append(sn.streams[s.Stream()], p)
+}
+
+// save copies a segment that the ring evicts. The journal is locked.
+func (sn *Snapshot) save(s *journal.Segment) {
+	p := sn.held[s]
+	if p == nil {
+		return
+	}
+	delete(sn.held, s)
+	p.data, _ = s.Copy(nil, p.end) // a page that is gone leaves nothing
+	p.seg = nil
+}
+
+// leave drops all segments, because their memory is gone. The journal is locked.
+func (sn *Snapshot) leave() {
+	for _, p := range sn.held {
+		p.seg = nil
+	}
+	clear(sn.held)
+}
+
+// Close releases the segments of the ring.
+func (sn *Snapshot) Close() {
+	if sn.closed {
+		return
+	}
+	sn.closed = true
+	if sn.j == nil {
+		return
+	}
+	sn.g.files.Lock()
+	defer sn.g.files.Unlock()
+	sn.j.Lock()
+	defer sn.j.Unlock()
+	sn.leave()
+	if st := &sn.g.state; sn.g.live.Load() == sn.j { // otherwise the list is of another journal
+		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
+	}
+}
+
+// read returns the bytes of p, in buf if that is needed. Without again, the snapshot does
+// not keep p for a later read.
+func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err error) {
+	if sn.j == nil {
+		return p.data, nil
+	}
+	sn.j.Lock()
+	defer sn.j.Unlock()
+	if p.seg == nil {
+		if data = p.data; data == nil {
+			return nil, journal.ErrDamaged
+		}
+		if !again {
+			p.data = nil
+		}
+		return data, nil
+	}
+	if buf, err = p.seg.Copy(buf[:0], p.end); err == nil && !again {
+		delete(sn.held, p.seg)
+		p.seg = nil
+	}
+	return buf, err
+}
+
+// parts returns the parts of a list for a Merge. Again says that they are read again later.
+func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
+	for _, p := range list {
+		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
+			return sn.read(p, buf, again)
+		}})
+	}
+	return parts
+}
+
+// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder.
+type copying struct {
+	sn       *Snapshot
+	to       placer.Importer
+	from     int64
+	begun    bool                      // the window has begun: older records are finished
+	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
+	retained spanmap.Map[struct{}]     // the pending spans whose beginning was retained
+	ended    spanmap.Map[struct{}]     // spans whose end was evicted
+	late     map[record.Ref][]heldBack // records that refer to spans not written yet
+	whole    []heldBack                // older spans that were recorded whole, after their end
+	order    int
+	rec      record.Record
+}
+
+// A startedSpan is the beginning of a span.
+type startedSpan struct {
+	heldBack
+
+	order int
+}
+
+// heldBack is a copy of a record.
+type heldBack struct{ e journal.Entry }
+
+func hold(e *journal.Entry) heldBack {
+	c := *e
+	c.Data, c.Segment = slices.Clone(e.Data), nil
+	return heldBack{c}
+}
+
+// Create calls recorder.Create and returns a recorder for the snapshot.
+func (sn *Snapshot) Create(name string, o *recorder.Options) (*recorder.Recorder, error) {
+	if sn.g != nil {
+		return sn.g.Create(name, o)
+	}
+	return createWith(name, o, sn.version, record.NewInterner(sn.table, o.Redact), true)
+}
+
+func createWith(name string, o *recorder.Options, v format.Version, in *record.Interner, died bool) (*recorder.Recorder, error) {
+	opt := *o
+	opt.Version = v
+	return recorder.CreateWith(name, &opt, in, died)
+}
+
+// Copy appends the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made. Copy
+// must be called only once.
+func (sn *Snapshot) Copy(r *recorder.Recorder) error {
+	return r.WithFile(func(to placer.Importer) error {
+		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
+		if !sn.o.From.IsZero() {
+			c.from = sn.o.From.UnixNano()
+		}
+		c.readRetained()
+		c.merge()
+		c.begin()
+		c.orphans()
+		for to.StagePending() {
+			to.Flush(false)
+		}
+		to.Flush(true)
+		return to.Err()
+	})
+}
+
+// IsOpen reports whether r has written a span and not its end.
+func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
+	err = r.WithFile(func(to placer.Importer) error {
+		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
+			return [16]byte(s.Ref.TraceID()) == span.TraceID && [8]byte(s.Ref.SpanID()) == span.SpanID
+		})
+		return nil
+	})
+	return open, err
+}
+
+// readRetained notes the beginnings that were retained, and which spans have ended.
+func (c *copying) readRetained() {
+	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained, false))
+	for e := cur.Next(); e != nil; e = cur.Next() {
+		if !c.rec.Parse(e) {
+			continue
+		}
+		key := (*spanmap.Key)(&c.rec.Ref)
+		switch {
+		case c.rec.Kind == record.KindMark:
+			c.ended.Put(key)
+		case c.wanted(&c.rec) && c.rec.Kind == record.KindSpan:
+			c.wait(e)
+			c.retained.Put(key)
+		}
+	}
+	for key := range c.ended.All() {
+		c.pending.Delete(&key)
+	}
+}
+
+func (c *copying) wait(e *journal.Entry) {
+	at, _ := c.pending.Put((*spanmap.Key)(&c.rec.Ref))
+	*at = startedSpan{hold(e), c.order}
+	c.order++
+}
+
+// merge goes through the records in the order of time.
+func (c *copying) merge() {
+	streams := make([][]journal.Part, len(c.sn.streams))
+	for i := range streams {
+		streams[i] = c.sn.parts(c.sn.streams[i], false)
+	}
+	if len(streams) == 0 {
+		return
+	}
+	m := journal.NewMerge(streams)
+	m.Slack = slack
+	var rec record.Record
+	m.Needs = func(e *journal.Entry) bool {
+		return rec.Parse(e) && (c.begun || rec.Time >= c.from) && c.wanted(&rec) && c.to.Needs(e)
+	}
+	for e := m.Next(); e != nil && c.to.Err() == nil; e = m.Next() {
+		if c.rec.Parse(e) && c.wanted(&c.rec) {
+			c.take(e)
+		}
+	}
+}
+
+// slack is how much earlier than its span the time of a log record may be.
+const slack = int64(10 * time.Millisecond)
+
+// wanted reports whether a record is asked for.
+func (c *copying) wanted(r *record.Record) bool {
+	o := &c.sn.o
+	if !o.Providers.Has(record.Provider(r.Provider)) {
+		return false
+	}
+	return o.Trace == [16]byte{} || r.Provider > uint8(record.ProviderLogs) || [16]byte(r.Ref.TraceID()) == o.Trace
+}
+
+func (c *copying) take(e *journal.Entry) {
+	r := &c.rec
+	key := (*spanmap.Key)(&r.Ref)
+	old := r.Time < c.from
+	// A span that was recorded when it had ended has the time of its beginning.
+	began := r.Kind == record.KindSpan || r.Kind == record.KindEither
+	opens := r.Kind == record.KindSpan && r.Flags&record.FlagOpen != 0
+	if !old && !c.begun {
+		c.begin()
+		c.rec.Parse(e)
+	}
+	switch {
+	case opens && c.ended.Get(key) != nil:
+		// The end of the span was evicted, so the span ended before the window.
+	case c.begun && (!old || began):
+		c.apply(e)
+	case c.begun:
+		if c.to.Knows(&r.Ref) {
+			c.apply(e) // the beginning is written, so the end has to follow
+		}
+	case opens:
+		c.wait(e)
+	case began:
+		c.pending.Delete(key)
+		if r.Time+c.duration(r) >= c.from {
+			c.whole = append(c.whole, hold(e))
+		}
+	case r.Kind == record.KindEnd && old:
+		c.pending.Delete(key)
+	}
+}
+
+// begin writes the spans that had not ended when the window begins.
+func (c *copying) begin() {
+	if c.begun {
+		return
+	}
+	c.begun = true
+	var open []startedSpan
+	for _, s := range c.pending.All() {
+		open = append(open, s)
+	}
+	c.pending.Clear()
+	slices.SortFunc(open, func(a, b startedSpan) int { return cmp.Compare(a.order, b.order) })
+	list := c.whole
+	c.whole = nil
+	for _, s := range open {
+		list = append(list, s.heldBack)
+	}
+	slices.SortStableFunc(list, func(a, b heldBack) int { return cmp.Compare(a.e.Time, b.e.Time) })
+	for i := range list {
+		if c.rec.Parse(&list[i].e) {
+			c.apply(&list[i].e)
+		}
+	}
+}
+
+// apply writes a record of the window. The record is parsed already, in c.rec.
+func (c *copying) apply(e *journal.Entry) {
+	r := &c.rec
+	if c.to.Err() != nil || r.Kind == record.KindMark {
+		return
+	}
+	switch {
+	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
+		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Knows(&r.Ref) {
+			return // written already: the process died while it retained this beginning
+		}
+		ref := r.Ref
+		c.place(e)
+		for i := range c.late[ref] {
+			c.place(&c.late[ref][i].e)
+		}
+		delete(c.late, ref)
+	case r.Kind == record.KindEnd && !c.to.Knows(&r.Ref):
+		c.late[r.Ref] = append(c.late[r.Ref], hold(e))
+	default:
+		c.place(e)
+	}
+}
+
+// place writes a record.
+func (c *copying) place(e *journal.Entry) {
+	if e.Info.Entries() > 0 {
+		c.to.Place(e)
+		c.to.Flush(false)
+	}
+}
+
+// orphans writes the records of spans whose beginning is missing.
+func (c *copying) orphans() {
+	refs := make([]record.Ref, 0, len(c.late))
+	for ref := range c.late {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b record.Ref) int {
+		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
+	})
+	keeps := c.to.KeepOrphans(true)
+	for _, ref := range refs {
+		for i := range c.late[ref] {
+			e := &c.late[ref][i].e
+			c.sn.Orphans += uint64(e.Info.Entries())
+			c.place(e)
+		}
+	}
+	c.to.KeepOrphans(keeps)
+}
+
+// duration returns how long the span of a record took, 0 if the record does not say it.
+func (c *copying) duration(r *record.Record) int64 {
+	cur := r.Cursor()
+	var h record.Head
+	var i record.Item
+	if !cur.Next(&h) {
+		return 0
+	}
+	for {
+		switch cur.Item(&i) {
+		case record.CodeEnd:
+			return 0
+		case record.CodeAttribute:
+			name := i.Name.Text
+			if d := c.sn.table.Get(i.Name.Number); i.Name.Number != 0 && d != nil {
+				name = d.Text
+			}
+			if name == format.AttrDuration {
+				return int64(i.Lo)
+			}
+		}
+	}
+}
+
+// A Stream forwards new records of a [Ring] to a recorder at once.
+type Stream struct {
+	g         *Ring
+	rec       *recorder.Recorder
+	epoch     uint32
+	providers atomic.Uint64 // record.Providers
+}
+
+// Stream sends r, which [Ring.Create] has made, the beginnings of the open spans, and then
+// all new records of the providers in p. A call that records to the ring then waits for r as
+// well, see [recorder.Options].MaxBlock. R counts the records that it refuses. Close the
+// stream before r.
+func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error) {
+	if r.Discards() {
+		return nil, recorder.ErrClosed
+	}
+	st := &Stream{g: g, rec: r}
+	st.providers.Store(uint64(p))
+	var sn *Snapshot
+	err := r.WithFile(func(to placer.Importer) error {
+		// Records that come later are written after the open spans.
+		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
+		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
+			sn.o.From = time.Unix(0, math.MaxInt64) // only open spans
+			c := &copying{sn: sn, to: to, from: math.MaxInt64, late: make(map[record.Ref][]heldBack)}
+			c.readRetained()
+			c.merge()
+			c.begin()
+			to.Flush(true)
+		}
+		return to.Err()
+	})
+	if sn != nil {
+		sn.Close()
+	}
+	if err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// attach adds a stream, unless the ring is closed.
+func (g *Ring) attach(st *Stream) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	var all []*Stream
+	if s := g.streams.Load(); s != nil {
+		all = slices.Clone(*s)
+	}
+	all = append(all, st)
+	g.streams.Store(&all)
+	g.updateProviders()
+}
+
+// Close ends the stream. It is idempotent.
+func (st *Stream) Close() {
+	g := st.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.streams.Load()
+	if s == nil {
+		return
+	}
+	all := slices.DeleteFunc(slices.Clone(*s), func(other *Stream) bool { return other == st })
+	if len(all) == 0 {
+		g.streams.Store(nil)
+	} else {
+		g.streams.Store(&all)
+	}
+	g.updateProviders()
+}
+
+// SetProviders limits the stream to the providers in p. It cannot add providers. It may be
+// called by a [recorder.Tee].
+func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

@@ -1,0 +1,94 @@
+// Package safecall keeps panics of the application's code from ending the program when a library calls
+// that code. It notices when that code ends its goroutine with runtime.Goexit, as t.FailNow does.
+package safecall
+
+import (
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// A Guard calls functions of the application and reports the first one that does not return. It is safe
+// for concurrent use.
+type Guard struct {
+	// Tell, if set, is called with an error about the first panic or Goexit. Tell may do the same.
+	Tell func(error)
+
+	told atomic.Bool
+}
+
+// Call calls fn and recovers its panic. The name stands for fn in the error. If fn ends the goroutine,
+// Call does not return, because nothing can stop that: the caller's deferred functions run.
+func (g *Guard) Call(name string, fn func()) {
+	returned := false
+	defer func() {
+		p := recover()
+		if returned || g.told.Swap(true) || g.Tell == nil {
+			return
+		}
+		err := fmt.Errorf("%s ended its goroutine, as t.FailNow does, and later ones are not reported", name)
+		if p != nil {
+			err = fmt.Errorf("%s panicked, and later panics are not reported: %s", name, Text(p))
+		}
+		g.Call("", func() { g.Tell(err) })
+	}()
+	fn()
+	returned = true
+}
+
+// Serve calls the functions that next returns, one after the other, as Call does, until next reports
+// false. If a function ends its goroutine, another goroutine goes on. Serve returns at once in that case,
+// so what has to follow the last function is next's to do.
+func (g *Guard) Serve(next func() (name string, fn func(), ok bool)) {
+	returned := false
+	defer func() {
+		if !returned {
+			go g.Serve(next)
+		}
+	}()
+	for name, fn, ok := next(); ok; name, fn, ok = next() {
+		g.Call(name, fn)
+	}
+	returned = true
+}
+
+// Run calls fn and returns its error. If fn panics, Run returns the panic and its stack as an
+// error.
+func Run(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %s\n%s", Text(p), debug.Stack())
+		}
+	}()
+	return fn()
+}
+
+// Text describes the value of a panic. If a method of the value panics, the text says so. For a
+// value that could contain itself, the text is only its type.
+func Text(p any) string {
+	switch p.(type) {
+	case error, fmt.Stringer:
+		return fmt.Sprint(p) // Sprint calls the method and recovers its panic
+	}
+	if t := reflect.TypeOf(p); t == nil || isFlat(t) {
+		return fmt.Sprint(p)
+	}
+	return fmt.Sprintf("%T", p)
+}
+
+// isFlat reports whether values of type t contain no references to other values.
+func isFlat(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return isFlat(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if !isFlat(f.Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return t.Kind() <= reflect.Complex128 || t.Kind() == reflect.String
+}

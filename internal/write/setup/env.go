@@ -1,0 +1,192 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/retain"
+	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/recorder"
+	"github.com/entrace-go/entrace/redact"
+)
+
+// The variables. The comment of each variable is its row in docs/environment.md: the default and
+// the meaning.
+const (
+	// `{service}-{pid}.et` | the file, or a folder in which it has its default name (`traces/`);
+	// `{service}`, `{pid}` and `{time}` expand; `none`: no file.
+	envPath = "OTEL_EXPORTER_ENTRACE_PATH"
+
+	// by the extension, else `et` | `et` or `iet`: what is there after Shutdown.
+	envFormat = "OTEL_EXPORTER_ENTRACE_FORMAT"
+
+	// `1` | `1` or `2`: ENTRACE's disk version.
+	envVersion = "OTEL_EXPORTER_ENTRACE_VERSION"
+
+	// shared memory, or beside the file | the folder of the crash buffer.
+	envBufferDir = "OTEL_EXPORTER_ENTRACE_BUFFER_DIR"
+	envMode      = "OTEL_EXPORTER_ENTRACE_MODE"
+
+	// `process` | what survives what: `process`, `writethrough`, `power`, `buffered`
+	// ([durability.md](durability.md)).
+	envDurability = "OTEL_EXPORTER_ENTRACE_DURABILITY"
+
+	// `256MiB` | the size at which a new file begins; `0`: never.
+	envMaxFileSize = "OTEL_EXPORTER_ENTRACE_MAX_FILE_SIZE"
+
+	// `0` | the age at which a new file begins; `0`: never.
+	envMaxAge = "OTEL_EXPORTER_ENTRACE_MAX_AGE"
+
+	// `50` | how many finished files of the service are kept when a new one begins; the new one is not
+	// counted, so that one more is there after the program has ended.
+	envKeep = "OTEL_EXPORTER_ENTRACE_KEEP"
+
+	// `2GiB` | how many bytes of them.
+	envKeepBytes = "OTEL_EXPORTER_ENTRACE_KEEP_BYTES"
+
+	// `default` | which values are replaced as secrets: `default`, `off`, or a file with a policy
+	// ([redaction.md](redaction.md)).
+	envRedact = "OTEL_EXPORTER_ENTRACE_REDACT"
+
+	// `16384` | how many spans wait for their parents.
+	envWaitingSpans = "OTEL_EXPORTER_ENTRACE_WAITING_SPANS"
+
+	// `64MiB` | in how many bytes.
+	envWaitingBytes = "OTEL_EXPORTER_ENTRACE_WAITING_BYTES"
+
+	// `60s` | for how long.
+	envWaitingAge = "OTEL_EXPORTER_ENTRACE_WAITING_AGE"
+	envEndpoint   = "OTEL_EXPORTER_ENTRACE_ENDPOINT"
+	envControl    = "OTEL_EXPORTER_ENTRACE_CONTROL"
+)
+
+// Variables returns the names of the variables that [Resolve] reads. They begin with
+// OTEL_EXPORTER_ENTRACE_.
+func Variables() []string {
+	return []string{
+		envPath, envFormat, envVersion, envBufferDir, envDurability, envMaxFileSize, envMaxAge, envKeep, envKeepBytes, envRedact,
+		envWaitingSpans, envWaitingBytes, envWaitingAge,
+	}
+}
+
+const defaultPath = "{service}-{pid}.et"
+
+// defaultMaxFileSize is large because open spans are split at the end of a file, and small compared
+// with retain.DefaultBytes.
+const defaultMaxFileSize = 256 << 20
+
+// environment sets the settings that no option has set.
+func (s *Settings) environment() {
+	if v, ok := env.Lookup(envPath); ok && s.Path == "" {
+		path, err := env.Path(v)
+		if err != nil {
+			env.ReportValue(envPath, v, err)
+		}
+		if isFolder(path) {
+			path = filepath.Join(path, defaultPath)
+		}
+		s.Path, s.fromEnv = path, true
+		oddPath(path)
+	}
+	if s.Path == "" {
+		s.Path = defaultPath
+	}
+	o := &s.Recording
+	if v, ok := env.Lookup(envFormat); ok && !o.Format.Valid {
+		f, err := format.ParseStorageFormat(v)
+		if err == nil && f == format.IETPrefix {
+			err = fmt.Errorf("must be et or iet")
+		}
+		if err != nil {
+			env.ReportValue(envFormat, v, err)
+		} else {
+			o.Format = format.Some(f)
+		}
+	}
+	if v, ok := env.Lookup(envVersion); ok && o.Version == 0 {
+		version, err := format.ParseVersion(v)
+		if err != nil {
+			env.ReportValue(envVersion, v, err)
+		}
+		o.Version = version
+	}
+	if v, ok := env.Lookup(envDurability); ok && o.Durability == 0 {
+		d, err := recorder.ParseDurability(v)
+		if err != nil {
+			env.ReportValue(envDurability, v, err)
+		}
+		o.Durability = d
+	}
+	if v, ok := env.Lookup(envBufferDir); ok && o.BufferDir == "" {
+		o.BufferDir = v
+	}
+	if o.MaxFileSize == 0 && o.MaxFileAge == 0 && o.KeepFiles == 0 {
+		if !env.Bytes(envMaxFileSize, &o.MaxFileSize) {
+			o.MaxFileSize = defaultMaxFileSize
+		}
+		env.Duration(envMaxAge, &o.MaxFileAge)
+		if !env.Number(envKeep, &o.KeepFiles) {
+			o.KeepFiles = retain.DefaultFiles
+		}
+		if o.KeepBytes == 0 && !env.Bytes(envKeepBytes, &o.KeepBytes) {
+			o.KeepBytes = retain.DefaultBytes
+		}
+	}
+	if v, ok := env.Lookup(envRedact); ok && o.Redact == nil {
+		var err error
+		if o.Redact, err = redact.Open(v); err != nil {
+			s.Refused = fmt.Errorf("nothing is recorded, since it is not known what is secret: %s=%q: %w", envRedact, v, err)
+		}
+	}
+	if o.MaxWaitingSpans == 0 {
+		env.Number(envWaitingSpans, &o.MaxWaitingSpans)
+	}
+	if o.MaxWaitingBytes == 0 {
+		env.Bytes(envWaitingBytes, &o.MaxWaitingBytes)
+	}
+	if o.MaxWaitingAge == 0 {
+		env.Duration(envWaitingAge, &o.MaxWaitingAge)
+	}
+}
+
+// isFolder reports whether path is an existing folder or ends with a slash.
+func isFolder(path string) bool {
+	if path == "" || noFile(path) {
+		return false
+	}
+	fi, err := os.Stat(path)
+	return os.IsPathSeparator(path[len(path)-1]) || err == nil && fi.IsDir()
+}
+
+// oddPath reports a path with an unknown placeholder or a misleading extension.
+func oddPath(path string) {
+	if path == "" {
+		return
+	}
+	rest := env.Expand(path, "s")
+	if m := regexp.MustCompile(`\{[a-z_]*\}`).FindString(rest); m != "" {
+		notice.Error(fmt.Errorf("%s=%q: unknown placeholder %s: must be {service}, {pid} or {time}", envPath, path, m))
+	}
+	if ext := filepath.Ext(path); ext != "" && ext != ".et" && ext != ".iet" && !noFile(path) && !strings.HasSuffix(ext, "}") {
+		notice.Error(fmt.Errorf("%s=%q: the file will be an ET, whatever its extension", envPath, path))
+	}
+}
+
+// needSetup reports variables that only entrace.Setup supports. The mode is that of the calling
+// exporter or processor, or empty if it has none.
+func needSetup(mode string) {
+	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
+		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports both", mode))
+	}
+	for _, name := range []string{envEndpoint, envControl, envControl + "_CONFIG"} {
+		if s, ok := env.Lookup(name); ok && !strings.EqualFold(s, "off") {
+			env.ReportValue(name, s, errors.New("it works only if the program calls entrace.Setup"))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// Package setup has the settings of the exporters and processors of package exporter and of
+// entrace.Setup. It reads them from options and from the environment.
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/write/flightrecorder"
+	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/recorder"
+)
+
+// Settings holds the values of options, and of the environment where no option is given.
+type Settings struct {
+	Recorder  *recorder.Recorder      // nil: a recorder is opened
+	Flight    flightrecorder.Recorder // nil: none
+	Path      string                  // with its placeholders; "none" and "-": no file
+	Recording recorder.Options
+	Unsampled bool         // a processor also takes spans that are not sampled
+	Level     slog.Leveler // the lowest level of the records that a log processor takes; nil: all
+
+	// Refused says why nothing may be recorded.
+	Refused error
+
+	fromEnv bool // Path comes from the environment
+}
+
+// An Option is an option of package exporter or of entrace.Setup.
+type Option func(*Settings)
+
+// Apply applies the option to s.
+func (o Option) Apply(s *Settings) { o(s) }
+
+// WithFlight records live to the ring of f, including spans that are recording but not sampled.
+// Settings about files have no effect then. The caller has to shut the flight recorder down. An
+// exporter records only ended spans to the ring.
+func WithFlight(f flightrecorder.Recorder) Option { return func(s *Settings) { s.Flight = f } }
+
+// WithLevel makes a log processor take only records of at least level l of log/slog.
+func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
+
+// Resolve applies options. Unless they set a recorder, it then reads the environment for all other
+// settings. Errors in variables are reported on the console.
+func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
+	s := new(Settings)
+	for _, o := range options {
+		o.Apply(s)
+	}
+	if s.Recorder == nil {
+		s.environment()
+	}
+	return s
+}
+
+// Open opens a recorder for the settings. The caller has to close it. {service} in the path is the
+// service name in res, or the name of the program if res has none. If the folder of the path does
+// not exist, Open makes it, for the user alone. With neither a file nor a Tee, Open returns
+// [recorder.Discard].
+func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
+	if s.Refused != nil {
+		return nil, s.Refused
+	}
+	o := s.Recording
+	if o.OnError == nil {
+		o.OnError = notice.Error
+	}
+	switch {
+	case !noFile(s.Path):
+		r, err := create(s.Path, serviceName(res), &o)
+		if err != nil && s.fromEnv {
+			return nil, fmt.Errorf("exporter: %s=%q: %w", envPath, s.Path, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("exporter: %w", err)
+		}
+		return r, nil
+	case o.Tee == nil:
+		return recorder.Discard(), nil
+	}
+	return recorder.Stream(&o), nil
+}
+
+// create opens a recorder for a path template. If the file is locked, because another process may
+// be recording to it, create uses another name.
+func create(template, service string, o *recorder.Options) (*recorder.Recorder, error) {
+	path := env.Expand(template, service)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if f := env.Family(template, service); f != nil && o.Family == nil {
+		o.Family = f.MatchString
+	}
+	if o.OnNotice == nil {
+		o.OnNotice = notice.Info
+	}
+	o.Shared = true // all exporters of a process record to one file
+	r, err := recorder.Create(path, o)
+	if !errors.Is(err, format.ErrLocked) {
+		return r, err
+	}
+	other := tracename.Unique(path)
+	r, oerr := recorder.Create(other, o)
+	if oerr != nil {
+		return nil, errors.Join(err, oerr)
+	}
+	hint := ""
+	if !strings.Contains(template, "{pid}") {
+		hint = "; put {pid} into " + envPath + " to give each process its own file"
+	}
+	notice.Error(fmt.Errorf("%w; recording to %s instead%s", err, other, hint))
+	return r, nil
+}
+
+// Use returns the recorder for an exporter or processor with that mode. If owned is true, Use
+// opened the recorder, and the caller has to close it.
+func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error) {
+	switch {
+	case s.Flight != nil:
+		return s.Flight.Recorder(), false, nil
+	case s.Recorder != nil:
+		return s.Recorder, false, nil
+	}
+	needSetup(mode)
+	res, err := Resource(nil)
+	if err != nil {
+		notice.Error(fmt.Errorf("entrace: resource: %w", err)) // the resource is usable nevertheless
+	}
+	r, err = s.Open(res)
+	return r, err == nil, err
+}
+
+// noFile reports whether path means that no file is written.
+func noFile(path string) bool { return path == "-" || strings.EqualFold(path, "none") }
