@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/file/env"
 )
 
 // labelCrashes makes the runtime write the labels of goroutines, which name spans, into the text of a crash.

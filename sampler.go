@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/entrace-go/entrace/control"
-	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/file/env"
 )
 
 // RecordingSampler returns a sampler that decides as next does, with one exception: spans that

@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/view"
 )
 

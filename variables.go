@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/text"
-	"github.com/entrace-go/entrace/internal/text/env"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/setup"
 )
 

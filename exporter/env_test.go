@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 )
 
 // TestVariablesOfSetup: variables that only entrace.Setup supports are reported once.

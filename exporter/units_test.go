@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/setup"
 	"github.com/entrace-go/entrace/recorder"
 )

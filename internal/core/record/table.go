@@ -14,7 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/wire"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/redact"
 )
 

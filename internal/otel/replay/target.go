@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/text/env"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 

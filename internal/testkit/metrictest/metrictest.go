@@ -18,7 +18,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 )
 
 // A Reader reads the global MeterProvider.

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 	"weak"
 
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
 

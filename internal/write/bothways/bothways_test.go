@@ -3,8 +3,8 @@ package bothways_test
 import (
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/bothways"
-	"github.com/entrace-go/entrace/internal/write/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
 

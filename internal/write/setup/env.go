@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/file/retain"
-	"github.com/entrace-go/entrace/internal/text/env"
-	"github.com/entrace-go/entrace/internal/write/notice"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )

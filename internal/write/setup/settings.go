@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/env"
 	"github.com/entrace-go/entrace/internal/file/tracename"
-	"github.com/entrace-go/entrace/internal/text/env"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
-	"github.com/entrace-go/entrace/internal/write/notice"
 	"github.com/entrace-go/entrace/recorder"
 )
 

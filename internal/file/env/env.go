@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/file/tracename"
+	"github.com/entrace-go/entrace/internal/text/notice"
 	"github.com/entrace-go/entrace/internal/text/quantity"
-	"github.com/entrace-go/entrace/internal/write/notice"
 )
 
 // Lookup returns the value of a variable. An empty variable counts as unset.
