@@ -46,6 +46,9 @@ func TestHostileQueries(t *testing.T) {
 		if err == nil {
 			continue
 		}
+		if wanted := map[string]string{"parentheses that open": "nested", "a long text": "longer"}[what]; !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%s: %.300v, want %q", what, err, wanted)
+		}
 		e, ok := errors.AsType[*query.Error](err)
 		if !ok || e.Pos < 0 || e.Pos > len(text) || len(e.Error()) > 1000 {
 			t.Errorf("%s: %.300v", what, err)

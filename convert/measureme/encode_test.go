@@ -115,7 +115,7 @@ func TestEncodeSpans(t *testing.T) {
 	if n, _ := pid.I64(); n != 77 || e.Message.Value != "my_shop" {
 		t.Errorf("the resource is %+v", e)
 	}
-	if text, _ := e.Attribute(attrMetadata); !strings.Contains(text.Text(), `"resources": [{"process.pid": "77", "service.name": "my shop"}]`) {
+	if text, _ := e.Attribute(attrMetadata); !strings.Contains(text.Text(), `"resources":[{"process.pid":"77","service.name":"my shop"}]`) {
 		t.Errorf("the metadata is %s", text.Text())
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
 // A metadata is the JSON object that each file has.
@@ -92,14 +90,4 @@ func (m *metadata) service() string {
 	}
 	name, _, _ = strings.Cut(name, " ")
 	return name
-}
-
-// appendMetadata appends the object of a file that is written. more are members
-// that are JSON already, each with a comma before it.
-func appendMetadata(b []byte, m *metadata, more []byte) []byte {
-	b = strconv.AppendUint(append(b, `{ "start_time": `...), m.start, 10)
-	b = strconv.AppendUint(append(b, `, "process_id": `...), uint64(m.processID), 10)
-	b = jsontext.AppendString(append(b, `, "cmd": `...), strings.ToValidUTF8(m.command, "\uFFFD"))
-	b = append(b, `, "counter": { "name": "wall-time", "units": [["ns", 1], ["μs", 1000], ["ms", 1000000], ["s", 1000000000]] }`...)
-	return append(append(b, more...), " }"...)
 }

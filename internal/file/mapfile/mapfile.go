@@ -82,17 +82,6 @@ func Memory(b []byte) *File {
 	return s
 }
 
-// Unmapped is New without a memory map, for tests.
-func Unmapped(f *os.File) (*File, error) {
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	s := &File{f: f}
-	s.size.Store(fi.Size())
-	return s, nil
-}
-
 // Mapped reports whether the file is mapped, so that View does not copy.
 func (s *File) Mapped() bool { return s.m != nil }
 

@@ -1,0 +1,123 @@
+package query_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/query"
+)
+
+var update = flag.Bool("update", false, "write the expected texts in testdata again")
+
+// TestGolden compares what is said of the queries in testdata with the texts below them: "> " begins a case, in
+// which \r is a carriage return, and "#" a comment.
+func TestGolden(t *testing.T) {
+	v := viewOf(t, querytest.Entries())
+	long := *querytest.Entries()[2]
+	long.Metadata.Name = "GET /" + strings.Repeat("x", 1<<20)
+	completed := viewOf(t, append(querytest.Entries(), &long))
+	for name, say := range map[string]func(text string) string{
+		// parse.txt has the tree of a query, or its error and the query that the error offers.
+		"parse": func(text string) string {
+			q, err := query.Parse(text)
+			if err == nil {
+				return query.Tree(q)
+			}
+			e, ok := errors.AsType[*query.Error](err)
+			if !ok {
+				t.Errorf("%s: %v is of another type", text, err)
+			}
+			if _, err := query.Parse(e.Try); err != nil {
+				t.Errorf("%s: offers %s: %v", text, e.Try, err)
+			}
+			return fmt.Sprintf("%v\ntry %s", err, e.Try)
+		},
+		// hints.txt has how many rows a query selects, and its hints, each with the query that it offers.
+		"hints": func(text string) string {
+			r := resultOf(t, v, text)
+			said := fmt.Sprint(r.Rows.Len(), " rows")
+			for _, h := range r.Hints {
+				if _, err := query.Parse(h.Query); err != nil {
+					t.Errorf("%s: offers %s: %v", text, h.Query, err)
+				}
+				said += fmt.Sprintf("\n%s\ntry %s", h.Text, h.Query)
+			}
+			return said
+		},
+		// complete.txt has the first completions of the beginning of a query, and from which byte on they stand.
+		"complete": func(text string) string {
+			from, list, err := query.Complete(t.Context(), completed, text)
+			must(t, err)
+			said := fmt.Sprint("from ", from, ":")
+			for _, c := range list[:min(10, len(list))] {
+				said += fmt.Sprintf(" %.40s", c.Text)
+			}
+			return said
+		},
+		// nearest.txt has the rows for which the most conditions hold, with those that do not hold.
+		"nearest": func(text string) string {
+			q, err := query.Parse(text)
+			must(t, err)
+			near, err := q.Nearest(t.Context(), v, 3)
+			must(t, err)
+			var said []string
+			for _, n := range near {
+				_, id := v.ID(n.Row)
+				said = append(said, fmt.Sprint(id, " ", strings.Join(n.Failed, ", ")))
+			}
+			return strings.Join(said, "\n")
+		},
+		"words": func(text string) string {
+			q, err := query.Parse(text)
+			must(t, err)
+			return fmt.Sprintf("%q", q.Words())
+		},
+		// pattern.txt has similar texts without the parts in which they differ.
+		"pattern": func(text string) string {
+			said := query.Pattern(text)
+			if again := query.Pattern(said); again != said && !strings.Contains(said, "'") {
+				t.Errorf("the pattern of %q is %q", said, again)
+			}
+			return said
+		},
+	} {
+		golden(t, "testdata/"+name+".txt", say)
+	}
+	_, list, err := query.Complete(t.Context(), completed, ".us")
+	if want := (query.Completion{Text: ".user", Kind: "attribute", Count: 4}); err != nil || !slices.Contains(list, want) {
+		t.Errorf("got %v, %v, want %v", list, err, want)
+	}
+}
+
+// golden compares what say returns with a file.
+func golden(t *testing.T, path string, say func(text string) string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	var said strings.Builder
+	for i, c := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n\n") {
+		if i > 0 {
+			said.WriteByte('\n')
+		}
+		text, isCase := strings.CutPrefix(c, "> ")
+		if !isCase {
+			said.WriteString(c + "\n")
+			continue
+		}
+		text, want, _ := strings.Cut(text, "\n")
+		got := say(strings.ReplaceAll(text, `\r`, "\r"))
+		if got != want && !*update {
+			t.Errorf("%s: %s\ngot  %s\nwant %s", path, text, got, want)
+		}
+		said.WriteString(strings.TrimRight("> "+text+"\n"+got, "\n") + "\n")
+	}
+	if *update {
+		must(t, os.WriteFile(path, []byte(said.String()), 0o600))
+	}
+}
