@@ -33,13 +33,13 @@ internal/write/               format go.opentelemetry.io/ internal/core/ interna
 slogadapter                   format go.opentelemetry.io/ internal/core/ internal/text/ internal/write/ recorder
 exporter                      format go.opentelemetry.io/ internal/core/ internal/otel internal/text/ internal/write/
                               recorder
-remote                        format internal/core/ internal/file/ internal/text/ recorder
+remote                        format internal/core/ internal/file/ internal/otel/ recorder
 control                       control/internal/traces control/tracedir format golang.org/x/sys/ internal/core/
                               internal/file/ internal/text/ internal/write/ recorder redact
 control/internal/traces       format internal/core/ internal/file/ internal/text/ internal/write/ recorder
 control/tracedir              control/internal/traces recorder
 control/filesource            control go.yaml.in/yaml/ internal/file/ internal/text/
-control/httpapi               control control/internal/traces internal/text/
+control/httpapi               control control/internal/traces internal/otel/
 control/provider              control format github.com/google/pprof/profile internal/core/ internal/text/
 .                             control control/filesource control/provider control/tracedir exporter
                               go.opentelemetry.io/ internal/file/ internal/text/ internal/write/ recorder remote
@@ -60,7 +60,7 @@ convert/zipkin                convert/internal/foreign format internal/otel
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
                               view
-convert/measureme             convert/internal/input format internal/core/ internal/read/ internal/text/ view
+convert/measureme             convert/internal/input format internal/core/ internal/read/ view
 convert/parquet               convert/internal/input format github.com/klauspost/compress/ github.com/parquet-go/
                               internal/core/ view
 convert/chrome                format internal/otel internal/read/ internal/text/ view
@@ -71,7 +71,7 @@ convert                       convert/chrome convert/folded convert/gotrace conv
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/ internal/core/
                               internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
 internal/read/archive         convert/parquet format github.com/minio/ internal/file/ internal/write/ view
-internal/otel/                convert/otlp format github.com/klauspost/compress/ golang.org/x/net/netutil
+internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel
                               internal/text/ recorder redact view
 cmd/entrace                   control/tracedir convert format github.com/schollz/progressbar/v3 github.com/spf13/

@@ -321,7 +321,7 @@ func TestDamageNamesFile(t *testing.T) {
 // TestOpenExecutionTrace: of the tasks of an execution trace it is known what they waited for, unless secrets are replaced.
 func TestOpenExecutionTrace(t *testing.T) {
 	for _, version := range []string{"1.24", "1.27"} {
-		name := filepath.Join("..", "internal", "gotrace", "testdata", "go"+version+".trace")
+		name := "../internal/read/gotrace/testdata/go" + version + ".trace"
 		in, err := os.ReadFile(name)
 		must(t, err)
 		tr, err := convert.Open(t.Context(), []string{name}, nil)

@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/url"
 	"strings"
-
-	"github.com/entrace-go/entrace/internal/text/loopback"
 )
 
 // An endpoint is the address that a sender sends to, or at which a receiver listens.
@@ -56,13 +54,4 @@ func parseEndpoint(s string) (endpoint, error) {
 		return endpoint{network: "unix", address: u.Path}, nil
 	}
 	return fail("must be tcp://host:port, tls://host:port or unix:///path")
-}
-
-// private reports whether only users of this machine can connect to a. For a unix socket
-// it reports whether only the owner of the socket can.
-func private(a net.Addr) bool {
-	if a, ok := a.(*net.UnixAddr); ok {
-		return privateSocket(a.Name)
-	}
-	return loopback.Addr(a)
 }

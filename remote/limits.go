@@ -2,7 +2,6 @@ package remote
 
 import (
 	"math"
-	"net"
 	"net/netip"
 	"sync"
 )
@@ -48,30 +47,6 @@ func (b *budget) release(address netip.Prefix, n int64) {
 	if b.usedBy[address] -= n; b.usedBy[address] == 0 {
 		delete(b.usedBy, address)
 	}
-}
-
-// addressOf returns the address whose limits apply to a sender. For IPv6 this is the
-// first half, because one machine may use all of the other half. It is the zero value
-// for a unix socket, and for a loopback address if exemptLoopback is set.
-func addressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip, _ := netip.AddrFromSlice(tcp.IP)
-	ip = ip.Unmap()
-	if exemptLoopback && ip.IsLoopback() {
-		return netip.Prefix{}
-	}
-	bits := 64
-	if ip.Is4() {
-		bits = 32
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
 }
 
 // limitOf returns the limit that an option sets: byDefault if the option is 0, no limit

@@ -106,9 +106,3 @@ func removeDead(path string) error {
 	}
 	return os.Remove(path)
 }
-
-// privateSocket reports whether only the owner of a unix socket may use it.
-func privateSocket(path string) bool {
-	fi, err := os.Lstat(path)
-	return err == nil && fi.Mode().Perm()&0o077 == 0
-}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/receivedfiles"
+	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
 // A Receiver receives traces from the senders of this package and of ENTRACE. It writes
@@ -89,8 +89,6 @@ func Defaults() Receiver {
 }
 
 const (
-	addressShares = 4 // one address has a quarter
-
 	// greetTimeout is the time limit for everything before the first entry. A client that
 	// is not a sender occupies a connection for no longer.
 	greetTimeout = 10 * time.Second
@@ -103,14 +101,13 @@ var (
 	ErrFrame = errors.New("remote: not an entry")
 	// ErrBusy is the error of a connection that exceeds Receiver.MaxConnections or
 	// MaxPerAddress, or whose entry does not fit into Receiver.MaxBuffer.
-	ErrBusy = errors.New("remote: too many senders at once")
+	ErrBusy = listener.ErrBusy
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
 	ErrQuota = receivedfiles.ErrQuota
 	// ErrInsecure is returned for an address that other machines can reach, if neither a
 	// token nor client certificates are required. TLS alone is not enough.
-	ErrInsecure = errors.New("remote: an address that other machines can reach requires a token or client certificates: " +
-		"set Receiver.Token, or Receiver.TLS with ClientCAs and RequireAndVerifyClientCert (entrace receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
+	ErrInsecure = listener.ErrInsecure
 )
 
 // Serve accepts connections of l until ctx is done. Then it closes l, finishes the
@@ -123,6 +120,9 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	if err := sv.check(l); err != nil {
 		return errors.Join(fmt.Errorf("receive at %v: %w", l.Addr(), err), l.Close())
 	}
+	l = listener.New(l, listener.Bounds{Connections: sv.MaxConnections, PerAddress: sv.MaxPerAddress, Refused: func(sender net.Addr) {
+		sv.report(Received{Sender: sender, Err: ErrBusy})
+	}})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -147,17 +147,7 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 			}
 			continue
 		}
-		from := addressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0)
-		if !sv.connections.reserve(from, 1) {
-			_ = conn.Close() // nothing was read from it
-			sv.report(Received{Sender: conn.RemoteAddr(), Err: ErrBusy})
-			continue
-		}
-		sv.senders.Go(func() {
-			got := sv.receive(ctx, conn, from)
-			sv.connections.release(from, 1)
-			sv.report(got)
-		})
+		sv.senders.Go(func() { sv.report(sv.receive(ctx, conn)) })
 	}
 }
 
@@ -165,11 +155,10 @@ func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 type server struct {
 	Receiver
 
-	senders     sync.WaitGroup
-	names       receivedfiles.Names
-	connections budget
-	buffers     budget // bytes
-	quota       receivedfiles.Quota
+	senders sync.WaitGroup
+	names   receivedfiles.Names
+	buffers budget // bytes
+	quota   receivedfiles.Quota
 }
 
 // check sets the defaults of fields that are not set. It returns an error if a field is
@@ -186,16 +175,13 @@ func (sv *server) check(l net.Listener) error {
 	if sv.MaxBuffer <= 0 {
 		sv.MaxBuffer = unset.MaxBuffer
 	}
-	sv.connections.max, sv.buffers.max = int64(sv.MaxConnections), sv.MaxBuffer
-	if sv.connections.perAddress = int64(sv.MaxPerAddress); sv.MaxPerAddress <= 0 {
-		sv.connections.perAddress = int64(max(sv.MaxConnections/addressShares, 1))
-	}
-	sv.connections.perAddress = min(sv.connections.perAddress, sv.connections.max)
+	sv.buffers.max = sv.MaxBuffer
 	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // for an entry whose buffer grows
 	if room > sv.MaxBuffer {
 		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
-	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(sv.connections.perAddress)/float64(sv.connections.max)), room)
+	share := (&listener.Bounds{Connections: sv.MaxConnections, PerAddress: sv.MaxPerAddress}).Share()
+	sv.buffers.perAddress = max(int64(float64(sv.MaxBuffer)*float64(share)/float64(sv.MaxConnections)), room)
 	switch {
 	case sv.IdleTimeout == 0:
 		sv.IdleTimeout = unset.IdleTimeout
@@ -206,13 +192,10 @@ func (sv *server) check(l net.Listener) error {
 		sv.FrameTimeout = unset.FrameTimeout
 	}
 	if sv.TLS != nil {
-		sv.TLS = tlsConfig(sv.TLS)
+		sv.TLS = listener.Secure(sv.TLS)
 	}
-	if err := checkToken(sv.Token); err != nil {
-		return err
-	}
-	if sv.Token == "" && !sv.wantsCertificates() && !private(l.Addr()) {
-		return ErrInsecure
+	if err := listener.Check(l.Addr(), sv.Token, sv.TLS); err != nil {
+		return fmt.Errorf("remote: %w", err)
 	}
 	fi, err := os.Stat(sv.Dir)
 	if err == nil && !fi.IsDir() {
@@ -225,12 +208,6 @@ func (sv *server) check(l net.Listener) error {
 	return sv.quota.Rescan()
 }
 
-// wantsCertificates reports whether every sender needs a certificate of one of the
-// authorities in ClientCAs.
-func (sv *server) wantsCertificates() bool {
-	return sv.TLS != nil && sv.TLS.ClientAuth == tls.RequireAndVerifyClientCert && sv.TLS.ClientCAs != nil
-}
-
 func (sv *server) report(r Received) {
 	if sv.OnReceived != nil {
 		sv.OnReceived(r)
@@ -238,14 +215,14 @@ func (sv *server) report(r Received) {
 }
 
 // receive receives the trace of one sender.
-func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix) Received {
+func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	done := Received{Sender: conn.RemoteAddr()}
 	// When ctx is done, a read that waits ends at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	f := &frames{
 		conn: &timed{Conn: &answering{conn}, ctx: ctx}, limit: sv.MaxEntrySize, frame: sv.FrameTimeout, idle: sv.IdleTimeout,
-		buffers: &sv.buffers, from: from,
+		buffers: &sv.buffers, from: listener.AddressOf(conn.RemoteAddr(), sv.MaxPerAddress <= 0),
 	}
 	defer f.release()
 	if err := sv.greet(ctx, f); err != nil {
@@ -253,6 +230,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn, from netip.Prefix)
 		_ = conn.Close() // it is of no use
 		return done
 	}
+	listener.Trust(conn, true)
 	in := &incoming{names: &sv.names, dir: sv.Dir, version: f.r.Version(), quota: &sv.quota}
 	if sv.OnBegun != nil {
 		in.begun = func(path string) { sv.OnBegun(Received{Sender: done.Sender, Path: path}) }
@@ -306,7 +284,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		if t.ConnectionState().Version < tls.VersionTLS13 {
 			return errors.New("tls: the sender must use version 1.3 or later")
 		}
-		if sv.Token == "" && sv.wantsCertificates() && len(t.ConnectionState().VerifiedChains) == 0 {
+		if sv.Token == "" && listener.RequiresCertificate(sv.TLS) && len(t.ConnectionState().VerifiedChains) == 0 {
 			return errors.New("tls: the sender sent no verified certificate")
 		}
 		f.conn.Conn = t

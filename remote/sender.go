@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/recorder"
 )
 
@@ -107,7 +108,7 @@ func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	}
 	e, err := parseEndpoint(target)
 	if err == nil {
-		err = checkToken(o.Token)
+		err = listener.CheckToken(o.Token)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
@@ -129,19 +130,9 @@ func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	}
 	s.o.MaxBackoff = max(s.o.MaxBackoff, s.o.MinBackoff)
 	if e.secure {
-		s.o.TLS = tlsConfig(o.TLS)
+		s.o.TLS = listener.Secure(o.TLS)
 	}
 	return s, nil
-}
-
-// tlsConfig returns a copy of c that requires TLS 1.3 or later.
-func tlsConfig(c *tls.Config) *tls.Config {
-	if c == nil {
-		c = &tls.Config{MinVersion: tls.VersionTLS13}
-	}
-	c = c.Clone()
-	c.MinVersion = max(c.MinVersion, tls.VersionTLS13)
-	return c
 }
 
 // Begin implements [recorder.Tee]. The recorder calls it for every file that it begins.

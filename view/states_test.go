@@ -3,7 +3,6 @@ package view_test
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"runtime"
 	rt "runtime/trace"
 	"strings"
@@ -28,7 +27,7 @@ func execTrace(b []byte) *format.TraceEntry {
 
 // TestStatesOfGrowingFile: an execution trace is read once, and spans that come later are joined with it, too.
 func TestStatesOfGrowingFile(t *testing.T) {
-	recorded, err := os.ReadFile(filepath.Join("..", "internal", "gotrace", "testdata", "go1.26.trace"))
+	recorded, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
 	must(t, err)
 	g := grow(t, format.V2, format.IET)
 	g.add(format.Root(), spanWithID("0000000000000001"), execTrace(recorded))

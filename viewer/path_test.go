@@ -2,7 +2,6 @@ package viewer_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 
 // TestCriticalPath: where Go's execution trace tells what a request waited for, its path is measured, else inferred.
 func TestCriticalPath(t *testing.T) {
-	recorded, err := os.ReadFile(filepath.Join("..", "internal", "gotrace", "testdata", "go1.26.trace"))
+	recorded, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 		must(t, errors.Join(err, f.Close()))
 		must(t, os.WriteFile(filepath.Join(dir, name+".et"), b, 0o600))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "trace.out"), read(t, filepath.Join("..", "..", "internal", "gotrace", "testdata", "go1.27.trace")), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "trace.out"), read(t, "../../internal/read/gotrace/testdata/go1.27.trace"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "app.et"), shopFile(), 0o600))
 	record("front", "shop.et")
 	record("stock", "stock.et")

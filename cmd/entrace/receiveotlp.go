@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/internal/otel/receive"
-	"github.com/entrace-go/entrace/internal/text/loopback"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 )
@@ -25,6 +25,8 @@ type otlpFlags struct {
 	until       string
 	redact      string
 	idle        time.Duration
+	connections int
+	perAddress  int
 	request     quantity.Bytes
 	keep        quantity.Bytes
 }
@@ -34,6 +36,8 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP, empty for nowhere")
 	c.Flags().StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC, empty for nowhere")
 	c.Flags().DurationVar(&f.idle, "idle", 5*time.Minute, "how long a service sends nothing by OTLP before its file is finished")
+	c.Flags().IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections there may be at once at each address of OTLP; the one that is idle longest gives way")
+	c.Flags().IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many of them may come from one machine; 0 is a quarter, and no limit for this machine")
 	c.Flags().Var(&f.request, "max-request", "size of the largest request, decompressed")
 	c.Flags().Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
 	c.Flags().BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
@@ -49,6 +53,9 @@ var errMatched = errors.New("the query of --until has selected something")
 
 // serveOTLP receives OTLP until ctx is done or --until is fulfilled. Then it finishes the files.
 func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, config *tls.Config) error {
+	if f.otlp.connections < 1 || f.otlp.perAddress < 0 {
+		return usagef("--otlp-max-connections must be above 0, --otlp-max-per-address not below")
+	}
 	if f.otlp.http == "" && f.otlp.grpc == "" {
 		return usagef("--otlp needs --otlp-http or --otlp-grpc")
 	}
@@ -110,7 +117,8 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		}
 		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(scheme+"://"+l.Addr().String()))
 		s := receive.NewServer(files, receive.Options{
-			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, Local: loopback.Addr(l.Addr()),
+			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.otlp.connections, MaxPerAddress: f.otlp.perAddress,
+			Local: listener.Loopback(l.Addr()),
 		})
 		serving.Go(func() {
 			if err := s.Serve(ctx, l); err != nil {
@@ -152,8 +160,8 @@ func listenOTLP(address, token string, config *tls.Config) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	if !loopback.Addr(l.Addr()) && token == "" && (config == nil || config.ClientCAs == nil) {
-		return nil, errors.Join(usagef("other machines can reach %s: set a token (--token-env) or require client certificates (--client-ca)", address), l.Close())
+	if err := listener.Check(l.Addr(), token, config); err != nil {
+		return nil, errors.Join(usagef("%s: %w", address, err), l.Close())
 	}
 	return l, nil
 }

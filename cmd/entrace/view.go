@@ -26,7 +26,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/text/loopback"
+	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -93,7 +93,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return err
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
-	if !loopback.Addr(l.Addr()) {
+	if !listener.Loopback(l.Addr()) {
 		fmt.Fprintf(a.err, "entrace: other machines can reach %s; only the token protects the trace, and it is sent without encryption\n", l.Addr())
 	}
 	token := rand.Text()

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/text/loopback"
+	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
 // admit returns an error if the request is refused.
@@ -85,7 +85,7 @@ func notLocal(r *http.Request) string {
 	if r.URL.Scheme != "" || r.URL.Host != "" {
 		return "the request is meant for a proxy"
 	}
-	if !loopback.Host(r.Host) {
+	if !listener.LocalHost(r.Host) {
 		return "the request is for another host"
 	}
 	return ""

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"runtime/trace"
@@ -71,7 +70,7 @@ func has(t *testing.T, all []string, want string) {
 // TestDecodeVersions reads what Go 1.24 to 1.27 wrote.
 func TestDecodeVersions(t *testing.T) {
 	for _, version := range []string{"1.24", "1.25", "1.26", "1.27"} {
-		in, err := os.ReadFile(filepath.Join("..", "..", "internal", "gotrace", "testdata", "go"+version+".trace"))
+		in, err := os.ReadFile("../../internal/read/gotrace/testdata/go" + version + ".trace")
 		converttest.Must(t, err)
 		if !gotrace.Is(in) {
 			t.Errorf("Go %s: it is not one", version)

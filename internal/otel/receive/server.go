@@ -16,11 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/otel/ingest"
-	"github.com/entrace-go/entrace/internal/text/loopback"
+	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
 // metrics is the signal of metrics requests, which are not given to a Sink.
@@ -56,6 +54,9 @@ type Options struct {
 	Token string
 	// TLS, if set, encrypts every connection.
 	TLS *tls.Config
+	// MaxConnections is how many connections there may be at once, MaxPerAddress how many of them from one
+	// address. The defaults are 1,024 and a quarter, without a bound for this machine.
+	MaxConnections, MaxPerAddress int
 	// Local accepts only programs on this machine: the Host of a request must name this machine, so that
 	// no web page reaches the server by a host name of its own.
 	Local bool
@@ -75,21 +76,27 @@ func NewServer(sink Sink, o Options) *Server {
 	o.MaxRequest = cmp.Or(o.MaxRequest, 16<<20)
 	o.MaxMemory = max(cmp.Or(o.MaxMemory, 256<<20), 2*o.MaxRequest)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.MaxConnections = cmp.Or(o.MaxConnections, DefaultMaxConnections)
 	return &Server{o: o, sink: sink}
 }
 
 // Metrics returns how many requests with metrics were received.
 func (s *Server) Metrics() int64 { return s.metrics.Load() }
 
+// DefaultMaxConnections is the default of [Options.MaxConnections].
+const DefaultMaxConnections = 1024
+
 // Limits of a server as a whole.
 const (
-	maxConnections = 1024
-	headerTimeout  = 10 * time.Second
-	idleTimeout    = 2 * time.Minute
-	maxHeader      = 64 << 10
-	maxStreams     = 128 // requests at once of one connection
-	closeGrace     = 5 * time.Second
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	maxStreams    = 128 // requests at once of one connection
+	closeGrace    = 5 * time.Second
 )
+
+// connKey is the key of a request's net.Conn in its context.
+type connKey struct{}
 
 // Serve answers requests that arrive at l until ctx is done. It still answers requests that arrived before
 // then. It closes l.
@@ -101,6 +108,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
 		Handler: s, Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnState:   func(c net.Conn, state http.ConnState) { listener.Busy(c, state == http.StateActive) },
 	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -116,10 +125,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			<-ended // h.Serve does not wait for open requests
 		}
 	}()
-	l = netutil.LimitListener(l, maxConnections) // further connections wait until one of these ends
+	l = listener.New(l, listener.Bounds{Connections: s.o.MaxConnections, PerAddress: s.o.MaxPerAddress, Token: s.guarded()})
 	var err error
 	if s.o.TLS != nil {
-		h.TLSConfig = s.o.TLS.Clone() // a clone, because HTTP/2 is added to it
+		h.TLSConfig = listener.Secure(s.o.TLS) // a copy, because HTTP/2 is added to it
 		err = h.ServeTLS(l, "", "")
 	} else {
 		err = h.Serve(l)
@@ -153,7 +162,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		a.fail(http.StatusMethodNotAllowed, "expected a POST request")
-	case s.o.Local && !loopback.Host(r.Host) || r.Header.Get("Origin") != "":
+	case s.o.Local && !listener.LocalHost(r.Host) || r.Header.Get("Origin") != "":
 		a.fail(http.StatusForbidden, "requests from web pages are refused")
 	case !s.mayEnter(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -161,6 +170,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !grpc && !slices.Contains(mediaTypes[:], kind):
 		a.fail(http.StatusUnsupportedMediaType, "expected application/x-protobuf or application/json")
 	default:
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && s.guarded() {
+			listener.Trust(c, false)
+		}
 		s.take(w, r, a, signal, encoding, grpc)
 	}
 }
@@ -226,6 +238,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 		a.fail(http.StatusInternalServerError, err.Error())
 	}
 }
+
+// guarded reports whether clients have to show a token or a certificate.
+func (s *Server) guarded() bool { return s.o.Token != "" || listener.RequiresCertificate(s.o.TLS) }
 
 func (s *Server) mayEnter(r *http.Request) bool {
 	if s.o.Token == "" {

@@ -432,3 +432,24 @@ func checkRetryInfo(t *testing.T, details []byte) {
 		t.Errorf("RetryInfo: got %v seconds", seconds)
 	}
 }
+
+// TestTokenGetsInBesideIdleConnections: clients without the token that keep their connections, also in the middle of
+// a request, keep nobody out who has it.
+func TestTokenGetsInBesideIdleConnections(t *testing.T) {
+	const token = "0123456789abcdef"
+	at := serve(t, receive.NewServer(&sink{}, receive.Options{Token: token, MaxConnections: 8}))
+	for i := range 40 {
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("\r\n", i%2)) // half of them go on
+	}
+	held := client(t, false)
+	for range 3 {
+		if r := ask(t, held, http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader(""), "Content-Type", "application/x-protobuf", "Authorization", "Bearer "+token); r.StatusCode != http.StatusOK {
+			t.Errorf("the answer is %s", r.Status)
+		}
+	}
+}
