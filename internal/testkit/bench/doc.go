@@ -18,7 +18,7 @@
 //		go test -run '^$' -bench Finalize -benchtime 1000000x .
 //		go test -run '^$' -bench Service -benchtime 20000x .
 //	done | tee bench.txt
-//	go test -run '^$' -bench 'Open|Scan' -count 10 ../../format | tee -a bench.txt
+//	go test -run '^$' -bench 'Open|Scan' -count 10 ../../../format | tee -a bench.txt
 //	go run ./ratios bench.txt
 //
 // From the benchmarks of package format it reads "ns/op" and "B/op" of

@@ -34,7 +34,7 @@ var s3fs = sync.OnceValues(func() (string, error) {
 	made := "has-" + s3fsPyPI
 	dir, err := tablesInstall(made,
 		[]string{"python3", "-m", "venv", "s3"},
-		[]string{filepath.Join("s3", "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", duckdbPyPI, s3fsPyPI},
+		[]string{"s3/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", duckdbPyPI, s3fsPyPI},
 		[]string{"touch", made})
 	return filepath.Join(dir, "s3", "bin", "python"), err
 })
@@ -193,7 +193,7 @@ func TestQueryOfTheFleet(t *testing.T) {
 	must(t, err)
 	exe, err := command()
 	must(t, err)
-	sql, err := filepath.Abs(filepath.Join("..", "..", "examples", "fleet", "duckdb.sql"))
+	sql, err := filepath.Abs("../../../examples/fleet/duckdb.sql")
 	must(t, err)
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "traces"), 0o700))

@@ -35,7 +35,7 @@ func caseFile(t *testing.T, name, file string) string {
 func goIn(t *testing.T, module string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "go", args...)
-	c.Dir = filepath.Join("..", "..", module)
+	c.Dir = filepath.Join("..", "..", "..", module)
 	c.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -104,7 +104,7 @@ func TestReadTheirs(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "theirs."+f.String())
 		peer(t, "write", number(v), f.String(), name)
 		compare(t, v, name)
-		base := filepath.Join("..", "..", "format", "testdata", "v"+number(v))
+		base := filepath.Join("..", "..", "..", "format", "testdata", "v"+number(v))
 		for file, want := range map[string][]byte{
 			base + "." + f.String(): read(t, name),
 			base + ".txt":           peer(t, "dump", number(v), name),

@@ -37,7 +37,7 @@ var agent = sync.OnceValues(func() (string, error) {
 	made := "has-" + otlpPyPI
 	dir, err := tablesInstall(made,
 		[]string{"python3", "-m", "venv", "otel"},
-		[]string{filepath.Join("otel", "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distroPyPI, otlpPyPI},
+		[]string{"otel/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distroPyPI, otlpPyPI},
 		[]string{"touch", made})
 	return filepath.Join(dir, "otel", "bin"), err
 })
@@ -64,7 +64,7 @@ type sentSpan struct {
 
 // javaJars installs OpenTelemetry's SDK for Java and returns the folder of its archives.
 var javaJars = sync.OnceValues(func() (string, error) {
-	pom, err := filepath.Abs(filepath.Join("testdata", "sdk", "java", "pom.xml"))
+	pom, err := filepath.Abs("testdata/sdk/java/pom.xml")
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ var javaJars = sync.OnceValues(func() (string, error) {
 var goSender = sync.OnceValues(func() (string, error) { return built("collector", "./send") })
 
 // command builds the command entrace and returns its path.
-var command = sync.OnceValues(func() (string, error) { return built(filepath.Join("..", ".."), "./cmd/entrace") })
+var command = sync.OnceValues(func() (string, error) { return built("../../..", "./cmd/entrace") })
 
 // built builds a program of the module in the folder dir, and returns the path of the program.
 func built(dir, of string) (string, error) {
@@ -111,7 +111,7 @@ var senders = map[string]func(kept string) ([]string, error){
 	},
 	"java": func(kept string) ([]string, error) {
 		jars, err := javaJars()
-		return []string{"java", "-cp", filepath.Join(jars, "*"), filepath.Join("testdata", "sdk", "java", "Send.java"), kept}, err
+		return []string{"java", "-cp", filepath.Join(jars, "*"), "testdata/sdk/java/Send.java", kept}, err
 	},
 	"go": func(kept string) ([]string, error) {
 		sender, err := goSender()

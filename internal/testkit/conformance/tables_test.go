@@ -64,7 +64,7 @@ const (
 var duckdb = sync.OnceValues(func() (string, error) {
 	dir, err := tablesInstall("has-"+duckdbPyPI,
 		[]string{"python3", "-m", "venv", "venv"},
-		[]string{filepath.Join("venv", "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", duckdbPyPI},
+		[]string{"venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", duckdbPyPI},
 		[]string{"touch", "has-" + duckdbPyPI})
 	return filepath.Join(dir, "venv", "bin", "python"), err
 })
@@ -79,7 +79,7 @@ var speedscopeModules = sync.OnceValues(func() (string, error) {
 
 // inferno installs the program that draws flame graphs, and returns its path.
 var inferno = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join("inferno", "bin", "inferno-flamegraph")
+	bin := "inferno/bin/inferno-flamegraph"
 	dir, err := tablesInstall(bin, []string{"cargo", "install", "--quiet", "--root", "inferno", infernoCrate})
 	return filepath.Join(dir, bin), err
 })
@@ -89,7 +89,7 @@ func tablesFiles(t *testing.T) map[string]string {
 	files := map[string]string{
 		"recorded v1": record(t, format.V1, format.IET),
 		"recorded v2": record(t, format.V2, format.ET),
-		"theirs":      filepath.Join("..", "..", "format", "testdata", "v1.iet"),
+		"theirs":      "../../../format/testdata/v1.iet",
 	}
 	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
 		files["scoreman"] = filepath.Join(dir, "scoreman.iet")
@@ -346,7 +346,7 @@ func cpuFile(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "waiting"), "./waiting")
-	build.Dir, build.Env = filepath.Join("..", "..", "examples"), append(os.Environ(), "GOWORK=off")
+	build.Dir, build.Env = "../../../examples", append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -90,9 +90,9 @@ var python = sync.OnceValues(func() (string, error) {
 // viewed calls fn with the views of some traces.
 func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 	files := map[string]string{
-		"sample":   filepath.Join("..", "..", "convert", "chrome", "testdata", "sample.iet"),
+		"sample":   "../../../convert/chrome/testdata/sample.iet",
 		"recorded": record(t, format.V2, format.ET),
-		"timeless": filepath.Join("..", "..", "convert", "chrome", "testdata", "timeless.iet"),
+		"timeless": "../../../convert/chrome/testdata/timeless.iet",
 	}
 	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
 		files["scoreman"] = filepath.Join(dir, "scoreman.iet")
@@ -309,7 +309,7 @@ func TestPerfettoWithItsClasses(t *testing.T) {
 		must(t, perfetto.Encode(t.Context(), &b, v))
 		name := filepath.Join(t.TempDir(), "trace.pftrace")
 		must(t, os.WriteFile(name, b.Bytes(), 0o600))
-		cmd := exec.CommandContext(t.Context(), bin, filepath.Join("testdata", "viewers", "read_trace.py"), name)
+		cmd := exec.CommandContext(t.Context(), bin, "testdata/viewers/read_trace.py", name)
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, errs.Bytes())

@@ -1,4 +1,4 @@
-// Command ports records a trace and then kills itself. The smoke test uses it on every system to check
+// Command crosstest records a trace and then kills itself. The smoke test uses it on every system to check
 // the files that remain. Its only argument is the folder to record in.
 package main
 
@@ -17,7 +17,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 2 {
-		log.Fatal("usage: ports FOLDER")
+		log.Fatal("usage: crosstest FOLDER")
 	}
 	if err := record(os.Args[1]); err != nil {
 		log.Fatal(err)

@@ -96,7 +96,7 @@ func command(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "entrace")
 	build := exec.Command("go", "build", "-o", name, "./cmd/entrace")
-	build.Dir = filepath.Join("..", "..", "..") // the module of the command
+	build.Dir = "../../../.." // the module of the command
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
