@@ -287,7 +287,7 @@ var codecs = []codec{
 		decode: decodeOTLP,
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error { return otlp.Encode(ctx, w, v, nil) },
 		is: func(head []byte) bool {
-			return isJSON(head, "resourceSpans", "resourceLogs", "resource_spans", "resource_logs")
+			return isJSON(head, "resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans", "resource_logs", "batches")
 		},
 	},
 	{
@@ -298,6 +298,9 @@ var codecs = []codec{
 		decode: decodeOTLP,
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
+		},
+		is: func(head []byte) bool { // behind its length, which is below 160 MiB
+			return len(head) > frameSize+1 && head[0] < 0x0a && head[frameSize] == 0x0a && isMessage(head[frameSize:])
 		},
 	},
 	{
@@ -323,7 +326,7 @@ var codecs = []codec{
 	},
 	{
 		FormatInfo: FormatInfo{
-			Format: "chrome", Extensions: []string{".chrome.json"}, JSON: true, What: "Chrome's trace events, for its viewers and Firefox's",
+			Format: "chrome", Extensions: []string{".trace.json", ".chrome.json"}, JSON: true, What: "Chrome's trace events, for its viewers, Firefox's and speedscope",
 			LostOut: "types of resource attributes, schema URLs, levels of spans; large numbers become texts",
 		},
 		encode: chrome.Encode,

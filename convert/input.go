@@ -3,15 +3,12 @@ package convert
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
@@ -90,7 +87,7 @@ func (o *opener) source(name string) (*source, error) {
 	}
 	from := o.options.From
 	_, own := from.Own()
-	if x.own = !isCompressed(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil)); x.own {
+	if x.own = !isWrapped(head) && (own || from == "" && (isOwn(head) || sniff(head, name) == nil)); x.own {
 		if from == "" && !isOwn(head) {
 			x.unknown = unreadable(head, name)
 		}
@@ -110,13 +107,13 @@ func (o *opener) source(name string) (*source, error) {
 // stream detects the format of r, which begins with head, and sets it in x.
 func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	name := x.name
-	if isCompressed(head) {
-		plain, err := decompressed(r, head)
-		if err != nil {
-			return fmt.Errorf("%s: %w", x.title, errors.Join(err, x.Close()))
+	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
+		plain, err := unwrapped(r, head)
+		if err == nil {
+			x.opens = append(x.opens, plain)
+			head, r, err = peek(&wholeReader{plain, &x.cut})
 		}
-		x.opens = append(x.opens, plain)
-		if head, r, err = peek(&wholeReader{plain, &x.cut}); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s: %w", x.title, errors.Join(err, x.Close()))
 		}
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst"), ".zstd")
@@ -288,52 +285,6 @@ func (x *source) titled(err error) error {
 		return &DamageError{fmt.Errorf("%s: %w", x.title, damage.Err)}
 	}
 	return err
-}
-
-var (
-	magicGzip = []byte{0x1f, 0x8b}
-	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-func isCompressed(head []byte) bool {
-	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
-}
-
-// decompressed returns a reader of the decompressed bytes of r. Head is the beginning of the compressed
-// bytes.
-func decompressed(r io.Reader, head []byte) (io.ReadCloser, error) {
-	if bytes.HasPrefix(head, magicGzip) {
-		return gzip.NewReader(r)
-	}
-	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
-	if err != nil {
-		return nil, err
-	}
-	return d.IOReadCloser(), nil
-}
-
-// isCut reports whether err says that compressed input is incomplete.
-func isCut(err error) bool {
-	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return false
-}
-
-// A wholeReader reads the intact part of the compressed input r, and records why the rest is missing.
-type wholeReader struct {
-	r   io.Reader
-	cut *error
-}
-
-func (w *wholeReader) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
-	if isCut(err) {
-		*w.cut, err = err, io.EOF
-	}
-	return n, err
 }
 
 // A counter is a file that reports how much of it was read, or how much was decoded if it is mapped.

@@ -105,7 +105,7 @@ func TestCriticalBeside(t *testing.T) {
 	}
 	v := viewOf(t, []*format.TraceEntry{
 		format.Root(),
-		span(0, "a", "request", 0, 100),
+		span(0, "a", "request", 1, 99),
 		span(1, "b", "lock", 10, 30),
 		span(1, "c", "late", 50, 90),
 		span(1, "d", "open", 60, -1),
@@ -134,11 +134,11 @@ func TestCriticalBeside(t *testing.T) {
 func TestCriticalLarge(t *testing.T) {
 	const n = 200_000
 	for what, up := range map[string]func(i int) uint32{"wide": func(int) uint32 { return 1 }, "deep": func(i int) uint32 { return uint32(i) }} {
-		all := []*format.TraceEntry{format.Root(), span(0, "1", "top", 0, 4*n)}
+		all := []*format.TraceEntry{format.Root(), span(0, "1", "top", 1, 4*n)}
 		for i := 1; i < n; i++ {
 			start, took := int64(2*i), int64(1)
 			if what == "deep" {
-				start, took = int64(i), int64(4*n-2*i)
+				start, took = int64(i+1), int64(4*n-2*i)
 			}
 			all = append(all, span(up(i), fmt.Sprintf("%x", i+1), "s", start, took))
 		}

@@ -41,24 +41,26 @@ func TestGolden(t *testing.T) {
 		// hints.txt has how many rows a query selects, and its hints, each with the query that it offers.
 		"hints": func(text string) string {
 			r := resultOf(t, v, text)
-			said := fmt.Sprint(r.Rows.Len(), " rows")
+			var said strings.Builder
+			fmt.Fprint(&said, r.Rows.Len(), " rows")
 			for _, h := range r.Hints {
 				if _, err := query.Parse(h.Query); err != nil {
 					t.Errorf("%s: offers %s: %v", text, h.Query, err)
 				}
-				said += fmt.Sprintf("\n%s\ntry %s", h.Text, h.Query)
+				fmt.Fprintf(&said, "\n%s\ntry %s", h.Text, h.Query)
 			}
-			return said
+			return said.String()
 		},
 		// complete.txt has the first completions of the beginning of a query, and from which byte on they stand.
 		"complete": func(text string) string {
 			from, list, err := query.Complete(t.Context(), completed, text)
 			must(t, err)
-			said := fmt.Sprint("from ", from, ":")
+			var said strings.Builder
+			fmt.Fprint(&said, "from ", from, ":")
 			for _, c := range list[:min(10, len(list))] {
-				said += fmt.Sprintf(" %.40s", c.Text)
+				fmt.Fprintf(&said, " %.40s", c.Text)
 			}
-			return said
+			return said.String()
 		},
 		// nearest.txt has the rows for which the most conditions hold, with those that do not hold.
 		"nearest": func(text string) string {

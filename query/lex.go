@@ -218,7 +218,12 @@ func (l *lexer) isBehind(marks ...string) bool {
 // blanks.
 func isText(s string, inParens bool) bool {
 	last, slash := s[len(s)-1], strings.IndexByte(s, '/')
+	foreign := func(r rune) bool { // a sign that no part of the language has, such as → or €
+		return r > unicode.MaxLatin1 && !unicode.In(r, unicode.L, unicode.N, unicode.M) || r > unicode.MaxASCII && r <= unicode.MaxLatin1 && !unicode.IsLetter(r)
+	}
 	switch {
+	case strings.ContainsFunc(s, foreign):
+		return true
 	case len(s) < 2:
 		return strings.Contains(";?[]\\:", s)
 	case strings.Contains(s, "://"), strings.Contains(s, "->"):

@@ -422,6 +422,9 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 		return nil, err
 	}
 	l, ok := b.(*literal)
+	if left, is := a.(*literal); is && !ok && left.value.kind == kindNil && left.word == "" && (op == "=" || op == "!=") {
+		a, c.a, l, ok = b, b, left, true // nil = .x
+	}
 	if ok && l.value.kind == kindString && p.bare && p.at == first+1 && !p.tokens[first].isQuoted(p.text) {
 		if end := p.textEnd(first); end > l.end { // name = GET /orders
 			text := quote(p.text[l.pos:end])

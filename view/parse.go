@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -39,7 +40,9 @@ const (
 
 const (
 	noTime = columns.NoTime
-	noTook = columns.NoDuration
+	// maxAlone is the longest duration of a span without a start. A longer one is the time of its end.
+	maxAlone = int64(365 * 24 * time.Hour)
+	noTook   = columns.NoDuration
 	// unknown is the number of a meta, shape or resource that did not fit into its table.
 	unknown = columns.Unknown
 	// unknownText is the number of a message that did not fit into its table.
@@ -588,6 +591,12 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	case hasSpan && !h.hasMessage && r.start != noTime:
 		role = RoleSpan
 		r.text = uint32(span)
+		if r.start == 0 { // it is unknown, as in OTLP
+			r.start = noTime
+			if r.duration > maxAlone { // the time of the end
+				r.duration = 0
+			}
+		}
 		if len(v.parent) == 16 {
 			if up, ok := hexDigits(v.parent); ok {
 				c.wants = append(c.wants, up)

@@ -533,7 +533,7 @@ func TestBesideOfLongSpans(t *testing.T) {
 		all = append(all, &format.TraceEntry{Metadata: format.Metadata{Name: name}, Attributes: []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
 			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
-			{Name: format.AttrTime, Value: format.U64Value(at * ms)},
+			{Name: format.AttrTime, Value: format.U64Value(at*ms + 1)},
 			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
 		}})
 	}
@@ -619,7 +619,7 @@ func TestBesideOfTheSameName(t *testing.T) {
 		all = append(all, &format.TraceEntry{Parent: resource, Metadata: format.Metadata{Name: "job"}, Attributes: []format.Attribute{
 			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", len(all)))},
 			{Name: format.AttrTraceID, Value: format.StringValue(fmt.Sprintf("%032x", len(all)))},
-			{Name: format.AttrTime, Value: format.U64Value(at * ms)},
+			{Name: format.AttrTime, Value: format.U64Value(at*ms + 1)},
 			{Name: format.AttrDuration, Value: format.U64Value(took * ms)},
 		}})
 	}

@@ -117,7 +117,8 @@ func parseLine(line string, now time.Time) *otel.Log {
 	l.Body = otel.Any{Kind: otel.String, Text: line}
 	if !ok {
 		if word := levelInText(line[:min(len(line), levelWithin)]); word != "" {
-			l.SeverityText, l.Severity = word, severities[strings.ToLower(word)]
+			l.SeverityText = word
+			l.Severity, _ = otel.SeverityNamed(word)
 		}
 		if t, ok := leadingTime(line); ok {
 			l.Time = t
@@ -244,12 +245,6 @@ func logfmtFields(line string) ([]otel.KeyValue, bool) {
 
 const severityInfo = 9 // OTLP's
 
-// severities maps the level names of common loggers to OTLP's severity numbers.
-var severities = map[string]uint32{
-	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
-	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
-}
-
 // levelWord matches a level in a line of plain text, in capitals or in brackets. It is applied to the
 // first levelWithin bytes of the line.
 var levelWord = regexp.MustCompile(`\b(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|PANIC)\b|\[(?i:(trace|debug|info|warn|warning|error|fatal))\]`)
@@ -291,7 +286,7 @@ func levelOf(v *otel.Any) (n uint32, text string, ok bool) {
 	if v.Kind != otel.String {
 		return 0, "", false
 	}
-	n, ok = severities[strings.ToLower(v.Text)]
+	n, ok = otel.SeverityNamed(v.Text)
 	return n, v.Text, ok
 }
 

@@ -2,8 +2,8 @@
 // "docker buildx history trace" writes.
 //
 //	Trace.processes  resources, with serviceName as service.name
-//	Span             a span; references of type CHILD_OF of the same trace are its parent, the
-//	                 first of them, and all others are links
+//	Span             a span; the first reference of type CHILD_OF of the same trace is its parent,
+//	                 and all others are links; without any, the first FOLLOWS_FROM of it is both
 //	Span.logs        events, by their field "event", else "log"
 //	tags             attributes; span.kind, otel.status_code, otel.status_description,
 //	                 otel.scope.name and .version (also otel.library) and w3c.tracestate are
@@ -18,6 +18,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,14 +49,14 @@ type span struct {
 	TraceID       string         `json:"traceID"`
 	SpanID        string         `json:"spanID"`
 	ParentSpanID  string         `json:"parentSpanID"` // of old versions
-	Flags         uint32         `json:"flags"`
+	Flags         foreign.Number `json:"flags"`
 	OperationName string         `json:"operationName"`
 	References    []reference    `json:"references"`
-	StartTime     foreign.Micros `json:"startTime"`
-	Duration      foreign.Micros `json:"duration"`
+	StartTime     foreign.Number `json:"startTime"`
+	Duration      foreign.Number `json:"duration"`
 	Tags          []tag          `json:"tags"`
 	Logs          []struct {
-		Timestamp foreign.Micros `json:"timestamp"`
+		Timestamp foreign.Number `json:"timestamp"`
 		Fields    []tag          `json:"fields"`
 	} `json:"logs"`
 	ProcessID string   `json:"processID"`
@@ -75,11 +76,16 @@ type tag struct {
 	Value json.RawMessage `json:"value"`
 }
 
+var errNoSpans = errors.New("neither \"data\" nor \"spans\" has a span of Jaeger")
+
 // Decode reads the JSON of Jaeger from r and writes its traces to w, parents before children. It
 // does not close w. A document is in memory as a whole, and may have 256 MiB. Where the input is
 // damaged the error is an *Error of package convert; the documents before it are written.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
+		if len(d.Data) == 0 && len(d.Spans) == 0 {
+			return add(nil, errNoSpans)
+		}
 		for i, t := range append(d.Data, d.trace) {
 			for _, spans := range t.byProcess() {
 				record := foreign.Record{Resource: t.resource(&t.Spans[spans[0]])}
@@ -134,8 +140,8 @@ func (t *trace) resource(from *span) (r otel.Resource) {
 
 func (from *span) span() (*otel.Span, error) {
 	s := &otel.Span{
-		Name: from.OperationName, Flags: 0x100 | from.Flags&0xff, Kind: otel.KindInternal,
-		Start: from.StartTime.Nano(), Duration: from.Duration.Nano(), Ended: true, Attributes: attributes(nil, from.Tags),
+		Name: from.OperationName, Flags: 0x100 | uint32(max(from.Flags, 0))&0xff, Kind: otel.KindInternal,
+		Start: from.StartTime.Micros(), Duration: from.Duration.Micros(), Ended: true, Attributes: attributes(nil, from.Tags),
 	}
 	ok := foreign.ID(s.TraceID[:], from.TraceID) && foreign.ID(s.SpanID[:], from.SpanID) && foreign.ID(s.Parent[:], from.ParentSpanID)
 	for _, ref := range from.References {
@@ -153,6 +159,16 @@ func (from *span) span() (*otel.Span, error) {
 	if !ok {
 		return nil, foreign.ErrID
 	}
+	err := foreign.Numbers(from.StartTime, from.Duration)
+	for _, log := range from.Logs {
+		err = cmp.Or(err, foreign.Numbers(log.Timestamp))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(s.Links, func(l otel.Link) bool { return l.TraceID == s.TraceID && l.SpanID != s.SpanID }); s.Parent == [8]byte{} && i >= 0 {
+		s.Parent = s.Links[i].SpanID // Jaeger's parent where there is no CHILD_OF
+	}
 	foreign.Marks(s)
 	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {
 		s.Status = otel.StatusError
@@ -166,7 +182,7 @@ func (from *span) span() (*otel.Span, error) {
 		s.Attributes = append(s.Attributes, otel.NewAttribute("jaeger.warnings", &v))
 	}
 	for _, log := range from.Logs {
-		ev := otel.Event{Time: log.Timestamp.Nano(), HasTime: true, Attributes: attributes(nil, log.Fields)}
+		ev := otel.Event{Time: log.Timestamp.Micros(), HasTime: log.Timestamp != 0, Attributes: attributes(nil, log.Fields)}
 		ev.Name = cmp.Or(foreign.Text(&ev.Attributes, "event"), "log")
 		s.Events = append(s.Events, ev)
 	}

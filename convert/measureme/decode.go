@@ -267,7 +267,7 @@ func (d *decoder) timed(n int) error {
 	if parent != 0 {
 		e.Parent = d.resource + parent
 	}
-	at := d.meta.start + p.start()
+	at := max(d.meta.start+p.start(), 1) // 0 is no time
 	switch {
 	case !p.instant():
 		d.add(attrMadeIDs, format.BoolValue(true))

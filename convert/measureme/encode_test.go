@@ -134,7 +134,7 @@ func TestEncodeNests(t *testing.T) {
 					at = byte(r.IntN(n)) + 1
 					parent = ids[at-1]
 				}
-				s := span(strconv.Itoa(r.IntN(5)), byte(n+1), at, r.Int64N(100), r.Int64N(40))
+				s := span(strconv.Itoa(r.IntN(5)), byte(n+1), at, 1+r.Int64N(100), r.Int64N(40))
 				total += s.Duration
 				ids = append(ids, w.put(s.Entry(otel.Where{}), parent))
 			}

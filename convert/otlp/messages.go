@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -39,7 +40,7 @@ func newMessages(b []byte) (*messages, error) {
 	}
 	begin = space(b, begin)
 	switch {
-	case begin == len(b) && !bare(b), begin < len(b) && b[begin] == '{' && !bare(b) && object(b[begin+1:]):
+	case len(bytes.TrimSpace(b)) == 0 && !bare(b), begin < len(b) && b[begin] == '{' && !bare(b) && object(b[begin+1:]):
 		return &messages{b: b, encoding: codec.JSON, begin: begin}, nil
 	case b[0] == tagOne:
 		return &messages{b: b, encoding: codec.Protobuf}, nil
@@ -54,9 +55,9 @@ func newMessages(b []byte) (*messages, error) {
 	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
 }
 
-// space returns the end of the JSON white space at i.
+// space returns the end of the JSON white space at i, and of what is between messages in an array.
 func space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+	for i < len(b) && strings.IndexByte(" \n\r\t[,]", b[i]) >= 0 {
 		i++
 	}
 	return i
@@ -107,6 +108,9 @@ func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) er
 		if m.encoding == codec.JSON {
 			at = int64(space(m.b, int(at)))
 		}
+	}
+	if first == nil && m.starts.n > 0 && !r.Known() {
+		return &input.Error{Offset: int64(m.begin), Unit: "message 1", Err: ErrNotOTLP}
 	}
 	return first
 }

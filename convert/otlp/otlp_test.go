@@ -319,7 +319,7 @@ func TestDamage(t *testing.T) {
 		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", codec.ErrDeep},
 		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<16) + "{}]"), "{}]", format.ErrTooLarge},
 		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
-		{"no OTLP", "\n[]\n", "", codec.ErrSyntax},
+		{"no OTLP", "\n5\n", "", codec.ErrSyntax},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -205,7 +205,7 @@ func TestEncodeNames(t *testing.T) {
 		if i%1000 == 0 {
 			want[i] += strings.Repeat("ü", 1000)
 		}
-		s := &otel.Span{Name: want[i], TraceID: [16]byte{1}, SpanID: [8]byte{4: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}, Start: int64(i), Ended: true}
+		s := &otel.Span{Name: want[i], TraceID: [16]byte{1}, SpanID: [8]byte{4: 1, 5: byte(i >> 16), 6: byte(i >> 8), 7: byte(i)}, Start: int64(i + 1), Ended: true}
 		entries = append(entries, s.Entry(otel.Where{}))
 	}
 	var got []string

@@ -7,20 +7,27 @@
 //	annotations     events without attributes
 //	tags            attributes, all of them texts; otel.status_code, otel.status_description,
 //	                error, otel.scope.name and .version are where OpenTelemetry has them
-//	shared, debug   zipkin.shared, zipkin.debug
+//	shared, debug   zipkin.shared, zipkin.debug. Where a file has both halves of a shared span, that of the
+//	                server is below that of the client, with another id: the first bit of it is inverted.
+//	                Children are below the half that has their service
 //
 // Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters
 // write the attributes of a resource among the tags of its spans, where they stay.
 package zipkin
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/convert/internal/foreign"
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 )
@@ -31,43 +38,111 @@ type span struct {
 	ParentID       string          `json:"parentId"`
 	Kind           string          `json:"kind"`
 	Name           string          `json:"name"`
-	Timestamp      foreign.Micros  `json:"timestamp"`
-	Duration       *foreign.Micros `json:"duration"`
+	Timestamp      foreign.Number  `json:"timestamp"`
+	Duration       *foreign.Number `json:"duration"`
 	LocalEndpoint  endpoint        `json:"localEndpoint"`
 	RemoteEndpoint endpoint        `json:"remoteEndpoint"`
 	Annotations    []struct {
-		Timestamp foreign.Micros `json:"timestamp"`
-		Value     string         `json:"value"`
+		Timestamp foreign.Number `json:"timestamp"`
+		Value     foreign.Loose  `json:"value"`
 	} `json:"annotations"`
-	Tags   map[string]string `json:"tags"`
-	Shared bool              `json:"shared"`
-	Debug  bool              `json:"debug"`
+	Tags   map[string]foreign.Loose `json:"tags"`
+	Shared bool                     `json:"shared"`
+	Debug  bool                     `json:"debug"`
+
+	Version1 json.RawMessage `json:"binaryAnnotations"` // there is none in version 2
 }
 
 type endpoint struct {
-	ServiceName string `json:"serviceName"`
-	IPv4        string `json:"ipv4"`
-	IPv6        string `json:"ipv6"`
-	Port        int64  `json:"port"`
+	ServiceName string         `json:"serviceName"`
+	IPv4        string         `json:"ipv4"`
+	IPv6        string         `json:"ipv6"`
+	Port        foreign.Number `json:"port"`
 }
+
+var errVersion = errors.New("this is version 1 of Zipkin's JSON, of which only version 2 is read")
 
 // Decode reads spans of Zipkin from r and writes them to w, parents before children. It does not
 // close w. Where the input is damaged the error is an *Error of package convert; the spans before
 // it are written.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
-	return foreign.Decode(ctx, r, w, "span", func(s *span, add foreign.Adder) bool { return add(s.record()) })
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
+	in, err := input.Open(ctx, r, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	err = in.View(func(b []byte) error {
+		h := halves{}
+		if bytes.Contains(b, []byte(`"shared"`)) {
+			foreign.Scan(ctx, bytes.NewReader(b), h.add)
+		}
+		return foreign.Decode(ctx, bytes.NewReader(b), w, "span", func(s *span, add foreign.Adder) bool { return add(s.record(h)) })
+	})
+	return cmp.Or(in.Err(), err)
 }
 
-func (from *span) record() (*foreign.Record, error) {
-	s := &otel.Span{Name: from.Name, Kind: otel.KindInternal, Start: from.Timestamp.Nano(), Flags: 0x101}
+// halves has the spans of which a file has two halves: that of the client, and that of the server, which is marked
+// as shared.
+type halves map[ids]*half
+
+type ids struct {
+	trace [16]byte
+	span  [8]byte
+}
+
+type half struct {
+	service          string // of the server
+	byClient, shared bool
+}
+
+func (h halves) add(s *span) {
+	var at ids
+	if !foreign.ID(at.trace[:], s.TraceID) || !foreign.ID(at.span[:], s.ID) {
+		return
+	}
+	of := h[at]
+	if of == nil {
+		of = new(half)
+		h[at] = of
+	}
+	if of.shared, of.byClient = of.shared || s.Shared, of.byClient || !s.Shared; s.Shared {
+		of.service = s.LocalEndpoint.ServiceName
+	}
+}
+
+// divide gives the half of a server an id of its own, below that of the client, and its children, which have its
+// service.
+func (h halves) divide(s *otel.Span, from *span) {
+	if of := h[ids{s.TraceID, s.SpanID}]; from.Shared && of != nil && of.byClient {
+		s.Parent = s.SpanID
+		s.SpanID[0] ^= 0x80
+	} else if up := h[ids{s.TraceID, s.Parent}]; up != nil && up.byClient && up.shared && from.LocalEndpoint.ServiceName == up.service {
+		s.Parent[0] ^= 0x80
+	}
+}
+
+func (from *span) record(h halves) (*foreign.Record, error) {
+	s := &otel.Span{Name: from.Name, Kind: otel.KindInternal, Start: from.Timestamp.Micros(), Flags: 0x101}
 	if !foreign.ID(s.TraceID[:], from.TraceID) || !foreign.ID(s.SpanID[:], from.ID) || !foreign.ID(s.Parent[:], from.ParentID) {
 		return nil, foreign.ErrID
 	}
+	err := foreign.Numbers(from.Timestamp, from.LocalEndpoint.Port, from.RemoteEndpoint.Port)
 	if from.Duration != nil {
-		s.Duration, s.Ended = from.Duration.Nano(), true
+		s.Duration, s.Ended = from.Duration.Micros(), true
+		err = cmp.Or(err, foreign.Numbers(*from.Duration))
 	}
+	for _, a := range from.Annotations {
+		err = cmp.Or(err, foreign.Numbers(a.Timestamp))
+	}
+	if len(from.Version1) > 0 {
+		err = errVersion
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.divide(s, from)
 	for _, name := range slices.Sorted(maps.Keys(from.Tags)) {
-		s.Attributes = append(s.Attributes, otel.Attribute{Name: name, Value: format.StringValue(from.Tags[name])})
+		s.Attributes = append(s.Attributes, otel.Attribute{Name: name, Value: format.StringValue(string(from.Tags[name]))})
 	}
 	foreign.Marks(s)
 	if kind, ok := otel.ParseSpanKind(strings.ToLower(from.Kind)); ok {
@@ -76,7 +151,7 @@ func (from *span) record() (*foreign.Record, error) {
 	if text, failed := from.Tags["error"]; failed && s.Status != otel.StatusOK {
 		foreign.Text(&s.Attributes, "error")
 		if s.Status = otel.StatusError; s.Description == "" {
-			s.Description = text
+			s.Description = string(text)
 		}
 	}
 	s.Attributes = from.RemoteEndpoint.attributes(s.Attributes, "peer.service", "network.peer.address", "network.peer.port")
@@ -87,7 +162,7 @@ func (from *span) record() (*foreign.Record, error) {
 		s.Attributes = append(s.Attributes, otel.Attribute{Name: "zipkin.debug", Value: format.BoolValue(true)})
 	}
 	for _, a := range from.Annotations {
-		s.Events = append(s.Events, otel.Event{Name: a.Value, Time: a.Timestamp.Nano(), HasTime: true})
+		s.Events = append(s.Events, otel.Event{Name: string(a.Value), Time: a.Timestamp.Micros(), HasTime: a.Timestamp != 0})
 	}
 	resource := otel.Resource{Attributes: from.LocalEndpoint.attributes(nil, "service.name", "host.ip", "host.port")}
 	return &foreign.Record{Resource: resource, Spans: []*otel.Span{s}}, nil
@@ -101,7 +176,7 @@ func (e *endpoint) attributes(attrs otel.Attributes, service, address, port stri
 		}
 	}
 	if e.Port != 0 {
-		attrs = append(attrs, otel.Attribute{Name: port, Value: format.I64Value(e.Port)})
+		attrs = append(attrs, otel.Attribute{Name: port, Value: format.I64Value(int64(e.Port))})
 	}
 	return attrs
 }

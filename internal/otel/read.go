@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -301,6 +302,20 @@ func (r *Reader) Event(e *format.TraceEntry) Event {
 
 // severities holds OTLP's severity_number for each level.
 var severities = [...]uint32{format.LevelTrace: 1, format.LevelDebug: 5, format.LevelInfo: 9, format.LevelWarn: 13, format.LevelError: 17}
+
+// namedSeverities are the severity_numbers that loggers mean by the names of their levels.
+var namedSeverities = map[string]uint32{
+	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
+	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
+}
+
+// SeverityNamed returns the severity_number for the name of a level, in any case.
+func SeverityNamed(name string) (n uint32, ok bool) {
+	if n, ok = namedSeverities[name]; !ok && len(name) < 12 {
+		n, ok = namedSeverities[strings.ToLower(name)]
+	}
+	return n, ok
+}
 
 // SeverityOf returns the lowest severity_number of a level.
 func SeverityOf(l format.Level) uint32 {

@@ -394,6 +394,9 @@ var plainSeverityTexts = map[format.Level]string{
 // span. The place in the source comes from u if u has one, otherwise from l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
+	if n, ok := SeverityNamed(l.SeverityText); ok && l.Severity == 0 {
+		level = LevelOf(n)
+	}
 	md := &l.Metadata
 	*md = format.Metadata{Name: "event", Target: l.Scope.Name, Level: level, File: md.File, Line: md.Line}
 	code(md, u)

@@ -215,6 +215,9 @@ func (f Format) try(t *testing.T, in []byte) {
 	if e, _ := errors.AsType[*input.Error](err); err != nil && (e == nil || e.Offset < 0 || e.Offset > int64(len(in))) {
 		t.Errorf("%q: %v does not say where", in, err)
 	}
+	if err != nil && err.Error() == "" { // which may panic by itself, but not within a print
+		t.Errorf("%q: the error says nothing", in)
+	}
 	if len(iet) <= wire.MagicSize {
 		return
 	}

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,16 +136,19 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 		case in.err != nil:
 			yield(nil, in.err)
 			return
-		case err != nil:
-			if !add(nil, err) || !wrongType(err) {
-				return
-			}
-		case !records(v, add):
+		case err != nil && (!add(nil, err) || !wrongType(err)):
+			return
+		case !records(v, add): // a value of a wrong type costs its field
 			return
 		}
 		in.from = d.InputOffset()
 	}
 	yield(nil, ctx.Err())
+}
+
+// Scan calls fn with each value of JSON, as [Decode] reads them, as far as they are whole.
+func Scan[T any](ctx context.Context, r io.Reader, fn func(v *T)) {
+	values(ctx, r, "", func(v *T, _ Adder) bool { fn(v); return true }, func(*Record, error) bool { return true })
 }
 
 // wrongType reports whether err is of a value that is JSON, behind which others are.
@@ -247,25 +252,54 @@ func ID(id []byte, digits string) bool {
 	return err == nil
 }
 
-// Micros is a time or a duration in microseconds, which some write with a fraction.
-type Micros int64
+// ErrNumber is the error of a record in which a [Number] is none.
+var ErrNumber = errors.New("a value that must be a number is none")
 
-// UnmarshalJSON implements [json.Unmarshaler].
-func (m *Micros) UnmarshalJSON(b []byte) error {
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil {
-		var f float64
-		if f, err = strconv.ParseFloat(string(b), 64); err != nil {
-			return &json.UnmarshalTypeError{Value: "number " + string(b)}
+// A Number is a whole number, such as a time or a duration in microseconds. Some write it with a fraction, or in
+// quotes.
+type Number int64
+
+// wrong is a Number that was none.
+const wrong Number = math.MinInt64
+
+// UnmarshalJSON implements [json.Unmarshaler]. It returns no error, which would end the document.
+func (m *Number) UnmarshalJSON(b []byte) error {
+	s := strings.Trim(string(b), `"`)
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil && s != "null" {
+		if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && math.Abs(f) < 1<<62 {
+			n = int64(f)
+		} else {
+			n = int64(wrong)
 		}
-		n = int64(f)
 	}
-	*m = Micros(n)
+	*m = Number(n)
 	return nil
 }
 
-// Nano returns m in nanoseconds.
-func (m Micros) Nano() int64 { return int64(m) * 1000 }
+// Numbers returns [ErrNumber] if one of several was none.
+func Numbers(all ...Number) error {
+	if slices.Contains(all, wrong) {
+		return ErrNumber
+	}
+	return nil
+}
+
+// Micros returns the nanoseconds of so many microseconds.
+func (m Number) Micros() int64 { return int64(m) * 1000 }
+
+// A Loose is a text. Some write a number or a boolean in its place.
+type Loose string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *Loose) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		s = string(b)
+	}
+	*t = Loose(s)
+	return nil
+}
 
 // Text takes away the attribute of a name, and returns its text.
 func Text(attrs *otel.Attributes, name string) string {

@@ -42,6 +42,8 @@ func (c *cursor) failure() *Error {
 	return &Error{Offset: int64(c.i), Err: c.err}
 }
 
+func (c *cursor) isObject() bool { return c.space() == '{' }
+
 func (c *cursor) enter(bool) frame {
 	c.opened = true
 	return frame{}
@@ -551,6 +553,10 @@ func (c *cursor) id(id []byte) {
 		}
 	case 0:
 		clear(id)
+	case base64.StdEncoding.EncodedLen(len(id)): // as protobuf's JSON mapping has bytes, which OTLP has not
+		if _, err := base64.StdEncoding.Decode(id, unsafe.Slice(unsafe.StringData(s), len(s))); err != nil {
+			c.failAt(at, ErrID)
+		}
 	default:
 		c.failAt(at, ErrID)
 	}

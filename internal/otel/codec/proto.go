@@ -303,6 +303,8 @@ func (f *fieldReader) bool() bool { return f.varint() != 0 }
 
 func (f *fieldReader) int() int64 { return int64(f.varint()) }
 
+func (f *fieldReader) isObject() bool { return false }
+
 // looseID reads an id. A wrong id is read as no id.
 func (f *fieldReader) looseID(id []byte) {
 	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped

@@ -56,6 +56,8 @@ type input interface {
 	// offset returns the offset of the present value.
 	offset() int64
 	failure() *Error
+	// isObject reports whether the present value is an object of JSON.
+	isObject() bool
 	fail(err error)
 
 	// enter begins a message. Whole says that the message must be whole; if it is false, the intact part
@@ -108,6 +110,7 @@ type Reader struct {
 	most   int    // see Limit
 	left   int    // the part of most that is left, in Walk
 	ids    ids
+	known  bool // see Known
 }
 
 // ids are the ids of the present record.

@@ -39,12 +39,21 @@ func (n names) key(key string, next int) int {
 			return i
 		}
 	}
+	if now, ok := formerKeys[key]; ok {
+		key = now
+	}
 	for i := range n {
 		if n[i].key == key || n[i].snake == key {
 			return i
 		}
 	}
 	return -1
+}
+
+// formerKeys are the keys of OTLP before version 1.0, and that of Tempo's API, with what they are now.
+var formerKeys = map[string]string{
+	"instrumentationLibrarySpans": "scopeSpans", "instrumentation_library_spans": "scopeSpans", "instrumentationLibraryLogs": "scopeLogs",
+	"instrumentation_library_logs": "scopeLogs", "instrumentationLibrary": "scope", "instrumentation_library": "scope", "batches": "resourceSpans",
 }
 
 // number does the same as key for a field number.
@@ -252,8 +261,13 @@ var signals = [...]signal{
 	},
 }
 
-// dataNames are the names of the top-level messages, by signal.
-var dataNames = names{Spans: signals[Spans].data[0], Logs: signals[Logs].data[0]}
+// dataNames are the names of the top-level messages, by signal. Metrics are passed over. In JSON others follow, in
+// which Tempo's and Jaeger's APIs have a top-level message.
+var dataNames = names{
+	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"), newName(0, "trace"), newName(0, "result"),
+}
+
+const metrics = Logs + 1
 
 // only returns the names with these keys.
 func (n names) only(keys ...string) (some names) {

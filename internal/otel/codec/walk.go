@@ -32,6 +32,9 @@ type Visitor interface {
 	EndResource(h Head)
 }
 
+// Known reports whether a message that was walked has a field of OTLP.
+func (r *Reader) Known() bool { return r.known }
+
 // Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns where
 // the message ends. Only in JSON may the end be before to. If the input stops within the message or is
 // damaged, v receives everything whole before that place, and the error is an [*Error]. Walk does not
@@ -45,19 +48,28 @@ func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error
 			r.signal = signal
 		}
 	}
-	r.walkData(v)
+	r.walkData(v, true)
 	if damage := r.in.failure(); damage != nil {
 		return damage.Offset, damage
 	}
 	return r.in.offset(), nil
 }
 
-func (r *Reader) walkData(v Visitor) {
+func (r *Reader) walkData(v Visitor, outer bool) {
 	if r.e == JSON { // a protobuf message here has no length before it
 		r.in.enter(false)
 	}
 	for i := r.in.field(dataNames, 0); i >= 0; i = r.in.field(dataNames, i) {
 		signal := Signal(i)
+		if signal > metrics && outer && r.in.isObject() {
+			r.walkData(v, false)
+			continue
+		}
+		r.known = r.known || signal <= metrics
+		if signal >= metrics && r.e == JSON {
+			r.in.place()
+			continue
+		}
 		if r.e == Protobuf {
 			signal = r.signal
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -116,10 +117,10 @@ func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	if length > b.server.o.MaxRequest {
 		return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", b.server.o.MaxRequest)}
 	}
-	switch encoding {
+	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return b.read(r, nil)
-	case "gzip":
+	case "gzip", "x-gzip":
 		return b.unzip(r)
 	}
 	return &bodyError{http.StatusUnsupportedMediaType, "expected no compression or gzip, found " + encoding}

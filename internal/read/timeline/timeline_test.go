@@ -35,7 +35,7 @@ func overlapping(n int) func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		trace := [16]byte{1}
 		for i := range n {
-			s := &otel.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i), Duration: int64(2 * n), Ended: true}
+			s := &otel.Span{Name: strconv.Itoa(i), TraceID: trace, SpanID: spanID(i), Start: int64(i + 1), Duration: int64(2 * n), Ended: true}
 			id := write(s.Entry(otel.Where{}))
 			for _, e := range []*format.TraceEntry{
 				(&otel.Link{TraceID: trace, SpanID: spanID(i - 1)}).Entry(""),
@@ -261,7 +261,7 @@ func sequential(n int) func(write func(e *format.TraceEntry) uint32) {
 	return func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		for i := range n {
-			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(10 * i), Duration: 15, Ended: true}
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(10*i + 1), Duration: 15, Ended: true}
 			write(s.Entry(otel.Where{}))
 		}
 	}
@@ -291,7 +291,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 	v := viewOf(t, func(write func(e *format.TraceEntry) uint32) {
 		write(format.Root())
 		for i := range n {
-			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(i), Duration: 2 * n, Ended: true}
+			s := &otel.Span{Name: "s", TraceID: [16]byte{1}, SpanID: spanID(i), Start: int64(i + 1), Duration: 2 * n, Ended: true}
 			write(s.Entry(otel.Where{}))
 		}
 	})

@@ -1,0 +1,138 @@
+package convert
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/entrace-go/entrace/format"
+)
+
+// What may be around a trace, by its first bytes.
+var (
+	magicGzip = []byte{0x1f, 0x8b}
+	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	bomUTF8   = []byte{0xef, 0xbb, 0xbf}
+	bomLittle = []byte{0xff, 0xfe}
+	bomBig    = []byte{0xfe, 0xff}
+)
+
+// maxWrapped is how much may be around a trace, one in another.
+const maxWrapped = 3
+
+func isCompressed(head []byte) bool {
+	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
+}
+
+// isFramed reports whether a file is messages behind their lengths, each of which zstd has compressed. The file
+// exporter of OpenTelemetry's Collector writes that.
+func isFramed(head []byte) bool {
+	return len(head) > frameSize && head[0] < 0x0a && bytes.HasPrefix(head[frameSize:], magicZstd)
+}
+
+// isWrapped reports whether unwrapped takes something away from a file that begins with head.
+func isWrapped(head []byte) bool {
+	return isCompressed(head) || isFramed(head) || bytes.HasPrefix(head, bomUTF8) || bytes.HasPrefix(head, bomLittle) || bytes.HasPrefix(head, bomBig)
+}
+
+// unwrapped returns a reader of what is in r, which begins with head: decompressed, or as UTF-8 without a byte order
+// mark.
+func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(head, magicZstd), isFramed(head):
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20), zstd.WithDecoderMaxMemory(maxFrame))
+		if err != nil {
+			return nil, err
+		}
+		if isFramed(head) {
+			return &frameReader{r: r, d: d}, nil
+		}
+		return d.IOReadCloser(), d.Reset(r)
+	case bytes.HasPrefix(head, bomUTF8):
+		_, err := io.ReadFull(r, make([]byte, len(bomUTF8)))
+		return io.NopCloser(r), err
+	}
+	return io.NopCloser(unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Reader(r)), nil
+}
+
+const (
+	frameSize = 4 // bytes of the length before a message
+	maxFrame  = 256 << 20
+)
+
+// A frameReader reads the messages of a file for which isFramed is true: JSON as lines, protobuf behind its length.
+type frameReader struct {
+	r    io.Reader
+	d    *zstd.Decoder
+	buf  []byte
+	rest []byte
+}
+
+func (f *frameReader) Close() error {
+	f.d.Close()
+	return nil
+}
+
+func (f *frameReader) Read(b []byte) (int, error) {
+	for len(f.rest) == 0 {
+		var size [frameSize]byte
+		if _, err := io.ReadFull(f.r, size[:]); err != nil {
+			return 0, err
+		}
+		n := int64(binary.BigEndian.Uint32(size[:]))
+		if n > maxFrame {
+			return 0, fmt.Errorf("a message of %d bytes: %w", n, format.ErrTooLarge)
+		}
+		var frame bytes.Buffer
+		if got, err := io.CopyN(&frame, f.r, n); err != nil {
+			if errors.Is(err, io.EOF) && got < n {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+		out, err := f.d.DecodeAll(frame.Bytes(), append(f.buf[:0], size[:]...))
+		if err != nil {
+			return 0, err
+		}
+		if f.buf, f.rest = out, out; len(out) > frameSize && out[frameSize] == '{' {
+			f.rest = append(out[frameSize:], '\n')
+		} else {
+			binary.BigEndian.PutUint32(out, uint32(len(out)-frameSize))
+		}
+	}
+	n := copy(b, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+// isCut reports whether err says that compressed input is incomplete.
+func isCut(err error) bool {
+	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// A wholeReader reads the intact part of the compressed input r, and records why the rest is missing.
+type wholeReader struct {
+	r   io.Reader
+	cut *error
+}
+
+func (w *wholeReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if isCut(err) {
+		*w.cut, err = err, io.EOF
+	}
+	return n, err
+}
