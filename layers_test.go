@@ -56,7 +56,7 @@ convert/otlp                  convert/internal/input format google.golang.org/pr
 convert/internal/foreign      convert/internal/input convert/otlp format internal/otel internal/otel/
 convert/jaeger                convert/internal/foreign convert/internal/input format internal/otel
 convert/stdouttrace           convert/internal/foreign format internal/otel
-convert/zipkin                convert/internal/foreign format internal/otel
+convert/zipkin                convert/internal/foreign convert/internal/input format internal/otel
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
                               view
@@ -68,8 +68,8 @@ convert/folded                format internal/read/ internal/text/ view
 convert/perfetto              format internal/otel internal/read/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
                               convert/jaeger convert/measureme convert/otlp convert/parquet convert/perfetto
-                              convert/stdouttrace convert/zipkin format github.com/klauspost/compress/ internal/core/
-                              internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
+                              convert/stdouttrace convert/zipkin format github.com/klauspost/compress/
+                              golang.org/x/text/encoding/unicode internal/core/ internal/file/ internal/otel internal/read/ internal/write/ recorder redact view
 internal/read/archive         convert/parquet format github.com/minio/ internal/file/ internal/write/ view
 internal/otel/                convert/otlp format github.com/klauspost/compress/
                               google.golang.org/protobuf/encoding/protowire internal/core/ internal/file/ internal/otel

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -40,7 +41,7 @@ type Options struct {
 // new file, is written as one span, with the children of both halves. Entries about the same process that
 // several files have are written once. The entries in which recorders report their end are kept, in the
 // order of the files. Such an entry comes last only if every file has one, because a last entry
-// entrace.end marks the whole output as complete. Merging takes 4 bytes of memory an entry.
+// entrace.end marks the whole output as complete; one is written for files of other formats, which say no such thing. Merging takes 4 bytes of memory an entry.
 //
 // The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a
 // [*DamageError] only if the trace was opened with OpenOptions.Once; all whole entries are in w then.
@@ -104,7 +105,10 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	if keep == nil && len(t.files) == 1 && !v.Stored().IsCorrected() {
 		err = copyFile(ctx, out, t.files[0])
 	} else {
-		err = merge(ctx, out, v, keep)
+		err = merge(ctx, out, v, keep, func(file int) bool { return t.codecs[file].hasNoEnd() })
+	}
+	if err == nil && !slices.ContainsFunc(t.codecs, func(c *codec) bool { return !c.hasNoEnd() }) && t.Damage() == nil {
+		err = writeEnd(out)
 	}
 	if err != nil {
 		return errors.Join(err, out.Abort())

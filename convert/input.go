@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
@@ -36,6 +37,7 @@ type source struct {
 	title string      // the name in messages for people
 	info  os.FileInfo // of the file, nil if unknown
 
+	final   bool              // what is written is no temporary file
 	own     bool              // x is a file in an own format, read in place
 	unknown string            // what the file seems to be, if it is not a trace
 	src     *deadtrace.Source // the bytes of the file, if they are copied without decoding
@@ -237,10 +239,23 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
 		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // there was no whole entry
 	}
+	if x.final && damage == nil && x.codec.hasNoEnd() {
+		damage = writeEnd(out)
+	}
 	if err := out.Close(); err != nil {
 		return err
 	}
 	return x.damaged(errors.Join(x.cut, damage))
+}
+
+// hasNoEnd reports whether files of a format do not say that they have ended, though no program was killed. Parquet has
+// all entries of the trace from which it was made.
+func (c *codec) hasNoEnd() bool { return c != nil && !c.own() && c.Format != "parquet" }
+
+// writeEnd writes that a trace has ended. One without it seems to be of a program that was killed.
+func writeEnd(w *format.Writer) error {
+	_, err := w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}})
+	return err
 }
 
 // copyEntries writes all entries of in to w.

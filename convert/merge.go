@@ -15,7 +15,7 @@ import (
 
 // merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep chooses
 // the rows to write; their parents are written too. A nil keep means all rows.
-func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool) error {
+func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
@@ -31,7 +31,7 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 	}
 	for i := range m.files {
 		m.ids = append(m.ids, make([]uint32, max(1, v.Entries(i))))
-		ended = ended && last[i] > 0 && int(last[i]) == v.Entries(i)-1
+		ended = ended && (hasNoEnd(i) || last[i] > 0 && int(last[i]) == v.Entries(i)-1)
 	}
 	slices.SortFunc(ends, func(a, b place) int {
 		if a.file != b.file {

@@ -91,8 +91,8 @@ type folder struct {
 //   - files of the other formats, and files that gzip or zstd has compressed. What they hold is
 //     written to a temporary file first, which has no name;
 //   - folders. That means every file in it whose first bytes are those of a trace, in the order
-//     of their names, without the folders in it. An x.et hides its x.iet. An x.et.broken, which
-//     recovery has left, is none of them.
+//     of their names, without the folders in it. An x.et hides its x.iet, and both hide an x of
+//     another format. An x.et.broken, which recovery has left, is none of them.
 //
 // Spans are below their callers across files; see package view. Give files that continue each other in
 // their order, as a folder has them. A nil o means defaults.
@@ -298,7 +298,7 @@ func (o *opener) all(names []string) error {
 
 // keep stores x as the single input of a trace that is encoded once.
 func (o *opener) keep(x *source) (err error) {
-	o.trace.once = x
+	o.trace.once, x.final = x, true
 	if x.own {
 		if x.src, err = deadtrace.OpenSource(format.Find(x.name), false); err != nil {
 			return err
@@ -335,9 +335,21 @@ func (o *opener) folder(dir string) error {
 	}
 	o.trace.folders = append(o.trace.folders, folder{dir, found, left})
 	for _, name := range found {
-		if err := o.load(&source{name: name, title: name, own: true}); err != nil {
+		x, err := o.source(name)
+		foreign := x != nil && !x.own
+		if err == nil {
+			err = o.load(x)
+		}
+		if err != nil && (!foreign || o.ctx.Err() != nil || errors.Is(err, errTempFull)) {
 			return err
 		}
+		if err != nil { // it only looked like a trace
+			at := &o.trace.folders[len(o.trace.folders)-1]
+			at.left = append(at.left, name+" is skipped: "+err.Error())
+		}
+	}
+	if len(o.trace.files) == 0 {
+		return fmt.Errorf("%s: %w", dir, ErrNoTrace)
 	}
 	return nil
 }
@@ -349,7 +361,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var originals []string
+	var originals, others []string
 	for _, e := range list {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue
@@ -365,6 +377,10 @@ func tracesIn(dir string) (found, left []string, err error) {
 				found = append(found, name)
 				continue
 			}
+			if holdsTrace(name, head) {
+				others = append(others, name)
+				continue
+			}
 			if why = "it is not a trace"; len(head) == 0 {
 				why = "it is empty"
 			}
@@ -377,10 +393,41 @@ func tracesIn(dir string) (found, left []string, err error) {
 		left = append(left, fmt.Sprintf("%s: skipped damaged originals of recovered traces: %s", dir, strings.Join(originals, ", ")))
 	}
 	all := slices.Clone(found)
-	return slices.DeleteFunc(found, func(name string) bool {
+	found = slices.DeleteFunc(found, func(name string) bool {
 		base, isIET := strings.CutSuffix(name, ".iet")
 		return isIET && slices.Contains(all, base+".et")
-	}), left, nil
+	})
+	for _, name := range others {
+		stem, _, _ := strings.Cut(filepath.Base(name), ".")
+		if stem = filepath.Join(dir, stem); slices.Contains(all, stem+".et") || slices.Contains(all, stem+".iet") {
+			left = append(left, name+" is skipped: a trace of ENTRACE has its name")
+		} else {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found, left, nil
+}
+
+// holdsTrace reports whether a file that begins with head has a trace of another format, by its content alone.
+func holdsTrace(name string, head []byte) bool {
+	f, err := openRegular(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var r io.Reader = f
+	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
+		plain, err := unwrapped(r, head)
+		if err != nil {
+			return false
+		}
+		defer plain.Close()
+		if head, r, err = peek(plain); err != nil && len(head) == 0 {
+			return false
+		}
+	}
+	return isOwn(head) || sniff(head, "") != nil
 }
 
 // isTrace returns the first bytes of a file, and whether the file is a trace.

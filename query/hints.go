@@ -211,10 +211,12 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 		return h
 	}
 	kinds := make(map[int]string) // by the class of the value
+	lists := true
 	note := func(v Value) {
 		if v.kind == kindNil {
 			return
 		}
+		lists = lists && v.kind == kindString && strings.HasPrefix(v.s, "[") && strings.HasSuffix(v.s, "]")
 		kind := v.kind
 		if v.isNumber() {
 			kind = kindInt
@@ -231,6 +233,10 @@ func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	}
 	for _, v := range a.resources {
 		note(v)
+	}
+	if lists && len(kinds) > 0 && l.value.kind == kindString && l.value.s != "" && l.value.s[0] != '[' {
+		item := f.text + " contains " + quote(quote(l.value.s))
+		return Hint{f.text + " is a list here, and a list is one text: write " + item, q.with(f.pos, l.end, item)}
 	}
 	if _, has := kinds[l.value.class()]; has || len(kinds) == 0 {
 		return h

@@ -502,6 +502,25 @@ func (p *parser) regex(s string, pos int) (*regexp.Regexp, error) {
 	return r, nil
 }
 
+// isID reports whether x is the id of a span or of a trace.
+func isID(x expr) bool {
+	f, ok := x.(*field)
+	return ok && slices.Contains([]fieldKind{fieldSpanID, fieldParentID, fieldTraceID, fieldLinkTrace, fieldLinkSpan}, f.kind)
+}
+
+// wholeID returns an id as rows have it: some programs leave out the zeros before it, or have capitals.
+func wholeID(f *field, id string) string {
+	size := 16
+	if f.kind == fieldTraceID || f.kind == fieldLinkTrace {
+		size = 32
+	}
+	id = strings.ToLower(id)
+	if id == "" || strings.Trim(id, "0123456789abcdef") != "" {
+		return id
+	}
+	return strings.Repeat("0", max(size-len(id), 0)) + id
+}
+
 // fit converts a literal that is compared with x to a value of the kind of x.
 func (p *parser) fit(x expr, l *literal) (Value, error) {
 	kind := typeOf(x)
@@ -531,6 +550,8 @@ func (p *parser) fit(x expr, l *literal) (Value, error) {
 			_ = err.trying(p.with(f.pos, f.end, ".http.response.status_code"))
 		}
 		return l.value, err
+	case isID(x) && (l.value.kind == kindString || l.word != ""):
+		return stringValue(wholeID(x.(*field), cmp.Or(l.word, l.value.s))), nil
 	case l.word != "" && p.bare && p.braces == 0:
 		return stringValue(l.word), nil
 	case l.word != "" && (kind == kindNil || kind == kindString):

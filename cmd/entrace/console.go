@@ -126,8 +126,12 @@ func parseLine(line string, now time.Time) *otel.Log {
 		return l
 	}
 	said := false
+	tracing := slices.ContainsFunc(fields, func(f otel.KeyValue) bool { return f.Key == rustFields+"message" })
 	for i := range fields {
 		f := &fields[i]
+		if tracing {
+			f.Key = strings.TrimPrefix(f.Key, rustFields)
+		}
 		switch strings.ToLower(f.Key) {
 		case "msg", "message", "event":
 			if !said && f.Value.Kind == otel.String {
@@ -144,11 +148,19 @@ func parseLine(line string, now time.Time) *otel.Log {
 				l.Time = t
 				continue
 			}
+		case "target":
+			if tracing && f.Value.Kind == otel.String {
+				l.Scope.Name = f.Value.Text
+				continue
+			}
 		}
 		l.Attributes = append(l.Attributes, otel.NewAttribute(f.Key, &f.Value))
 	}
 	return l
 }
+
+// rustFields is before the names of attributes in the JSON lines of Rust's crate tracing-subscriber.
+const rustFields = "fields."
 
 // escapes matches the escape sequences that color a terminal.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")

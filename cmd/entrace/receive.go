@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,27 +106,17 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if f.tokenEnv != "" {
 		r.Token = os.Getenv(f.tokenEnv)
 	}
-	var mu sync.Mutex
-	told := make(map[string]time.Time) // errors without a file, and when they were printed last
+	var told repeats
 	r.OnReceived = func(x remote.Received) {
-		mu.Lock()
-		defer mu.Unlock()
 		if x.Path == "" && x.Err != nil && x.Sender != nil {
 			host, _, _ := net.SplitHostPort(x.Sender.String())
-			key := host + x.Err.Error()
-			if time.Since(told[key]) < repeatAfter {
+			if !told.isNew(host + x.Err.Error()) {
 				return // the sender retries, with the same error each time
 			}
-			if len(told) > maxTold {
-				clear(told)
-			}
-			told[key] = time.Now()
 		}
 		a.received(x)
 	}
 	r.OnBegun = func(x remote.Received) {
-		mu.Lock()
-		defer mu.Unlock()
 		fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(x.Path), safe(describe(x.Sender)))
 	}
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ type otlpFlags struct {
 	on, console bool
 	http, grpc  string
 	until       string
+	hosts       []string
 	redact      string
 	idle        time.Duration
 	connections int
@@ -41,6 +44,7 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	c.Flags().Var(&f.request, "max-request", "size of the largest request, decompressed")
 	c.Flags().Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
 	c.Flags().BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
+	c.Flags().StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
 	redactFlag(c, &f.redact, "replace secrets in what comes by OTLP")
 	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
@@ -69,6 +73,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var following sync.WaitGroup
+	var told repeats
 	collectAt(50) // each request allocates memory, and little of it stays in use
 	policy, err := policyOf(f.otlp.redact)
 	if err != nil {
@@ -93,7 +98,9 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 			}
 			a.tellOf(path, err)
 		},
-		OnError: a.tellOf,
+		OnError: func(path string, err error) {
+			a.tellNew(&told, filepath.Dir(path)+fmt.Sprint(err), fmt.Errorf("%s: %w", path, err))
+		},
 	})
 	if err != nil {
 		return err
@@ -118,7 +125,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(scheme+"://"+l.Addr().String()))
 		s := receive.NewServer(files, receive.Options{
 			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.otlp.connections, MaxPerAddress: f.otlp.perAddress,
-			Local: listener.Loopback(l.Addr()),
+			Local: listener.Loopback(l.Addr()), Hosts: f.otlp.hosts, Tell: func(text string) { a.tellNew(&told, text, errors.New(text)) },
 		})
 		serving.Go(func() {
 			if err := s.Serve(ctx, l); err != nil {
@@ -164,6 +171,36 @@ func listenOTLP(address, token string, config *tls.Config) (net.Listener, error)
 		return nil, errors.Join(usagef("%s: %w", address, err), l.Close())
 	}
 	return l, nil
+}
+
+// repeats has the errors that were printed lately.
+type repeats struct {
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// isNew reports whether an error with that key was not printed within repeatAfter.
+func (r *repeats) isNew(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.told[key]) < repeatAfter {
+		return false
+	}
+	if r.told == nil || len(r.told) > maxTold {
+		r.told = make(map[string]time.Time)
+	}
+	r.told[key] = time.Now()
+	return true
+}
+
+// addresses match what differs in what the same client causes again.
+var addresses = regexp.MustCompile(`:\d+\b`)
+
+// tellNew prints err, unless one with that key was printed a short while ago.
+func (a *app) tellNew(r *repeats, key string, err error) {
+	if r.isNew(addresses.ReplaceAllString(key, "")) {
+		a.tell(err)
+	}
 }
 
 // tell prints err on stderr, unless err is nil.

@@ -83,6 +83,11 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return usagef("--redact does not go with --follow: what is written meanwhile is shown as it is")
 	}
 	for _, name := range names {
+		if f, _, _, err := convert.FormatOf(name); o.follow && err == nil && f != "" {
+			if _, own := f.Own(); !own {
+				return usagef("view --follow follows only ENTRACE's own formats, and %s is %s", name, f)
+			}
+		}
 		// Check before listening: a missing trace needs no address.
 		if _, err := os.Stat(format.Find(name)); err != nil && name != "-" && !o.follow {
 			return err

@@ -294,7 +294,10 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	}
 	d.valid[i] = true
 	if scalars[i].physical == meta.Int64 {
-		d.numbers[i], err = l.int()
+		n, err := l.int()
+		if d.numbers[i] = n * l.unit; n != d.numbers[i]/l.unit {
+			err = d.bad(i, "the time is too large")
+		}
 		return err
 	}
 	b, err := l.bytes()

@@ -37,6 +37,7 @@ type footer struct {
 type leafSchema struct {
 	path     []string
 	physical meta.Type
+	unit     int64 // of a time, in nanoseconds; else 1
 	maxRep   int
 	maxDef   int
 	elemDef  int // the definition level from which on the map has an element, when maxRep is 1
@@ -150,6 +151,7 @@ func (f *footer) schema(elements []meta.SchemaElement) error {
 		if leaf.physical = -1; e.Type.Valid {
 			leaf.physical = e.Type.V
 		}
+		leaf.unit = unitOf(e)
 		f.leaves = append(f.leaves, leaf)
 	}
 	for _, l := range stack {
@@ -185,4 +187,12 @@ func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	}
 	f.at = w.off
 	return g, nil
+}
+
+// unitOf returns the unit of a column of times in nanoseconds, 1 for other columns.
+func unitOf(e *meta.SchemaElement) int64 {
+	if t, ok := e.LogicalType.Value.(*meta.TimestampType); ok && t.Unit.Value != nil {
+		return int64(t.Unit.Value.Duration())
+	}
+	return 1
 }

@@ -40,7 +40,7 @@ func FileName(s string) string {
 		c := s[i]
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		digit := c >= '0' && c <= '9'
-		if letter && (i > 0 || !device) || digit || c == '_' || c == '-' || c == '.' && i > 0 {
+		if letter && (i > 0 || !device) || digit || c == '_' || (c == '-' || c == '.') && i > 0 {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

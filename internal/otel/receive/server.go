@@ -6,7 +6,9 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"mime"
 	"net"
 	"net/http"
@@ -57,9 +59,13 @@ type Options struct {
 	// MaxConnections is how many connections there may be at once, MaxPerAddress how many of them from one
 	// address. The defaults are 1,024 and a quarter, without a bound for this machine.
 	MaxConnections, MaxPerAddress int
-	// Local accepts only programs on this machine: the Host of a request must name this machine, so that
-	// no web page reaches the server by a host name of its own.
+	// Local accepts only programs on this machine: the Host of a request over HTTP must name this machine, or be one
+	// of Hosts, so that no web page reaches the server by a host name of its own. No page speaks gRPC.
 	Local bool
+	Hosts []string
+	// Tell, if set, is called with what the people who run the server should know. It may be called often with the
+	// same text.
+	Tell func(text string)
 }
 
 // A Server is an http.Handler for OTLP.
@@ -108,6 +114,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
 		Handler: s, Protocols: protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog:    log.New(s, "", 0),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:   func(c net.Conn, state http.ConnState) { listener.Busy(c, state == http.StateActive) },
 	}
@@ -162,8 +169,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		a.fail(http.StatusMethodNotAllowed, "expected a POST request")
-	case s.o.Local && !listener.LocalHost(r.Host) || r.Header.Get("Origin") != "":
+	case r.Header.Get("Origin") != "":
 		a.fail(http.StatusForbidden, "requests from web pages are refused")
+	case s.o.Local && !grpc && !s.knows(r.Host):
+		text := fmt.Sprintf("requests for the host %.100q are refused: --allow-host takes them", r.Host)
+		s.tell(text)
+		a.fail(http.StatusForbidden, text)
 	case !s.mayEnter(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		a.fail(http.StatusUnauthorized, "the token is missing or wrong")
@@ -175,6 +186,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.take(w, r, a, signal, encoding, grpc)
 	}
+}
+
+// knows reports whether a Host header names this machine.
+func (s *Server) knows(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	return listener.LocalHost(host) || slices.ContainsFunc(s.o.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+func (s *Server) tell(text string) {
+	if s.o.Tell != nil {
+		s.o.Tell(text)
+	}
+}
+
+// Write implements io.Writer, for the log of net/http.
+func (s *Server) Write(line []byte) (int, error) {
+	s.tell(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}

@@ -453,3 +453,28 @@ func TestTokenGetsInBesideIdleConnections(t *testing.T) {
 		}
 	}
 }
+
+// TestHosts: a host name is taken over HTTP if it is allowed, and what is refused is told once a line of it.
+func TestHosts(t *testing.T) {
+	var told []string
+	at := serve(t, receive.NewServer(&sink{}, receive.Options{Local: true, Hosts: []string{"host.docker.internal"}, Tell: func(text string) { told = append(told, text) }}))
+	for host, want := range map[string]int{"localhost:1": 200, "HOST.docker.internal:4318": 200, "host.docker.internal": 200, "otel-collector": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+at+"/v1/traces", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		got, err := client(t, false).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(got.Body); got.StatusCode != want || want == 403 && !strings.Contains(string(b), "otel-collector") {
+			t.Errorf("%s: %s: %s", host, got.Status, b)
+		}
+		_ = got.Body.Close()
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "--allow-host") {
+		t.Errorf("told %q", told)
+	}
+}

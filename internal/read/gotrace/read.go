@@ -114,7 +114,7 @@ func (e *DamageError) Unwrap() error { return e.Err }
 type VersionError struct{ Header string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("execution trace: its header is %q, and traces of Go 1.24 to 1.27 are read: use go tool trace, or a newer entrace", e.Header)
+	return fmt.Sprintf("execution trace: its header is %q, and traces of Go 1.23 to 1.27 are read: go tool trace of its version of Go reads it", e.Header)
 }
 
 // Limits of a pass.
@@ -334,7 +334,7 @@ func events(ctx context.Context, r io.Reader, fn func(e *trace.Event) error) (er
 	var e trace.Event
 	for n := 1; ; n++ {
 		e, err = read.ReadEvent()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // one that is wrapped is of a header that was cut
 			return nil
 		}
 		if err == nil {
