@@ -85,7 +85,13 @@ func (e *encoder) any(key string, x any) {
 		e.b.String(key, e.limit(text))
 		return
 	}
-	switch v := reflect.ValueOf(x); v.Kind() {
+	v := reflect.ValueOf(x)
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		if to := v.Elem(); to.Kind() <= reflect.Float64 || to.Kind() == reflect.String {
+			v = to // as a program means a *int
+		}
+	}
+	switch v.Kind() {
 	case reflect.Bool:
 		e.b.Bool(key, v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

@@ -117,6 +117,8 @@ func TestValue(t *testing.T) {
 		{name: "[]byte that is text", value: []byte("text"), want: "Bytes text"},
 		{name: "nil []byte", value: []byte(nil), want: "Bytes "},
 		{name: "named int", value: namedInt(-5), want: "I64 -5"},
+		{name: "pointers", value: new(-5), want: "I64 -5"},
+		{name: "pointer to a text", value: new("s"), want: "String s"},
 		{name: "named uint", value: namedUint(5), want: "U64 5"},
 		{name: "named float", value: namedFloat(0.5), want: "Float 0.5"},
 		{name: "named NaN", value: namedFloat(math.NaN()), want: "Float NaN"},

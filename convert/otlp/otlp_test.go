@@ -316,7 +316,7 @@ func TestDamage(t *testing.T) {
 		{"escape", bad(`"name":"\x"`), `x"`, codec.ErrSyntax},
 		{"brace", bad(`"attributes":[{}}`), `}`, codec.ErrSyntax},
 		{"no colon", bad(`"name" "x"`), `"x"`, codec.ErrSyntax},
-		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 66) + strings.Repeat("]}}", 66) + `}]`), "{", codec.ErrDeep},
+		{"deep", bad(`"attributes":[{"value":` + strings.Repeat(`{"arrayValue":{"values":[`, 102) + strings.Repeat("]}}", 102) + `}]`), "{", codec.ErrDeep},
 		{"many", bad(`"attributes":[` + strings.Repeat("{},", 1<<16) + "{}]"), "{}]", format.ErrTooLarge},
 		{"large", bad(`"name":"` + strings.Repeat("x", 32<<20) + `"`), `{"traceId"`, format.ErrTooLarge},
 		{"no OTLP", "\n5\n", "", codec.ErrSyntax},

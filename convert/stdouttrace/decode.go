@@ -100,7 +100,7 @@ type value struct {
 }
 
 // maxDepth is how deep values may nest: deeper ones are not read again.
-const maxDepth = 64
+const maxDepth = 100
 
 var errDeep = errors.New("values nest too deep")
 

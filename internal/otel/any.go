@@ -49,7 +49,7 @@ type KeyValue struct {
 }
 
 // maxDepth is the largest depth of nested values that are read.
-const maxDepth = 64
+const maxDepth = 100
 
 // An Encoding is the way in which an attribute's value is stored.
 type Encoding uint8

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -516,6 +517,8 @@ func (c *cursor) bool() bool {
 		return c.err == nil
 	case 'f':
 		c.literal("false")
+	case '"': // some writers have texts for all
+		return c.text() == "true"
 	default:
 		c.fail(ErrSyntax)
 	}
@@ -530,8 +533,11 @@ func (c *cursor) bytes() string {
 	mark := c.scratch.mark()
 	var err error
 	enc := base64.StdEncoding
+	if strings.ContainsAny(s, "-_") {
+		enc = base64.URLEncoding
+	}
 	if len(s)%4 != 0 {
-		enc = base64.RawStdEncoding
+		enc = enc.WithPadding(base64.NoPadding)
 	}
 	c.scratch.b, err = enc.AppendDecode(c.scratch.b, unsafe.Slice(unsafe.StringData(s), len(s)))
 	if err != nil {

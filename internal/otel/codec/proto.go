@@ -102,10 +102,6 @@ func (f *fieldReader) skip() {
 	if f.err != nil {
 		return
 	}
-	if f.kind == protowire.StartGroupType || f.kind == protowire.EndGroupType {
-		f.err, f.at = ErrField, f.i // OTLP has no groups
-		return
-	}
 	if f.kind == protowire.BytesType && f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) {
 		f.i += 1 + int(f.b[f.i]) // most often
 		return

@@ -35,8 +35,8 @@ func (e *Error) Error() string { return fmt.Sprintf("at offset %d: %v", e.Offset
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	// maxDepth is how deep values may nest, because readers of a trace reject deeper ones.
-	maxDepth = 64
+	// maxDepth is how deep values may nest, as in parsers of protobuf.
+	maxDepth = 100
 	// maxValues is how many attributes, events, links and values a record may have. Each takes far more
 	// memory than its bytes in the input.
 	maxValues = 1 << 16
