@@ -178,7 +178,11 @@ func (in *info) text(zone *time.Location) string {
 	row("log records", in.Logs)
 	row("events", in.Events)
 	row("links", in.Links)
-	row("services", strings.Join(in.Services, ", "))
+	services := strings.Join(in.Services[:min(len(in.Services), maxServices)], ", ")
+	if n := len(in.Services) - maxServices; n > 0 {
+		services += fmt.Sprintf(" and %d others", n)
+	}
+	row("services", services)
 	if in.FirstTime != nil {
 		row("from", in.FirstTime.In(zone).Format(time.RFC3339Nano))
 		row("to", fmt.Sprintf("%s, %s later", in.LastTime.In(zone).Format(time.RFC3339Nano), duration(in.LastTime.Sub(*in.FirstTime))))
@@ -203,3 +207,6 @@ func (in *info) text(zone *time.Location) string {
 }
 
 func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }
+
+// maxServices is how many services info names.
+const maxServices = 20

@@ -453,13 +453,14 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	t.close()
 	parts := t.parts(len(b))
 	// Nothing is recorded until all of a request can be, unless it names more services than it may keep open.
+	fresh := 0 // files that the request has made
 	together := len(parts) <= max(1, f.o.MaxOpen/cap(f.turns))
 	for i := range parts {
 		defer f.end(&parts[i])
 		if !together {
 			continue
 		}
-		if err := f.begin(r, &parts[i]); errors.Is(err, ingest.ErrFull) {
+		if err := f.begin(r, &parts[i], &fresh); errors.Is(err, ingest.ErrFull) {
 			return ingest.Result{}, err
 		}
 	}
@@ -473,7 +474,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		var one ingest.Result
 		err := p.err
 		if !together {
-			if err = f.begin(r, p); err == nil {
+			if err = f.begin(r, p, &fresh); err == nil {
 				err = admit(ctx, parts[i:i+1])
 			}
 		}
@@ -569,8 +570,15 @@ func admit(ctx context.Context, parts []part) error {
 	return nil
 }
 
+// maxFresh is how many files one request may make. What would need more goes to one file for all of these services:
+// a file costs more than a record.
+const (
+	maxFresh     = 64
+	manyServices = "many_services"
+)
+
 // begin opens the file of a part. The caller must call end.
-func (f *Files) begin(r *codec.Reader, p *part) error {
+func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 	p.err = func() error {
 		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
 			if err := r.Resource(h, &p.resource); err != nil {
@@ -581,6 +589,13 @@ func (f *Files) begin(r *codec.Reader, p *part) error {
 			return nil // all records of the resource are refused
 		}
 		key, service := f.serviceOf(&p.resource)
+		f.mu.Lock()
+		if f.files[key] == nil {
+			if *fresh++; *fresh > maxFresh {
+				key, service = manyServices, manyServices
+			}
+		}
+		f.mu.Unlock()
 		x, err := f.use(key, service, time.Now())
 		if err != nil {
 			return err
