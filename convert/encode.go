@@ -87,6 +87,7 @@ func (t *Trace) encodeOnce(ctx context.Context, w io.Writer, f Format, o *Option
 // encodeOwn writes the trace in one of ENTRACE's own formats.
 func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to format.StorageFormat) error {
 	if t.once != nil {
+		t.once.final = true
 		return t.once.titled(t.once.writeTo(ctx, w, v, to, t.options.Progress))
 	}
 	return t.write(ctx, t.view, w, v, to, nil)

@@ -298,7 +298,7 @@ func (o *opener) all(names []string) error {
 
 // keep stores x as the single input of a trace that is encoded once.
 func (o *opener) keep(x *source) (err error) {
-	o.trace.once, x.final = x, true
+	o.trace.once = x
 	if x.own {
 		if x.src, err = deadtrace.OpenSource(format.Find(x.name), false); err != nil {
 			return err
@@ -417,6 +417,9 @@ func holdsTrace(name string, head []byte) bool {
 	}
 	defer f.Close()
 	var r io.Reader = f
+	if isFramed(head) {
+		return true
+	}
 	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
 		plain, err := unwrapped(r, head)
 		if err != nil {

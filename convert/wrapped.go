@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -65,15 +66,16 @@ func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 
 const (
 	frameSize = 4 // bytes of the length before a message
-	maxFrame  = 256 << 20
+	maxFrame  = 64 << 20
 )
 
 // A frameReader reads the messages of a file for which isFramed is true: JSON as lines, protobuf behind its length.
 type frameReader struct {
-	r    io.Reader
-	d    *zstd.Decoder
-	buf  []byte
-	rest []byte
+	r      io.Reader
+	d      *zstd.Decoder
+	buf    []byte
+	rest   []byte
+	damage error // of the first message that is not whole
 }
 
 func (f *frameReader) Close() error {
@@ -85,24 +87,27 @@ func (f *frameReader) Read(b []byte) (int, error) {
 	for len(f.rest) == 0 {
 		var size [frameSize]byte
 		if _, err := io.ReadFull(f.r, size[:]); err != nil {
-			return 0, err
+			return 0, cmp.Or(f.damage, err)
 		}
 		n := int64(binary.BigEndian.Uint32(size[:]))
 		if n > maxFrame {
-			return 0, fmt.Errorf("a message of %d bytes: %w", n, format.ErrTooLarge)
+			return 0, fmt.Errorf("%w: a message of %d bytes: %w", errWrapped, n, format.ErrTooLarge)
 		}
 		var frame bytes.Buffer
-		if got, err := io.CopyN(&frame, f.r, n); err != nil {
-			if errors.Is(err, io.EOF) && got < n {
-				err = io.ErrUnexpectedEOF
-			}
+		if _, err := io.CopyN(&frame, f.r, n); errors.Is(err, io.EOF) {
+			return 0, io.ErrUnexpectedEOF
+		} else if err != nil {
 			return 0, err
 		}
 		out, err := f.d.DecodeAll(frame.Bytes(), append(f.buf[:0], size[:]...))
 		if err != nil {
-			return 0, err
+			f.damage = cmp.Or(f.damage, fmt.Errorf("%w: %w", errWrapped, err))
+			continue
 		}
-		if f.buf, f.rest = out, out; len(out) > frameSize && out[frameSize] == '{' {
+		if len(out) == frameSize {
+			continue
+		}
+		if f.buf, f.rest = out, out; out[frameSize] == '{' {
 			f.rest = append(out[frameSize:], '\n')
 		} else {
 			binary.BigEndian.PutUint32(out, uint32(len(out)-frameSize))
@@ -113,9 +118,12 @@ func (f *frameReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// errWrapped is the error of a message that cannot be decompressed.
+var errWrapped = errors.New("damaged message")
+
 // isCut reports whether err says that compressed input is incomplete.
 func isCut(err error) bool {
-	for _, of := range []error{io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+	for _, of := range []error{errWrapped, io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
 		if errors.Is(err, of) {
 			return true
 		}

@@ -194,7 +194,7 @@ func (r *repeats) isNew(key string) bool {
 }
 
 // addresses match what differs in what the same client causes again.
-var addresses = regexp.MustCompile(`:\d+\b`)
+var addresses = regexp.MustCompile(`:\d+\b|"[^"]*"`)
 
 // tellNew prints err, unless one with that key was printed a short while ago.
 func (a *app) tellNew(r *repeats, key string, err error) {

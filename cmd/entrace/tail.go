@@ -517,7 +517,9 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		}
 		n, _ := d.U64()
 		took := clampDuration(n)
-		t, timed = s.start.Add(took), !s.start.IsZero()
+		if t, timed = s.start.Add(took), !s.start.IsZero(); !timed && took > 365*24*time.Hour {
+			took = 0 // the time of the end
+		}
 		if e.Metadata.Level == format.LevelError {
 			add(l.level(e.Metadata.Level))
 		}
@@ -631,5 +633,5 @@ func entryTime(e *format.TraceEntry) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	n, ok := v.I64()
-	return time.Unix(0, n), ok
+	return time.Unix(0, n), ok && n != 0
 }

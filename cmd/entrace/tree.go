@@ -531,7 +531,7 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 		}
 		p.word(colorBold, name)
 		p.service(r)
-		p.took(r, e)
+		p.took(r)
 		p.strip(r)
 		p.attr(e, mapping.AttrKind)
 		p.attr(e, mapping.AttrStatusDescription)
@@ -616,12 +616,11 @@ func (p *printer) strip(r view.Row) {
 }
 
 // took prints the duration of a span.
-func (p *printer) took(r view.Row, e *format.TraceEntry) {
-	if v, ok := e.Attribute(format.AttrDuration); ok {
-		n, _ := v.U64()
+func (p *printer) took(r view.Row) {
+	if d, ok := p.v.Duration(r); ok {
 		p.next()
 		p.start(colorBlue)
-		p.b = appendDuration(p.b, clampDuration(n))
+		p.b = appendDuration(p.b, d)
 		p.stop()
 		return
 	}

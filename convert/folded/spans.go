@@ -52,7 +52,7 @@ func read(ctx context.Context, v *view.View, key func(m *format.Metadata) frame)
 		if timed {
 			last = max(last, start)
 		}
-		if v.Role(r) != view.RoleSpan {
+		if v.Role(r) != view.RoleSpan || !timed {
 			continue
 		}
 		i := int32(len(s.intervals))

@@ -408,14 +408,14 @@ func (e *encoder) complete() bool {
 	for i := range e.records {
 		r := &e.records[i]
 		switch {
-		case r.flags&isOpen != 0:
-			r.second = e.latest
 		case r.flags&isTimeless != 0:
 			r.first = e.start
 			if up := e.spanAround(r); up != nil {
 				r.first = up.first
 			}
 			r.second = r.first
+		case r.flags&isOpen != 0:
+			r.second = e.latest
 		}
 	}
 	return true

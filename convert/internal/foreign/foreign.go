@@ -259,21 +259,24 @@ var ErrNumber = errors.New("a value that must be a number is none")
 // quotes.
 type Number int64
 
-// wrong is a Number that was none.
-const wrong Number = math.MinInt64
+const (
+	wrong     Number = math.MinInt64        // a Number that was none
+	maxNumber        = math.MaxInt64 / 1000 // of microseconds, in nanoseconds
+)
 
 // UnmarshalJSON implements [json.Unmarshaler]. It returns no error, which would end the document.
 func (m *Number) UnmarshalJSON(b []byte) error {
 	s := strings.Trim(string(b), `"`)
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil && s != "null" {
-		if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && math.Abs(f) < 1<<62 {
-			n = int64(f)
-		} else {
-			n = int64(wrong)
+		f, ferr := strconv.ParseFloat(s, 64)
+		if n = int64(f); ferr != nil || math.Abs(f) > maxNumber {
+			n = math.MinInt64
 		}
 	}
-	*m = Number(n)
+	if *m = Number(n); n > maxNumber || n < -maxNumber {
+		*m = wrong
+	}
 	return nil
 }
 

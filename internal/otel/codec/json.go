@@ -560,7 +560,8 @@ func (c *cursor) id(id []byte) {
 	case 0:
 		clear(id)
 	case base64.StdEncoding.EncodedLen(len(id)): // as protobuf's JSON mapping has bytes, which OTLP has not
-		if _, err := base64.StdEncoding.Decode(id, unsafe.Slice(unsafe.StringData(s), len(s))); err != nil {
+		b, err := base64.StdEncoding.DecodeString(s)
+		if copy(id, b); err != nil || len(b) != len(id) {
 			c.failAt(at, ErrID)
 		}
 	default:

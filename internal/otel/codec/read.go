@@ -122,7 +122,7 @@ type ids struct {
 // NewReader returns a Reader of b, which must not change. The values that it returns may alias b, and
 // memory of the Reader that the next read overwrites, unless a method says otherwise.
 func NewReader(b []byte, e Encoding) *Reader {
-	r := &Reader{b: b, e: e, most: math.MaxInt}
+	r := &Reader{b: b, e: e, most: math.MaxInt, left: math.MaxInt}
 	if e == JSON {
 		r.in = &cursor{b: b}
 	} else {
@@ -137,7 +137,7 @@ func (r *Reader) Assume(s Signal) { r.signal = s }
 
 // Limit bounds how many resources, scopes and records Walk reports. If there is one more, the error is
 // [ErrMany].
-func (r *Reader) Limit(most int) { r.most = most }
+func (r *Reader) Limit(most int) { r.most, r.left = most, most }
 
 // seek begins to read a record.
 func (r *Reader) seek(off int64) {

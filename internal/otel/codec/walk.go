@@ -41,7 +41,6 @@ func (r *Reader) Known() bool { return r.known }
 // detect wrong values in a record; reading the record does.
 func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error) {
 	r.seek(from)
-	r.left = r.most
 	if p, ok := r.in.(*fieldReader); ok {
 		p.end, p.cut = int(to), cut
 		if signal, known := sniff(*p, r.most); known {

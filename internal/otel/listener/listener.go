@@ -22,7 +22,8 @@ type Bounds struct {
 	// Token says that clients must show something before they are trusted. A client that has not may be in the
 	// middle of a request and has to go all the same.
 	Token bool
-	// Refused is called for a client that gets no room. Without it, such a client waits.
+	// Refused is called for a client that gets no room. Without it, such a client waits, unless its address has as many
+	// connections as it may.
 	Refused func(net.Addr)
 }
 
@@ -75,7 +76,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		c := &conn{Conn: inner, l: l, from: AddressOf(inner.RemoteAddr(), l.bounds.PerAddress <= 0)}
 		c.touch()
-		for !l.enter(c) && l.bounds.Refused == nil {
+		for !l.enter(c) && l.bounds.Refused == nil && !c.full {
 			select {
 			case <-l.closed:
 				return nil, errors.Join(net.ErrClosed, inner.Close())
@@ -86,22 +87,24 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		_ = inner.Close() // nothing was read from it
-		l.bounds.Refused(inner.RemoteAddr())
+		if l.bounds.Refused != nil {
+			l.bounds.Refused(inner.RemoteAddr())
+		}
 	}
 }
 
 // enter adds a connection. It reports false if no connection gives way.
 func (l *Listener) enter(c *conn) bool {
 	l.mu.Lock()
-	full := c.from.IsValid() && l.of[c.from] >= l.bounds.Share()
-	if !full && len(l.conns) < l.bounds.Connections {
+	c.full = c.from.IsValid() && l.of[c.from] >= l.bounds.Share()
+	if !c.full && len(l.conns) < l.bounds.Connections {
 		l.add(c)
 		l.mu.Unlock()
 		return true
 	}
 	var last *conn
 	for other := range l.conns {
-		if full && other.from != c.from || other.holds.Load() || other.busy.Load() && (!l.bounds.Token || other.trusted.Load()) {
+		if c.full && other.from != c.from || other.holds.Load() || other.busy.Load() && (!l.bounds.Token || other.trusted.Load()) {
 			continue
 		}
 		if last == nil || other.before(last) {
@@ -144,6 +147,7 @@ type conn struct {
 	l       *Listener
 	from    netip.Prefix
 	entered bool
+	full    bool         // its address has as many as it may
 	last    atomic.Int64 // when something came or went last, in nanoseconds since 1970
 
 	trusted, holds, busy, evicted atomic.Bool

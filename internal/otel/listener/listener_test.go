@@ -166,7 +166,8 @@ func TestWaitForRoom(t *testing.T) {
 		}
 		third := make(chan net.Conn, 1)
 		go accept(third)
-		inner <- &pipe{b, "192.0.2.2"}
+		inner <- &pipe{b, "192.0.2.2"} // its address has one that is busy: nobody waits for it
+		inner <- &pipe{a, "192.0.2.1"}
 		time.Sleep(time.Minute)
 		_ = l.Close()
 		if c := <-third; c != nil {

@@ -438,13 +438,15 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	}()
 	r := codec.NewReader(b, e)
 	r.Assume(s)
-	r.Limit(max(minItems, len(b)/bytesOfItem))
+	limit := max(minItems, len(b)/bytesOfItem)
+	r.Limit(limit)
 	end, damage := r.Walk(0, int64(len(b)), false, t)
 	for damage == nil && e == codec.JSON && end < int64(len(b)) { // OTLP's file format, as a request
 		end, damage = r.Walk(end, int64(len(b)), false, t)
 	}
 	if damage != nil && e == codec.Protobuf {
 		t.reset()
+		r.Limit(limit)
 		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is cut, the lengths around the intact records are wrong
 	}
 	if errors.Is(damage, codec.ErrMany) {

@@ -499,3 +499,18 @@ func TestOldestFilesMakeRoom(t *testing.T) {
 		t.Errorf("got %d files", len(files))
 	}
 }
+
+// TestDocumentsShareTheBoundOfARequest: several JSON documents in one request may not have more records than one.
+func TestDocumentsShareTheBoundOfARequest(t *testing.T) {
+	f, err := receive.NewFiles(receive.FilesOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(context.Background())
+	document := []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[` + strings.Repeat("{},", 1<<16) + `{}]}]}]}`)
+	for n, want := range map[int]error{1: nil, 21: codec.ErrMany} {
+		if _, err := f.Take(t.Context(), codec.Logs, codec.JSON, bytes.Repeat(document, n)); !errors.Is(err, want) {
+			t.Errorf("%d documents: %v, want %v", n, err, want)
+		}
+	}
+}

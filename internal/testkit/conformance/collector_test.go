@@ -22,7 +22,7 @@ import (
 
 const moduleRoot = "../../.."
 
-// otelcol builds the Collector of collector/builder-config.yaml, with the builder of its release.
+// otelcol builds the Collector of collector/builder-config.yaml, by the command in collector/README.md.
 var otelcol = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -44,9 +44,13 @@ var otelcol = sync.OnceValues(func() (string, error) {
 	if err := os.WriteFile(dir+".yaml", []byte(manifest), 0o644); err != nil {
 		return "", err
 	}
-	builder := regexp.MustCompile(`go\.opentelemetry\.io/collector/cmd/builder@v\S+`).FindString(manifest)
-	cmd := exec.Command("go", "run", builder, "--config", dir+".yaml")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=off")
+	readme, err := os.ReadFile(filepath.Join(root, "collector", "README.md"))
+	if err != nil {
+		return "", err
+	}
+	command := regexp.MustCompile(`(?m)^.*cmd/builder@.*$`).FindString(string(readme)) // as a reader types it
+	cmd := exec.Command("sh", "-c", strings.Replace(command, "collector/builder-config.yaml", dir+".yaml", 1))
+	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
