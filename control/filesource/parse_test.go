@@ -29,135 +29,38 @@ func lines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
+// TestParseErrors compares what is said of the files in testdata/errors.txt, in which "-- = --" is between a file and
+// its errors, and of files that cannot stand there.
 func TestParseErrors(t *testing.T) {
 	const known = "cpu.profile, exec.trace, gc, goroutines, logs, process, runtime.metrics, sched, spans"
-	const on = ok + "traces:\n- name: a\n  providers: [gc]\n  on: [{trigger: log}]\n"
 	tests := []struct {
 		name, text string
 		want       []string
 	}{
-		// The document.
-		{"empty", "", []string{`f: the file has no configuration`}},
-		{"comments", "# a\n\n# b\n", []string{`f: the file has no configuration`}},
-		{"null", "---\n", []string{`f: the file has no configuration`}},
-		{"list", "- a\n", []string{`f:1:1: must be a mapping, found a list`}},
-		{"scalar", "\n hello", []string{`f:2:2: must be a mapping, found text`}},
-		{"two documents", ok + "---\ndir: b\n", []string{`f:2:1: unexpected second document: the file must have only one`}},
-		{"empty second document", ok + "---\n", []string{`f:2:1: unexpected second document: the file must have only one`}},
-		{"broken second document", ok + "---\n[", []string{`f:4:1: while parsing a flow node: did not find expected node content`}},
-		{"syntax", ok + "keep: {\n", []string{`f:3:1: while parsing a flow node: did not find expected node content`}},
-		{"tab", ok + "keep:\n\tfiles: 1\n", []string{`f:3:1: while scanning for the next token: found character that cannot start any token`}},
 		{"NUL", "dir: é\x00\n", []string{`f:1:7: control character U+0000 is not allowed`}},
 		{"escape", "dir: a\rid: \x1b\n", []string{`f:2:5: control character U+001B is not allowed`}},
 		{"not UTF-8", ok + "id: \xff\n", []string{`f:2:5: is not UTF-8`}},
 		{"UTF-16", "\xff\xfed\x00", []string{`f:1:1: is not UTF-8`}},
-		{"unknown anchor", "dir: *a\n", []string{`f:1:6: unknown anchor 'a' referenced`}},
 		{"deep", strings.Repeat("[", 100), []string{`f:1:65: while increasing flow level: exceeded max depth of 64`}},
 		{"deep blocks", strings.Repeat("- ", 100), []string{`f:1:129: while increasing indent level: exceeded max depth of 64`}},
 		{"too large", "dir: /t\n" + strings.Repeat("#", maxSize), []string{`f: is larger than 262144 bytes`}},
 		{"text too long", ok + "id: " + strings.Repeat("x", maxText+1), []string{`f:2:5: id: is longer than 4096 bytes`}},
-
-		// Keys.
-		{"unknown at the root", ok + "rign: {}\n", []string{`f:2:1: unknown key "rign": known keys are id, dir, keep, ring, traces`}},
-		{"unknown in keep", ok + "keep: {files: 1, filse: 2}\n", []string{`f:2:18: keep: unknown key "filse": known keys are files, bytes, age`}},
-		{"unknown in ring", ok + "ring:\n  size: 1\n", []string{`f:3:3: ring: unknown key "size": known keys are bytes, persist, always, params`}},
-		{
-			"unknown in a trace", on + "  modus: x\n",
-			[]string{`f:6:3: traces[0]: unknown key "modus": known keys are name, on, mode, window, scope, providers, every, per_hour, one_in, timeout, max_bytes, keep_if, params`},
-		},
-		{
-			"unknown in on", ok + "traces: [{name: a, providers: [gc], on: [{triger: log}]}]",
-			[]string{
-				`f:2:42: traces[0].on[0].trigger: unknown trigger "": known triggers are api, signal, http, log, span, watchdog, panic, start, exit`,
-				`f:2:43: traces[0].on[0]: unknown key "triger": known keys are trigger, key, level, longer_than, count, within`,
-			},
-		},
-		{"unknown in keep_if", on + "  keep_if: {some: []}\n", []string{`f:6:13: traces[0].keep_if: unknown key "some": known keys are longest, any, all, else`}},
-		{"unknown in longest", on + "  keep_if: {longest: [{than: 1s}]}\n", []string{`f:6:24: traces[0].keep_if.longest[0]: unknown key "than": known keys are longer_than, one_in`}},
 		{"unknown and long", ok + strings.Repeat("é", 100) + ": 1", []string{`f:2:1: unknown key "` + strings.Repeat("é", 32) + `"…: known keys are id, dir, keep, ring, traces`}},
 		{"unknown and cut in a character", ok + "a" + strings.Repeat("é", 100) + ": 1", []string{`f:2:1: unknown key "a` + strings.Repeat("é", 31) + `"…: known keys are id, dir, keep, ring, traces`}},
-		{"unknown and empty", ok + "~: 1", []string{`f:2:1: unknown key "~": known keys are id, dir, keep, ring, traces`}},
-		{"twice", ok + "id: a\n'dir': /u\n", []string{`f:3:1: key "dir" is used twice: first in line 1`}},
-		{"twice in params", ok + "ring: {params: {gc.a: 1, gc.a: 2}}\n", []string{`f:2:26: ring.params: key "gc.a" is used twice: first in line 2`}},
-		{"key is a list", ok + "? [a]\n: b\n", []string{`f:2:3: a key must be text, found a list`}},
-		{"key is an alias", ok + "id: &a keep\n*a : {}\n", []string{`f:3:1: a key must be text, found an alias`}},
-		{"key with a tag", ok + "!!str id: a\n", []string{`f:2:1: tags are not supported`}},
 		{"key too long", ok + "\"" + strings.Repeat("a", 5000) + "\": a\n", []string{`f:2:1: is longer than 4096 bytes`}},
-		{"merge", ok + "keep: &k {files: 1}\nring: {<<: *k}\n", []string{`f:3:8: ring: merge keys (<<) are not supported: copy the keys instead`}},
-
-		// Kinds.
-		{"list for text", "dir: [/t]\n", []string{`f:1:6: dir: must be text, found a list`}},
-		{"mapping for text", "dir: {a: b}\n", []string{`f:1:6: dir: must be text, found a mapping`}},
-		{"text for a mapping", ok + "keep: 50\n", []string{`f:2:7: keep: must be a mapping, found text`}},
-		{"list for a mapping", ok + "ring: [64MiB]\n", []string{`f:2:7: ring: must be a mapping, found a list`}},
-		{"mapping for a list", ok + "traces: {name: a}\n", []string{`f:2:9: traces: must be a list, found a mapping`}},
-		{"text for a list", ok + "ring: {always: spans}\n", []string{`f:2:16: ring.always: must be a list, found text`}},
-		{"text for a trace", ok + "traces: [a]\n", []string{`f:2:10: traces[0]: must be a mapping, found text`}},
-		{"empty trace", ok + "traces:\n-\n", []string{`f:3:2: traces[0]: must be a mapping, found nothing`}},
-		{"empty element", ok + "ring: {always: [gc, ~]}\n", []string{`f:2:21: ring.always[1]: must be text, found nothing`}},
-		{"empty param", ok + "ring: {params: {gc.a: }}\n", []string{`f:2:23: ring.params.gc.a: must be text, found nothing`}},
-		{"list for a param", ok + "ring: {params: {gc.a: [1]}}\n", []string{`f:2:23: ring.params.gc.a: must be text, found a list`}},
-		{"list for a number", ok + "keep: {files: []}\n", []string{`f:2:15: keep.files: must be a whole number, found a list`}},
-		{"list for a size", ok + "keep: {bytes: []}\n", []string{`f:2:15: keep.bytes: must be a size, found a list`}},
-		{"list for a duration", ok + "keep: {age: []}\n", []string{`f:2:13: keep.age: must be a duration, found a list`}},
-		{"list for a bool", ok + "ring: {persist: []}\n", []string{`f:2:17: ring.persist: must be true or false, found a list`}},
-		{"tag", ok + "id: !!str 5\n", []string{`f:2:5: id: tags are not supported`}},
-		{"tag on null", "dir: !!null ''\n", []string{`f:1:6: dir: tags are not supported`}},
-
-		// Scalars.
-		{"number", ok + "keep: {files: many}\n", []string{`f:2:15: keep.files: "many" is not a whole number`}},
-		{"number too large", ok + "keep: {files: 99999999999999999999}\n", []string{`f:2:15: keep.files: "99999999999999999999" is out of range`}},
-		{"size", ok + "keep: {bytes: 2 giga}\n", []string{`f:2:15: keep.bytes: "2 giga" is not a size such as 1000, 10KB, 64MiB or 2GiB`}},
-		{"size too large", ok + "keep: {bytes: 8388608TiB}\n", []string{`f:2:15: keep.bytes: "8388608TiB" is out of range`}},
-		{"duration", ok + "keep: {age: 1 week}\n", []string{`f:2:13: keep.age: "1 week" is not a duration such as 250ms, 1m30s, 72h or 7d`}},
-		{"bool", ok + "ring: {persist: yes}\n", []string{`f:2:17: ring.persist: "yes" is neither true nor false`}},
-		{
-			"level", ok + "traces: [{name: a, providers: [gc], on: [{trigger: log, level: fatal}]}]",
-			[]string{`f:2:64: traces[0].on[0].level: "fatal" is not a level: use trace, debug, info, warn, error, or one of them with an offset, such as error+2`},
-		},
-		{
-			"provider", ok + "traces:\n  - name: a\n    providers: [gc]\n  - name: b\n    providers: [gcc, spans]\n",
-			[]string{`f:6:17: traces[1].providers[0]: unknown provider "gcc": known providers are ` + known},
-		},
 		{"provider too long", ok + "ring: {always: [" + strings.Repeat("a", 100) + "]}", []string{`f:2:17: ring.always[0]: unknown provider "` + strings.Repeat("a", 64) + `": known providers are ` + known}},
-		{"param", on + "  params: {gc.interval: 1, gcc.interval: 2}\n", []string{`f:6:28: traces[0].params: parameter "gcc.interval": unknown provider "gcc": known providers are ` + known}},
-		{"param without a provider", ok + "ring: {params: {interval: 1}}\n", []string{`f:2:17: ring.params: parameter "interval" must have the form PROVIDER.NAME`}},
-		{"param without a name", ok + "ring: {params: {gc.: 1}}\n", []string{`f:2:17: ring.params: parameter "gc." must have the form PROVIDER.NAME`}},
-		{"param that is a provider", ok + "ring: {params: {cpu.profile: 1}}\n", []string{`f:2:17: ring.params: parameter "cpu.profile": unknown provider "cpu": known providers are ` + known}},
-
-		{"param with a space", ok + "ring: {params: {\"gc.a\\n\": 1}}\n", []string{`f:2:17: ring.params: parameter "gc.a\n" must have the form PROVIDER.NAME`}},
 		{"long anchor", "dir: *" + strings.Repeat("a", 300) + "\n", []string{`f:1:6: unknown anchor '` + strings.Repeat("a", 184)}},
-
-		// What Validate finds.
-		{"no dir", "id: a\n", []string{`f:1:1: dir: must not be empty`}},
-		{"empty id", ok + "id: ''\n", []string{`f:2:5: id: must not be empty`}},
-		{"negative", ok + "keep: {files: -1, age: -1d}\n", []string{`f:2:15: keep.files: must not be negative`, `f:2:24: keep.age: must not be negative`}},
-		{"small ring", ok + "ring: {bytes: 1}\n", []string{`f:2:15: ring.bytes: must be 0 or at least 4194304`}},
-		{"no ring", "ring: {bytes: 0}\n" + on, []string{`f:4:3: traces[0].mode: a snapshot needs a ring: ring.bytes is 0`}},
-		{
-			"no name", ok + "traces:\n- providers: [gc]\n",
-			[]string{`f:3:3: traces[0].name: "" must be 1 to 64 letters, digits, '-', '_' and '.', and begin with a letter or digit`},
-		},
-		{"name twice", on + "- name: a\n  providers: [gc]", []string{`f:6:9: traces[1].name: "a" is used twice`}},
-		{"no providers", ok + "traces:\n- name: a\n  providers: []\n- name: b\n", []string{`f:4:14: traces[0].providers: must name at least one provider`, `f:5:3: traces[1].providers: must name at least one provider`}},
-		{"mode", on + "  mode: strem\n", []string{`f:6:9: traces[0].mode: must be snapshot or stream, not "strem"`}},
-		{"keep_if", on + "  keep_if:\n    any: [a=b, c]\n    all: [d=e, =f]\n    else: -1\n", []string{`f:7:16: traces[0].keep_if.any[1]: must be name=value, not "c"`, `f:8:16: traces[0].keep_if.all[1]: must be name=value, not "=f"`, `f:9:11: traces[0].keep_if.else: must not be negative`}},
-		{"mode of a null", ok + "traces: [{name: a, providers: [gc], mode: , timeout: 1s}]", []string{`f:2:54: traces[0].timeout: is only for streams`}},
-		{"through an alias", ok + "traces:\n- {name: a, mode: stream, providers: &p [cpu.profile]}\n- {name: b, providers: *p}\n", []string{`f:4:24: traces[1].providers: must not contain cpu.profile, which is for streams`}},
-
-		// Errors that follow from another problem are not reported.
-		{"a broken ring is a ring", on + "ring: {bytes: x}\n", []string{`f:6:15: ring.bytes: "x" is not a size such as 1000, 10KB, 64MiB or 2GiB`}},
-		{"a broken list", ok + "traces: [{name: a, providers: [gcc]}]", []string{`f:2:32: traces[0].providers[0]: unknown provider "gcc": known providers are ` + known}},
-		{"a broken trigger", ok + "traces: [{name: a, providers: [gc], on: [{trigger: [span], longer_than: 1s, count: -1}]}]", []string{`f:2:52: traces[0].on[0].trigger: must be text, found a list`, `f:2:84: traces[0].on[0].count: must be from 0 to 10000`}},
-		{"a broken mode", ok + "traces: [{name: '', providers: [gc], mode: [], timeout: 1s}]", []string{
-			`f:2:17: traces[0].name: "" must be 1 to 64 letters, digits, '-', '_' and '.', and begin with a letter or digit`,
-			`f:2:44: traces[0].mode: must be text, found a list`,
-		}},
-		{"unknown keys hide nothing", "kep: 1\nkeep: {files: -1}\n", []string{
-			`f:1:1: unknown key "kep": known keys are id, dir, keep, ring, traces`,
-			`f:1:1: dir: must not be empty`,
-			`f:2:15: keep.files: must not be negative`,
-		}},
+	}
+	b, err := os.ReadFile("testdata/errors.txt")
+	must(t, err)
+	cases := strings.Split("\n"+string(b), "\n-- ")[1:]
+	for i := 0; i < len(cases); i += 2 {
+		name, text, _ := strings.Cut(cases[i], " --\n")
+		_, want, _ := strings.Cut(strings.TrimSuffix(cases[i+1], "\n"), "\n")
+		tests = append(tests, struct {
+			name, text string
+			want       []string
+		}{name, text, strings.Split(want, "\n")})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
