@@ -223,43 +223,31 @@ func (e *encoder) span(r view.Row) error {
 	b := e.enc.AppendSpan(to.Records, s)
 	kids := e.v.Children(r)
 	slices.Sort(kids) // in the order in which they were written
-	first := true
-	for i, kid := range kids {
-		if e.v.Role(kid) != view.RoleLink {
-			continue
+	for _, role := range [...]view.Role{view.RoleLink, view.RoleEvent} {
+		first := true
+		for i, kid := range kids {
+			if e.v.Role(kid) != role {
+				continue
+			}
+			if i%256 == 255 && e.ctx.Err() != nil {
+				return e.ctx.Err()
+			}
+			entry, err := e.kids.Entry(kid)
+			if err != nil {
+				return err
+			}
+			if role == view.RoleLink {
+				l := e.read.Link(entry)
+				b = e.enc.AppendLink(b, &l, first)
+			} else {
+				ev := e.read.Event(entry)
+				b = e.enc.AppendEvent(b, &ev, first)
+			}
+			first = false
 		}
-		if i%256 == 255 && e.ctx.Err() != nil {
-			return e.ctx.Err()
+		if !first {
+			b = e.enc.EndList(b)
 		}
-		entry, err := e.kids.Entry(kid)
-		if err != nil {
-			return err
-		}
-		l := e.read.Link(entry)
-		b = e.enc.AppendLink(b, &l, first)
-		first = false
-	}
-	if !first {
-		b = e.enc.EndList(b)
-	}
-	first = true
-	for i, kid := range kids {
-		if e.v.Role(kid) != view.RoleEvent {
-			continue
-		}
-		if i%256 == 255 && e.ctx.Err() != nil {
-			return e.ctx.Err()
-		}
-		entry, err := e.kids.Entry(kid)
-		if err != nil {
-			return err
-		}
-		ev := e.read.Event(entry)
-		b = e.enc.AppendEvent(b, &ev, first)
-		first = false
-	}
-	if !first {
-		b = e.enc.EndList(b)
 	}
 	to.Records = e.enc.EndSpan(b, from)
 	e.batch.size += len(to.Records) - from
