@@ -201,7 +201,7 @@ func TestRows(t *testing.T) {
 	if r = rowsOf(t, h, "depth=9&at=11&n=3"); !slices.Contains(r.row, 11) {
 		t.Errorf("around row 11 are %v", r.row)
 	}
-	if r = rowsOf(t, h, ""); r.From != "1000000" || r.To != "500000000" {
+	if r = rowsOf(t, h, ""); r.From != "1" || r.To != "500000000" {
 		t.Errorf("times are from %s to %s", r.From, r.To)
 	}
 }

@@ -64,7 +64,7 @@ func set(e *format.TraceEntry, pairs ...any) {
 func span(parent uint32, trace, id, name, kind string, start, took int64, pairs ...any) *format.TraceEntry {
 	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}}
 	set(e, format.AttrSpanID, format.StringValue(fmt.Sprintf("%016s", id)), format.AttrTraceID, format.StringValue(fmt.Sprintf("%032s", trace)),
-		format.AttrTime, format.U64Value(uint64(start*millisecond)), mapping.AttrKind, format.StringValue(kind))
+		format.AttrTime, format.U64Value(uint64(max(start*millisecond, 1))), mapping.AttrKind, format.StringValue(kind))
 	if took >= 0 {
 		set(e, format.AttrDuration, format.U64Value(uint64(took*millisecond)))
 	}
