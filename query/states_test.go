@@ -110,12 +110,12 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s: with a context that has ended: %v", join, err)
 		}
 		for text, want := range map[string]string{
-			`{ span:mutex > 55ms }`:                          "request",
-			`{ span:chan > 55ms && span:mutex < 1ms }`:       "owner",
-			`{ span:sleep > 55ms }`:                          "feeder",
-			`{ span:blocked > 55ms && span:running < 50ms }`: "feeder owner request",
-			`{ span:states = "` + join + `" }`:               "feeder owner request",
-			`{ span:mutex = nil }`:                           "",
+			`{ span:mutex > 55ms }`:                       "request",
+			`{ span:chan > 55ms && span:mutex < 1ms }`:    "owner",
+			`{ span:sleep > 55ms }`:                       "feeder",
+			`{ span:blocked > 55ms && span:running > 0 }`: "feeder owner request",
+			`{ span:states = "` + join + `" }`:            "feeder owner request",
+			`{ span:mutex = nil }`:                        "",
 		} {
 			if got := selects(t, v, text); !strings.HasPrefix(got, want) || want == "" && got != "" {
 				t.Errorf("%s: %s selects %q, want %q", join, text, got, want)
@@ -138,9 +138,8 @@ func TestStates(t *testing.T) {
 		}
 		// The path that is inferred from times leads to the owner, which only waited.
 		c, ok := query.Critical(v, request)
-		culprit := slices.MaxFunc(c.Steps, func(a, b query.Step) int { return int(a.To - a.From - (b.To - b.From)) })
-		if !ok || v.Name(culprit.Row) != "owner" {
-			t.Errorf("%s: the inferred path leads to %s", join, v.Name(culprit.Row))
+		if !ok || !slices.ContainsFunc(c.Steps, func(s query.Step) bool { return v.Name(s.Row) == "owner" && s.To-s.From > int64(55*time.Millisecond) }) {
+			t.Errorf("%s: the inferred path is %+v", join, c.Steps)
 		}
 		all := v.NewSet()
 		for r := range v.Rows() {
