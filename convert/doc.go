@@ -1,7 +1,7 @@
 // Package convert opens traces of any format as one view, and writes them in any format.
 //
 // [Open] opens files and folders as one [view.View]. They may have different formats and may be
-// compressed. In the view, spans are below their callers in other files. [Trace.Encode] and
+// compressed by gzip or zstd, or begin with a byte order mark. In the view, spans are below their callers in other files. [Trace.Encode] and
 // [Trace.EncodeFile] write the opened trace:
 //
 //	t, err := convert.Open(ctx, []string{"shop.et", "stock.jsonl.gz", "traces/"}, nil)

@@ -11,15 +11,18 @@
 //   - OTLP JSON: a message a line, {"resourceSpans":[…]} or {"resourceLogs":[…]}.
 //     Ids are hex digits, integers of 64 bits decimal strings, bytes base64, enums
 //     numbers. A message may be more than a line, or lines, when it is read; enums
-//     may be names, integers numbers, and keys in snake_case; unknown ones are
-//     passed over.
+//     may be names, integers numbers, booleans texts, ids base64, and keys in
+//     snake_case or those of before version 1.0; unknown ones are passed over.
+//     Messages may be in an array, or in the answers of the APIs of Tempo
+//     ("trace", "batches") and Jaeger ("result").
 //   - protobuf, as the Collector's file exporter writes it: messages of type
 //     TracesData or LogsData, each behind its size in four bytes, big endian. Decode
 //     also reads a single message without a size.
 //
 // Decode detects the encoding. It reads the intact messages even if others are damaged: see Decode.
 // Messages of spans and of log records may be in one file; in protobuf their fields show which kind they
-// are. Metrics and profiles are not read: in JSON they are skipped.
+// are. Metrics and profiles are not read: in JSON they are skipped. An input of which no message has a field of
+// OTLP is [ErrNotOTLP].
 //
 // # What becomes what
 //
@@ -44,12 +47,12 @@
 //	trace_flags              U64; absent: 1, sampled, if the record has a span, else 0
 //	otel.body, otel.event_name
 //
-// A span that has no end time has no duration.
+// A span that has no end time has no duration, and one whose start is 0 has no time. The level of a log record
+// without a severity_number is the one that its severity_text names, else INFO.
 //
 // Encoding reads spans, with their links and events, and log records from the logical view. A log record
 // of log/slog, which has its source position outside its attributes, gets code.file.path and
 // code.line.number.
-// attributes, gets code.file.path and code.line.number.
 //
 // # What is lost
 //
