@@ -394,7 +394,8 @@ var plainSeverityTexts = map[format.Level]string{
 // span. The place in the source comes from u if u has one, otherwise from l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
-	if n, ok := SeverityNamed(l.SeverityText); ok && l.Severity == 0 {
+	if l.Severity == 0 {
+		n, _ := SeverityNamed(l.SeverityText)
 		level = LevelOf(n)
 	}
 	md := &l.Metadata
