@@ -416,21 +416,12 @@ func holdsTrace(name string, head []byte) bool {
 		return false
 	}
 	defer f.Close()
-	var r io.Reader = f
 	if isFramed(head) {
-		return true
+		return true // a message may be large
 	}
-	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
-		plain, err := unwrapped(r, head)
-		if err != nil {
-			return false
-		}
-		defer plain.Close()
-		if head, r, err = peek(plain); err != nil && len(head) == 0 {
-			return false
-		}
-	}
-	return isOwn(head) || sniff(head, "") != nil
+	x := new(source)
+	err = new(opener).stream(x, head, f)
+	return errors.Join(err, x.Close()) == nil && len(head) > 0
 }
 
 // isTrace returns the first bytes of a file, and whether the file is a trace.

@@ -48,15 +48,15 @@ func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
 		return gzip.NewReader(r)
-	case bytes.HasPrefix(head, magicZstd), isFramed(head):
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20), zstd.WithDecoderMaxMemory(maxFrame))
+	case bytes.HasPrefix(head, magicZstd):
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, err
 		}
-		if isFramed(head) {
-			return &frameReader{r: r, d: d}, nil
-		}
-		return d.IOReadCloser(), d.Reset(r)
+		return d.IOReadCloser(), nil
+	case isFramed(head):
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrame))
+		return &frameReader{r: r, d: d}, err
 	case bytes.HasPrefix(head, bomUTF8):
 		_, err := io.ReadFull(r, make([]byte, len(bomUTF8)))
 		return io.NopCloser(r), err

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // otlpTrace is a request with one span of a service. The span has an event.
@@ -74,4 +77,20 @@ func TestReceiveOTLPRefusesToListenForOthersWithoutAToken(t *testing.T) {
 	c.await(&c.errs, "listening for OTLP")
 	c.stop()
 	c.exit(exitFine)
+}
+
+// TestSameErrorIsToldOnceAMinute: neither ports nor names in quotes make it another one.
+func TestSameErrorIsToldOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		a, told := &app{err: &out}, repeats{}
+		for _, text := range []string{`host "a" at 1.2.3.4:5`, `host "b" at 1.2.3.4:6`, "other"} {
+			a.tellNew(&told, text, errors.New(text))
+		}
+		time.Sleep(repeatAfter)
+		a.tellNew(&told, "other", errors.New("again"))
+		if got := out.String(); got != "entrace: host \"a\" at 1.2.3.4:5\nentrace: other\nentrace: again\n" {
+			t.Errorf("it prints %s", got)
+		}
+	})
 }

@@ -135,8 +135,8 @@ func NewReader(b []byte, e Encoding) *Reader {
 // records.
 func (r *Reader) Assume(s Signal) { r.signal = s }
 
-// Limit bounds how many resources, scopes and records Walk reports. If there is one more, the error is
-// [ErrMany].
+// Limit bounds how many resources, scopes and records Walk reports from now on, in all its calls together. If there
+// is one more, the error is [ErrMany].
 func (r *Reader) Limit(most int) { r.most, r.left = most, most }
 
 // seek begins to read a record.
