@@ -24,11 +24,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/control/provider"
 	"github.com/entrace-go/entrace/exporter"
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/journal"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
@@ -36,6 +37,16 @@ import (
 	"github.com/entrace-go/entrace/slogadapter"
 	"github.com/entrace-go/entrace/view"
 )
+
+var eventually = testkit.Eventually
+
+func read(t *testing.T, name string) *view.View {
+	t.Helper()
+	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
+		t.Fatal(err)
+	}
+	return testkit.View(t, testkit.Open(t, name))
+}
 
 const envControl = "OTEL_EXPORTER_ENTRACE_CONTROL"
 
@@ -47,16 +58,6 @@ func setenv(t *testing.T, env map[string]string) {
 			name = envControl + name
 		}
 		t.Setenv(name, value)
-	}
-}
-
-// eventually waits until ok reports true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
 	}
 }
 
@@ -89,20 +90,6 @@ func ask(t *testing.T, ctl *control.Control, mode control.Mode) *control.Trace {
 	trace, err := ctl.Start(t.Context(), control.Request{Trigger: control.TriggerAPI, Key: string(mode)})
 	must(t, err)
 	return trace
-}
-
-// read returns a trace that was finished, closed with the test.
-func read(t *testing.T, name string) *view.View {
-	t.Helper()
-	if _, err := recorder.Verify(name, func(problem error) { t.Error(problem) }); err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(name, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
-	return v
 }
 
 // count returns how many entries have the given name or message.

@@ -48,8 +48,10 @@ view                          format internal/core/ internal/otel internal/read/
 internal/read/                format internal/core/ internal/otel internal/text/ redact view
 internal/read/gotrace         golang.org/x/exp/trace internal/core/ internal/text/
 query                         format internal/core/ internal/otel internal/read/ internal/text/ view
+query/analyze                 format internal/core/ internal/read/ query view
 query/lua                     format github.com/yuin/ internal/core/ view
-viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query view
+viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
+                              view
 convert/internal/input        format internal/file/
 convert/otlp                  convert/internal/input format google.golang.org/protobuf/encoding/protowire internal/otel
                               internal/otel/ view
@@ -76,13 +78,14 @@ internal/otel/                convert/otlp format github.com/klauspost/compress/
                               internal/text/ recorder redact view
 cmd/entrace                   control/tracedir convert format github.com/schollz/progressbar/v3 github.com/spf13/
                               golang.org/x/sys/ golang.org/x/term internal/core/ internal/file/ internal/otel
-                              internal/otel/ internal/read/ internal/text/ internal/write/ query query/lua recorder
+                              internal/otel/ internal/read/ internal/text/ internal/write/ query query/analyze query/lua
+                              recorder
                               redact remote view viewer
 entracetest                   exporter format go.opentelemetry.io/ internal/core/ internal/file/ internal/read/
                               internal/text/ query recorder redact slogadapter view
 entracetest/otlp              entracetest internal/otel/
 internal/testkit/             format go.opentelemetry.io/ golang.org/x/sys/ internal/core/ internal/file/ internal/otel
-                              internal/text/ recorder view
+                              internal/text/ query recorder view
 convert/internal/converttest  convert/internal/input format internal/core/ internal/otel internal/testkit/ view
 viewer/web/test/traces        . control control/provider format go.opentelemetry.io/ internal/core/ internal/testkit/
                               recorder

@@ -1,10 +1,7 @@
 package entrace_test
 
 import (
-	"context"
-	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -24,21 +21,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var must = tracetest.Must
-
-// flushed flushes rec, unless it is closed, and returns it.
-func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
-	t.Helper()
-	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
-		t.Error(err)
-	}
-	return rec
-}
+var (
+	must    = tracetest.Must
+	flushed = tracetest.Flushed
+)
 
 func create(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), o)
-	must(t, err)
-	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
-	return rec
+	return tracetest.Create(t, "app.et", o)
 }

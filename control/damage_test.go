@@ -243,10 +243,11 @@ func truncated(dir string) error {
 	return nil
 }
 
-// TestRingTruncated runs truncated in a process of its own, because the process may die of it.
-func TestRingTruncated(t *testing.T) {
+// threeTraces runs a child to its end, and returns its three traces.
+func threeTraces(t *testing.T, child string) []string {
+	t.Helper()
 	dir := t.TempDir()
-	p := startChild(t, "truncate", dir)
+	p := startChild(t, child, dir)
 	p.ends()
 	if !p.cmd.ProcessState.Success() {
 		t.Fatalf("the process ended with %v: %s", p.cmd.ProcessState, &p.err)
@@ -255,11 +256,17 @@ func TestRingTruncated(t *testing.T) {
 	if len(files) != 3 {
 		t.Fatalf("the traces are %q", files)
 	}
+	onlyTraces(t, dir)
+	return files
+}
+
+// TestRingTruncated runs truncated in a process of its own, because the process may die of it.
+func TestRingTruncated(t *testing.T) {
+	files := threeTraces(t, "truncate")
 	for _, name := range files {
 		w := everyLink(t, name)
 		if w.messages()["after"] == 0 {
 			t.Errorf("%s has nothing of what was recorded after the fault", w.name)
 		}
 	}
-	onlyTraces(t, dir)
 }

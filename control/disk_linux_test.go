@@ -213,16 +213,7 @@ func limited(dir string) error {
 
 // TestRingLimit runs limited in a process of its own. It needs no rights.
 func TestRingLimit(t *testing.T) {
-	dir := t.TempDir()
-	p := startChild(t, "limit", dir)
-	p.ends()
-	if !p.cmd.ProcessState.Success() {
-		t.Fatalf("the process ended with %v: %s", p.cmd.ProcessState, &p.err)
-	}
-	files := traceFiles(t, dir)
-	if len(files) != 3 {
-		t.Fatalf("the traces are %q", files)
-	}
+	files := threeTraces(t, "limit")
 	// The second trace counts the records for which there was no room.
 	for i, want := range []int{0, 1000 - droppedIn(t, files[1]), 1000} {
 		w := everyLink(t, files[i])
@@ -230,5 +221,4 @@ func TestRingLimit(t *testing.T) {
 			t.Errorf("%s has %d records, want %d", w.name, got, want)
 		}
 	}
-	onlyTraces(t, dir)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/redact"
 	"github.com/entrace-go/entrace/view"
 )
@@ -335,12 +336,12 @@ func TestOpenExecutionTrace(t *testing.T) {
 			t.Fatalf("Go %s: %d tasks waited for a mutex: %v", version, r.Rows.Len(), r.Hints)
 		}
 		for row := range r.Rows.All() {
-			m, err := query.Measured(t.Context(), v, row)
+			m, err := analyze.Measured(t.Context(), v, row)
 			must(t, err)
-			if v.Name(row) != "request" || m.Known < query.MeasuredShare {
+			if v.Name(row) != "request" || m.Known < analyze.MeasuredShare {
 				t.Errorf("Go %s: of %s %.2f is known", version, v.Name(row), m.Known)
 			}
-			if by := m.Longest(1)[0].By; v.Name(by.Span) != "reindex" {
+			if by := m.Longest(v, 1)[0].EndedBy; by == nil || v.Name(by.Span) != "reindex" {
 				t.Errorf("Go %s: %q ended the wait", version, v.Name(by.Span))
 			}
 		}

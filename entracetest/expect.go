@@ -73,7 +73,7 @@ func rows(v *view.View, list []view.Row) []Row {
 }
 
 func (p *printer) row(r view.Row) Row {
-	row := Row{Role: p.v.Role(r).String(), Error: query.IsError(p.v.Flags(r)), line: p.line(r), Attributes: make(map[string]any)}
+	row := Row{Role: p.v.Role(r).String(), Error: p.v.Flags(r).IsError(), line: p.line(r), Attributes: make(map[string]any)}
 	row.Start, _ = p.v.Time(r)
 	row.Duration, row.Ended = p.v.Duration(r)
 	if ref := p.v.Ref(r); ref.IsValid() {

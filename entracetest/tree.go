@@ -11,7 +11,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -99,7 +98,7 @@ func (p *printer) line(r view.Row) string {
 				words = append(words, plain(v.Text()))
 			}
 		}
-		if query.IsError(p.v.Flags(r)) {
+		if p.v.Flags(r).IsError() {
 			words = append([]string{"ERROR"}, words...)
 		}
 	case view.RoleLog:

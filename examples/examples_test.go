@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -51,15 +52,7 @@ func run(t *testing.T, name string, env ...string) (dir, out string) {
 // count opens a trace and counts the rows of each role.
 func count(t *testing.T, name string) map[view.Role]int {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := tracetest.View(t, tracetest.Open(t, name))
 	n := make(map[view.Role]int)
 	for id := range v.Rows() {
 		n[v.Role(id)]++
@@ -98,15 +91,7 @@ func TestSlogonly(t *testing.T) {
 // message, and some of its attributes.
 func logs(t *testing.T, name string) []string {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := tracetest.View(t, tracetest.Open(t, name))
 	var all []string
 	for row := range v.Rows() {
 		if v.Role(row) != view.RoleLog {
@@ -227,15 +212,7 @@ func TestLive(t *testing.T) {
 	if r, err := recorder.Recover(filepath.Join(dir, "live.et"), ""); err != nil || r.Format != format.IET || r.Ended {
 		t.Errorf("Recover says %+v, %v", r, err)
 	}
-	f, err := format.Open(filepath.Join(dir, "live.et"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := tracetest.View(t, tracetest.Open(t, filepath.Join(dir, "live.et")))
 	open := 0
 	for id := range v.Rows() {
 		if v.Role(id) == view.RoleSpan {

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/view"
 )
 
 // flightRecorder is a running process of the example.
@@ -128,15 +127,7 @@ func TestFlightRecorder(t *testing.T) {
 // hang checks that a trace shows what the hanging request was doing.
 func hang(t *testing.T, name string) {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := tracetest.View(t, tracetest.Open(t, name))
 	found := 0
 	for id := range v.Rows() {
 		e, err := v.Entry(id)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	testkit "github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -32,31 +34,17 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// flushed flushes rec, unless it is closed, and returns it.
-func flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
-	t.Helper()
-	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
-		t.Error(err)
-	}
-	return rec
-}
+var (
+	must    = testkit.Must
+	flushed = testkit.Flushed
+)
 
 func create(t testing.TB, o *recorder.Options) *recorder.Recorder {
 	t.Helper()
-	rec, err := recorder.Create(filepath.Join(t.TempDir(), "app.et"), o)
-	must(t, err)
-	t.Cleanup(func() { must(t, rec.Close(context.Background())) })
-	return rec
+	return testkit.Create(t, "app.et", o)
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // finish closes the recorder and returns the file and its view.
 func finish(t testing.TB, rec *recorder.Recorder) *view.View {

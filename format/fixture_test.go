@@ -21,6 +21,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
+var must = tracetest.Must
+
 // fixtures are files that entrace_core wrote: see testdata/README.md.
 var fixtures = []string{"v1.iet", "v1.ietprefix", "v1.et", "v2.iet", "v2.ietprefix", "v2.et"}
 
@@ -34,13 +36,6 @@ func readFile(t testing.TB, name string) []byte {
 	b, err := os.ReadFile(name)
 	must(t, err)
 	return b
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func splitLines(b []byte) [][]byte {

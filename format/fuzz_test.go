@@ -186,9 +186,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzOpen checks the header of an ET. The test adds the magic, so that every input
-// reaches the header.
-func FuzzOpen(f *testing.F) {
+// fuzzET runs fn on the bytes behind the magic of ETs.
+func fuzzET(f *testing.F, fn func(t *testing.T, v Version, body []byte)) {
 	for _, b := range fuzzFiles(f) {
 		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
 			f.Add(b[wire.MagicSize:], b[8] == byte(V2))
@@ -202,6 +201,14 @@ func FuzzOpen(f *testing.F) {
 		if second {
 			v = V2
 		}
+		fn(t, v, body)
+	})
+}
+
+// FuzzOpen checks the header of an ET. The test adds the magic, so that every input
+// reaches the header.
+func FuzzOpen(f *testing.F) {
+	fuzzET(f, func(t *testing.T, v Version, body []byte) {
 		b := append(wire.AppendMagic(nil, v, ET), body...)
 		name := writeFile(t, "x.et", b)
 		checkAnyFile(t, name, b)

@@ -427,19 +427,7 @@ func TestSyncerKeepsError(t *testing.T) {
 
 // FuzzTables compares File.header with plainTables.
 func FuzzTables(f *testing.F) {
-	for _, b := range fuzzFiles(f) {
-		if len(b) > wire.MagicSize && StorageFormat(b[9]) == ET {
-			f.Add(b[wire.MagicSize:], b[8] == byte(V2))
-		}
-	}
-	f.Fuzz(func(t *testing.T, body []byte, second bool) {
-		if len(body) > maxFuzzSize {
-			return
-		}
-		v := V1
-		if second {
-			v = V2
-		}
+	fuzzET(f, func(t *testing.T, v Version, body []byte) {
 		wantTables(t, "fuzz", v, append(wire.AppendMagic(nil, v, ET), body...))
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
 // An accumulator computes one aggregate of one group. Its result does not depend on the order of
@@ -45,7 +47,7 @@ func (k *keeps) of(e *env) Value {
 }
 
 func (a *accumulator) add(k *keeps, v Value) {
-	if k.fn == "count" {
+	if k.counts() {
 		a.n++
 		return
 	}
@@ -67,6 +69,9 @@ func (a *accumulator) add(k *keeps, v Value) {
 	a.keep(k)
 	a.put(k, v)
 }
+
+// counts reports whether the function counts rows. errors, which queries cannot call, counts those that are errors.
+func (k *keeps) counts() bool { return k.fn == "count" || k.fn == "errors" }
 
 // isExtreme reports whether the function is min or max, which only need to keep one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
@@ -149,7 +154,7 @@ func (a *accumulator) merge(k *keeps, b *accumulator) {
 	case a.n == 0:
 		*a = *b
 		return
-	case k.fn == "count":
+	case k.counts():
 		a.n += b.n
 		return
 	case b.n == 0:
@@ -184,7 +189,7 @@ func (a *accumulator) of(f float64) Value {
 // appendResults appends the results of an aggregate to a line.
 func (a *accumulator) appendResults(line []Value, k *keeps) []Value {
 	switch k.fn {
-	case "count":
+	case "count", "errors":
 		return append(line, intValue(a.n))
 	case "min", "max":
 		return append(line, a.one)
@@ -232,15 +237,15 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 	switch {
 	case len(a.floats) == 0:
 		for _, q := range qs {
-			if r := rank(q, a.n) - int64(len(a.ints.all)); r < 0 {
-				line = append(line, Value{kind: a.kind, n: nth(a.ints.all, int(rank(q, a.n)))})
+			if r := stat.Rank(q, a.n) - int64(len(a.ints.all)); r < 0 {
+				line = append(line, Value{kind: a.kind, n: stat.Nth(a.ints.all, int(stat.Rank(q, a.n)))})
 			} else {
-				line = append(line, uintValue(nth(a.uints, int(r))))
+				line = append(line, uintValue(stat.Nth(a.uints, int(r))))
 			}
 		}
 	case int64(len(a.floats)) == a.n:
 		for _, q := range qs {
-			line = append(line, floatValue(quantile(a.floats, q)))
+			line = append(line, floatValue(stat.Quantile(a.floats, q)))
 		}
 	default:
 		var all []Value
@@ -255,60 +260,10 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 		}
 		slices.SortFunc(all, func(x, y Value) int { return cmp.Or(orderAll(x, y), cmp.Compare(x.kind, y.kind)) })
 		for _, q := range qs {
-			line = append(line, all[rank(q, a.n)])
+			line = append(line, all[stat.Rank(q, a.n)])
 		}
 	}
 	return line
-}
-
-// quantile returns the smallest value v for which at least the share q of all values is not greater
-// than v. There must be at least one value. It changes the order of values.
-func quantile[T int64 | float64](values []T, q float64) T {
-	return nth(values, int(rank(q, int64(len(values)))))
-}
-
-// rank returns the index of the quantile q in n sorted values.
-func rank(q float64, n int64) int64 {
-	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
-}
-
-// nth returns the value that is at index k after sorting. It changes the order of values.
-func nth[T int64 | uint64 | float64](values []T, k int) T {
-	lo, hi := 0, len(values)-1
-	for lo < hi {
-		if hi-lo < 32 {
-			slices.Sort(values[lo : hi+1])
-			break
-		}
-		// The pivot is the median of three. The loop moves values that are equal to it to the
-		// middle.
-		mid := lo + (hi-lo)/2
-		a, b, c := values[lo], values[mid], values[hi]
-		pivot := max(min(a, b), min(max(a, b), c))
-		lt, i, gt := lo, lo, hi
-		for i <= gt {
-			switch {
-			case values[i] < pivot:
-				values[i], values[lt] = values[lt], values[i]
-				lt++
-				i++
-			case values[i] > pivot:
-				values[i], values[gt] = values[gt], values[i]
-				gt--
-			default:
-				i++
-			}
-		}
-		switch {
-		case k < lt:
-			hi = lt - 1
-		case k > gt:
-			lo = gt + 1
-		default:
-			return values[k]
-		}
-	}
-	return values[k]
 }
 
 // The buckets of a histogram are the intervals between powers of two, each divided into four parts.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/stat"
+
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/view"
 )
@@ -165,7 +167,7 @@ func IsChance(with, rows [2]int64, compared int) bool {
 func hypergeometricTail(with, rows [2]int64) float64 {
 	all, have := int(rows[0]+rows[1]), int(with[0]+with[1])
 	k, n := int(with[0]), int(rows[0])
-	term := math.Exp(logChoose(have, k) + logChoose(all-have, n-k) - logChoose(all, n))
+	term := math.Exp(stat.LogChoose(have, k) + stat.LogChoose(all-have, n-k) - stat.LogChoose(all, n))
 	p := term
 	for ; k < min(have, n) && term > 1e-12*p; k++ {
 		term *= float64(have-k) / float64(k+1) * float64(n-k) / float64(all-have-n+k+1)

@@ -16,9 +16,6 @@ func Number(v Value) any {
 // Kind returns the number of the kind of a value.
 func Kind(v Value) int { return int(v.kind) }
 
-// Tail is tail, for its test.
-var Tail = tail
-
 // MaxGroups is maxGroups, for its test.
 var MaxGroups = &maxGroups
 
@@ -30,16 +27,8 @@ func SmallSummaries(names int) (undo func()) {
 	return func() { selfRows, maxTook, maxNames = rows, took, all }
 }
 
-// Functions that the tests compare with their own results.
-var (
-	MannWhitney = mannWhitney
-	Pattern     = patternOf
-
-	HypergeometricTail = hypergeometricTail
-)
-
-// MaxPatterns is maxPatterns, for its test.
-const MaxPatterns = maxPatterns
+// HypergeometricTail is hypergeometricTail, which a test compares with its own results.
+var HypergeometricTail = hypergeometricTail
 
 // AttributeName is attributeName, for its test.
 var AttributeName = attributeName

@@ -10,7 +10,7 @@ import (
 )
 
 // words64 is the number of uint64 words that hold a bit for each row of a block.
-const words64 = columns.BlockRows / 64
+const words64 = columns.Words
 
 // blockBits has a bit for each row of a block.
 type blockBits [words64]uint64

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the expected texts in testdata again")
 
-// TestGolden compares what is said of the queries in testdata with the texts below them: "> " begins a case, in
-// which \r is a carriage return, and "#" a comment.
+// TestGolden compares what is said of the queries in testdata with the texts below them.
 func TestGolden(t *testing.T) {
 	v := viewOf(t, querytest.Entries())
 	long := *querytest.Entries()[2]
@@ -80,46 +78,11 @@ func TestGolden(t *testing.T) {
 			must(t, err)
 			return fmt.Sprintf("%q", q.Words())
 		},
-		// pattern.txt has similar texts without the parts in which they differ.
-		"pattern": func(text string) string {
-			said := query.Pattern(text)
-			if again := query.Pattern(said); again != said && !strings.Contains(said, "'") {
-				t.Errorf("the pattern of %q is %q", said, again)
-			}
-			return said
-		},
 	} {
-		golden(t, "testdata/"+name+".txt", say)
+		querytest.Golden(t, "testdata/"+name+".txt", *update, say)
 	}
 	_, list, err := query.Complete(t.Context(), completed, ".us")
 	if want := (query.Completion{Text: ".user", Kind: "attribute", Count: 4}); err != nil || !slices.Contains(list, want) {
 		t.Errorf("got %v, %v, want %v", list, err, want)
-	}
-}
-
-// golden compares what say returns with a file.
-func golden(t *testing.T, path string, say func(text string) string) {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	must(t, err)
-	var said strings.Builder
-	for i, c := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n\n") {
-		if i > 0 {
-			said.WriteByte('\n')
-		}
-		text, isCase := strings.CutPrefix(c, "> ")
-		if !isCase {
-			said.WriteString(c + "\n")
-			continue
-		}
-		text, want, _ := strings.Cut(text, "\n")
-		got := say(strings.ReplaceAll(text, `\r`, "\r"))
-		if got != want && !*update {
-			t.Errorf("%s: %s\ngot  %s\nwant %s", path, text, got, want)
-		}
-		said.WriteString(strings.TrimRight("> "+text+"\n"+got, "\n") + "\n")
-	}
-	if *update {
-		must(t, os.WriteFile(path, []byte(said.String()), 0o600))
 	}
 }

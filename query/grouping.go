@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -15,7 +16,8 @@ type grouping struct {
 	e       env
 	rows    view.Set[view.Row]
 	keys    []eval
-	codes   func(b *columns.Block) []uint16
+	coder   *coder
+	codes   []uint32 // of the rows of a block, and room for as many
 	groups  *groups
 	numbers []uint32 // by code: the number of its group plus 1, or 0 if it is not known
 	key     []byte
@@ -25,43 +27,154 @@ type grouping struct {
 // A member is the index of a row in a block, and the number of its group.
 type member struct{ i, group int32 }
 
-// codesOf returns a function that returns a code for each row of a block. All rows with the same
-// code are in one group, except rows with the code [columns.Unknown]. It returns nil if by has no
-// such codes.
-func codesOf(by []expr) func(b *columns.Block) []uint16 {
-	flags := func(b *columns.Block) []uint16 { return b.Flags }
-	if len(by) == 0 {
-		return flags // any codes will do, because all rows are in one group
+// A coder numbers the rows of a view: those with the same number are in one group.
+type coder struct {
+	parts []coded
+	width uint64 // all numbers are below it
+}
+
+// A coded is a value of rows that has a number below width. The function sets the numbers of the rows of a block, or noCode.
+type coded struct {
+	width uint64
+	of    func(b *columns.Block, codes []uint32)
+}
+
+const (
+	noCode   = math.MaxUint32
+	maxCodes = 1 << 20 // the memory of a goroutine for the groups of codes has 4 bytes for each
+)
+
+// of sets the numbers of the rows of a block, or noCode. It needs room for as many.
+func (c *coder) of(b *columns.Block, codes, room []uint32) {
+	clear(codes)
+	for k := range c.parts {
+		p := &c.parts[k]
+		if k == 0 {
+			p.of(b, codes)
+			continue
+		}
+		p.of(b, room)
+		for i, code := range room {
+			if code == noCode || codes[i] == noCode {
+				codes[i] = noCode
+			} else {
+				codes[i] = codes[i]*uint32(p.width) + code
+			}
+		}
 	}
-	f, ok := by[0].(*field)
-	if len(by) > 1 || !ok || f.parent {
-		return nil
+}
+
+// coderOf returns a coder for the groups of by. It returns nil if by has no such numbers, or too many.
+func (m *machine) coderOf(by []expr) *coder {
+	c := &coder{width: 1}
+	for _, x := range by {
+		p := m.codedOf(x)
+		if p == nil {
+			return nil
+		}
+		if c.width *= p.width; c.width > maxCodes {
+			return nil
+		}
+		c.parts = append(c.parts, *p)
 	}
-	switch f.kind {
-	case fieldName, fieldTarget:
-		return func(b *columns.Block) []uint16 { return b.Meta }
-	case fieldService:
-		return func(b *columns.Block) []uint16 { return b.Resource }
-	case fieldLevel, fieldStatus, fieldKindOfSpan:
-		return flags
+	return c
+}
+
+func (m *machine) codedOf(x expr) *coded {
+	of := func(n int, list func(b *columns.Block) []uint16) *coded {
+		return &coded{uint64(n), func(b *columns.Block, codes []uint32) {
+			for i, code := range list(b) {
+				if codes[i] = uint32(code); int(code) >= n {
+					codes[i] = noCode
+				}
+			}
+		}}
+	}
+	switch x := x.(type) {
+	case *binary:
+		return m.bucketCodes(x)
+	case *field:
+		var own *coded
+		switch x.kind {
+		case fieldName, fieldTarget:
+			own = of(len(m.v.Columns().Metas()), func(b *columns.Block) []uint16 { return b.Meta })
+		case fieldService:
+			n := len(m.v.Columns().Resources())
+			if x.parent {
+				return m.parentServices(n)
+			}
+			own = of(n, func(b *columns.Block) []uint16 { return b.Resource })
+		case fieldLevel, fieldStatus, fieldKindOfSpan:
+			own = of(1<<16, func(b *columns.Block) []uint16 { return b.Flags })
+		}
+		if !x.parent {
+			return own
+		}
 	}
 	return nil
+}
+
+// parentServices returns the codes of the service of the row above, as [machine.field] has it.
+func (m *machine) parentServices(n int) *coded {
+	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint32) {
+		for i, up := range b.Parent {
+			of := b
+			if up < b.First || int(up-b.First) >= len(b.Flags) {
+				other := m.v.Columns().Block(int(up) / columns.BlockRows)
+				of = &other
+			}
+			codes[i] = uint32(n)
+			switch at := up - of.First; view.Flags(of.Flags[at]).Role() {
+			case view.RoleSpan, view.RoleEvent, view.RoleLog:
+				if codes[i] = uint32(of.Resource[at]); int(of.Resource[at]) >= n {
+					codes[i] = noCode
+				}
+			}
+		}
+	}}
+}
+
+// bucketCodes returns the codes of bucket(start, …).
+func (m *machine) bucketCodes(x *binary) *coded {
+	f, isField := x.a.(*field)
+	size, isLiteral := x.b.(*literal)
+	if x.op != "bucket" || !isField || !isLiteral || f.kind != fieldStart || f.parent || size.value.kind != kindDuration {
+		return nil
+	}
+	first, last, timed := Span(m.v)
+	width := uint64(size.value.n)
+	if !timed || uint64(last-first)/width >= maxCodes {
+		return nil
+	}
+	first -= (first%size.value.n + size.value.n) % size.value.n // the beginning of its bucket
+	n := uint64(last-first)/width + 1
+	return &coded{n, func(b *columns.Block, codes []uint32) {
+		for i, at := range b.Start {
+			if code := uint64(at-first) / width; at >= first && code < n {
+				codes[i] = uint32(code)
+			} else {
+				codes[i] = noCode
+			}
+		}
+	}}
 }
 
 // of returns the selected rows of a block with their groups. The result is valid until the next
 // call.
 func (x *grouping) of(k int, b *columns.Block) []member {
-	var codes []uint16
-	if x.codes != nil {
-		codes = x.codes(b)
+	codes := x.codes[:len(b.Flags)]
+	if x.coder != nil {
+		x.coder.of(b, codes, x.codes[columns.BlockRows:][:len(b.Flags)])
 	}
 	x.members = x.members[:0]
 	for w, word := range x.rows[k*words64 : (k+1)*words64] {
 		for ; word != 0; word &= word - 1 {
 			i := w*64 + bits.TrailingZeros64(word)
-			n := uint32(0)
-			if codes != nil && int(codes[i]) < len(x.numbers) {
-				n = x.numbers[codes[i]]
+			n, code := uint32(0), uint32(noCode)
+			if x.coder != nil {
+				if code = codes[i]; int(code) < len(x.numbers) {
+					n = x.numbers[code]
+				}
 			}
 			if n == 0 {
 				x.e.row = view.Row(b.First) + view.Row(i)
@@ -70,8 +183,8 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 					x.key = appendKey(x.key, f(&x.e))
 				}
 				n = uint32(x.groups.of(x.key)) + 1
-				if codes != nil && codes[i] != columns.Unknown {
-					x.know(codes[i], n)
+				if code != noCode {
+					x.know(code, n)
 				}
 			}
 			x.members = append(x.members, member{int32(i), int32(n - 1)})
@@ -81,7 +194,7 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 }
 
 // know remembers the number of the group of a code.
-func (x *grouping) know(code uint16, n uint32) {
+func (x *grouping) know(code, n uint32) {
 	if more := int(code) + 1 - len(x.numbers); more > 0 {
 		x.numbers = append(x.numbers, make([]uint32, more)...)
 	}
@@ -96,9 +209,15 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 			for _, r := range members {
 				x.groups.acc(int(r.group), at).n++
 			}
+		case k.fn == "errors":
+			for _, r := range members {
+				if view.Flags(b.Flags[r.i]).IsError() {
+					x.groups.acc(int(r.group), at).n++
+				}
+			}
 		case k.duration:
 			for _, r := range members {
-				d, ok := took(b, r.i)
+				d, ok := view.Took(b, int(r.i))
 				switch a := x.groups.acc(int(r.group), at); {
 				case !ok:
 				case k.twice && a.kept != nil && a.ints.spread != nil: // a faster form of add
@@ -117,13 +236,6 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 	}
 }
 
-// took returns the duration of row i of a block. If the row is not a span with a duration, ok is
-// false.
-func took(b *columns.Block, i int32) (d int64, ok bool) {
-	d = b.Duration[i]
-	return d, d != columns.NoDuration && view.Flags(b.Flags[i]).Role() == view.RoleSpan
-}
-
 // manyGroups is the number of groups from which on a goroutine merges its groups into the common
 // ones.
 const manyGroups = groupChunk
@@ -134,9 +246,9 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	if err != nil {
 		return nil, err
 	}
-	codes := codesOf(by)
+	coder := m.coderOf(by)
 	twice := slices.IndexFunc(keep, func(k keeps) bool { return k.duration && k.fn == "quantile" })
-	if codes == nil { // a second pass would take too long then
+	if coder == nil { // a second pass would take too long then
 		twice = -1
 	}
 	if twice >= 0 {
@@ -147,7 +259,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		all.of(nil) // the single group exists even without rows
 	}
 	start := func(g *groups) *grouping {
-		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, codes: codes, groups: g, members: make([]member, 0, columns.BlockRows)}
+		return &grouping{e: env{m: m, read: m.v.NewReader()}, rows: rows, keys: keys, coder: coder, codes: make([]uint32, 2*columns.BlockRows), groups: g, members: make([]member, 0, columns.BlockRows)}
 	}
 	var mu sync.Mutex
 	ctx, stop := context.WithCancel(m.ctx)
@@ -211,7 +323,7 @@ func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *
 			b := m.v.Columns().Block(k)
 			list = list[:0]
 			for _, r := range x.of(k, &b) {
-				if d, ok := took(&b, r.i); ok {
+				if d, ok := view.Took(&b, int(r.i)); ok {
 					list = spreads[r.group].addWanted(list, d)
 				}
 			}

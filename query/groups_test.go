@@ -9,7 +9,6 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
-	"github.com/entrace-go/entrace/view"
 )
 
 // users returns the spans of n traces. Each trace has two spans of one user and one span of another
@@ -26,13 +25,6 @@ func users(n int) []*format.TraceEntry {
 		}})
 	}
 	return list
-}
-
-func runOn(t *testing.T, v *view.View, text string) (*query.Result, error) {
-	t.Helper()
-	q, err := query.Parse(text)
-	must(t, err)
-	return q.Run(t.Context(), v, nil)
 }
 
 // TestManyGroupsAreFewObjects counts the heap objects that a query with many groups allocates.

@@ -641,3 +641,9 @@ func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) er
 	r.Order = list
 	return nil
 }
+
+// A Run is one recording of a program, with the set of its rows that are compared.
+type Run struct {
+	View *view.View
+	Rows view.Set[view.Row]
+}

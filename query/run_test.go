@@ -10,83 +10,28 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
-var must = tracetest.Must
-
-// viewOf returns the view of a file with the given entries.
-func viewOf(t testing.TB, entries []*format.TraceEntry) *view.View {
-	return tracetest.New(t, format.V1, format.IET, entries...).View()
-}
+var (
+	must         = tracetest.Must
+	viewOf       = querytest.View
+	runOn        = querytest.Run
+	everything   = querytest.Everything
+	hasException = querytest.HasException
+	span         = querytest.Span
+	shop         = querytest.Shop
+	fixed        = querytest.Fixed
+)
 
 func viewWith(t testing.TB, entries []*format.TraceEntry, o *view.Options) *view.View {
 	t.Helper()
 	v, err := view.New(t.Context(), []*format.File{tracetest.New(t, format.V1, format.IET, entries...).Open()}, o)
 	must(t, err)
 	return v
-}
-
-// shop returns a random trace of a few services.
-func shop(r *rand.Rand, n int) []*format.TraceEntry {
-	pick := func(s ...string) string { return s[r.IntN(len(s))] }
-	all := []*format.TraceEntry{format.Root()}
-	for _, s := range []string{"shop", "stock"} {
-		all = append(all, &format.TraceEntry{
-			Message: format.Some(s), Metadata: format.Metadata{Name: format.NameResource},
-			Attributes: []format.Attribute{{Name: "service.name", Value: format.StringValue(s)}, {Name: "env", Value: format.StringValue("prod")}},
-		})
-	}
-	spans := []uint32{}
-	for len(all) < n {
-		e := &format.TraceEntry{Parent: uint32(1 + r.IntN(2)), Metadata: format.Metadata{Name: pick("GET /cart", "SELECT price", "render"), Target: pick("http", "db"), Level: format.LevelInfo}}
-		add := func(name string, v format.Value) {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
-		}
-		if len(spans) > 0 && r.IntN(4) > 0 {
-			e.Parent = spans[r.IntN(len(spans))]
-		}
-		add(format.AttrTime, format.U64Value(uint64(1000+r.IntN(1000))))
-		if r.IntN(3) > 0 {
-			add("user", format.StringValue(pick("ada", "bob", "Eve")))
-		}
-		if r.IntN(3) > 0 {
-			add("n", format.I64Value(int64(r.IntN(5))))
-		}
-		if r.IntN(5) == 0 {
-			add("ratio", format.FloatValue(float64(r.IntN(5))/2))
-		}
-		if r.IntN(5) == 0 {
-			add("ok", format.BoolValue(r.IntN(2) == 0))
-		}
-		switch r.IntN(5) {
-		case 0, 1:
-			e.Metadata.Name, e.Message = "event", format.Some(pick("payment failed", "cart shown", "retry 7"))
-			e.Metadata.Level = format.Level(r.IntN(5))
-		case 2:
-			e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})
-			e.Metadata.Name = pick("exception", "retry")
-		default:
-			spans = append(spans, uint32(len(all)))
-			add(format.AttrSpanID, format.StringValue(fmt.Sprintf("%016x", len(all))))
-			if e.Parent < 3 && r.IntN(5) > 0 {
-				add(format.AttrTraceID, format.StringValue(fmt.Sprintf("%032x", 1+r.IntN(6))))
-			}
-			if r.IntN(4) > 0 {
-				add(format.AttrDuration, format.U64Value(uint64(r.IntN(1000))))
-			}
-			if r.IntN(3) == 0 {
-				add(mapping.AttrStatusCode, format.StringValue(pick("OK", "ERROR")))
-			}
-			if r.IntN(3) == 0 {
-				add(mapping.AttrKind, format.StringValue(pick("server", "client")))
-			}
-		}
-		all = append(all, e)
-	}
-	return all
 }
 
 // A plain is a simple model of a view: a list of entries, without columns.
@@ -472,33 +417,5 @@ func TestStagesAsBruteForce(t *testing.T) {
 				t.Fatalf("seed %d: %s\nselects %v, and counts %d, want %v", seed, text, got, res.Rows.Len(), want)
 			}
 		}
-	}
-}
-
-// fixed is a small trace that does not change: rows 2, 3, 5 and 6 are spans, or 4 a log record.
-func fixed() []*format.TraceEntry {
-	entry := func(parent uint32, name string, at int, attrs ...format.Attribute) *format.TraceEntry {
-		return &format.TraceEntry{
-			Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo},
-			Attributes: append([]format.Attribute{{Name: format.AttrTime, Value: format.U64Value(uint64(at))}}, attrs...),
-		}
-	}
-	span := func(parent uint32, name string, id, at, took int, attrs ...format.Attribute) *format.TraceEntry {
-		return entry(parent, name, at, append([]format.Attribute{
-			{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016x", id))},
-			{Name: format.AttrDuration, Value: format.U64Value(uint64(took))},
-		}, attrs...)...)
-	}
-	attr := func(name string, v format.Value) format.Attribute { return format.Attribute{Name: name, Value: v} }
-	log := entry(2, "event", 102, attr("user", format.StringValue("ada")))
-	log.Message = format.Some("hello world")
-	return []*format.TraceEntry{
-		format.Root(),
-		{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}},
-		span(1, "a", 2, 100, 30, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("ada")), attr("n", format.I64Value(1))),
-		span(2, "b", 3, 110, 40, attr("n", format.U64Value(2))),
-		log,
-		span(1, "a", 5, 120, 10, attr(format.AttrTraceID, format.StringValue(strings.Repeat("1", 32))), attr("user", format.StringValue("bob")), attr("n", format.FloatValue(3))),
-		entry(5, "retry", 125, attr(mapping.AttrEvent, format.BoolValue(true))),
 	}
 }

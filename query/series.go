@@ -3,20 +3,29 @@ package query
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"time"
 
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
 // maxSteps is the maximum number of lines of a series.
 const maxSteps = 100_000
 
-// A step holds the counts and durations of one line of a series.
-type step struct {
-	n, errors int64
-	durations durations
+// Groups returns a table of rows by the expressions of by, which are as in by(…). Behind the columns of by, it has
+// the number of rows, the number of errors, and quantiles of the durations of spans.
+func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by string, quantiles ...float64) (*Table, error) {
+	q, err := Parse("{} | count() by(" + by + ")")
+	if err != nil {
+		return nil, err
+	}
+	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
+	for _, x := range a.by {
+		if f, ok := x.(*field); ok && f.parent && f.text == "parent.service" { // which is an attribute in queries
+			f.kind = fieldService
+		}
+	}
+	duration := &field{kind: fieldDuration, text: "duration"}
+	return q.machine(ctx, v).table([]*stageAggregate{a, {fn: "errors", text: "errors"}, {fn: "quantile", x: duration, args: quantiles}}, a.by, rows)
 }
 
 // Series returns a table of the spans of a set by their start time. It has a line for each step of
@@ -27,100 +36,44 @@ func Series(ctx context.Context, v *view.View, rows view.Set[view.Row], every ti
 	if every <= 0 {
 		return nil, &Error{Text: fmt.Sprintf("a step must be longer than 0, not %s", every), Hint: "write 1s"}
 	}
-	y := &series{ctx: ctx, v: v, rows: rows, width: int64(every)}
 	t := &Table{Columns: []string{"time", "count", "errors", "p50", "p95"}, groups: 1}
-	first, last, n := int64(0), int64(0), 0
-	bounds := func(at int64, _ view.Flags, _ int64) {
-		if n++; n == 1 {
-			first, last = at, at
-		}
-		first, last = min(first, at), max(last, at)
-	}
-	if err := y.each(bounds); err != nil {
-		return nil, err
-	}
-	if n == 0 {
-		y.any = true
-		if err := y.each(bounds); err != nil || n == 0 {
-			return t, err
+	width := int64(every)
+	spans, first, last := timed(v, rows, false)
+	if first > last {
+		if spans, first, last = timed(v, rows, true); first > last {
+			return t, nil
 		}
 	}
-	number := uint64(last-first) / uint64(y.width)
-	if number >= maxSteps {
+	floor := func(at int64) int64 { return at - (at%width+width)%width }
+	if first, last = floor(first), floor(last); uint64(last-first)/uint64(width) >= maxSteps {
 		return nil, &Error{Text: fmt.Sprintf("the trace has more than %[2]d steps of %[1]s", every, maxSteps), Hint: "choose longer steps"}
 	}
-	steps := make([]step, number+1)
-	at := func(start int64) *step { return &steps[uint64(start-first)/uint64(y.width)] }
-	if err := y.each(func(start int64, f view.Flags, took int64) {
-		s := at(start)
-		s.n++
-		if IsError(f) {
-			s.errors++
-		}
-		if took != columns.NoDuration {
-			s.durations.add(took)
-		}
-	}); err != nil {
+	g, err := Groups(ctx, v, spans, fmt.Sprintf("bucket(start, %dns)", width), 0.5, 0.95)
+	if err != nil {
 		return nil, err
 	}
-	qs := []float64{0.5, 0.95}
-	again := false
-	for i := range steps {
-		again = steps[i].durations.want(qs) || again
-	}
-	if again {
-		var list []wanted
-		if err := y.each(func(start int64, _ view.Flags, took int64) {
-			if took != columns.NoDuration {
-				list = at(start).durations.spread.addWanted(list[:0], took)
-				keepWanted(list)
-			}
-		}); err != nil {
-			return nil, err
-		}
-	}
-	for i := range steps {
-		s := &steps[i]
-		line := []Value{{kind: kindTime, n: first + int64(i)*y.width}, intValue(s.n), intValue(s.errors)}
-		for _, q := range qs {
-			took := Value{}
-			if s.durations.len() > 0 {
-				took = durationValue(s.durations.quantile(q))
-			}
-			line = append(line, took)
+	for _, line := range g.Lines {
+		for ; first < line[0].n; first += width {
+			t.Lines = append(t.Lines, []Value{{kind: kindTime, n: first}, intValue(0), intValue(0), {}, {}})
 		}
 		t.Lines = append(t.Lines, line)
+		first += width
 	}
 	return t, nil
 }
 
-// A series iterates over rows together with the start of their step.
-type series struct {
-	ctx   context.Context //nolint:containedctx // of the one call that it lives for
-	v     *view.View
-	rows  view.Set[view.Row]
-	width int64
-	any   bool // include rows of all roles, and not only spans
-}
-
-func (y *series) each(fn func(step int64, f view.Flags, took int64)) error {
-	for k := range y.v.Columns().Blocks() {
-		if y.ctx.Err() != nil {
-			return y.ctx.Err()
+// timed returns the spans, or all rows, that have a time, and the first and the last time.
+func timed(v *view.View, rows view.Set[view.Row], all bool) (some view.Set[view.Row], first, last int64) {
+	some, first, last = v.NewSet(), 1, 0
+	for r := range rows.All() {
+		at, ok := v.Start(r)
+		if !ok || !all && v.Role(r) != view.RoleSpan {
+			continue
 		}
-		b := y.v.Columns().Block(k)
-		for w, word := range y.rows[k*words64 : (k+1)*words64] {
-			for ; word != 0; word &= word - 1 {
-				i := w*64 + bits.TrailingZeros64(word)
-				f := view.Flags(b.Flags[i])
-				if b.Start[i] != columns.NoTime && (y.any || f.Role() == view.RoleSpan) {
-					at := calculate("bucket", Value{kind: kindTime, n: b.Start[i]}, durationValue(y.width))
-					if at.kind == kindTime {
-						fn(at.n, f, b.Duration[i])
-					}
-				}
-			}
+		if some.Add(r); first > last {
+			first, last = at, at
 		}
+		first, last = min(first, at), max(last, at)
 	}
-	return nil
+	return some, first, last
 }

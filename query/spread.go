@@ -1,6 +1,10 @@
 package query
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/entrace-go/entrace/internal/read/stat"
+)
 
 // A spread counts durations in buckets by their approximate size. With these counts, an exact
 // quantile only needs the durations of one bucket from a second pass.
@@ -60,14 +64,14 @@ func (s *spread) find(rank int64) (bucket int, before int64) {
 
 // quantile returns an exact quantile. Its bucket must be wanted, and the second pass must be done.
 func (s *spread) quantile(q float64) int64 {
-	bucket, before := s.find(rank(q, s.n))
+	bucket, before := s.find(stat.Rank(q, s.n))
 	var list []int64
 	for _, d := range s.values {
 		if spreadBucket(d) == bucket {
 			list = append(list, d)
 		}
 	}
-	return nth(list, int(rank(q, s.n)-before))
+	return stat.Nth(list, int(stat.Rank(q, s.n)-before))
 }
 
 // maxTook is the maximum number of durations that are kept one by one. They take about as much
@@ -132,7 +136,7 @@ func (d *durations) want(qs []float64) bool {
 		return false
 	}
 	for _, q := range qs {
-		bucket, _ := d.spread.find(rank(q, d.spread.n))
+		bucket, _ := d.spread.find(stat.Rank(q, d.spread.n))
 		d.spread.wanted[bucket] = true
 	}
 	return true
@@ -143,5 +147,5 @@ func (d *durations) quantile(q float64) int64 {
 	if d.spread != nil {
 		return d.spread.quantile(q)
 	}
-	return quantile(d.all, q)
+	return stat.Quantile(d.all, q)
 }

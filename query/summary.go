@@ -133,7 +133,7 @@ func summarize(ctx context.Context, v *view.View, rows view.Set[view.Row], each 
 			for end := min(k+part, v.Columns().Blocks()); k < end; k++ {
 				y.each(k, func(s *sum, b *columns.Block, i int) {
 					s.n++
-					if IsError(view.Flags(b.Flags[i])) {
+					if view.Flags(b.Flags[i]).IsError() {
 						s.errors++
 					}
 					if d := b.Duration[i]; d != columns.NoDuration {
@@ -216,7 +216,7 @@ func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Opti
 	}
 	seconds := 0.0
 	if first, last, ok := Span(v); ok {
-		from, to := o.period()
+		from, to := o.Period()
 		seconds = float64(min(last, to)-max(first, from)) / 1e9
 	}
 	slices.SortFunc(y.sums, func(a, b *sum) int {

@@ -156,7 +156,7 @@ func TestSeriesAsBruteForce(t *testing.T) {
 		start, _ := v.Start(r)
 		at := start / every * every
 		counts[at]++
-		if query.IsError(v.Flags(r)) {
+		if v.Flags(r).IsError() {
 			errs[at]++
 		}
 		if d, ended := v.Duration(r); ended {

@@ -68,7 +68,7 @@ func Span(v *view.View) (first, last int64, ok bool) {
 			if start == columns.NoTime {
 				continue
 			}
-			end := endOf(&b, i)
+			end := view.EndOf(&b, i)
 			if !ok {
 				first, last, ok = start, end, true
 			}
@@ -80,12 +80,12 @@ func Span(v *view.View) (first, last int64, ok bool) {
 
 // inTimes returns the rows of a set whose time overlaps the period between o.From and o.To.
 func inTimes(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (view.Set[view.Row], error) {
-	from, to := o.period()
+	from, to := o.Period()
 	return Overlapping(ctx, v, rows, from, to)
 }
 
-// period returns the times of o, in nanoseconds since 1970. A nil o has all times.
-func (o *Options) period() (from, to int64) {
+// Period returns the times of o, in nanoseconds since 1970. A nil o has all times.
+func (o *Options) Period() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if o != nil && !o.From.IsZero() {
 		from = o.From.UnixNano()
@@ -108,7 +108,7 @@ func Overlapping(ctx context.Context, v *view.View, rows view.Set[view.Row], fro
 				if start == columns.NoTime || start > to {
 					continue
 				}
-				end := endOf(&b, i)
+				end := view.EndOf(&b, i)
 				if role := view.Flags(b.Flags[i]).Role(); role == view.RoleFolded {
 					continue
 				} else if role == view.RoleSpan && b.Duration[i] == columns.NoDuration {

@@ -25,6 +25,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
+var must = tracetest.Must
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rowOf returns the row of an entry in the only file of v.
@@ -57,13 +59,6 @@ func span(name string, id, parent byte) *tracetest.Span {
 
 func named(name string) *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: name}}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func readFile(t testing.TB, name string) []byte {

@@ -81,3 +81,28 @@ func (f Flags) Open() bool { return f&flagOpen != 0 }
 
 // Missing reports whether the row names a parent span that is not in the view.
 func (f Flags) Missing() bool { return f&flagMissing != 0 }
+
+// IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error
+// are errors except events, which only explain why their span failed.
+func (f Flags) IsError() bool {
+	return f.Failed() || f.Level() >= format.LevelError && f.Role() != RoleEvent
+}
+
+// Took returns the duration of row i of a block. If the row is not a span with a duration, ok is
+// false.
+func Took(b *columns.Block, i int) (d int64, ok bool) {
+	d = b.Duration[i]
+	return d, d != columns.NoDuration && Flags(b.Flags[i]).Role() == RoleSpan
+}
+
+// EndOf returns when row i of a block ends, which has a start time: what is no span may say how long something took before.
+func EndOf(b *columns.Block, i int) int64 {
+	start := b.Start[i]
+	if d, ok := Took(b, i); ok && start+d > start {
+		return start + d
+	}
+	return start
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

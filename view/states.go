@@ -27,6 +27,9 @@ const (
 	Matched
 )
 
+// MarshalText implements [encoding.TextMarshaler].
+func (j Join) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
 func (j Join) String() string { return [...]string{"none", "marked", "matched"}[j] }
 
 // States say what the goroutines of spans did, as far as execution traces in the files of a view tell. They are

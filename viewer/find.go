@@ -4,11 +4,10 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -205,15 +204,6 @@ func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer,
 	return answer{json: map[string]any{"from": from, "items": items}}, nil
 }
 
-// A gap is a time in which nothing began, ended or was logged.
-type gap struct {
-	Row    view.Row `json:"row"`
-	From   string   `json:"from"`
-	Took   string   `json:"took"`
-	Before string   `json:"before"`
-	After  string   `json:"after"` // empty if the gap is at the end of the trace
-}
-
 // rowsIn returns the rows of the window that a request has, or all, and its period.
 func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Row], *query.Options, error) {
 	w, err := s.windowOf(values)
@@ -237,123 +227,29 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 	if err != nil {
 		return answer{}, err
 	}
-	return s.topOf(ctx, rows, in)
+	t, err := s.topOf(ctx, rows, in)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.answer(ctx, t)
+}
+
+// A topAnswer is an overview and what a flight recorder knows of all goroutines.
+type topAnswer struct {
+	*analyze.Overview
+
+	Goroutines     []*goroutines `json:"goroutines"`
+	GoroutinesAt   analyze.Time  `json:"goroutines_at_unix_nano"`
+	MoreGoroutines int64         `json:"more_goroutines"`
 }
 
 // topOf returns an overview of some rows, which are those of the period of in.
-func (s *state) topOf(ctx context.Context, rows view.Set[view.Row], in *query.Options) (answer, error) {
+func (s *state) topOf(ctx context.Context, rows view.Set[view.Row], in *query.Options) (t topAnswer, err error) {
 	const few = 8
-	o, err := query.Top(ctx, s.v, rows, few, in)
-	if err != nil {
-		return answer{}, err
+	if t.Overview, err = analyze.Top(ctx, s.v, rows, few, in); err == nil {
+		t.Goroutines, t.GoroutinesAt, t.MoreGoroutines, err = s.goroutines(ctx)
 	}
-	type line struct {
-		Row     view.Row `json:"row"`
-		Name    string   `json:"name"`
-		Service string   `json:"service"`
-		Took    *string  `json:"took"`
-		Start   *string  `json:"start"`
-		Open    bool     `json:"open"`
-		In      string   `json:"in,omitempty"` // the function in which it waits
-		Of      string   `json:"of,omitempty"` // the outermost span that it is below
-	}
-	lines := func(rows []view.Row) ([]line, error) {
-		out := []line{}
-		for _, r := range rows {
-			l := line{Row: r, Name: preview(s.v.Name(r)), Service: s.v.Service(r)}
-			if whole := s.v.Outermost(r); whole != r {
-				l.Of = preview(s.v.Name(whole))
-			}
-			if took, known := lasted(s.v, r); known {
-				t := strconv.FormatInt(int64(took), 10)
-				l.Took = &t
-			}
-			if start, timed := s.v.Start(r); timed {
-				t := strconv.FormatInt(start, 10)
-				l.Start = &t
-			}
-			if l.Open = s.v.Flags(r).Open(); l.Open {
-				var d details
-				if err := d.addStacks(ctx, s.v, r, 0); err != nil {
-					return nil, err
-				}
-				if len(d.Stacks) > 0 {
-					l.In = d.Stacks[0].In
-				}
-			}
-			out = append(out, l)
-		}
-		return out, nil
-	}
-	slowest, err := lines(o.Slowest)
-	if err != nil {
-		return answer{}, err
-	}
-	never, err := lines(o.OldestOpen)
-	if err != nil {
-		return answer{}, err
-	}
-	type pattern struct {
-		Row     view.Row `json:"row"`
-		Pattern string   `json:"pattern"`
-		Role    string   `json:"role"`
-		Count   int      `json:"count"`
-	}
-	patterns := []pattern{}
-	for _, p := range o.Patterns {
-		patterns = append(patterns, pattern{p.First, preview(p.Pattern), p.Role.String(), p.Count})
-	}
-	type repeat struct {
-		Row   view.Row `json:"row"` // the span with most of them
-		Call  string   `json:"call"`
-		Of    string   `json:"of"`
-		Spans int      `json:"spans"`
-		Times int      `json:"times"` // below that span
-		Took  string   `json:"took"`  // all of them
-	}
-	repeats := []repeat{}
-	for i := range o.Repeats {
-		x := &o.Repeats[i]
-		repeats = append(repeats, repeat{x.Most, preview(x.Call()), preview(x.Of), x.Spans, x.MostCalls, strconv.FormatInt(x.Time, 10)})
-	}
-	gaps := []gap{}
-	for _, g := range o.Gaps {
-		x := gap{Row: g.After, From: strconv.FormatInt(g.From, 10), Took: strconv.FormatInt(g.To-g.From, 10), Before: preview(s.title(g.Before))}
-		if g.After == 0 {
-			x.Row = g.Before
-		} else {
-			x.After = preview(s.title(g.After))
-		}
-		gaps = append(gaps, x)
-	}
-	table := func(t *query.Table) [][]any {
-		out := [][]any{}
-		for _, l := range t.Lines {
-			var row []any
-			for _, v := range l {
-				switch x := v.Any().(type) {
-				case int64:
-					row = append(row, strconv.FormatInt(x, 10))
-				case time.Duration:
-					row = append(row, strconv.FormatInt(int64(x), 10))
-				default:
-					row = append(row, x)
-				}
-			}
-			out = append(out, row)
-		}
-		return out
-	}
-	groups, at, moreGoroutines, err := s.goroutines(ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{json: map[string]any{
-		"goroutines": append([]*goroutines{}, groups...), "goroutinesAt": at, "moreGoroutines": moreGoroutines,
-		"spans": o.Spans, "logs": o.Logs, "events": o.Events, "errors": o.Errors, "open": o.Open,
-		"slowest": slowest, "never": never, "patterns": patterns, "otherErrors": o.OtherErrors, "gaps": gaps, "repeats": repeats,
-		"services": table(o.Services), "self": table(o.Self), "selfColumns": o.Self.Columns,
-	}}, nil
+	return t, err
 }
 
 // title returns a short text for a row: the message of a log record, else the name.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -145,7 +144,7 @@ func (s *state) merged(ctx context.Context, from, end int, names *names, begins 
 		i := f.node(up, names.of(r), r, v)
 		n := &f.nodes[i]
 		n.Count++
-		if query.IsError(v.Flags(r)) {
+		if v.Flags(r).IsError() {
 			n.Errors++
 		}
 		if took, known := lasted(v, r); known {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -93,16 +94,19 @@ func TestTopOfFlightRecorderSaysWhyAndHowLongNothingHappened(t *testing.T) {
 		t.Errorf("the states are %+v, want %v", meta, state)
 	}
 	top := jsonOf[struct {
-		Errors   int
-		Gaps     []struct{ Took, Before, After string }
-		Services [][]string
+		Errors int
+		Gaps   []struct {
+			Took          int64 `json:"duration_nano"`
+			Before, After *struct{ Name string }
+		}
+		Services []analyze.ServiceCount
 	}](t, h, "/api/top")
-	if len(top.Gaps) == 0 || top.Gaps[0].Took != "850000000" || top.Gaps[0].Before != "GET /cart" || top.Gaps[0].After != "" {
+	if len(top.Gaps) == 0 || top.Gaps[0].Took != 850000000 || top.Gaps[0].Before.Name != "GET /cart" || top.Gaps[0].After != nil {
 		t.Errorf("the longest silence is %+v, want 850 ms after the span's start until the end", top.Gaps)
 	}
 	for _, l := range top.Services {
-		if l[0] == "" {
-			t.Errorf("the recorder's own entries are of the service %q", l)
+		if l.Service == "" {
+			t.Errorf("the recorder's own entries are of the service %+v", l)
 		}
 	}
 	if top.Errors != 1 {
@@ -144,7 +148,13 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	if got := jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))); got != (line{strconv.Itoa(want), true}) {
 		t.Errorf("the details have %+v", got)
 	}
-	if got := jsonOf[struct{ Never []line }](t, h, "/api/top").Never; len(got) != 1 || got[0] != (line{strconv.Itoa(want), true}) {
+	type topLine struct {
+		Took int64 `json:"duration_nano"`
+		Open bool
+	}
+	if got := jsonOf[struct {
+		Never []topLine `json:"never_ended"`
+	}](t, h, "/api/top").Never; len(got) != 1 || got[0] != (topLine{want, true}) {
 		t.Errorf("the first look has %+v", got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -236,7 +235,7 @@ func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run,
 	}
 	took = max(0, took)
 	x := run{row: r, at: start, end: endOf(start, took), long: took, count: 1}
-	if query.IsError(view.Flags(b.Flags[i])) {
+	if view.Flags(b.Flags[i]).IsError() {
 		x.errors = 1
 	}
 	return x, x.end >= from

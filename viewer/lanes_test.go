@@ -91,7 +91,7 @@ func TestLanes(t *testing.T) {
 					t.Errorf("trace %d, %+v: row %d is not selected", seed, ask, r)
 				}
 				start, _ := v.Start(r)
-				if f.Count[i] == 1 && (f.At[i] != start-from || f.Long[i] != end(r)-start || f.Names[f.Name[i]] != v.Name(r) || f.Errors[i] == 1 != query.IsError(v.Flags(r)) || f.Open[i] == 1 != v.Flags(r).Open()) {
+				if f.Count[i] == 1 && (f.At[i] != start-from || f.Long[i] != end(r)-start || f.Names[f.Name[i]] != v.Name(r) || f.Errors[i] == 1 != v.Flags(r).IsError() || f.Open[i] == 1 != v.Flags(r).Open()) {
 					t.Errorf("trace %d, %+v: row %d is %d for %d", seed, ask, r, f.At[i], f.Long[i])
 				}
 				if last, known := until[f.Lane[i]]; known && f.At[i] < last {

@@ -267,7 +267,7 @@ func (s *state) longer(rows view.Set[view.Row], least int64) view.Set[view.Row] 
 		if s.v.Role(r) != view.RoleSpan {
 			of = s.v.Parent(r)
 		}
-		if took, ended := s.v.Duration(of); ended && int64(took) < least && !query.IsError(s.v.Flags(of)) {
+		if took, ended := s.v.Duration(of); ended && int64(took) < least && !s.v.Flags(of).IsError() {
 			continue
 		}
 		out.Add(r)
@@ -303,11 +303,11 @@ func (s *state) logRanks() *rankSet {
 	return s.ranksOf(&s.logs, func(_ view.Row, f view.Flags) bool { return f.Role() == view.RoleLog || f.Role() == view.RoleEvent })
 }
 
-// errorRanks returns the ranks of the rows that are errors, as query.Top counts them, without the recorder's own entries: its
+// errorRanks returns the ranks of the rows that are errors, as analyze.Top counts them, without the recorder's own entries: its
 // entry of a crash only says which kind of file this is.
 func (s *state) errorRanks() *rankSet {
 	return s.ranksOf(&s.errors, func(r view.Row, f view.Flags) bool {
-		return isShown(s.v, r) && query.IsError(f) && f.Role() != view.RoleRecorder
+		return isShown(s.v, r) && f.IsError() && f.Role() != view.RoleRecorder
 	})
 }
 

@@ -5,10 +5,9 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -19,75 +18,33 @@ const (
 	maxSteps    = 40               // lines in an answer
 )
 
-// A criticalPath is the critical path of the outermost span above a row.
-type criticalPath struct {
-	Row      view.Row       `json:"row"`
-	Name     string         `json:"name"`
-	Length   string         `json:"length"`
-	Measured bool           `json:"measured"` // Go's execution trace tells it; else it is inferred from times
-	Steps    []criticalStep `json:"steps"`    // in the order of time
-	Lines    []pathLine     `json:"lines"`    // the steps that a person reads
-	Rest     int            `json:"rest"`     // steps that are too short to be among Lines
+// A pathAnswer is the critical path of the outermost span above a row. Its steps are those that a person reads.
+type pathAnswer struct {
+	*analyze.CriticalPath
+
+	// Marks has all steps, without their spans' names: the row, the time since the beginning and the duration of each.
+	Marks []int64 `json:"marks"`
+	Rest  int     `json:"rest"` // steps that are left out
 }
 
-type criticalStep struct {
-	Row  view.Row `json:"row"` // 0: a goroutine that worked for no span
-	From string   `json:"from"`
-	To   string   `json:"to"`
-}
-
-// A pathLine is a step of the path.
-type pathLine struct {
-	Row     view.Row `json:"row"`
-	Name    string   `json:"name"`
-	Service string   `json:"service"`
-	State   string   `json:"state"` // of the goroutine, if the path is measured
-	Took    string   `json:"took"`
-	Share   float64  `json:"share"` // of the whole
-}
-
-// A pathPart is a period in which a span did not wait for another one.
-type pathPart struct {
-	row       view.Row // 0: a goroutine that worked for no span
-	state     string   // of the goroutine, if it is measured
-	goroutine int64
-	from, to  int64
-}
-
-func (x *pathPart) took() int64 { return x.to - x.from }
-
-// pathOf returns the parts of the critical path of a span, in the order of time; none if it has no path. Where Go's
+// pathOf returns the critical path of a span; nil if it has none. Where Go's
 // execution trace tells of nearly all of its time the path is measured.
-func (s *state) pathOf(ctx context.Context, whole view.Row) (parts []pathPart, measured bool, err error) {
+func (s *state) pathOf(ctx context.Context, whole view.Row) (*analyze.CriticalPath, error) {
 	took, ended := s.v.Duration(whole)
 	if s.v.HasStates() && ended && took <= maxMeasured {
-		m, err := query.Measured(ctx, s.v, whole)
+		m, err := analyze.Measured(ctx, s.v, whole)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		if m != nil && m.Known >= query.MeasuredShare {
-			for i := range m.Steps {
-				x := &m.Steps[i]
-				if x.Followed {
-					continue
-				}
-				if n := len(parts); n > 0 && parts[n-1].row == x.Span && parts[n-1].state == x.State && parts[n-1].goroutine == x.Goroutine && parts[n-1].to == x.From {
-					parts[n-1].to = x.To
-					continue
-				}
-				parts = append(parts, pathPart{row: x.Span, state: x.State, goroutine: x.Goroutine, from: x.From, to: x.To})
-			}
-			return parts, true, nil
+		if m != nil && m.Known >= analyze.MeasuredShare {
+			return m.Critical(), nil
 		}
 	}
-	p, ok := query.Critical(s.v, whole)
-	if !ok || p.To == p.From {
-		return nil, false, nil
+	p, ok := analyze.Critical(s.v, whole)
+	if !ok || p.Duration == 0 {
+		return nil, nil
 	}
-	for i := range p.Steps {
-		parts = append(parts, pathPart{row: p.Steps[i].Row, from: p.Steps[i].From, to: p.Steps[i].To})
-	}
-	return parts, false, nil
+	return p, nil
 }
 
 // critical answers with the critical path of the outermost span above a row.
@@ -99,45 +56,52 @@ func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (answer,
 	for r != 0 && s.v.Role(r) != view.RoleSpan {
 		r = s.v.Parent(r)
 	}
-	whole := s.v.Outermost(r)
-	out := criticalPath{Row: whole, Name: preview(s.v.Name(whole)), Steps: []criticalStep{}, Lines: []pathLine{}}
+	out, err := s.pathAnswer(ctx, s.v.Outermost(r), func(r view.Row) rowNumber { return rowNumber(r) })
+	if err != nil || out == nil {
+		return answer{json: nil}, err
+	}
+	return s.answer(ctx, out)
+}
+
+// pathAnswer returns the critical path of a span, with the numbers of rows that number returns. It has no steps if nothing is known.
+func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view.Row) rowNumber) (*pathAnswer, error) {
+	if whole == 0 {
+		return nil, nil
+	}
+	out := &pathAnswer{CriticalPath: &analyze.CriticalPath{Span: whole}}
 	if s.below(whole) > maxBelow {
-		return answer{json: out}, nil // 'entrace critical' prints it
+		return out, nil // 'entrace critical' prints it
 	}
-	parts, measured, err := s.pathOf(ctx, whole)
-	if err != nil || len(parts) == 0 {
-		return answer{json: out}, err
+	p, err := s.pathOf(ctx, whole)
+	if err != nil || p == nil {
+		return out, err
 	}
-	out.Measured = measured
-	length := parts[len(parts)-1].to - parts[0].from
-	out.Length = strconv.FormatInt(length, 10)
-	longest := make([]int, len(parts))
+	out.CriticalPath = p
+	longest := make([]int, len(p.Steps))
 	for i := range longest {
 		longest[i] = i
 	}
-	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(parts[b].took(), parts[a].took()) })
-	place := make([]int, len(parts))
+	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(p.Steps[b].Duration, p.Steps[a].Duration) })
+	place := make([]int, len(p.Steps))
 	for at, i := range longest {
 		place[i] = at
 	}
-	least := max(1, length/100)
-	for i := range parts {
-		x := &parts[i]
+	least := max(1, p.Duration/100)
+	all := p.Steps
+	p.Steps, p.Async = []analyze.Step{}, nil
+	for i := range all {
+		x := &all[i]
 		if place[i] < maxCritical {
-			out.Steps = append(out.Steps, criticalStep{x.row, strconv.FormatInt(x.from, 10), strconv.FormatInt(x.to, 10)})
+			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
-		if s.v.Flags(whole).Open() { // of what hangs nobody knows which span ends last
-			continue
-		}
-		if x.took() < least || place[i] >= maxSteps {
+		switch {
+		case p.Open: // of what hangs nobody knows which span ends last
+		case x.Duration < least || place[i] >= maxSteps:
 			out.Rest++
-			continue
+		default:
+			x.Beside = nil
+			p.Steps = append(p.Steps, *x)
 		}
-		l := pathLine{x.row, "goroutine " + strconv.FormatInt(x.goroutine, 10), "", x.state, strconv.FormatInt(x.took(), 10), float64(x.took()) / float64(length)}
-		if x.row != 0 {
-			l.Name, l.Service = preview(s.v.Name(x.row)), s.v.Service(x.row)
-		}
-		out.Lines = append(out.Lines, l)
 	}
-	return answer{json: out}, nil
+	return out, nil
 }

@@ -28,22 +28,25 @@ func TestCriticalPath(t *testing.T) {
 		span(1, "request", "0000000000000001"), span(2, "reindex", "0000000000000002"),
 	}
 	type answer struct {
-		Name     string
-		Measured bool
-		Steps    []struct{ Row uint32 }
-		Lines    []struct {
-			Row         uint32
-			Name, State string
-			Share       float64
+		Span     struct{ Name string }
+		Inferred bool
+		Duration int64 `json:"duration_nano"`
+		Steps    []struct {
+			Span struct {
+				Row  uint32
+				Name string
+			}
+			State    string
+			Duration int64 `json:"duration_nano"`
 		}
 	}
 	got := jsonOf[answer](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/critical?row=3")
-	if got.Name != "request" || got.Measured || len(got.Lines) != 1 || got.Lines[0].Name != "reindex" || got.Lines[0].State != "" {
+	if got.Span.Name != "request" || !got.Inferred || len(got.Steps) != 1 || got.Steps[0].Span.Name != "reindex" || got.Steps[0].State != "" {
 		t.Errorf("inferred it is %+v", got)
 	}
 	entries = append(entries, &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{attribute("data", format.BytesValue(recorded))}})
 	got = jsonOf[answer](t, serve(t, viewOf(t, format.ET, entries), viewer.Options{}), "/api/critical?row=3")
-	if got.Name != "request" || !got.Measured || len(got.Lines) != 1 || got.Lines[0].Name != "reindex" || got.Lines[0].State != "sleep" || got.Lines[0].Share < .95 || got.Lines[0].Row != 3 {
+	if got.Span.Name != "request" || got.Inferred || len(got.Steps) != 1 || got.Steps[0].Span.Name != "reindex" || got.Steps[0].State != "sleep" || got.Steps[0].Duration*100 < 95*got.Duration || got.Steps[0].Span.Row != 3 {
 		t.Errorf("measured it is %+v", got)
 	}
 }

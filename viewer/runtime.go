@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -62,11 +63,11 @@ func (s *state) withoutSamples(rows view.Set[view.Row]) view.Set[view.Row] {
 
 // A group of goroutines has the same stack.
 type goroutines struct {
-	Row   view.Row `json:"row"`
-	In    string   `json:"in"`
-	Stack string   `json:"stack"`
-	Count int64    `json:"count"`
-	Spans int      `json:"spans"` // for how many of the spans they worked
+	Row   view.Row  `json:"row"`
+	In    string    `json:"in"`
+	Stack wholeText `json:"stack"`
+	Count int64     `json:"count"`
+	Spans int       `json:"spans"` // for how many of the spans they worked
 
 	of map[view.Row]bool
 }
@@ -78,13 +79,13 @@ const (
 
 // goroutines returns the goroutines of the last dump that package control/provider wrote, the most first, by
 // their stacks. It returns when that was, and how many of them are left out.
-func (s *state) goroutines(ctx context.Context) (list []*goroutines, at string, more int64, err error) {
+func (s *state) goroutines(ctx context.Context) (list []*goroutines, at analyze.Time, more int64, err error) {
 	if !slices.ContainsFunc(s.v.Columns().Metas(), isDump) {
-		return nil, "", 0, nil
+		return nil, analyze.NoTime, 0, nil
 	}
 	f, err := s.found(ctx, `{ name = "goroutines" && target = "runtime/pprof" }`)
 	if err != nil {
-		return nil, "", 0, err
+		return nil, analyze.NoTime, 0, err
 	}
 	last := int64(math.MinInt64)
 	var rows []view.Row
@@ -104,7 +105,7 @@ func (s *state) goroutines(ctx context.Context) (list []*goroutines, at string, 
 	for _, r := range rows {
 		e, err := s.v.Entry(r)
 		if err != nil {
-			return nil, "", 0, err
+			return nil, analyze.NoTime, 0, err
 		}
 		text, _ := e.Attribute("stack")
 		count, _ := e.Attribute("count")
@@ -112,7 +113,7 @@ func (s *state) goroutines(ctx context.Context) (list []*goroutines, at string, 
 		stack := text.Text()
 		g := byStack[stack]
 		if g == nil {
-			g = &goroutines{Row: r, In: preview(e.Message.Value), Stack: strings.ToValidUTF8(stack[:min(len(stack), cutSize)], ""), of: make(map[view.Row]bool)}
+			g = &goroutines{Row: r, In: preview(e.Message.Value), Stack: wholeText(strings.ToValidUTF8(stack[:min(len(stack), cutSize)], "")), of: make(map[view.Row]bool)}
 			byStack[stack] = g
 			list = append(list, g)
 		}
@@ -126,7 +127,7 @@ func (s *state) goroutines(ctx context.Context) (list []*goroutines, at string, 
 	for _, g := range list[min(len(list), maxGroups):] {
 		more = sum(more, g.Count)
 	}
-	return list[:min(len(list), maxGroups)], strconv.FormatInt(last, 10), more, nil
+	return list[:min(len(list), maxGroups)], analyze.Time(last), more, nil
 }
 
 // isDump reports whether entries with this metadata are goroutines that package control/provider found.

@@ -106,10 +106,10 @@ func TestGoroutines(t *testing.T) {
 			In           string
 			Count, Spans int
 		}
-		GoroutinesAt   string
-		MoreGoroutines int
+		GoroutinesAt   int64 `json:"goroutines_at_unix_nano"`
+		MoreGoroutines int   `json:"more_goroutines"`
 	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/top")
-	if g := top.Goroutines; len(g) != 20 || top.GoroutinesAt != "20" || top.MoreGoroutines != 7 || fmt.Sprint(g[:2]) != "[{main.idle 7 0} {main.lock 3 2}]" {
+	if g := top.Goroutines; len(g) != 20 || top.GoroutinesAt != 20 || top.MoreGoroutines != 7 || fmt.Sprint(g[:2]) != "[{main.idle 7 0} {main.lock 3 2}]" {
 		t.Errorf("%+v", top)
 	}
 }

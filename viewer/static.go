@@ -47,12 +47,13 @@ func (e *SizeError) Error() string {
 
 // staticData is what a static page has of a trace.
 type staticData struct {
-	Meta    map[string]any `json:"meta"`
-	Top     any            `json:"top"`
-	Facets  any            `json:"facets"`
-	Table   any            `json:"table"`
-	Flame   any            `json:"flame"`
-	Strings []string       `json:"strings"`
+	Meta    map[string]any                `json:"meta"`
+	Top     json.RawMessage               `json:"top"`
+	Paths   map[rowNumber]json.RawMessage `json:"paths"`
+	Facets  any                           `json:"facets"`
+	Table   any                           `json:"table"`
+	Flame   any                           `json:"flame"`
+	Strings []string                      `json:"strings"`
 	// Columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on; 0 if there is
 	// none. Row numbers in all answers are such places.
 	Up      []int      `json:"up"`
@@ -221,7 +222,6 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		to *any
 		of func() (answer, error)
 	}{
-		{&d.Top, func() (answer, error) { return s.topOf(ctx, only, nil) }},
 		{&d.Facets, func() (answer, error) {
 			c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
 			if err != nil {
@@ -250,6 +250,17 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 			return err
 		}
 	}
+	t, err := s.topOf(ctx, only, nil)
+	if err != nil {
+		return err
+	}
+	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
+	if d.Top, err = s.encoded(ctx, t, number); err != nil {
+		return err
+	}
+	if err := d.addPaths(ctx, s, only, number); err != nil {
+		return err
+	}
 	a, err := h.meta(ctx, s, url.Values{})
 	if err != nil {
 		return err
@@ -264,6 +275,27 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
 		return !slices.ContainsFunc(d.Service, func(n int) bool { return d.Strings[n] == name })
 	})
+	return nil
+}
+
+// addPaths adds the critical paths of the requests, by the place of their row.
+func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.Row], number func(view.Row) rowNumber) error {
+	d.Paths = make(map[rowNumber]json.RawMessage)
+	for r := range only.All() {
+		if s.v.Role(r) != view.RoleSpan || s.v.Outermost(r) != r {
+			continue
+		}
+		p, err := s.pathAnswer(ctx, r, number)
+		if err != nil {
+			return err
+		}
+		if p == nil || len(p.Marks) <= 3 { // a request without parts says nothing
+			continue
+		}
+		if d.Paths[number(r)], err = s.encoded(ctx, p, number); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

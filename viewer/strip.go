@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -141,7 +140,7 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 					color = 0 // as the page has it
 				}
 				p.services[color%stripColors][at]++
-				if role != view.RoleRecorder && query.IsError(f) {
+				if role != view.RoleRecorder && f.IsError() {
 					p.errors[at]++
 				}
 				if f.Open() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -101,19 +102,27 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 	return tableAnswer(t, lines, total)
 }
 
+// A tablePart is a part of a table in an answer.
+type tablePart struct {
+	Columns []column   `json:"columns"`
+	Lines   []partLine `json:"lines"`
+	Total   int        `json:"total"`
+	Hints   []hint     `json:"hints"`
+}
+
+type partLine struct {
+	Values []any     `json:"values"` // whole numbers are texts
+	Where  string    `json:"where,omitempty"`
+	Row    rowNumber `json:"row,omitempty"`
+	Spark  []uint32  `json:"spark,omitempty"`
+}
+
 func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
-	type line struct {
-		Values []any    `json:"values"`
-		Where  string   `json:"where,omitempty"`
-		Row    view.Row `json:"row,omitempty"`
-		Spark  []uint32 `json:"spark,omitempty"`
-	}
-	out := struct {
-		Columns []column `json:"columns"`
-		Lines   []line   `json:"lines"`
-		Total   int      `json:"total"`
-		Hints   []hint   `json:"hints"`
-	}{t.Columns, []line{}, total, append([]hint{}, t.hints...)}
+	return answer{json: partOf(t, lines, total)}, nil
+}
+
+func partOf(t *table, lines []tableLine, total int) *tablePart {
+	out := &tablePart{t.Columns, []partLine{}, total, append([]hint{}, t.hints...)}
 	for _, l := range lines {
 		values := make([]any, len(l.values))
 		for i, v := range l.values {
@@ -128,9 +137,9 @@ func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
 				values[i] = v
 			}
 		}
-		out.Lines = append(out.Lines, line{values, l.where, l.row, l.spark})
+		out.Lines = append(out.Lines, partLine{values, l.where, rowNumber(l.row), l.spark})
 	}
-	return answer{json: out}, nil
+	return out
 }
 
 // order compares two values of a column: numbers, then texts. Without a value comes last, whatever the
@@ -249,16 +258,32 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 			return nil, err
 		}
 	}
-	t := &table{hints: hintsOf(r.Hints)}
+	t := tableOf(from)
+	t.hints = hintsOf(r.Hints)
+	for i := range t.lines {
+		if t.lines[i].where = from.Where(from.Lines[i]); summary {
+			t.lines[i].where = "{ entry:role = span && " + t.lines[i].where + " }"
+		}
+	}
+	if err := s.addSparks(ctx, t, r.Rows, from, w); err != nil {
+		return nil, err
+	}
+	if summary {
+		at := slices.Index(from.Columns, "total")
+		slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[at], b.values[at], true) })
+	}
+	return t, nil
+}
+
+// tableOf returns the columns and values of a table.
+func tableOf(from *query.Table) *table {
+	t := new(table)
 	for _, c := range from.Columns {
 		t.Columns = append(t.Columns, column{c, "text"})
 	}
 	kinds := make([][]string, len(t.Columns))
 	for _, l := range from.Lines {
-		line := tableLine{where: from.Where(l)}
-		if summary {
-			line.where = "{ entry:role = span && " + line.where + " }"
-		}
+		var line tableLine
 		for i, v := range l {
 			x, kind := cell(v)
 			if line.values = append(line.values, x); x != nil {
@@ -278,14 +303,7 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 			}
 		}
 	}
-	if err := s.addSparks(ctx, t, r.Rows, from, w); err != nil {
-		return nil, err
-	}
-	if summary {
-		at := slices.Index(from.Columns, "total")
-		slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[at], b.values[at], true) })
-	}
-	return t, nil
+	return t
 }
 
 // cell returns a value of a query in the form that tables have.
@@ -346,59 +364,31 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 	if err != nil {
 		return nil, err
 	}
-	type call struct {
-		caller, callee string
-		n, errors      int64
-		took           []int64
-	}
-	known := make(map[[2]string]*call)
-	var all []*call
-	v := s.v
+	calls := s.v.NewSet()
 	for r := range f.rows.All() {
-		up := v.Parent(r)
-		if v.Role(r) != view.RoleSpan || v.Role(up) != view.RoleSpan {
-			continue
-		}
-		key := [2]string{v.Service(up), v.Service(r)}
-		if key[0] == key[1] {
-			continue
-		}
-		c := known[key]
-		if c == nil {
-			c = &call{caller: key[0], callee: key[1]}
-			known[key] = c
-			all = append(all, c)
-		}
-		c.n++
-		if query.IsError(v.Flags(r)) {
-			c.errors++
-		}
-		if took, ended := v.Duration(r); ended {
-			c.took = append(c.took, int64(took))
+		if up := s.v.Parent(r); s.v.Role(r) == view.RoleSpan && s.v.Role(up) == view.RoleSpan && s.v.Service(up) != s.v.Service(r) {
+			calls.Add(r)
 		}
 	}
-	t := &table{Columns: []column{{"caller", "text"}, {"callee", "text"}, {"count", "number"}, {"errors", "number"}, {"p50", "duration"}, {"p95", "duration"}, {"p99", "duration"}}}
-	slices.SortFunc(all, func(a, b *call) int {
-		return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.caller, b.caller), strings.Compare(a.callee, b.callee))
-	})
-	for _, c := range all {
-		slices.Sort(c.took)
-		at := func(q float64) any {
-			if len(c.took) == 0 {
-				return nil
-			}
-			return c.took[max(0, int(math.Ceil(q*float64(len(c.took))))-1)]
-		}
-		t.lines = append(t.lines, tableLine{
-			values: []any{c.caller, c.callee, c.n, c.errors, at(.5), at(.95), at(.99)},
-			where:  "{ entry:role = span && " + whereService(c.caller) + " } > { entry:role = span && " + whereService(c.callee) + " }",
-		})
+	from, err := query.Groups(ctx, s.v, calls, "parent.service, service", .5, .95, .99)
+	if err != nil {
+		return nil, err
 	}
+	from.Columns = []string{"caller", "callee", "count", "errors", "p50", "p95", "p99"}
+	t := tableOf(from)
+	for i := range t.lines {
+		l := &t.lines[i]
+		caller, _ := l.values[0].(string)
+		callee, _ := l.values[1].(string)
+		l.values[0], l.values[1] = caller, callee
+		l.where = "{ entry:role = span && " + whereService(caller) + " } > { entry:role = span && " + whereService(callee) + " }"
+	}
+	slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[2], b.values[2], true) })
 	return t, nil
 }
 
 // compareTable returns how the spans that a query selects differ from those of the other side, by path, as
-// query.Compare has it.
+// analyze.Compare has it.
 func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*table, error) {
 	f, err := s.foundIn(ctx, cmp.Or(q.Get("q"), "{}"), w)
 	if err != nil {
@@ -411,7 +401,7 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 	if than == nil {
 		return nil, badRequest("there is nothing to compare with")
 	}
-	d, err := query.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: s.v, Rows: f.rows}})
+	d, err := analyze.Compare(ctx, []query.Run{than.run()}, []query.Run{{View: s.v, Rows: f.rows}})
 	if err != nil {
 		return nil, err
 	}
@@ -451,7 +441,7 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 		if p.ErrorsP <= d.Level {
 			marks = append(marks, "errors")
 		}
-		took := func(n int64, of query.PathStats) any {
+		took := func(n int64, of analyze.PathStats) any {
 			if of.Count == 0 {
 				return nil
 			}
@@ -539,7 +529,7 @@ func (s *state) valueAt(r view.Row, column int) any {
 	case "status":
 		f := v.Flags(r)
 		switch {
-		case query.IsError(f):
+		case f.IsError():
 			return "error"
 		case f.Open():
 			return "never ended"

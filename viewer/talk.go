@@ -10,7 +10,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/columns"
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -91,7 +90,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 			return answer{}, err
 		}
 		x := turn{
-			Row: row, Span: row, Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: query.IsError(v.Flags(row)),
+			Row: row, Span: row, Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
 			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
 		}
 		if v.Role(row) != view.RoleSpan {

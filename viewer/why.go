@@ -194,7 +194,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
 	median := d.median(v, same.rows)
 	out.Median = strconv.FormatInt(median, 10)
-	failed := query.IsError(v.Flags(r))
+	failed := v.Flags(r).IsError()
 	switch of := q.Get("of"); {
 	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.rows.Len():
 		out.Of, out.Among = "failed", failed
@@ -215,7 +215,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	in := v.NewSet()
 	for r := range same.rows.All() {
 		took, known := lasted(v, r)
-		if out.Of == "failed" && query.IsError(v.Flags(r)) || out.Of == "slow" && known && int64(took) >= least {
+		if out.Of == "failed" && v.Flags(r).IsError() || out.Of == "slow" && known && int64(took) >= least {
 			in.Add(r)
 		}
 	}
@@ -314,7 +314,7 @@ func bucketFrom(i int) int64 {
 func durationsOf(v *view.View, rows view.Set[view.Row], than int64) *durations {
 	d := &durations{counts: make([]int, (64-bucketBits)<<bucketBits)}
 	for r := range rows.All() {
-		if query.IsError(v.Flags(r)) {
+		if v.Flags(r).IsError() {
 			d.failed++
 		}
 		if took, ended := v.Duration(r); ended && took >= 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
 )
@@ -131,7 +132,7 @@ func TestWindow(t *testing.T) {
 					of = v.Parent(r)
 				}
 				took, ended := v.Duration(of)
-				return !ended || int64(took) >= least || query.IsError(v.Flags(of)) || slices.ContainsFunc(v.Children(r), long)
+				return !ended || int64(took) >= least || v.Flags(of).IsError() || slices.ContainsFunc(v.Children(r), long)
 			}
 			for r := range v.Rows() {
 				if role := v.Role(r); (role == view.RoleSpan || role == view.RoleLog) && long(r) {
@@ -177,7 +178,7 @@ func TestStrip(t *testing.T) {
 			i := min(n-1, int(float64(start-from)*float64(n)/float64(to-from)))
 			service := slices.Index(jsonOf[struct{ Services []string }](t, h, "/api/meta").Services, v.Service(r))
 			want.Services[service][i]++
-			if query.IsError(v.Flags(r)) {
+			if v.Flags(r).IsError() {
 				want.Errors[i]++
 			}
 			if v.Flags(r).Open() {
@@ -258,7 +259,7 @@ func TestWhy(t *testing.T) {
 			if v.Role(s) != view.RoleSpan || v.Name(s) != v.Name(r) || v.Service(s) != v.Service(r) {
 				continue
 			}
-			if query.IsError(v.Flags(s)) {
+			if v.Flags(s).IsError() {
 				failed++
 			}
 			d, ended := v.Duration(s)
@@ -376,7 +377,7 @@ func TestFlame(t *testing.T) {
 				path += "/" + v.Service(r) + " " + v.Name(r)
 				s := want[path]
 				s.count++
-				if query.IsError(v.Flags(r)) {
+				if v.Flags(r).IsError() {
 					s.errors++
 				}
 				if self, ended := v.SelfTime(r); ended {
@@ -479,7 +480,7 @@ func TestAgainst(t *testing.T) {
 		Lines []struct{ Values []any }
 		Total int
 	}](t, h, "/api/table?form=compare")
-	want, err := query.Compare(t.Context(), []query.Run{{View: other, Rows: resultOf(t, other, "{}").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "{}").Rows}})
+	want, err := analyze.Compare(t.Context(), []query.Run{{View: other, Rows: resultOf(t, other, "{}").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "{}").Rows}})
 	must(t, err)
 	if table.Total != len(want.Paths) || table.Total == 0 {
 		t.Errorf("%d paths, want %d", table.Total, len(want.Paths))
@@ -673,7 +674,7 @@ func TestTwoQueries(t *testing.T) {
 		Lines []struct{ Values []any }
 		Total int
 	}](t, h, "/api/table?form=compare&"+ask.Encode())
-	want, err := query.Compare(t.Context(), []query.Run{{View: v, Rows: resultOf(t, v, "service = back").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "service = front").Rows}})
+	want, err := analyze.Compare(t.Context(), []query.Run{{View: v, Rows: resultOf(t, v, "service = back").Rows}}, []query.Run{{View: v, Rows: resultOf(t, v, "service = front").Rows}})
 	must(t, err)
 	if table.Total != len(want.Paths) || table.Total == 0 {
 		t.Errorf("%d paths, want %d", table.Total, len(want.Paths))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -108,24 +107,24 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 // path prints the path of a span: the measured one if there is one.
 func (p *rowPrinter) path(ctx context.Context, w *bufio.Writer, r view.Row, o *criticalOptions, least float64) error {
 	if !o.inferred {
-		m, err := query.Measured(ctx, p.v, r)
+		m, err := analyze.Measured(ctx, p.v, r)
 		if err != nil {
 			return err
 		}
 		switch {
-		case m == nil || m.Known < query.MeasuredShare:
+		case m == nil || m.Known < analyze.MeasuredShare:
 		case o.json:
-			return p.measuredJSON(w, m)
+			return p.answer(w, m)
 		default:
 			return p.measured(w, m, least)
 		}
 	}
-	path, ok := query.Critical(p.v, r)
+	path, ok := analyze.Critical(p.v, r)
 	if !ok {
 		return nil
 	}
 	if o.json {
-		return p.criticalJSON(w, path)
+		return p.answer(w, path)
 	}
 	return p.critical(w, path, least)
 }
@@ -137,8 +136,8 @@ const (
 
 // critical prints a critical path for people.
 // Steps that take less than the share least of the whole are folded.
-func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least float64) error {
-	whole := time.Duration(c.To - c.From)
+func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least float64) error {
+	whole := time.Duration(c.Duration)
 	e, err := p.read.Entry(c.Span)
 	if err != nil {
 		return err
@@ -161,7 +160,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 	}
 	seen := make(map[view.Row]bool) // rows whose attributes were printed
 	for _, s := range c.Steps {
-		took := time.Duration(s.To - s.From)
+		took := time.Duration(s.Duration)
 		if float64(took) < least*float64(whole) && len(s.Beside) == 0 {
 			folded++
 			short += took
@@ -173,16 +172,16 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 			share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
 		}
 		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
-		e, err := p.read.Entry(s.Row)
+		e, err := p.read.Entry(s.Span)
 		if err != nil {
 			return err
 		}
 		again := p.printer
-		again.bare = again.bare || seen[s.Row]
-		seen[s.Row] = true
-		line := again.lineOf(s.Row, e, utf8.RuneCountInString(indent)+criticalColumns)
+		again.bare = again.bare || seen[s.Span]
+		seen[s.Span] = true
+		line := again.lineOf(s.Span, e, utf8.RuneCountInString(indent)+criticalColumns)
 		text := indent + line
-		if service := p.v.Service(s.Row); len(p.v.Services()) > 1 && service != "" {
+		if service := p.v.Service(s.Span); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(colorGreen, safe(service))
 		}
 		lines = append(lines, []string{
@@ -214,34 +213,4 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *query.CriticalPath, least floa
 		}
 	}
 	return nil
-}
-
-// criticalJSON prints a critical path as one JSON object.
-func (p *rowPrinter) criticalJSON(w *bufio.Writer, c *query.CriticalPath) error {
-	raw := rawRows{p: p}
-	type step struct {
-		From     int64             `json:"from_unix_nano"`
-		Duration int64             `json:"duration_nano"`
-		Depth    int               `json:"depth"`
-		Span     json.RawMessage   `json:"span"`
-		Beside   []json.RawMessage `json:"beside"`
-	}
-	out := struct {
-		Span     json.RawMessage   `json:"span"`
-		Inferred bool              `json:"inferred"`
-		Open     bool              `json:"open"`
-		From     int64             `json:"from_unix_nano"`
-		Duration int64             `json:"duration_nano"`
-		Steps    []step            `json:"steps"`
-		Async    []json.RawMessage `json:"async"`
-	}{raw.row(c.Span), true, c.Open, c.From, c.To - c.From, []step{}, raw.rows(c.Async)}
-	for _, s := range c.Steps {
-		out.Steps = append(out.Steps, step{s.From, s.To - s.From, s.Depth, raw.row(s.Row), raw.rows(s.Beside)})
-	}
-	b, err := json.Marshal(out)
-	if err = errors.Join(raw.err, err); err != nil {
-		return err
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 )
 
 type diffOptions struct {
@@ -44,7 +45,7 @@ func (a *app) diffCommand() *cobra.Command {
 			"Several runs on each side, five if possible and recorded in turn: the test is between runs\n" +
 			"(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.\n\n" +
 			"\"Chance\" holds over all paths together. A change that can be chance exceeds no limit unless\n" +
-			"--any-change is given. \"Too few\" are less than " + strconv.Itoa(query.MinSamples) + " spans of a run, or a path that some run\n" +
+			"--any-change is given. \"Too few\" are less than " + strconv.Itoa(analyze.MinSamples) + " spans of a run, or a path that some run\n" +
 			"does not have. A file that is damaged or still running ends it with 2, unless --allow-partial\n" +
 			"is given.\n\n" +
 			"  entrace diff old.et new.et\n" +
@@ -221,7 +222,7 @@ func (l *diffLimits) texts() (all [numWorse]string) {
 
 // find returns which limits a path exceeds. seen holds all of them. found leaves out those that chance
 // can explain, unless --any-change is set.
-func (l *diffLimits) find(p *query.PathDiff) (found, seen finding) {
+func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 	is, surely := p.IsNew()
 	seen[newSpans], found[newSpans] = l.newSpans && is, surely
 	has, surely := p.HasNewErrors()
@@ -277,7 +278,7 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	d, err := query.Compare(ctx, before, after)
+	d, err := analyze.Compare(ctx, before, after)
 	if err != nil {
 		return err
 	}
@@ -327,7 +328,7 @@ func runNames(names []string) string {
 type diffReport struct {
 	*app
 
-	d              *query.Diff
+	d              *analyze.Diff
 	limits         *diffLimits
 	found          []finding // of each path
 	worse          [numWorse]int
@@ -405,7 +406,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 			}
 			return x + " → " + y
 		}
-		took := func(s *query.PathStats, n int64) string {
+		took := func(s *analyze.PathStats, n int64) string {
 			if s.P95 == 0 && s.Self == 0 {
 				return "-"
 			}
@@ -442,7 +443,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 }
 
 // diffChange returns how p95 has changed, and the probability of such a change by chance.
-func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
+func diffChange(p *analyze.PathDiff, d *analyze.Diff) (change, chance string) {
 	switch {
 	case p.Before.Count == 0:
 		return "new", ""
@@ -463,7 +464,7 @@ func diffChange(p *query.PathDiff, d *query.Diff) (change, chance string) {
 }
 
 // diffStates says what the spans of a path that takes longer did more, on average.
-func diffStates(p *query.PathDiff) string {
+func diffStates(p *analyze.PathDiff) string {
 	grown := p.After.P95 - p.Before.P95
 	text := []string{}
 	for _, s := range p.Grew() {
@@ -478,7 +479,7 @@ func diffStates(p *query.PathDiff) string {
 }
 
 // diffPath returns a path as text. A step has its service in front if the step above has another one.
-func diffPath(p *query.PathDiff) string {
+func diffPath(p *analyze.PathDiff) string {
 	var parts []string
 	service := ""
 	for _, s := range p.Path {
@@ -510,7 +511,7 @@ func (r *diffReport) json(w io.Writer) error {
 		State string `json:"state"`
 		Nano  int64  `json:"nano"`
 	}
-	of := func(s *query.PathStats) stats { return stats{s.Count, s.Errors, s.P50, s.P95, s.Self} }
+	of := func(s *analyze.PathStats) stats { return stats{s.Count, s.Errors, s.P50, s.P95, s.Self} }
 	for i := range r.d.Paths {
 		p := &r.d.Paths[i]
 		line := struct {

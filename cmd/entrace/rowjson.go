@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
+	"io"
 	"strconv"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -102,29 +104,41 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// rawRows encodes rows as parts of a larger JSON text, and collects the errors of reading them.
-type rawRows struct {
-	p   *rowPrinter
-	err error
+// answer prints an answer as a line of JSON, in which rows are as appendJSON has them.
+func (p *rowPrinter) answer(w io.Writer, answer any) error {
+	b, err := p.form().JSON(answer, "")
+	if err == nil {
+		_, err = io.WriteString(w, safeJSON(b)+"\n")
+	}
+	return err
 }
 
-// row returns a row as JSON, null for 0.
-func (w *rawRows) row(r view.Row) json.RawMessage {
-	if r == 0 {
-		return json.RawMessage("null")
-	}
-	e, err := w.p.read.Entry(r)
+// answer prints an answer as one JSON object, in which rows are as appendJSON has them.
+func (a *app) answer(l *look, answer any, o *lookFlags) error {
+	b, err := a.rowPrinter(l, nil, o).form().JSON(answer, "  ")
 	if err != nil {
-		w.err = errors.Join(w.err, err)
-		return nil
+		return err
 	}
-	return bytes.TrimSpace(w.p.appendJSON(nil, r, e))
+	_, err = io.WriteString(a.out, safeJSON(b)+"\n")
+	return err
 }
 
-func (w *rawRows) rows(list []view.Row) []json.RawMessage {
-	out := make([]json.RawMessage, 0, len(list))
-	for _, r := range list {
-		out = append(out, w.row(r))
+// form is how answers are printed with --json.
+func (p *rowPrinter) form() *analyze.Form {
+	return &analyze.Form{
+		Row: func(r view.Row) (any, error) {
+			e, err := p.read.Entry(r)
+			if err != nil {
+				return nil, err
+			}
+			return json.RawMessage(p.appendJSON(nil, r, e)), nil
+		},
+		Table: func(t *query.Table) (any, error) {
+			lines := []json.RawMessage{}
+			for _, line := range t.Lines {
+				lines = append(lines, appendLineJSON(nil, t.Columns, line))
+			}
+			return lines, nil
+		},
 	}
-	return out
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/receive"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -451,7 +451,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 		return err
 	}
 	defer l.Close()
-	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit, nil)
+	found, err := analyze.Top(ctx, l.v, l.result.Rows, o.limit, nil)
 	if err != nil {
 		return err
 	}
@@ -466,7 +466,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
 		fmt.Fprintf(a.err, "entrace: most frequent error: %s, %s\n", safe(p.Pattern), count(p.Count, "time", "times"))
 	}
-	for _, row := range found.OldestOpen[:min(1, len(found.OldestOpen))] {
+	for _, row := range found.NeverEnded[:min(1, len(found.NeverEnded))] {
 		fmt.Fprintf(a.err, "entrace: never ended: %s\n", safe(l.v.Name(row)))
 	}
 	if t := found.Self; found.Spans > 1 {

@@ -243,40 +243,44 @@ func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 func tableJSON(w io.Writer, t *query.Table) error {
 	var b []byte
 	for _, line := range t.Lines {
-		b = append(b[:0], '{')
-		for i, c := range t.Columns {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(jsontext.AppendSafeString(b, c), ':')
-			switch x := line[i].Any().(type) {
-			case nil:
-				b = append(b, "null"...)
-			case bool:
-				b = strconv.AppendBool(b, x)
-			case int64:
-				b = strconv.AppendInt(b, x, 10)
-			case time.Duration:
-				b = strconv.AppendInt(b, int64(x), 10)
-			case time.Time:
-				b = strconv.AppendInt(b, x.UnixNano(), 10)
-			case uint64:
-				b = strconv.AppendUint(b, x, 10)
-			case float64:
-				var ok bool
-				if b, ok = jsontext.AppendFloat(b, x); !ok {
-					b = jsontext.AppendSafeString(b, jsontext.FloatName(x))
-				}
-			default:
-				b = jsontext.AppendSafeString(b, line[i].String())
-			}
-		}
-		b = append(b, "}\n"...)
+		b = append(appendLineJSON(b[:0], t.Columns, line), '\n')
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func appendLineJSON(b []byte, columns []string, line []query.Value) []byte {
+	b = append(b, '{')
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(jsontext.AppendSafeString(b, c), ':')
+		switch x := line[i].Any().(type) {
+		case nil:
+			b = append(b, "null"...)
+		case bool:
+			b = strconv.AppendBool(b, x)
+		case int64:
+			b = strconv.AppendInt(b, x, 10)
+		case time.Duration:
+			b = strconv.AppendInt(b, int64(x), 10)
+		case time.Time:
+			b = strconv.AppendInt(b, x.UnixNano(), 10)
+		case uint64:
+			b = strconv.AppendUint(b, x, 10)
+		case float64:
+			var ok bool
+			if b, ok = jsontext.AppendFloat(b, x); !ok {
+				b = jsontext.AppendSafeString(b, jsontext.FloatName(x))
+			}
+		default:
+			b = jsontext.AppendSafeString(b, line[i].String())
+		}
+	}
+	return append(b, '}')
 }
 
 // tableCSV prints a table as CSV. With onTerminal it escapes characters that would act on a terminal.

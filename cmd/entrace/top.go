@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -61,34 +59,33 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 		return err
 	}
 	defer l.Close()
-	found, err := query.Top(ctx, l.v, l.result.Rows, o.limit, l.between)
+	found, err := analyze.Top(ctx, l.v, l.result.Rows, o.limit, l.between)
 	if err != nil {
 		return err
 	}
-	waits, err := query.Waits(ctx, l.v, l.result.Rows, o.limit)
-	if err != nil {
+	if found.Waits, err = analyze.Waits(ctx, l.v, l.result.Rows, o.limit); err != nil {
 		return err
 	}
 	if err := a.tellStates(ctx, l.v); err != nil {
 		return err
 	}
 	if o.json {
-		err = a.topJSON(l, found, waits, o)
+		err = a.answer(l, found, &o.lookFlags)
 	} else {
 		w := bufio.NewWriter(a.out)
-		err = errors.Join(a.topText(w, l, found, waits, o), w.Flush())
+		err = errors.Join(a.topText(w, l, found, o), w.Flush())
 	}
 	return errors.Join(err, l.Damage())
 }
 
-func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query.WaitTotal, options *topOptions) error {
+func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	states := statesOf(l.Trace)
 	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(states)),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
 	if o.Errors > 0 {
 		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
 	}
-	if o.Timed {
+	if o.First != analyze.NoTime {
 		fmt.Fprintf(w, ", %s from %s", duration(clampDuration(uint64(o.Last)-uint64(o.First))), a.topFrom(o, options))
 	}
 	fmt.Fprintln(w)
@@ -115,21 +112,21 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query
 	never := "Never ended"
 	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
 		if never = "Still open"; options.time != timeNone {
-			never += " at " + time.Unix(0, o.Last).In(options.time.zone()).Format("15:04:05")
+			never += " at " + time.Unix(0, int64(o.Last)).In(options.time.zone()).Format("15:04:05")
 		}
 	}
-	if o.Open > len(o.OldestOpen) {
-		never += fmt.Sprintf(", the %d oldest of %d", len(o.OldestOpen), o.Open)
+	if o.Open > len(o.NeverEnded) {
+		never += fmt.Sprintf(", the %d oldest of %d", len(o.NeverEnded), o.Open)
 	}
-	rows(never, o.OldestOpen, func(r view.Row) string { return openPlace(l.v, r) })
-	if len(o.Services.Lines) > 1 && err == nil {
+	rows(never, o.NeverEnded, func(r view.Row) string { return openPlace(l.v, r) })
+	if len(o.Services) > 1 && err == nil {
 		head("Services")
-		err = a.table(w, o.Services, options.time)
+		err = topServices(w, o.Services)
 	}
 	rows("Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) })
-	if len(waits) > 0 && err == nil {
+	if len(o.Waits) > 0 && err == nil {
 		head("Waits, as an execution trace tells")
-		err = a.topWaits(w, waits)
+		err = a.topWaits(w, o.Waits)
 	}
 	if len(o.Repeats) > 0 && err == nil {
 		head("Done again and again")
@@ -147,8 +144,8 @@ func (a *app) topText(w *bufio.Writer, l *look, o *query.Overview, waits []query
 }
 
 // topFrom returns the time at which a trace begins, in the zone that the flags ask for.
-func (a *app) topFrom(o *query.Overview, options *topOptions) string {
-	return time.Unix(0, o.First).In(options.time.zone()).Format(time.RFC3339)
+func (a *app) topFrom(o *analyze.Overview, options *topOptions) string {
+	return time.Unix(0, int64(o.First)).In(options.time.zone()).Format(time.RFC3339)
 }
 
 // openPlace returns the place at which the goroutine of an open span was last seen, "" if unknown.
@@ -183,7 +180,7 @@ func stackBelow(v *view.View, r view.Row) (place string) {
 
 // slowestPart names the span below row r with the longest self time.
 func slowestPart(v *view.View, r view.Row) string {
-	part, ok := query.SlowestPart(v, r)
+	part, ok := analyze.SlowestPart(v, r)
 	if !ok {
 		return ""
 	}
@@ -191,7 +188,15 @@ func slowestPart(v *view.View, r view.Row) string {
 	return fmt.Sprintf("%s of it in %s", duration(self), what(v, part))
 }
 
-func (a *app) topPatterns(w io.Writer, o *query.Overview) error {
+func topServices(w io.Writer, list []analyze.ServiceCount) error {
+	lines := [][]string{{"service", "spans", "logs", "errors"}}
+	for _, x := range list {
+		lines = append(lines, []string{safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
+	}
+	return printColumns(w, slices.Values(lines), []bool{false, true, true, true})
+}
+
+func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
 	lines := [][]string{}
 	for _, p := range o.Patterns {
 		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})
@@ -202,7 +207,7 @@ func (a *app) topPatterns(w io.Writer, o *query.Overview) error {
 	return printColumns(w, slices.Values(lines), []bool{true, false, false})
 }
 
-func (a *app) topRepeats(w io.Writer, o *query.Overview) error {
+func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
 	lines := [][]string{}
 	for i := range o.Repeats {
 		x := &o.Repeats[i]
@@ -215,7 +220,7 @@ func (a *app) topRepeats(w io.Writer, o *query.Overview) error {
 	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }
 
-func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptions) error {
+func (a *app) topGaps(w io.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	lines := [][]string{}
 	for _, g := range o.Gaps {
 		from, after := "", "until the end"
@@ -223,9 +228,9 @@ func (a *app) topGaps(w io.Writer, l *look, o *query.Overview, options *topOptio
 			after = "before " + what(l.v, g.After)
 		}
 		if options.time != timeNone {
-			from = a.paint(colorDim, options.time.format(time.Unix(0, g.From), time.Unix(0, o.First)))
+			from = a.paint(colorDim, options.time.format(time.Unix(0, int64(g.From)), time.Unix(0, int64(o.First))))
 		}
-		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.To-g.From))), "after " + what(l.v, g.Before), after})
+		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.Duration))), "after " + what(l.v, g.Before), after})
 	}
 	return printColumns(w, slices.Values(lines), []bool{false, false, false})
 }
@@ -237,104 +242,4 @@ func what(v *view.View, r view.Row) string {
 		s = v.Name(r)
 	}
 	return safe(short(s, maxValue))
-}
-
-// topJSON prints an overview as one JSON object.
-func (a *app) topJSON(l *look, o *query.Overview, waits []query.WaitTotal, options *topOptions) error {
-	raw := rawRows{p: a.rowPrinter(l, nil, &options.lookFlags)}
-	table := func(t *query.Table) []json.RawMessage {
-		var b bytes.Buffer
-		raw.err = errors.Join(raw.err, tableJSON(&b, t))
-		out := []json.RawMessage{}
-		for line := range bytes.Lines(b.Bytes()) {
-			out = append(out, bytes.Clone(bytes.TrimSpace(line)))
-		}
-		return out
-	}
-	type pattern struct {
-		Pattern string          `json:"pattern"`
-		Role    string          `json:"role"`
-		Count   int             `json:"count"`
-		First   json.RawMessage `json:"first"`
-	}
-	type gap struct {
-		From     int64           `json:"from_unix_nano"`
-		Duration int64           `json:"duration_nano"`
-		Before   json.RawMessage `json:"before"`
-		After    json.RawMessage `json:"after"`
-	}
-	type nameTime struct {
-		Name string `json:"name"`
-		Time int64  `json:"time_nano"`
-	}
-	names := func(list []query.NameTime) []nameTime {
-		out := []nameTime{}
-		for _, n := range list {
-			out = append(out, nameTime(n))
-		}
-		return out
-	}
-	type wait struct {
-		State   string          `json:"state"`
-		Time    int64           `json:"time_nano"`
-		Spans   int             `json:"spans"`
-		Stack   []jsonFrame     `json:"stack"`
-		In      []nameTime      `json:"in"`
-		By      []nameTime      `json:"ended_by"`
-		Longest json.RawMessage `json:"longest"`
-	}
-	type repeat struct {
-		Service string          `json:"service"`
-		Name    string          `json:"name"`
-		Of      string          `json:"of"`
-		Text    string          `json:"text"`
-		Spans   int             `json:"spans"`
-		Calls   int             `json:"calls"`
-		Time    int64           `json:"time_nano"`
-		Most    json.RawMessage `json:"most"`
-		Times   int             `json:"most_calls"`
-	}
-	out := struct {
-		First       *int64            `json:"first_unix_nano"`
-		Last        *int64            `json:"last_unix_nano"`
-		Spans       int               `json:"spans"`
-		Logs        int               `json:"logs"`
-		Events      int               `json:"events"`
-		Errors      int               `json:"errors"`
-		Open        int               `json:"open_spans"`
-		Services    []json.RawMessage `json:"services"`
-		Slowest     []json.RawMessage `json:"slowest"`
-		Self        []json.RawMessage `json:"self"`
-		Patterns    []pattern         `json:"error_patterns"`
-		OtherErrors int               `json:"other_errors"`
-		NeverEnded  []json.RawMessage `json:"never_ended"`
-		Gaps        []gap             `json:"gaps"`
-		Waits       []wait            `json:"waits"`
-		Repeats     []repeat          `json:"repeats"`
-	}{
-		Spans: o.Spans, Logs: o.Logs, Events: o.Events, Errors: o.Errors, Open: o.Open,
-		Services: table(o.Services), Slowest: raw.rows(o.Slowest), Self: table(o.Self),
-		Patterns: []pattern{}, OtherErrors: o.OtherErrors, NeverEnded: raw.rows(o.OldestOpen), Gaps: []gap{}, Waits: []wait{}, Repeats: []repeat{},
-	}
-	if o.Timed {
-		out.First, out.Last = &o.First, &o.Last
-	}
-	for _, p := range o.Patterns {
-		out.Patterns = append(out.Patterns, pattern{p.Pattern, p.Role.String(), p.Count, raw.row(p.First)})
-	}
-	for _, g := range o.Gaps {
-		out.Gaps = append(out.Gaps, gap{g.From, g.To - g.From, raw.row(g.Before), raw.row(g.After)})
-	}
-	for i := range waits {
-		x := &waits[i]
-		out.Waits = append(out.Waits, wait{x.State, x.Time, x.Spans, jsonFrames(x.Stack), names(x.In), names(x.By), raw.row(x.Longest)})
-	}
-	for i := range o.Repeats {
-		x := &o.Repeats[i]
-		out.Repeats = append(out.Repeats, repeat{x.Service, x.Name, x.Of, x.Text, x.Spans, x.Calls, x.Time, raw.row(x.Most), x.MostCalls})
-	}
-	if raw.err != nil {
-		return raw.err
-	}
-	return a.printJSON(out)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -109,7 +110,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 		if text := query.NoStates(v, states); text != "" {
 			fmt.Fprintln(a.err, "entrace:", safe(text))
 		}
-		if p.strips, err = query.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
+		if p.strips, err = analyze.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
 			return err
 		}
 	}
@@ -290,8 +291,8 @@ type printer struct {
 
 	read   *view.Reader
 	ranker *interest.Ranker
-	value  []byte        // of an attribute
-	strips *query.Strips // nil: not asked for
+	value  []byte          // of an attribute
+	strips *analyze.Strips // nil: not asked for
 }
 
 func (a *app) printer(v *view.View, style timeStyle) printer {
@@ -441,7 +442,7 @@ func (p *printer) summary() string {
 		default:
 			continue
 		}
-		if query.IsError(f) {
+		if f.IsError() {
 			errs++
 		}
 		if timed {
@@ -526,7 +527,7 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 	name := safe(e.Metadata.Name)
 	switch role {
 	case view.RoleSpan:
-		if query.IsError(p.v.Flags(r)) {
+		if p.v.Flags(r).IsError() {
 			p.level(format.LevelError)
 		}
 		p.word(colorBold, name)

@@ -11,18 +11,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func dump(data []byte) *format.TraceEntry {
-	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(data)}}}
+func viewOf(t *testing.T, entries ...*format.TraceEntry) *view.View {
+	return converttest.Open(t, converttest.Write(t, format.V2, entries...))
 }
 
-func viewOf(t *testing.T, entries ...*format.TraceEntry) *view.View {
-	t.Helper()
-	f, err := format.Open(converttest.Write(t, format.V2, entries...), nil)
-	converttest.Must(t, err)
-	t.Cleanup(func() { converttest.Must(t, f.Close()) })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	converttest.Must(t, err)
-	return v
+func dump(data []byte) *format.TraceEntry {
+	return &format.TraceEntry{Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(data)}}}
 }
 
 func TestEncode(t *testing.T) {

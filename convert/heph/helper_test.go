@@ -14,6 +14,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
+var open = converttest.Read
+
 var converter = converttest.Format{Encode: Encode, Decode: Decode, Lossy: true}
 
 func TestConverter(t *testing.T) { converter.Run(t) }
@@ -37,14 +39,6 @@ func samples(t testing.TB) []string {
 		}
 	}
 	return names
-}
-
-// open opens the trace in b.
-func open(t testing.TB, b []byte) *view.View {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "trace.et")
-	converttest.Must(t, os.WriteFile(name, b, 0o600))
-	return converttest.Open(t, name)
 }
 
 // decoded decodes packets to a trace.

@@ -28,12 +28,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = tracetest.Must
 
 // viewOf returns the view of spans and log records of a service.
 func viewOf(t testing.TB, spans []otel.Span, logs []otel.Log) *view.View {

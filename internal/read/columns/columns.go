@@ -14,6 +14,9 @@ import (
 // BlockRows is the number of rows of a block. The last block can have fewer.
 const BlockRows = 1 << 12
 
+// Words is the number of uint64 words that hold a bit for each row of a block.
+const Words = BlockRows / 64
+
 // Special values in a column: the row has no value, or the view does not know it.
 const (
 	NoTime      = math.MinInt64

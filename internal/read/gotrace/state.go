@@ -59,8 +59,9 @@ func (t Times) Sum() (sum int64) {
 
 // A Frame is a function and a line in it.
 type Frame struct {
-	Func, File string
-	Line       int
+	Func string `json:"function"`
+	File string `json:"file"`
+	Line int    `json:"line"`
 }
 
 // String returns the name of the function, without its path, and the line.

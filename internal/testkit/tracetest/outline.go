@@ -3,6 +3,7 @@ package tracetest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,15 @@ func Close(t testing.TB, rec *recorder.Recorder) {
 	if err := rec.Close(context.Background()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
+}
+
+// Flushed flushes rec, unless it is closed, and returns it.
+func Flushed(t testing.TB, rec *recorder.Recorder) *recorder.Recorder {
+	t.Helper()
+	if err := rec.Flush(context.Background()); err != nil && !errors.Is(err, recorder.ErrClosed) {
+		t.Error(err)
+	}
+	return rec
 }
 
 // Open opens a file for the rest of the test.

@@ -1,4 +1,6 @@
 // What the page knows of a trace comes from a Source.
+import { CriticalPath, Table, Top, Waited, WaitPlace } from './answers'
+export * from './answers'
 
 export interface File { name: string; entries: number }
 
@@ -29,18 +31,6 @@ export interface Turn { row: number; span: number; name: string; role: string; s
 export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
 export interface Found { count: number; outside: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
 export interface Item { text: string; kind: string; count?: number }
-export interface Line { row: number; name: string; service: string; took: string | null; start: string | null; open: boolean; in?: string; of?: string }
-
-export interface Top {
-  spans: number; logs: number; events: number; errors: number; open: number
-  slowest: Line[]; never: Line[]
-  patterns: { row: number; pattern: string; role: string; count: number }[]; otherErrors: number
-  gaps: { row: number; from: string; took: string; before: string; after: string }[]
-  repeats: { row: number; call: string; of: string; spans: number; times: number; took: string }[]
-  goroutines: { row: number; in: string; stack: string; count: number; spans: number }[]; goroutinesAt: string; moreGoroutines: number
-  services: string[][]; self: (string | number | null)[][]; selfColumns: string[]
-}
-
 // A Strip is the density of rows over time: each list has a number for each part of it.
 export interface Strip { from: string; to: string; services: number[][]; errors: number[]; open: number[]; hits: number[]; idle: [string, string][] }
 
@@ -60,21 +50,6 @@ export interface Why {
   against: { here: Group; there: Group; shares: Contrast } | null // what is compared with what
 }
 
-// Waited says what a span waited for, as an execution trace tells; see waited in states.go.
-export interface StateTime { state: string; took: string }
-export interface WaitStep {
-  state: string; from: string; took: string; depth: number; times: number; followed: boolean; goroutine: string; span: Place | null; of: string; frame: string; via: string; stack: string
-  by: { goroutine: string; span: Place | null; of: string; frame: string } | null
-}
-export interface Waited { known: boolean; whole: boolean; share: number; join: string; open: boolean; own: StateTime[]; path: StateTime[]; waits: WaitStep[]; steps: WaitStep[]; rest: number }
-
-// A CriticalPath says for each moment of a request which of its spans it was waiting for. Its row is the
-// outermost span.
-export interface CriticalPath {
-  row: number; name: string; length: string; measured: boolean; steps: { row: number; from: string; to: string }[]
-  lines: { row: number; name: string; service: string; state: string; took: string; share: number }[]; rest: number
-}
-
 // A Flame has spans merged by the names above them; see flameNode in flame.go.
 export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
 export interface Flame { nodes: FlameNode[]; roots: number; left: number }
@@ -90,10 +65,6 @@ export interface Lanes {
 export interface Sample { time: string; value: number; count: number }
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
 
-export interface Table {
-  columns: { name: string; kind: 'text' | 'number' | 'duration' | 'time' }[]
-  lines: { values: (string | number | null)[]; where?: string; row?: number; spark?: number[] }[]; total: number; hints: { text: string; query?: string }[]
-}
 // A Part says which rows an answer is about: those that the query q selects, or else those at and below root, in
 // a window. They are compared with those that the query than selects.
 export interface Part { q: string; than: string; root: number; window: string }
@@ -130,10 +101,10 @@ export interface Source {
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
   why(row: number, part: Part, of: string, signal?: AbortSignal): Promise<Why>
   runtime(signal?: AbortSignal): Promise<Runtime>
-  critical(row: number, signal?: AbortSignal): Promise<CriticalPath>
+  critical(row: number, signal?: AbortSignal): Promise<CriticalPath | null>
   strips(rows: [number, number][], signal?: AbortSignal): Promise<Record<string, string[]>> // what goroutines did, by row; each with its number of parts
-  waited(row: number, signal?: AbortSignal): Promise<Waited>
-  waits(window: string, signal?: AbortSignal): Promise<{ row: number; took: string; text: string }[]> // the longest, by their place in the program
+  waited(row: number, signal?: AbortSignal): Promise<Waited | null>
+  waits(window: string, signal?: AbortSignal): Promise<WaitPlace[]> // the longest, by their place in the program
   talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
   flame(part: Part, by: string, signal?: AbortSignal): Promise<Flame>
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal): Promise<Lanes>
@@ -166,6 +137,19 @@ export const isParent = (f: number) => (f & 1 << 18) !== 0
 export const hasSpans = (f: number) => (f & 1 << 19) !== 0
 export const isError = (f: number) => (f & 1 << 20) !== 0
 export const roleSpan = 3, roleEvent = 5, roleLog = 7
+
+// parse reads JSON in which the numbers of nanoseconds, whose keys end in _nano, are larger than a number holds. Within a
+// text there is no such key, as its quotes are escaped.
+export function parse(text: string) {
+  const wide = (x: any): any => {
+    if (Array.isArray(x)) { if (typeof x[0] === 'object') x.forEach(wide) } else for (const k in x) {
+      if (typeof x[k] === 'object') wide(x[k])
+      else if (k.endsWith('_nano')) x[k] = BigInt(x[k])
+    }
+    return x
+  }
+  return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"')))
+}
 
 // decode reads an answer of api/rows.
 export function decode(b: ArrayBuffer): Rows {
@@ -237,7 +221,7 @@ export class Server implements Source {
 
   private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }
 
-  private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return (await this.ask(path, q, signal)).json() }
+  private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return parse(await (await this.ask(path, q, signal)).text()) }
 
   meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
   top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
@@ -245,7 +229,7 @@ export class Server implements Source {
   why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...partQuery(part), row: String(row), of }, signal) }
   talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }
   runtime(signal?: AbortSignal) { return this.json<Runtime>('runtime', {}, signal) }
-  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath>('critical', { row: String(row) }, signal) }
+  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath | null>('critical', { row: String(row) }, signal) }
   flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...partQuery(part), by }, signal) }
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...partQuery(part), n: String(n), ...(of && { from: String(of.from), to: String(of.to) }) }, signal) }
   facets(part: Part, signal?: AbortSignal) { return this.json<Contrast>('facets', partQuery(part), signal) }
@@ -274,8 +258,8 @@ export class Server implements Source {
     return this.json<Found>('find', q, signal)
   }
   strips(rows: [number, number][], signal?: AbortSignal) { return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal) }
-  waits(window: string, signal?: AbortSignal) { return this.json<{ row: number; took: string; text: string }[]>('waits', { window }, signal) }
-  waited(row: number, signal?: AbortSignal) { return this.json<Waited>('waited', { row: String(row) }, signal) }
+  waits(window: string, signal?: AbortSignal) { return this.json<WaitPlace[]>('waits', { window }, signal) }
+  waited(row: number, signal?: AbortSignal) { return this.json<Waited | null>('waited', { row: String(row) }, signal) }
   way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root), window }) }
   complete(q: string, at: number, signal?: AbortSignal) {
     return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)

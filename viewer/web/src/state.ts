@@ -83,12 +83,11 @@ export function followPath() {
   const own = asking = new AbortController()
   source.critical(row, own.signal).then(p => {
     const of = new Map<number, Period[]>()
-    for (const s of p.steps) {
-      const list = of.get(s.row) ?? []
-      list.push({ from: BigInt(s.from), to: BigInt(s.to) })
-      of.set(s.row, list)
+    for (let i = 0; p && i < p.marks.length; i += 3) {
+      const row = p.marks[i]!, from = p.from_unix_nano + BigInt(p.marks[i + 1]!)
+      of.set(row, [...of.get(row) ?? [], { from, to: from + BigInt(p.marks[i + 2]!) }])
     }
-    path.value = p.steps.length ? { row: p.row, length: BigInt(p.length), measured: p.measured, of } : null
+    path.value = p && p.marks.length ? { row: p.span.row, length: p.duration_nano, measured: !p.inferred, of } : null
   }, () => { if (!own.signal.aborted) path.value = null })
 }
 

@@ -1,9 +1,9 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, Why } from './source'
+import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
 import { quoted } from './text'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; facets: Contrast; table: Table; flame: Flame; strings: string[]
+  meta: Meta & { static: string }; top: Top; paths: Record<string, CriticalPath>; facets: Contrast; table: Table; flame: Flame; strings: string[]
   up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
 }
 
@@ -35,7 +35,7 @@ export class Static implements Source {
   static async open(el: HTMLElement): Promise<Static> {
     const packed = Uint8Array.from(atob(el.textContent!.trim()), c => c.charCodeAt(0))
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))
-    return new Static(JSON.parse(await new Response(stream).text()))
+    return new Static(parse(await new Response(stream).text()))
   }
 
   constructor(private d: Data) {
@@ -364,44 +364,15 @@ export class Static implements Source {
     return later({ ...this.d.flame, nodes })
   }
 
-  // critical infers the path as query/critical.go does, of the rows that the page has; an open request has none.
-  critical(row: number): Promise<CriticalPath> {
-    const isEnded = (i: number) => i > 0 && roleOf(this.flags(i)) === roleSpan && this.starts[i] !== noTime && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n
+  critical(row: number): Promise<CriticalPath | null> {
     let whole = row
     while (whole && roleOf(this.flags(whole)) !== roleSpan) whole = this.d.up[whole - 1]!
     for (let up = whole; up && roleOf(this.flags(up)) === roleSpan; up = this.d.up[up - 1]!) whole = up
-    const stack: { row: number; from: bigint; to: bigint; kids: { row: number; from: bigint; to: bigint }[] }[] = [], steps: { row: number; from: bigint; to: bigint }[] = []
-    const push = (row: number, from: bigint, to: bigint) => {
-      const kids = [], [, end] = this.span(row)
-      for (let k = row + 1; k < this.end[row]!; k = this.end[k]!) {
-        const [from, to] = this.span(k)
-        if (isEnded(k) && to <= end) kids.push({ row: k, from, to })
-      }
-      kids.sort((a, b) => a.to < b.to ? -1 : a.to > b.to ? 1 : a.from < b.from ? -1 : a.from > b.from ? 1 : 0)
-      stack.push({ row, from, to, kids })
-    }
-    if (isEnded(whole)) push(whole, ...this.span(whole))
-    for (let top; (top = stack.at(-1));) {
-      const step = (from: bigint) => { if (from < top!.to) steps.push({ row: top!.row, from, to: top!.to }); top!.to = from }
-      const last = top.to > top.from ? top.kids.pop() : undefined
-      if (!last) { step(top.from); stack.pop(); continue }
-      if (last.to > top.to || last.to <= top.from) continue
-      step(last.to)
-      top.to = last.from > top.from ? last.from : top.from
-      push(last.row, top.to, last.to)
-    }
-    steps.reverse()
-    const length = isEnded(whole) ? this.tooks[whole]! : 0n, took = (s: typeof steps[number]) => s.to - s.from
-    const longest = new Set([...steps].sort((a, b) => took(a) < took(b) ? 1 : took(a) > took(b) ? -1 : 0).slice(0, 40))
-    const long = steps.filter(s => took(s) * 100n >= length && longest.has(s))
-    return later({
-      row: whole, name: whole ? this.name(whole) : '', length: String(length), measured: false, rest: steps.length - long.length, steps: steps.map(s => ({ row: s.row, from: String(s.from), to: String(s.to) })),
-      lines: long.map(s => ({ row: s.row, name: this.name(s.row), service: this.service(s.row), state: '', took: String(took(s)), share: Number(took(s)) / Number(length) })),
-    })
+    return later(this.d.paths[whole] ?? null)
   }
   strips(): Promise<Record<string, string[]>> { return later({}) }
-  waits(): Promise<never[]> { return later([]) }
-  waited(): Promise<Waited> { return later({ known: false, whole: false, share: 0, join: 'none', open: false, own: [], path: [], waits: [], steps: [], rest: 0 }) }
+  waits(): Promise<WaitPlace[]> { return later([]) }
+  waited(): Promise<Waited | null> { return later(null) }
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }
   follow(_: boolean, __: (n: News) => void): () => void { return () => {} }

@@ -1,7 +1,7 @@
 // A first look at a trace that nobody knows yet.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Line, Top } from './source'
+import { Line, Repeat, Top } from './source'
 import * as s from './state'
 import { period } from './strip'
 import { count, day, duration, many, moment, plain, quoted } from './text'
@@ -40,20 +40,20 @@ export function Overview() {
     <div class="tg">
       <section class="tl3"><h2>Slowest spans</h2><Lines list={t.slowest} none="No span has ended." /></section>
       <section class="tl3"><h2><span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span></h2>
-        {t.patterns.length ? <ul>{t.patterns.map(p => <li><button title={plain(p.pattern)} onClick={() => s.goToRequest(p.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
+        {t.error_patterns.length ? <ul>{t.error_patterns.map(p => <li><button title={plain(p.pattern)} onClick={() => s.goToRequest(p.first.row)}><span class="el">{plain(p.pattern)}</span><span class="n">{count(p.count)}×</span><span class="q">{p.role}</span></button></li>)}</ul> : <p class="none">Nothing failed.</p>}
         {t.errors > 0 && <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button>}</section>
-      <section class="tl3"><h2>{t.open ? many(t.open, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never} none="Every span has ended." />
-        {t.open > t.never.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
-      {waits && waits.length > 0 && <section class="tl3"><h2 title="As an execution trace tells, the longest first">What spans waited for</h2><ul>{waits.map(w => <li><button title={plain(w.text)} onClick={() => s.go(w.row)}><span class="says">{plain(w.text)}</span><span class="n">{duration(BigInt(w.took))}</span></button></li>)}</ul></section>}
-      {t.goroutines.length > 0 && <section class="tl3"><h2>Goroutines at {moment(BigInt(t.goroutinesAt), 3)}</h2><ul>{t.goroutines.map(g => <li><button title={plain(g.stack)} onClick={() => s.go(g.row)}><span class="el">{plain(g.in) || '(unknown)'}</span><span class="n">{many(g.count, 'goroutine', 'goroutines')}</span><span class="q">{g.spans > 0 ? `for ${many(g.spans, 'span', 'spans')}` : ''}</span></button></li>)}</ul>
-        {t.moreGoroutines > 0 && <p class="q">{many(t.moreGoroutines, 'goroutine', 'goroutines')} on other stacks</p>}</section>}
-      <section class="tl3"><h2>Services</h2><ul>{t.services.map(([name, spans, logs, errors]) => <li><button onClick={() => find(name ? `service = ${quoted(name)}` : '{ service = nil }')}>
-        <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name!)) % 8} /> {plain(name!) || '(none)'}</span><span class="n">{many(Number(spans), 'span', 'spans')}</span><span class="q">{many(Number(logs), 'log record', 'log records')}{Number(errors) ? ', ' + many(Number(errors), 'error', 'errors') : ''}</span></button></li>)}</ul></section>
-      <section class="tl3"><h2>Most time of their own</h2>{t.self.length ? <ul>{t.self.map(l => { const at = (c: string) => l[t.selfColumns.indexOf(c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`)}>
+      <section class="tl3"><h2>{t.open_spans ? many(t.open_spans, 'span never ended', 'spans never ended') : 'Never ended'}</h2><Lines list={t.never_ended} none="Every span has ended." />
+        {t.open_spans > t.never_ended.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</section>
+      {waits && waits.length > 0 && <section class="tl3"><h2 title="As an execution trace tells, the longest first">What spans waited for</h2><ul>{waits.map(w => <li><button title={plain(w.text)} onClick={() => s.go(w.longest.row)}><span class="says">{plain(w.text)}</span><span class="n">{duration(w.time_nano)}</span></button></li>)}</ul></section>}
+      {t.goroutines.length > 0 && <section class="tl3"><h2>Goroutines at {moment(t.goroutines_at_unix_nano!, 3)}</h2><ul>{t.goroutines.map(g => <li><button title={plain(g.stack)} onClick={() => s.go(g.row.row)}><span class="el">{plain(g.in) || '(unknown)'}</span><span class="n">{many(g.count, 'goroutine', 'goroutines')}</span><span class="q">{g.spans > 0 ? `for ${many(g.spans, 'span', 'spans')}` : ''}</span></button></li>)}</ul>
+        {t.more_goroutines > 0 && <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>}</section>}
+      <section class="tl3"><h2>Services</h2><ul>{t.services.map(({ service: name, spans, logs, errors }) => <li><button onClick={() => find(name ? `service = ${quoted(name)}` : '{ service = nil }')}>
+        <span class="el"><i class={'dot c' + Math.max(0, m.services.indexOf(name)) % 8} /> {plain(name) || '(none)'}</span><span class="n">{many(spans, 'span', 'spans')}</span><span class="q">{many(logs, 'log record', 'log records')}{errors ? ', ' + many(errors, 'error', 'errors') : ''}</span></button></li>)}</ul></section>
+      <section class="tl3"><h2>Most time of their own</h2>{t.self.lines.length ? <ul>{t.self.lines.map(l => { const at = (c: string) => l.values[t.self.columns.findIndex(x => x.name === c)], name = String(at('name')), service = String(at('service') ?? ''); return <li><button title={plain(name)} onClick={() => find(`{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`)}>
         <span class="el">{plain(name)} {service && <span class="q">{plain(service)}</span>}</span><span class="n">{at('self') ? duration(BigInt(at('self')!)) : '-'}</span><span class="q">{many(Number(at('count')), 'span', 'spans')}{at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''}</span></button></li> })}</ul> : <p class="none">No span has ended.</p>}</section>
-      {t.repeats.length > 0 && <section class="tl3"><h2 title="Five spans of one name or more, directly below the same span">Done again and again</h2><ul>{t.repeats.map(r => <li><button title={plain(r.call)} onClick={() => s.go(r.row)}><span class="el mono">{plain(r.call)}</span><span class="n">{r.spans > 1 && 'up to '}{count(r.times)}×</span>
-        <span class="q el">below {plain(r.of)}{r.spans > 1 && `, in ${count(r.spans)} spans`}, {duration(BigInt(r.took))}{r.spans > 1 && ' in all'}</span></button></li>)}</ul></section>}
-      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button title={`after ${plain(g.before)}, ${g.after ? 'before ' + plain(g.after) : 'until the end'}`} onClick={() => s.go(g.row)}><span class="el">after {plain(g.before)}</span><span class="n">{duration(BigInt(g.took))}</span><span class="q el">{moment(BigInt(g.from), 3)}{g.after ? ` before ${plain(g.after)}` : ' until the end'}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
+      {t.repeats.length > 0 && <section class="tl3"><h2 title="Five spans of one name or more, directly below the same span">Done again and again</h2><ul>{t.repeats.map(r => <li><button title={plain(call(r))} onClick={() => s.go(r.most.row)}><span class="el mono">{plain(call(r))}</span><span class="n">{r.spans > 1 && 'up to '}{count(r.most_calls)}×</span>
+        <span class="q el">below {plain(r.of)}{r.spans > 1 && `, in ${count(r.spans)} spans`}, {duration(r.time_nano)}{r.spans > 1 && ' in all'}</span></button></li>)}</ul></section>}
+      <section class="tl3"><h2 title="No span began or ended, and nothing was logged">Longest times without a record</h2>{t.gaps.length ? <ul>{t.gaps.map(g => <li><button title={`after ${plain(g.before.name)}, ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`} onClick={() => s.go((g.after ?? g.before).row)}><span class="el">after {plain(g.before.name)}</span><span class="n">{duration(g.duration_nano)}</span><span class="q el">{moment(g.from_unix_nano!, 3)}{g.after ? ` before ${plain(g.after.name)}` : ' until the end'}</span></button></li>)}</ul> : <p class="none">There is none.</p>}</section>
     </div>
   </div>
 }
@@ -62,9 +62,12 @@ const Fact = ({ name, value, wide = false }: { name: string; value: string; wide
 
 function Lines({ list, none }: { list: Line[]; none: string }) {
   if (!list.length) return <p class="none">{none}</p>
-  return <ul>{list.map(l => <li><button title={plain(l.name)} onClick={() => s.goToRequest(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.took ? (l.open ? '≥ ' : '') + duration(BigInt(l.took)) : ''}</span>
-    <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.of && ` in ${plain(l.of)}`}{l.start ? ' ' + moment(BigInt(l.start), 3) : ''}</span></button></li>)}</ul>
+  return <ul>{list.map(l => <li><button title={plain(l.name)} onClick={() => s.goToRequest(l.row)}><span class="el">{plain(l.name)}</span><span class="n">{l.duration_nano !== null ? (l.open ? '≥ ' : '') + duration(l.duration_nano) : ''}</span>
+    <span class="q">{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.of && ` in ${plain(l.of)}`}{l.start_unix_nano !== null ? ' ' + moment(l.start_unix_nano, 3) : ''}</span></button></li>)}</ul>
 }
+
+// call is a repeated call: its text, behind its name unless it begins with that.
+const call = (r: Repeat) => r.text.startsWith(r.name) ? r.text : `${r.name} ${r.text}`.trim()
 
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
 

@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { stateColors } from './bars'
 import { Place } from './details'
-import { Contrast, CriticalPath, Why } from './source'
+import { Contrast, CriticalPath, Step, Why } from './source'
 import * as s from './state'
 import { count, duration, many, moment, plain } from './text'
 
@@ -25,15 +25,15 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
-  const path = useAnswer<{ row: number; p: CriticalPath }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
+  const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
   const took = w.took === null ? null : BigInt(w.took)
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
   const look = (q: string) => { s.text.value = q; s.find() }
-  const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.name)} without it</button></>
-  const longest = (p?.lines ?? []).reduce<CriticalPath['lines'][number] | null>((a, l) => l.row && (!a || BigInt(l.took) > BigInt(a.took)) ? l : a, null)
+  const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.span.name)} without it</button></>
+  const longest = (p?.steps ?? []).reduce<Step | null>((a, l) => l.span && (!a || l.duration_nano > a.duration_nano) ? l : a, null)?.span
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
@@ -62,8 +62,8 @@ export function WhyOf({ row }: { row: number }) {
       <table class="fns"><thead><tr><th>function</th><th class="n">with calls</th><th class="n">own</th></tr></thead><tbody>{w.cpu.functions.map(f => <tr><td class="el" title={plain(f.name)}><code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code> {f.file && <Place file={f.file} line={f.line} short />}</td><td class="n">{percent(f.total, 1)}{'\u202f'}%</td><td class="n">{percent(f.self, 1)}{'\u202f'}%</td></tr>)}</tbody></table>
       {!w.cpu.ofSpan && <p class="q">{w.cpu.own === '0' ? 'No sample is of this one' : `${duration(BigInt(w.cpu.own))} are of this one`}: there are 100 a second.</p>}
     </Section>}
-    {p && p.lines.length > 0 && !(p.measured && p.row === row) && <Section title={`Critical path of ${plain(p.name)}, ${duration(BigInt(p.length))}, ${p.measured ? 'measured' : 'inferred'}`}>
-      <ol class="path">{p.lines.map(l => <li><button aria-current={l.row === row} disabled={!l.row} onClick={() => s.go(l.row)}>{l.state ? <i class="hue" style={{ background: stateColors[l.state] }} /> : <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(l.service)) % 8} />}<span class="el">{plain(l.name)}{l.state && <span class="q"> {l.state}</span>}</span><span class="n">{duration(BigInt(l.took))}</span><i class="pb" style={{ width: (l.share * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
+    {p && p.steps.length > 0 && (p.inferred || p.span.row !== row) && <Section title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
+      <ol class="path">{p.steps.map(({ span, state, goroutine, duration_nano: took }) => <li><button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>{state ? <i class="hue" style={{ background: stateColors[state] }} /> : <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(span?.service ?? '')) % 8} />}<span class="el">{span ? plain(span.name) : `goroutine ${goroutine}`}{state && <span class="q"> {state}</span>}</span><span class="n">{duration(took)}</span><i class="pb" style={{ width: (Number(took) / Number(p.duration_nano) * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
       {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
     </Section>}
   </>

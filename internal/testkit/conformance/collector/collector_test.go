@@ -19,7 +19,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 var update = flag.Bool("update", false, "write the fixtures in convert/otlp/testdata again")
@@ -99,15 +99,7 @@ func decode(t testing.TB, path string) string {
 
 func encode(t testing.TB, name string, o *otlp.EncodeOptions) []byte {
 	t.Helper()
-	f, err := format.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := tracetest.View(t, tracetest.Open(t, name))
 	var b bytes.Buffer
 	if err := otlp.Encode(t.Context(), &b, v, o); err != nil {
 		t.Fatal(err)

@@ -3,12 +3,12 @@
 package collector
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"testing"
+
+	"github.com/entrace-go/entrace/internal/testkit/jsontest"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -254,73 +254,8 @@ func richLogs() plog.Logs {
 	return ld
 }
 
-// canonical returns the spans and log records of messages that pdata has marshalled,
-// each with its resource and scope. They are sorted by their text.
+// canonical returns the spans and log records of messages that pdata has marshalled, as [jsontest.OTLP] does.
 func canonical(t testing.TB, messages ...[]byte) []string {
 	t.Helper()
-	var all []string
-	for _, m := range messages {
-		var root map[string]any
-		if err := json.Unmarshal(m, &root); err != nil {
-			t.Fatal(err)
-		}
-		sortAttributes(root)
-		for _, names := range [][3]string{{"resourceSpans", "scopeSpans", "spans"}, {"resourceLogs", "scopeLogs", "logRecords"}} {
-			for _, holder := range objects(root[names[0]]) {
-				for _, scope := range objects(holder[names[1]]) {
-					for _, item := range objects(scope[names[2]]) {
-						b, err := json.Marshal([]any{names[2], holder["resource"], holder["schemaUrl"], scope["scope"], scope["schemaUrl"], item})
-						if err != nil {
-							t.Fatal(err)
-						}
-						all = append(all, string(b))
-					}
-				}
-			}
-		}
-	}
-	sort.Strings(all)
-	return all
-}
-
-func objects(v any) (all []map[string]any) {
-	list, _ := v.([]any)
-	for _, item := range list {
-		object, _ := item.(map[string]any)
-		all = append(all, object)
-	}
-	return all
-}
-
-// sortAttributes removes differences without meaning from v and everything below it. It sorts attributes
-// by their keys, because they are a set.
-func sortAttributes(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			sortAttributes(item)
-		}
-	case map[string]any:
-		for key, item := range v {
-			if attrs, ok := item.([]any); ok && key == "attributes" {
-				slices.SortStableFunc(attrs, func(a, b any) int {
-					x, _ := a.(map[string]any)["key"].(string)
-					y, _ := b.(map[string]any)["key"].(string)
-					if x < y {
-						return -1
-					} else if x > y {
-						return 1
-					}
-					return 0
-				})
-			}
-			sortAttributes(item)
-			// Some encoders leave out these empty values.
-			list, isList := item.([]any)
-			object, isObject := item.(map[string]any)
-			if key == "key" && item == "" || key == "values" && isList && len(list) == 0 || key == "body" && isObject && len(object) == 0 {
-				delete(v, key)
-			}
-		}
-	}
+	return jsontest.OTLP(t, bytes.Join(messages, []byte("\n")))
 }

@@ -1,4 +1,4 @@
-package query
+package analyze
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ type Strips struct {
 
 // A StateTime is a state, as the query language names it, and a time in nanoseconds.
 type StateTime struct {
-	State string
-	Time  int64
+	State string `json:"state"`
+	Time  int64  `json:"time_nano"`
 }
 
 // An extent is from when to when some spans were open.

@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -106,7 +107,7 @@ func TestStates(t *testing.T) {
 		v := waits(t, marks, 60*time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := query.Measured(ctx, v, spanNamed(t, v, "request")); !errors.Is(err, context.Canceled) {
+		if _, err := analyze.Measured(ctx, v, spanNamed(t, v, "request")); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: with a context that has ended: %v", join, err)
 		}
 		for text, want := range map[string]string{
@@ -122,32 +123,32 @@ func TestStates(t *testing.T) {
 			}
 		}
 		request := spanNamed(t, v, "request")
-		m, err := query.Measured(t.Context(), v, request)
+		m, err := analyze.Measured(t.Context(), v, request)
 		must(t, err)
 		if m == nil || m.Known < .95 || m.Join.String() != join || m.Open {
 			t.Fatalf("%s: the measured path is %+v", join, m)
 		}
-		var slept query.MeasuredStep
+		var slept analyze.MeasuredStep
 		for _, s := range m.Steps {
-			if s.State == "sleep" && s.To-s.From > slept.To-slept.From {
+			if s.State == "sleep" && s.Duration > slept.Duration {
 				slept = s
 			}
 		}
-		if slept.Span != spanNamed(t, v, "feeder") || slept.Frame == nil || !strings.Contains(slept.Frame.Func, "query_test.waits") {
+		if slept.Span != spanNamed(t, v, "feeder") || slept.Frame == nil || !strings.Contains(slept.Frame.Func, "analyze_test.waits") {
 			t.Errorf("%s: the path leads to %+v", join, slept)
 		}
 		// The path that is inferred from times leads to the owner, which only waited.
-		c, ok := query.Critical(v, request)
-		if !ok || !slices.ContainsFunc(c.Steps, func(s query.Step) bool { return v.Name(s.Row) == "owner" && s.To-s.From > int64(55*time.Millisecond) }) {
+		c, ok := analyze.Critical(v, request)
+		if !ok || !slices.ContainsFunc(c.Steps, func(s analyze.Step) bool { return v.Name(s.Span) == "owner" && s.Duration > int64(55*time.Millisecond) }) {
 			t.Errorf("%s: the inferred path is %+v", join, c.Steps)
 		}
 		all := v.NewSet()
 		for r := range v.Rows() {
 			all.Add(r)
 		}
-		list, err := query.Waits(t.Context(), v, all, 10)
+		list, err := analyze.Waits(t.Context(), v, all, 10)
 		must(t, err)
-		i := slices.IndexFunc(list, func(w query.WaitTotal) bool { return w.State == "mutex" })
+		i := slices.IndexFunc(list, func(w analyze.WaitTotal) bool { return w.State == "mutex" })
 		if i < 0 || list[i].Longest != request || len(list[i].By) != 1 || list[i].By[0].Name != "owner" || list[i].Spans != 1 {
 			t.Errorf("%s: the waits are %+v", join, list)
 		}
@@ -164,7 +165,7 @@ func TestDiffSaysWhichStateGrew(t *testing.T) {
 		}
 		return query.Run{View: v, Rows: rows}
 	}
-	d, err := query.Compare(t.Context(), []query.Run{all(fast)}, []query.Run{all(slow)})
+	d, err := analyze.Compare(t.Context(), []query.Run{all(fast)}, []query.Run{all(slow)})
 	must(t, err)
 	for _, p := range d.Paths {
 		want := map[string]string{"request": "mutex", "owner": "chan", "feeder": "sleep"}[p.Path[len(p.Path)-1].Name]
@@ -194,16 +195,16 @@ func recordedWith(t *testing.T, took time.Duration, traces ...[]byte) *view.View
 
 // TestExecutionTracesThatOverlap: two dumps of a process have the same wait, which counts once.
 func TestExecutionTracesThatOverlap(t *testing.T) {
-	b, err := os.ReadFile("../internal/read/gotrace/testdata/go1.26.trace")
+	b, err := os.ReadFile("../../internal/read/gotrace/testdata/go1.26.trace")
 	must(t, err)
 	v := recordedWith(t, 100*time.Millisecond, b, b)
 	all := v.NewSet()
 	for r := range v.Rows() {
 		all.Add(r)
 	}
-	list, err := query.Waits(t.Context(), v, all, 10)
+	list, err := analyze.Waits(t.Context(), v, all, 10)
 	must(t, err)
-	i := slices.IndexFunc(list, func(w query.WaitTotal) bool { return w.State == "mutex" })
+	i := slices.IndexFunc(list, func(w analyze.WaitTotal) bool { return w.State == "mutex" })
 	if i < 0 || list[i].Time < 95e6 || list[i].Time > 150e6 || len(list[i].By) != 1 || list[i].By[0].Name != "reindex" {
 		t.Errorf("the waits are %+v", list)
 	}
@@ -221,9 +222,9 @@ func TestExecutionTraceThatEndsEarly(t *testing.T) {
 	rt.Stop()
 	task.End()
 	v := recordedWith(t, time.Second, b.Bytes())
-	m, err := query.Measured(ctx, v, spanNamed(t, v, "request"))
+	m, err := analyze.Measured(ctx, v, spanNamed(t, v, "request"))
 	must(t, err)
-	if m == nil || m.Open || m.Known > .5 || m.Known < .05 || m.To-m.From != int64(time.Second) {
+	if m == nil || m.Open || m.Known > .5 || m.Known < .05 || m.Duration != int64(time.Second) {
 		t.Errorf("the path is %+v", m)
 	}
 }
@@ -257,13 +258,13 @@ func TestStatesOfHandedSpan(t *testing.T) {
 		}
 	}
 	request, reindex := spanNamed(t, v, "request"), spanNamed(t, v, "reindex")
-	if m, err := query.Measured(ctx, v, request); m != nil || err != nil {
+	if m, err := analyze.Measured(ctx, v, request); m != nil || err != nil {
 		t.Errorf("the path of what is not known is %+v, %v", m, err)
 	}
-	if m, err := query.Measured(ctx, v, reindex); err != nil || m == nil || m.Longest(1)[0].State != "sleep" {
+	if m, err := analyze.Measured(ctx, v, reindex); err != nil || m == nil || m.Longest(v, 1)[0].State != "sleep" {
 		t.Errorf("the path of the span that was handed on is %+v, %v", m, err)
 	}
-	strips, err := query.NewStrips(ctx, v, slices.Values([]view.Row{request, reindex}), time.Minute)
+	strips, err := analyze.NewStrips(ctx, v, slices.Values([]view.Row{request, reindex}), time.Minute)
 	must(t, err)
 	if got := strips.Of(request, 20); got != nil {
 		t.Errorf("the strip of what is not known is %q", got)
@@ -290,27 +291,27 @@ func TestStatesWithoutExecutionTrace(t *testing.T) {
 	if got := selects(t, v, `{ span:mutex > 1ns }`); !strings.HasPrefix(got, "hint: no execution trace") {
 		t.Errorf("the hint is %q", got)
 	}
-	if m, err := query.Measured(t.Context(), v, 1); m != nil || err != nil {
+	if m, err := analyze.Measured(t.Context(), v, 1); m != nil || err != nil {
 		t.Errorf("there is a measured path: %v, %v", m, err)
 	}
 }
 
 // TestLinesOfSteps: waits one behind the other take the sum of their times, and goroutines without a span are not alike.
 func TestLinesOfSteps(t *testing.T) {
-	p := &query.MeasuredPath{To: 1000}
+	p := &analyze.MeasuredPath{Duration: 1000}
 	for i := range int64(10) { // each is explained by steps that are too short
-		p.Steps = append(p.Steps, query.MeasuredStep{From: 100 * i, To: 100*i + 100, Followed: true, State: "chan", Goroutine: 1, By: query.Waker{Goroutine: 2}})
+		p.Steps = append(p.Steps, analyze.MeasuredStep{From: 100 * i, Duration: 100, Followed: true, State: "chan", Goroutine: 1, EndedBy: &analyze.Waker{Goroutine: 2}})
 		for k := range int64(100) {
-			p.Steps = append(p.Steps, query.MeasuredStep{From: 100*i + k, To: 100*i + k + 1, Depth: 1, State: "running", Goroutine: 2 + k%2, By: query.Waker{Goroutine: -1}})
+			p.Steps = append(p.Steps, analyze.MeasuredStep{From: 100*i + k, Duration: 1, Depth: 1, State: "running", Goroutine: 2 + k%2})
 		}
 	}
 	lines, shorter, took := p.Lines(nil, .01)
-	if len(lines) != 1 || lines[0].Took != 1000 || lines[0].Times != 10 || shorter != 1000 || took != 1000 {
+	if len(lines) != 1 || lines[0].Duration != 1000 || lines[0].Times != 10 || shorter != 1000 || took != 1000 {
 		t.Errorf("the lines are %+v, and %d shorter ones of %d", lines, shorter, took)
 	}
 	p.Steps = p.Steps[:0]
 	for g := range int64(3) {
-		p.Steps = append(p.Steps, query.MeasuredStep{From: 300 * g, To: 300*g + 300, State: "running", Goroutine: 10 + g, By: query.Waker{Goroutine: -1}})
+		p.Steps = append(p.Steps, analyze.MeasuredStep{From: 300 * g, Duration: 300, State: "running", Goroutine: 10 + g})
 	}
 	if lines, _, _ := p.Lines(nil, .01); len(lines) != 3 {
 		t.Errorf("three goroutines are %d lines", len(lines))
@@ -344,14 +345,14 @@ func TestPartOfASpan(t *testing.T) {
 	}}, &format.TraceEntry{
 		Metadata: format.Metadata{Name: "exec.trace", Target: "runtime/trace"}, Attributes: []format.Attribute{{Name: "data", Value: format.BytesValue(b.Bytes())}},
 	}).View()
-	strips, err := query.NewStrips(t.Context(), v, everything(t, v).All(), math.MaxInt64)
+	strips, err := analyze.NewStrips(t.Context(), v, everything(t, v).All(), math.MaxInt64)
 	must(t, err)
 	if got := strips.Of(spanNamed(t, v, "early"), 20); got[0] != "" || got[9] != "" && took < 300*time.Millisecond || got[19] != "select" {
 		t.Errorf("the parts of a span of %v are %q", took, got)
 	}
-	list, err := query.Waits(t.Context(), v, everything(t, v), 10)
+	list, err := analyze.Waits(t.Context(), v, everything(t, v), 10)
 	must(t, err)
-	if len(list) != 2 || list[0].Via != "io.(*pipe).read" || list[1].Via != "io.(*pipe).write" || !strings.Contains(list[0].Text(), "select in 1 span of early in io.(*pipe).read at query_test.TestPartOfASpan.func") {
+	if len(list) != 2 || list[0].Via != "io.(*pipe).read" || list[1].Via != "io.(*pipe).write" || !strings.Contains(list[0].Text(), "select in 1 span of early in io.(*pipe).read at analyze_test.TestPartOfASpan.func") {
 		t.Errorf("the places are %+v", list)
 	}
 	r, err := runOn(t, v, "{ mutex > 1ms }")

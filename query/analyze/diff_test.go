@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -34,13 +35,13 @@ func TestMannWhitney(t *testing.T) {
 		{"far", list(20, func(i int) int { return i }), list(25, func(i int) int { return 100 + i }), 1.205252299499121e-08},
 		{"equal", list(20, func(int) int { return 7 }), list(25, func(int) int { return 7 }), 1},
 	} {
-		for _, got := range []float64{query.MannWhitney(x.a, x.b), query.MannWhitney(x.b, x.a)} {
+		for _, got := range []float64{analyze.MannWhitney(x.a, x.b), analyze.MannWhitney(x.b, x.a)} {
 			if math.Abs(got-x.want) > 1e-12*max(1, x.want) && math.Abs(got/x.want-1) > 1e-9 {
 				t.Errorf("%s: p = %v, want %v", x.what, got, x.want)
 			}
 		}
 	}
-	if p := query.MannWhitney(list(19, func(i int) int { return i }), list(100, func(i int) int { return i })); !math.IsNaN(p) {
+	if p := analyze.MannWhitney(list(19, func(i int) int { return i }), list(100, func(i int) int { return i })); !math.IsNaN(p) {
 		t.Errorf("of 19 values p = %v", p)
 	}
 	for _, x := range []struct {
@@ -55,33 +56,10 @@ func TestMannWhitney(t *testing.T) {
 		{3, 0, [2]int{10, 10}, 1},
 		{0, 3, [2]int{0, 10}, 1},
 	} {
-		if got := query.Tail(x.before, x.after, x.sizes); math.Abs(got-x.want) > 1e-12 {
+		if got := analyze.Tail(x.before, x.after, x.sizes); math.Abs(got-x.want) > 1e-12 {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
-}
-
-// span returns the entry of a span with a duration, -1 for one that has not ended.
-func span(parent uint32, id, name string, start, took int64) *format.TraceEntry {
-	e := &format.TraceEntry{Parent: parent, Metadata: format.Metadata{Name: name, Level: format.LevelInfo}, Attributes: []format.Attribute{
-		{Name: format.AttrSpanID, Value: format.StringValue(fmt.Sprintf("%016s", id))},
-		{Name: format.AttrTraceID, Value: format.StringValue("00000000000000000000000000000001")},
-		{Name: format.AttrTime, Value: format.U64Value(uint64(start))},
-	}}
-	if took >= 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
-	}
-	return e
-}
-
-// everything returns the rows that the empty query selects.
-func everything(t *testing.T, v *view.View) view.Set[view.Row] {
-	t.Helper()
-	q, err := query.Parse("")
-	must(t, err)
-	r, err := q.Run(t.Context(), v, nil)
-	must(t, err)
-	return r.Rows
 }
 
 // runs returns a run for each view, with all its rows.
@@ -115,9 +93,9 @@ func TestCompare(t *testing.T) {
 		return viewOf(t, all)
 	}
 	a, b := build(0, 0, "old"), build(50, 10, "new")
-	d, err := query.Compare(t.Context(), runs(t, a), runs(t, b))
+	d, err := analyze.Compare(t.Context(), runs(t, a), runs(t, b))
 	must(t, err)
-	got := make(map[string]*query.PathDiff)
+	got := make(map[string]*analyze.PathDiff)
 	for i, p := range d.Paths {
 		var names []string
 		for _, s := range p.Path {
@@ -159,7 +137,7 @@ func TestCompareManyPaths(t *testing.T) {
 		all = append(all, span(uint32(i), fmt.Sprintf("%x", i+1), fmt.Sprint("n", i%10), int64(i), 5))
 	}
 	v := viewOf(t, all)
-	d, err := query.Compare(t.Context(), runs(t, v), runs(t, v))
+	d, err := analyze.Compare(t.Context(), runs(t, v), runs(t, v))
 	must(t, err)
 	n := 0
 	for _, p := range d.Paths {

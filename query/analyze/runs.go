@@ -1,10 +1,12 @@
-package query
+package analyze
 
 import (
 	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
 // This file has the test between runs. A run is one recording of a program. Other work of the
@@ -78,7 +80,7 @@ func labelings(before, after int) [][]bool {
 		truth[i] = true
 	}
 	all := [][]bool{truth}
-	if ways := math.Exp(logChoose(n, after)); ways <= maxLabelings+0.5 {
+	if ways := math.Exp(stat.LogChoose(n, after)); ways <= maxLabelings+0.5 {
 		for next := slices.Clone(truth); previous(next); next = slices.Clone(next) {
 			all = append(all, next)
 		}

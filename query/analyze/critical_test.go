@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -70,8 +70,8 @@ func TestCritical(t *testing.T) {
 			all = append(all, span(uint32(up), fmt.Sprintf("%x", len(all)), "s", from, took))
 		}
 		v := viewOf(t, all)
-		path, ok := query.Critical(v, 1)
-		if !ok || path.From != 100 || path.To != 200 || path.Open {
+		path, ok := analyze.Critical(v, 1)
+		if !ok || path.From != 100 || path.From+path.Duration != 200 || path.Open {
 			t.Fatalf("seed %d: %v %+v", seed, ok, path)
 		}
 		var want []aStep
@@ -83,13 +83,13 @@ func TestCritical(t *testing.T) {
 		var got []aStep
 		at := path.From
 		for _, s := range path.Steps {
-			if s.From != at || s.To <= s.From {
-				t.Fatalf("seed %d: a step from %d to %d follows %d", seed, s.From, s.To, at)
+			if s.From != at || s.To() <= s.From {
+				t.Fatalf("seed %d: a step from %d to %d follows %d", seed, s.From, s.To(), at)
 			}
-			at = s.To
-			got = append(got, aStep{s.Row, s.Depth, s.From, s.To})
+			at = s.To()
+			got = append(got, aStep{s.Span, s.Depth, s.From, s.To()})
 		}
-		if at != path.To || !reflect.DeepEqual(got, want) {
+		if at != path.From+path.Duration || !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d: the path is\n%v\nwant\n%v", seed, got, want)
 		}
 	}
@@ -116,15 +116,15 @@ func TestCriticalBeside(t *testing.T) {
 		span(8, "f", "in it", 210, 20),
 		{Parent: 8, Message: format.Some("last"), Metadata: format.Metadata{Name: "event"}, Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.U64Value(500)}}},
 	})
-	path, ok := query.Critical(v, 1)
+	path, ok := analyze.Critical(v, 1)
 	if !ok || len(path.Steps) != 3 || !reflect.DeepEqual(path.Async, []view.Row{3, 4}) || !reflect.DeepEqual(path.Steps[1].Beside, []view.Row{5}) {
 		t.Errorf("%v: %+v", ok, path)
 	}
-	path, ok = query.Critical(v, 8)
-	if !ok || !path.Open || path.To != 500 || len(path.Steps) != 3 || path.Steps[1].Row != 9 {
+	path, ok = analyze.Critical(v, 8)
+	if !ok || !path.Open || path.From+path.Duration != 500 || len(path.Steps) != 3 || path.Steps[1].Span != 9 {
 		t.Errorf("of one that has not ended: %v, %+v", ok, path)
 	}
-	if _, ok := query.Critical(v, 5); ok {
+	if _, ok := analyze.Critical(v, 5); ok {
 		t.Error("a log record has a path")
 	}
 }
@@ -143,7 +143,7 @@ func TestCriticalLarge(t *testing.T) {
 			all = append(all, span(up(i), fmt.Sprintf("%x", i+1), "s", start, took))
 		}
 		v := viewOf(t, all)
-		path, ok := query.Critical(v, 1)
+		path, ok := analyze.Critical(v, 1)
 		if !ok || len(path.Steps) != 2*n-1 || len(path.Async) != 0 {
 			t.Errorf("%s: %v, %d steps", what, ok, len(path.Steps))
 		}

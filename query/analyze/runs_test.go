@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -52,13 +52,13 @@ func (m machine) run(t *testing.T, factor float64, often int) *view.View {
 }
 
 // compare compares five runs with five runs of a changed program.
-func (m machine) compare(t *testing.T, factor float64, often int) *query.Diff {
+func (m machine) compare(t *testing.T, factor float64, often int) *analyze.Diff {
 	t.Helper()
 	var before, after []*view.View
 	for range 5 {
 		before, after = append(before, m.run(t, 1, 2)), append(after, m.run(t, factor, often))
 	}
-	d, err := query.Compare(t.Context(), runs(t, before...), runs(t, after...))
+	d, err := analyze.Compare(t.Context(), runs(t, before...), runs(t, after...))
 	must(t, err)
 	return d
 }
@@ -117,7 +117,7 @@ func TestRunsFindMoreSpans(t *testing.T) {
 // cannot distinguish a change from chance.
 func TestFewRunsTellNothing(t *testing.T) {
 	m := machine{rand.New(rand.NewPCG(1, 6))}
-	d, err := query.Compare(t.Context(), runs(t, m.run(t, 1, 2), m.run(t, 1, 2)), runs(t, m.run(t, 9, 2), m.run(t, 9, 2)))
+	d, err := analyze.Compare(t.Context(), runs(t, m.run(t, 1, 2), m.run(t, 1, 2)), runs(t, m.run(t, 9, 2), m.run(t, 9, 2)))
 	must(t, err)
 	if d.LeastP != 1.0/6 || d.LeastP <= d.Level {
 		t.Errorf("the least P of two runs and two is %v", d.LeastP)

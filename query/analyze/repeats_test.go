@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -47,14 +48,14 @@ func TestRepeats(t *testing.T) {
 				took[k] += int64(d)
 			}
 		}
-		all := make(map[[3]string]*query.Repeat)
+		all := make(map[[3]string]*analyze.Repeat)
 		for _, k := range slices.SortedFunc(maps.Keys(times), func(a, b key) int { return cmp.Compare(a.below, b.below) }) {
 			if times[k] < 5 {
 				continue
 			}
 			id := [3]string{k.service, k.name, v.Name(k.below)}
 			if all[id] == nil {
-				all[id] = &query.Repeat{Service: k.service, Name: k.name, Of: id[2]}
+				all[id] = &analyze.Repeat{Service: k.service, Name: k.name, Of: id[2]}
 			}
 			x := all[id]
 			x.Spans, x.Calls, x.Time = x.Spans+1, x.Calls+times[k], x.Time+took[k]
@@ -62,7 +63,7 @@ func TestRepeats(t *testing.T) {
 				x.Most, x.MostCalls = k.below, times[k]
 			}
 		}
-		o, err := query.Top(t.Context(), v, rows, 1000, nil)
+		o, err := analyze.Top(t.Context(), v, rows, 1000, nil)
 		must(t, err)
 		some += len(all)
 		for i, got := range o.Repeats {
@@ -106,7 +107,7 @@ func TestRepeatsHaveTexts(t *testing.T) {
 	below(job, "work", "", "", "", "", "", "")
 	below(below(0, "goroutine", "", ""), "net", "wait.reason", "network", "network", "network", "network", "network")
 	v := viewOf(t, all)
-	o, err := query.Top(t.Context(), v, everything(t, v), 5, nil)
+	o, err := analyze.Top(t.Context(), v, everything(t, v), 5, nil)
 	must(t, err)
 	got := fmt.Sprint(o.Repeats)
 	if want := "[{ work job  1 5 110 19 5} { query list SELECT * FROM prices WHERE id = <number> 1 5 21 1 5}]"; got != want {

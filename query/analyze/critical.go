@@ -1,4 +1,4 @@
-package query
+package analyze
 
 import (
 	"cmp"
@@ -17,26 +17,34 @@ import (
 // inferred from the times of the spans, because a trace does not record which span waited for
 // which.
 type CriticalPath struct {
-	Span     view.Row
-	From, To int64
-	// Open reports that the span has not ended. To is then the last time in the trace.
-	Open bool
-	// Steps cover the time from From to To without gaps, in the order of time.
-	Steps []Step
+	Span     view.Row `json:"span"`
+	Inferred bool     `json:"inferred"` // from times; a [MeasuredPath] is not
+	Open     bool     `json:"open"`     // the span has not ended: the path leads to the last time in the trace
+	From     int64    `json:"from_unix_nano"`
+	Duration int64    `json:"duration_nano"`
+	// Steps cover the whole time without gaps, in the order of time.
+	Steps []Step `json:"steps"`
 	// Async lists the asynchronous spans below Span, the longest first. These are spans that ended
 	// after their parent, or have not ended. Their parent cannot have waited for all of them.
-	Async []view.Row
+	Async []view.Row `json:"async"`
 }
 
 // A Step is a period in which a span of the path did not wait for another span.
 type Step struct {
-	Row      view.Row
-	Depth    int // the depth below Span
-	From, To int64
+	From     int64    `json:"from_unix_nano"`
+	Duration int64    `json:"duration_nano"`
+	Depth    int      `json:"depth"`           // below the span of the path
+	Span     view.Row `json:"span" null:"yes"` // 0: a goroutine that worked for no span
 	// Beside lists the links and log records right below the span that name another span. Their
 	// times are within the step. A link without a time is in the first step of its span.
-	Beside []view.Row
+	Beside []view.Row `json:"beside"`
+	// What the goroutine did, of a path that was measured.
+	State     string `json:"state,omitzero"`
+	Goroutine int64  `json:"goroutine,omitzero"`
 }
+
+// To is the end of the step.
+func (s *Step) To() int64 { return s.From + s.Duration }
 
 // Critical returns the critical path of the span at row r. It returns false if r is not a span or
 // has no time. It takes O(n log n) time for n rows below r.
@@ -49,13 +57,13 @@ func Critical(v *view.View, r view.Row) (*CriticalPath, bool) {
 	if v.Role(r) != view.RoleSpan || !timed {
 		return nil, false
 	}
-	c := critical{v: v, path: &CriticalPath{Span: r, From: start}}
+	c := critical{v: v, path: &CriticalPath{Span: r, Inferred: true, From: start}}
 	took, ended := v.Duration(r)
 	if ended && start+int64(took) >= start {
-		c.path.To = start + int64(took)
+		c.path.Duration = int64(took)
 	} else {
 		c.path.Open = true
-		c.path.To = max(start, lastBelow(v, r))
+		c.path.Duration = max(start, lastBelow(v, r)) - start
 	}
 	c.find()
 	c.findAsync()
@@ -120,7 +128,7 @@ type child struct {
 
 func (c *critical) find() {
 	p := c.path
-	c.push(p.Span, p.From, p.To)
+	c.push(p.Span, p.From, p.From+p.Duration)
 	for len(c.stack) > 0 {
 		top := &c.stack[len(c.stack)-1]
 		n := len(top.children)
@@ -146,8 +154,8 @@ func (c *critical) find() {
 // step adds a step to the path. It begins at from and ends at at.to. The path before from is still
 // to be found.
 func (c *critical) step(at *waiting, from int64) {
-	if from < at.to || at.row == c.path.Span && c.path.From == c.path.To {
-		c.path.Steps = append(c.path.Steps, Step{Row: at.row, Depth: len(c.stack) - 1, From: from, To: at.to})
+	if from < at.to || at.row == c.path.Span && c.path.Duration == 0 {
+		c.path.Steps = append(c.path.Steps, Step{Span: at.row, Depth: len(c.stack) - 1, From: from, Duration: at.to - from})
 	}
 	at.to = from
 }
@@ -190,7 +198,7 @@ func (c *critical) beside() {
 	steps := c.path.Steps
 	byRow := make(map[view.Row][]int)
 	for i := range steps {
-		byRow[steps[i].Row] = append(byRow[steps[i].Row], i)
+		byRow[steps[i].Span] = append(byRow[steps[i].Span], i)
 	}
 	for r, at := range byRow {
 		for _, kid := range c.v.Children(r) {
@@ -200,7 +208,7 @@ func (c *critical) beside() {
 			}
 			i := 0 // the step for a link without a time
 			if time, timed := c.v.Start(kid); timed {
-				i, _ = slices.BinarySearchFunc(at, time, func(i int, time int64) int { return cmp.Compare(steps[i].To, time) })
+				i, _ = slices.BinarySearchFunc(at, time, func(i int, time int64) int { return cmp.Compare(steps[i].To(), time) })
 				if i == len(at) || steps[at[i]].From > time {
 					continue
 				}

@@ -1,4 +1,4 @@
-package query
+package analyze
 
 import (
 	"cmp"
@@ -14,25 +14,25 @@ import (
 
 // A WaitTotal says how long spans waited at one place in the program, or for the runtime.
 type WaitTotal struct {
-	State string // as in the names of the query language, such as mutex
-	Time  int64  // nanoseconds
-	Spans int    // that waited
-	// Frame is where they waited, in the program itself, and Stack all of it; nil for what is no wait at a
-	// place, such as runnable.
-	Frame *Frame
-	Stack []Frame
-	Via   string // the function of a library that waited and that Frame has called, or ""
+	State string  `json:"state"` // as in the names of the query language, such as mutex
+	Time  int64   `json:"time_nano"`
+	Spans int     `json:"spans"` // that waited
+	Stack []Frame `json:"stack"` // where they waited; none for what is no wait at a place, such as runnable
 	// In has the names of the spans that waited, By those of the spans that ended the waits, each with their
 	// time, the longest first, maxWaitNames at most.
-	In, By  []NameTime
-	Longest view.Row // the span that waited longest at once
-	Procs   int      // GOMAXPROCS, of runnable; 0 if it is not known
+	In      []NameTime `json:"in"`
+	By      []NameTime `json:"ended_by"`
+	Longest view.Row   `json:"longest"` // the span that waited longest at once
+
+	Frame *Frame `json:"-"` // the one in Stack that is of the program itself
+	Via   string `json:"-"` // the function of a library that waited and that Frame has called, or ""
+	Procs int    `json:"-"` // GOMAXPROCS, of runnable; 0 if it is not known
 }
 
 // A NameTime is a time and the name of the spans that it belongs to.
 type NameTime struct {
-	Name string
-	Time int64
+	Name string `json:"name"`
+	Time int64  `json:"time_nano"`
 }
 
 const maxWaitNames = 3

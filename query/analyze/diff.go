@@ -1,4 +1,4 @@
-package query
+package analyze
 
 import (
 	"cmp"
@@ -8,14 +8,10 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/gotrace"
+	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
-
-// A Run is one recording of a program, with the set of its rows that are compared.
-type Run struct {
-	View *view.View
-	Rows view.Set[view.Row]
-}
 
 // A Diff compares the spans of the runs before and after a change, path by path.
 type Diff struct {
@@ -142,7 +138,7 @@ func (p *PathDiff) Grew() []StateTime {
 
 // Compare compares the spans of the runs before with the spans of the runs after. There must be at
 // least one run on each side.
-func Compare(ctx context.Context, before, after []Run) (*Diff, error) {
+func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	d := &Diff{Runs: [2]int{len(before), len(after)}, Level: levelOfSpans}
 	if len(before)+len(after) > 2 {
 		d.Level = levelOfRuns
@@ -244,7 +240,7 @@ func (t *paths) of(k pathKey) int {
 }
 
 // add adds the spans of one run to the paths.
-func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
+func (t *paths) add(ctx context.Context, of query.Run, run int, d *Diff) error {
 	v, rows := of.View, of.Rows
 	side := 0
 	if run >= t.before {
@@ -300,7 +296,7 @@ func (t *paths) add(ctx context.Context, of Run, run int, d *Diff) error {
 		}
 		s := &t.list[n].stats[run]
 		s.Count++
-		if IsError(f) {
+		if f.IsError() {
 			s.Errors++
 		}
 		if x, ok := states.Of(r); ok {
@@ -325,7 +321,7 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 		s := &p.stats[i]
 		slices.Sort(s.took)
 		if n := int64(len(s.took)); n > 0 {
-			s.P50, s.P95 = s.took[rank(0.5, n)], s.took[rank(0.95, n)]
+			s.P50, s.P95 = s.took[stat.Rank(0.5, n)], s.took[stat.Rank(0.95, n)]
 		}
 		if s.Roots = t.traces[i]; p.depth > 0 && t.list[p.top].stats[i].Count > 0 {
 			s.Roots = t.list[p.top].stats[i].Count
@@ -373,7 +369,7 @@ func together(runs []PathStats) PathStats {
 		}
 	}
 	if len(p50) > 0 {
-		s.P50, s.P95 = nth(p50, len(p50)/2), nth(p95, len(p95)/2)
+		s.P50, s.P95 = stat.Nth(p50, len(p50)/2), stat.Nth(p95, len(p95)/2)
 	}
 	return s
 }
@@ -462,18 +458,10 @@ func tail(before, after int, sizes [2]int) float64 {
 	// p is the sum of the binomial distribution from after to total.
 	p := 0.0
 	for k := after; k <= total; k++ {
-		term := math.Exp(logChoose(total, k) + float64(k)*math.Log(share) + float64(total-k)*math.Log1p(-share))
+		term := math.Exp(stat.LogChoose(total, k) + float64(k)*math.Log(share) + float64(total-k)*math.Log1p(-share))
 		if p += term; term < 1e-18*p && k > int(share*float64(total)) {
 			break
 		}
 	}
 	return min(p, 1)
-}
-
-// logChoose returns the logarithm of the number of ways to choose k of n.
-func logChoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n) + 1)
-	b, _ := math.Lgamma(float64(k) + 1)
-	c, _ := math.Lgamma(float64(n-k) + 1)
-	return a - b - c
 }

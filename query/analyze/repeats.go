@@ -1,4 +1,4 @@
-package query
+package analyze
 
 import (
 	"cmp"
@@ -15,16 +15,17 @@ import (
 // A Repeat tells of calls that some spans make again and again, such as a query in a loop: five spans of one name and text
 // or more directly below the same span.
 type Repeat struct {
-	Service, Name string // of the repeated spans
-	Of            string // the name of the spans that they are below
+	Service string `json:"service"` // of the repeated spans
+	Name    string `json:"name"`
+	Of      string `json:"of"` // the name of the spans that they are below
 	// Text is the query or the URL of the calls, with <number> and the like in place of the parts that
 	// differ. It is "" if none was recorded, or if the trace has too many calls to read them all.
-	Text      string
-	Spans     int      // that have five of them or more
-	Calls     int      // how many those have
-	Time      int64    // of the calls, in nanoseconds
-	Most      view.Row // the span with most calls
-	MostCalls int
+	Text      string   `json:"text"`
+	Spans     int      `json:"spans"` // that have five of them or more
+	Calls     int      `json:"calls"` // how many those have
+	Time      int64    `json:"time_nano"`
+	Most      view.Row `json:"most"` // the span with most calls
+	MostCalls int      `json:"most_calls"`
 }
 
 // A repeated is a Repeat with the spans of which it tells.

@@ -1,59 +1,69 @@
-package query
+package analyze
 
 import (
 	"cmp"
 	"context"
-	"math"
 	"math/bits"
 	"slices"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
 
 // An Overview summarizes an unknown trace.
 type Overview struct {
-	// First and Last are the earliest and the latest time, in nanoseconds since 1970. Timed is
-	// false if nothing has a time.
-	First, Last         int64
-	Timed               bool
-	Spans, Logs, Events int
-	Errors, Open        int // the number of failed spans and error log records, and of spans that have not ended
-	// Services has a line for each service that has spans or log records. Its columns are service,
-	// spans, logs and errors.
-	Services *Table
+	First  Time `json:"first_unix_nano"` // the earliest time
+	Last   Time `json:"last_unix_nano"`  // the latest time
+	Spans  int  `json:"spans"`
+	Logs   int  `json:"logs"`
+	Events int  `json:"events"`
+	Errors int  `json:"errors"`     // failed spans and error log records
+	Open   int  `json:"open_spans"` // spans that have not ended
+	// Services has each service that has spans or log records, those with most errors first.
+	Services []ServiceCount `json:"services"`
 	// Slowest lists the longest of the spans that are below no other span, but for that of entrace run, which counts
-	// neither here nor in Self if there are others. OldestOpen lists the spans that have not ended and began first.
-	Slowest, OldestOpen []view.Row
-	// Self is a table as made by [Summary], of the span names with the largest self time.
-	Self *Table
+	// neither here nor in Self if there are others.
+	Slowest []view.Row   `json:"slowest"`
+	Self    *query.Table `json:"self"` // of [query.Summary], of the span names with the largest self time
 	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
 	// that match none of the patterns that were counted. An exception that passed through several
 	// spans counts as one error here.
-	Patterns    []ErrorPattern
-	OtherErrors int
-	// Repeats tell what single spans do again and again, by time.
-	Repeats []Repeat
+	Patterns    []ErrorPattern `json:"error_patterns"`
+	OtherErrors int            `json:"other_errors"`
+	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended and began first
 	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
-	Gaps []Gap
+	Gaps  []Gap       `json:"gaps"`
+	Waits []WaitTotal `json:"waits"` // of [Waits]; Top leaves it out, which is faster
+	// Repeats tell what single spans do again and again, by time.
+	Repeats []Repeat `json:"repeats"`
+}
+
+// A ServiceCount counts what a service has.
+type ServiceCount struct {
+	Service string `json:"service"`
+	Spans   int    `json:"spans"`
+	Logs    int    `json:"logs"`
+	Errors  int    `json:"errors"`
 }
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
 type ErrorPattern struct {
-	Pattern string // with <number>, <hex>, <uuid> and <text> in place of the parts that differ
-	Role    view.Role
-	Count   int
-	First   view.Row // the first error that matches
+	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> in place of the parts that differ
+	Role    view.Role `json:"role"`
+	Count   int       `json:"count"`
+	First   view.Row  `json:"first"` // the first error that matches
 }
 
 // A Gap is a period in which nothing happened.
 type Gap struct {
-	From, To int64
-	// Before is the last row before the gap, and After the first one after it: 0 at the end of the trace, where only
-	// a recorder has written, as when the process hangs.
-	Before, After view.Row
+	From     Time     `json:"from_unix_nano"`
+	Duration int64    `json:"duration_nano"`
+	Before   view.Row `json:"before"` // the last row before the gap
+	// After is the first row after the gap: 0 at the end of the trace, where only a recorder has
+	// written, as when the process hangs.
+	After view.Row `json:"after" null:"yes"`
 }
 
 // maxPatterns is the maximum number of patterns of errors that are counted.
@@ -61,11 +71,10 @@ const maxPatterns = 10_000
 
 // Top returns an overview of rows of a view. Each list in it has at most limit items. The rows are those of the period of o,
 // which may be nil: gaps are within it.
-func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *Options) (*Overview, error) {
-	from, to := o.period()
-	top := &Overview{First: math.MaxInt64, Last: math.MinInt64}
-	type sums struct{ spans, logs, errors int64 }
-	services := make(map[uint16]*sums)
+func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *query.Options) (*Overview, error) {
+	from, to := o.Period()
+	top := &Overview{First: NoTime, Last: NoTime}
+	services := make(map[uint16]*ServiceCount)
 	others := withoutRuns(v, rows)
 	slowest := best{limit: limit}
 	requests := outermost{v: v, rows: others, looked: v.NewSet(), is: v.NewSet()}
@@ -76,19 +85,19 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 			return nil, ctx.Err()
 		}
 		b := v.Columns().Block(k)
-		for w, word := range rows[k*words64 : (k+1)*words64] {
+		for w, word := range rows[k*columns.Words : (k+1)*columns.Words] {
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
 				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
 				s := services[b.Resource[i]]
 				if s == nil {
-					s = new(sums)
+					s = new(ServiceCount)
 					services[b.Resource[i]] = s
 				}
 				switch f.Role() {
 				case view.RoleSpan:
 					top.Spans++
-					s.spans++
+					s.Spans++
 					switch d := b.Duration[i]; {
 					case d != columns.NoDuration:
 						if slowest.takes(d) && others.Has(r) && !requests.above(r) {
@@ -100,7 +109,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					}
 				case view.RoleLog:
 					top.Logs++
-					s.logs++
+					s.Logs++
 				case view.RoleEvent:
 					top.Events++
 				case view.RoleOther:
@@ -108,43 +117,42 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					continue
 				}
 				if at := b.Start[i]; at != columns.NoTime {
-					top.Timed = true
-					top.First, top.Last = min(top.First, at), max(top.Last, endOf(&b, i))
+					if top.First == NoTime {
+						top.First = Time(at)
+					}
+					top.First, top.Last = min(top.First, Time(at)), max(top.Last, Time(view.EndOf(&b, i)))
 				}
-				if IsError(f) {
+				if f.IsError() {
 					top.Errors++
-					s.errors++
+					s.Errors++
 					errs = append(errs, r)
 				}
 			}
 		}
 	}
-	top.Slowest, top.OldestOpen = slowest.rows(), open.rows()
-	byName := make(map[string]*sums)
+	top.Slowest, top.NeverEnded = slowest.rows(), open.rows()
+	byName := make(map[string]*ServiceCount)
 	resources := v.Columns().Resources()
 	for code, s := range services {
-		name := ""
 		if int(code) < len(resources) {
-			name = v.Service(view.Row(resources[code]))
+			s.Service = v.Service(view.Row(resources[code]))
 		}
-		if all := byName[name]; all != nil {
-			all.spans, all.logs, all.errors = all.spans+s.spans, all.logs+s.logs, all.errors+s.errors
+		if all := byName[s.Service]; all != nil {
+			all.Spans, all.Logs, all.Errors = all.Spans+s.Spans, all.Logs+s.Logs, all.Errors+s.Errors
 		} else {
-			byName[name] = s
+			byName[s.Service] = s
 		}
 	}
-	top.Services = &Table{Columns: []string{"service", "spans", "logs", "errors"}, groups: 1}
-	for name, s := range byName {
-		if s.spans == 0 && s.logs == 0 {
-			continue // it only has entries of a recorder, such as why the process died
+	for _, s := range byName {
+		if s.Spans > 0 || s.Logs > 0 { // others only have entries of a recorder, such as why the process died
+			top.Services = append(top.Services, *s)
 		}
-		top.Services.Lines = append(top.Services.Lines, []Value{stringValue(name), intValue(s.spans), intValue(s.logs), intValue(s.errors)})
 	}
-	slices.SortFunc(top.Services.Lines, func(a, b []Value) int {
-		return cmp.Or(cmp.Compare(b[3].n, a[3].n), cmp.Compare(a[0].s, b[0].s))
+	slices.SortFunc(top.Services, func(a, b ServiceCount) int {
+		return cmp.Or(cmp.Compare(b.Errors, a.Errors), cmp.Compare(a.Service, b.Service))
 	})
 	var err error
-	if top.Self, err = Summary(ctx, v, others, o); err == nil {
+	if top.Self, err = query.Summary(ctx, v, others, o); err == nil {
 		err = top.Self.Sort("self")
 		top.Self.Lines = top.Self.Lines[:min(limit, len(top.Self.Lines))]
 	}
@@ -154,7 +162,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	if err == nil {
 		top.Repeats, err = repeatsOf(ctx, v, rows, limit)
 	}
-	if top.Timed {
+	if top.First != NoTime {
 		top.gaps(v, rows, limit, from, to)
 	}
 	return top, err
@@ -179,12 +187,6 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 		return rows
 	}
 	return left
-}
-
-// IsError reports whether a row counts as an error. Failed spans are errors. Rows of level error
-// are errors except events, which only explain why their span failed.
-func IsError(f view.Flags) bool {
-	return f.Failed() || f.Level() >= format.LevelError && f.Role() != view.RoleEvent
 }
 
 // outermost finds the spans that are below no other span. It visits each row only once.
@@ -221,15 +223,6 @@ func SlowestPart(v *view.View, r view.Row) (part view.Row, ok bool) {
 		}
 	}
 	return part, ok
-}
-
-// endOf returns when row i of a block ends, which has a start time: what is no span may say how long something took before.
-func endOf(b *columns.Block, i int) int64 {
-	start := b.Start[i]
-	if d, ok := took(b, int32(i)); ok && start+d > start {
-		return start + d
-	}
-	return start
 }
 
 // best collects the rows with the largest numbers.
@@ -402,7 +395,7 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 		firstRow, lastRow view.Row
 		any               bool
 	}
-	from, to = max(from, o.First), min(to, o.Last)
+	from, to = max(from, int64(o.First)), min(to, int64(o.Last))
 	if from > to {
 		return
 	}
@@ -423,7 +416,7 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 	}
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
-		for w, word := range rows[k*words64 : (k+1)*words64] {
+		for w, word := range rows[k*columns.Words : (k+1)*columns.Words] {
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
 				switch view.Flags(b.Flags[i]).Role() {
@@ -433,7 +426,7 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 				}
 				if start := b.Start[i]; start != columns.NoTime {
 					add(start, view.Row(b.First)+view.Row(i))
-					if end := endOf(&b, i); end > start {
+					if end := view.EndOf(&b, i); end > start {
 						add(end, view.Row(b.First)+view.Row(i))
 					}
 				}
@@ -450,13 +443,13 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 		}
 		if last != nil && uint64(b.first-last.last) > width {
 			longest.add(b.first-last.last, view.Row(len(found)))
-			found = append(found, Gap{From: last.last, To: b.first, Before: last.lastRow, After: b.firstRow})
+			found = append(found, Gap{Time(last.last), b.first - last.last, last.lastRow, b.firstRow})
 		}
 		last = b
 	}
-	if last != nil && o.Last > last.last && o.Last == to {
-		longest.add(o.Last-last.last, view.Row(len(found)))
-		found = append(found, Gap{From: last.last, To: o.Last, Before: last.lastRow})
+	if last != nil && int64(o.Last) > last.last && int64(o.Last) == to {
+		longest.add(to-last.last, view.Row(len(found)))
+		found = append(found, Gap{Time(last.last), to - last.last, last.lastRow, 0})
 	}
 	for _, n := range longest.rows() {
 		o.Gaps = append(o.Gaps, found[n])

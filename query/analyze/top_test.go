@@ -1,4 +1,4 @@
-package query_test
+package analyze_test
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -20,7 +21,7 @@ func TestTop(t *testing.T) {
 	for seed := range uint64(20) {
 		v := viewOf(t, shop(rand.New(rand.NewPCG(seed, 7)), 300))
 		rows := everything(t, v)
-		got, err := query.Top(t.Context(), v, rows, 5, nil)
+		got, err := analyze.Top(t.Context(), v, rows, 5, nil)
 		must(t, err)
 		var ended, open []view.Row
 		var times []int64
@@ -64,11 +65,11 @@ func TestTop(t *testing.T) {
 		first := func(list []view.Row) []view.Row {
 			return slices.Clip(append([]view.Row{}, list[:min(5, len(list))]...))
 		}
-		if got.Spans != spans || got.Errors != errs || got.Open != len(open) || got.First != times[0] || got.Last != times[len(times)-1] {
+		if got.Spans != spans || got.Errors != errs || got.Open != len(open) || int64(got.First) != times[0] || int64(got.Last) != times[len(times)-1] {
 			t.Fatalf("seed %d: %+v", seed, got)
 		}
-		if !reflect.DeepEqual(got.Slowest, first(ended)) || !reflect.DeepEqual(got.OldestOpen, first(open)) {
-			t.Fatalf("seed %d: slowest %v, want %v; open %v, want %v", seed, got.Slowest, first(ended), got.OldestOpen, first(open))
+		if !reflect.DeepEqual(got.Slowest, first(ended)) || !reflect.DeepEqual(got.NeverEnded, first(open)) {
+			t.Fatalf("seed %d: slowest %v, want %v; open %v, want %v", seed, got.Slowest, first(ended), got.NeverEnded, first(open))
 		}
 		var gaps []int64
 		for i := 1; i < len(times); i++ {
@@ -80,7 +81,7 @@ func TestTop(t *testing.T) {
 		slices.Reverse(gaps)
 		var found []int64
 		for _, g := range got.Gaps {
-			found = append(found, g.To-g.From)
+			found = append(found, g.Duration)
 		}
 		if !slices.Equal(found, gaps[:min(5, len(gaps))]) {
 			t.Fatalf("seed %d: gaps %v, want %v", seed, found, gaps)
@@ -97,7 +98,7 @@ func TestTopPatterns(t *testing.T) {
 	for i := range 7 {
 		log(fmt.Sprintf("user %d is unknown", i))
 	}
-	for i := range query.MaxPatterns + 10 {
+	for i := range analyze.MaxPatterns + 10 {
 		log("other " + letters(i))
 	}
 	s := span(0, "1", "pay", 0, 5)
@@ -105,19 +106,19 @@ func TestTopPatterns(t *testing.T) {
 	s.Attributes = append(s.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")}, format.Attribute{Name: mapping.AttrStatusDescription, Value: format.StringValue("no card 12")})
 	all = append(all, s)
 	v := viewOf(t, all)
-	got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
+	got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
 	must(t, err)
-	if got.Patterns[0] != (query.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}) {
+	if got.Patterns[0] != (analyze.ErrorPattern{Pattern: "user <number> is unknown", Role: view.RoleLog, Count: 7, First: 1}) {
 		t.Errorf("the first one is %+v", got.Patterns[0])
 	}
-	if n := 9 + got.OtherErrors; n != got.Errors || n != 7+query.MaxPatterns+10+1 {
+	if n := 9 + got.OtherErrors; n != got.Errors || n != 7+analyze.MaxPatterns+10+1 {
 		t.Errorf("%d of %d errors are told of", n, got.Errors)
 	}
 	q, err := query.Parse(`name = "pay"`)
 	must(t, err)
 	r, err := q.Run(t.Context(), v, nil)
 	must(t, err)
-	got, err = query.Top(t.Context(), v, r.Rows, 3, nil)
+	got, err = analyze.Top(t.Context(), v, r.Rows, 3, nil)
 	must(t, err)
 	if len(got.Patterns) != 1 || got.Patterns[0].Pattern != "pay: no card <number>" {
 		t.Errorf("of a span it is %+v", got.Patterns)
@@ -130,10 +131,10 @@ func TestTopCountsNoServiceOfCrash(t *testing.T) {
 	resource := &format.TraceEntry{Message: format.Some("shop"), Metadata: format.Metadata{Name: format.NameResource}}
 	crash := &format.TraceEntry{Message: format.Some("panic: no stock"), Metadata: format.Metadata{Name: mapping.NameCrash, Level: format.LevelError}}
 	v := viewOf(t, []*format.TraceEntry{format.Root(), resource, span(1, "1", "pay", 0, 5), crash})
-	got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
+	got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
 	must(t, err)
-	if len(got.Services.Lines) != 1 || got.Services.Lines[0][0].String() != "shop" || got.Errors != 1 {
-		t.Errorf("the services are %v; %d errors", got.Services.Lines, got.Errors)
+	if len(got.Services) != 1 || got.Services[0].Service != "shop" || got.Errors != 1 {
+		t.Errorf("the services are %v; %d errors", got.Services, got.Errors)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestTopLeavesOutRuns(t *testing.T) {
 	sent.Attributes = append(sent.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: format.StringValue("0000000000000001")})
 	for want, all := range map[string][]*format.TraceEntry{"app.py": run, "GET": append(slices.Clone(run), resource("shop"), sent)} {
 		v := viewOf(t, all)
-		got, err := query.Top(t.Context(), v, everything(t, v), 3, nil)
+		got, err := analyze.Top(t.Context(), v, everything(t, v), 3, nil)
 		must(t, err)
 		if len(got.Slowest) != 1 || v.Name(got.Slowest[0]) != want || len(got.Self.Lines) != 1 {
 			t.Errorf("the slowest are %v, want %s; %d lines", got.Slowest, want, len(got.Self.Lines))
@@ -187,7 +188,7 @@ func TestTopTellsAPanicOnce(t *testing.T) {
 		must(t, err)
 		r, err := q.Run(t.Context(), v, nil)
 		must(t, err)
-		o, err := query.Top(t.Context(), v, r.Rows, 5, nil)
+		o, err := analyze.Top(t.Context(), v, r.Rows, 5, nil)
 		must(t, err)
 		var got []string
 		for _, p := range o.Patterns {
@@ -206,13 +207,6 @@ func letters(n int) string {
 		s.WriteString(string(rune('a' + n%26)))
 	}
 	return s.String()
-}
-
-// hasException reports whether the row is a span of unset status that has an exception.
-func hasException(v *view.View, r view.Row) bool {
-	return v.Role(r) == view.RoleSpan && v.Flags(r).Status() == "unset" && slices.ContainsFunc(v.Children(r), func(kid view.Row) bool {
-		return v.Role(kid) == view.RoleEvent && v.Name(kid) == "exception"
-	})
 }
 
 // recovered returns a trace with four spans: one with an exception and unset status, one with an
@@ -257,12 +251,12 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		}
 	}
 	rows := everything(t, v)
-	o, err := query.Top(t.Context(), v, rows, 10, nil)
+	o, err := analyze.Top(t.Context(), v, rows, 10, nil)
 	must(t, err)
 	if o.Errors != 2 || o.OtherErrors != 0 {
 		t.Errorf("Top counts %d errors, and %d others", o.Errors, o.OtherErrors)
 	}
-	want := []query.ErrorPattern{
+	want := []analyze.ErrorPattern{
 		{Pattern: "GET /panic: nil map", Role: view.RoleSpan, Count: 1, First: 1}, {Pattern: "GET /fail: refused", Role: view.RoleSpan, Count: 1, First: 2},
 	}
 	if !slices.Equal(o.Patterns, want) {

@@ -1,0 +1,65 @@
+// Package stat has what statistics the analysis needs.
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// Quantile returns the smallest value v for which at least the share q of all values is not greater
+// than v. There must be at least one value. It changes the order of values.
+func Quantile[T int64 | float64](values []T, q float64) T {
+	return Nth(values, int(Rank(q, int64(len(values)))))
+}
+
+// Rank returns the index of the quantile q in n sorted values.
+func Rank(q float64, n int64) int64 {
+	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
+}
+
+// Nth returns the value that is at index k after sorting. It changes the order of values.
+func Nth[T int64 | uint64 | float64](values []T, k int) T {
+	lo, hi := 0, len(values)-1
+	for lo < hi {
+		if hi-lo < 32 {
+			slices.Sort(values[lo : hi+1])
+			break
+		}
+		// The pivot is the median of three. The loop moves values that are equal to it to the
+		// middle.
+		mid := lo + (hi-lo)/2
+		a, b, c := values[lo], values[mid], values[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		lt, i, gt := lo, lo, hi
+		for i <= gt {
+			switch {
+			case values[i] < pivot:
+				values[i], values[lt] = values[lt], values[i]
+				lt++
+				i++
+			case values[i] > pivot:
+				values[i], values[gt] = values[gt], values[i]
+				gt--
+			default:
+				i++
+			}
+		}
+		switch {
+		case k < lt:
+			hi = lt - 1
+		case k > gt:
+			lo = gt + 1
+		default:
+			return values[k]
+		}
+	}
+	return values[k]
+}
+
+// LogChoose returns the logarithm of the number of ways to choose k of n.
+func LogChoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n) + 1)
+	b, _ := math.Lgamma(float64(k) + 1)
+	c, _ := math.Lgamma(float64(n-k) + 1)
+	return a - b - c
+}

@@ -1,0 +1,72 @@
+package jsontest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// OTLP returns the spans and log records of lines of OTLP's JSON, each as text with its resource and scope. They are
+// sorted, and without differences that mean nothing: the order of attributes, and empty values, which some encoders
+// leave out.
+func OTLP(t testing.TB, lines []byte) (all []string) {
+	t.Helper()
+	for line := range bytes.Lines(lines) {
+		var root map[string]any
+		if err := json.Unmarshal(line, &root); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		normalize(root)
+		for _, names := range [][3]string{{"resourceSpans", "scopeSpans", "spans"}, {"resourceLogs", "scopeLogs", "logRecords"}} {
+			for _, holder := range objects(root[names[0]]) {
+				for _, scope := range objects(holder[names[1]]) {
+					for _, item := range objects(scope[names[2]]) {
+						b, err := json.Marshal([]any{names[2], holder["resource"], holder["schemaUrl"], scope["scope"], scope["schemaUrl"], item})
+						if err != nil {
+							t.Fatal(err)
+						}
+						all = append(all, string(b))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func objects(v any) (all []map[string]any) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		all = append(all, object)
+	}
+	return all
+}
+
+func normalize(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			normalize(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			list, isList := item.([]any)
+			if isList && key == "attributes" {
+				slices.SortStableFunc(list, func(a, b any) int {
+					x, _ := a.(map[string]any)["key"].(string)
+					y, _ := b.(map[string]any)["key"].(string)
+					return cmp.Compare(x, y)
+				})
+			}
+			normalize(item)
+			object, isObject := item.(map[string]any)
+			if key == "key" && item == "" || key == "values" && isList && len(list) == 0 || key == "body" && isObject && len(object) == 0 {
+				delete(v, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package analyze answers questions about a trace: what stands out in it ([Top]), what a request waited for
+// ([Critical], [Measured], [Waits]), and how two recordings differ ([Compare]). The commands and the page of
+// entrace view show these answers, and compute none of their own.
+//
+//	q, err := query.Parse(`service = shop`)
+//	…
+//	r, err := q.Run(ctx, v, nil)
+//	…
+//	o, err := analyze.Top(ctx, v, r.Rows, 5, nil)
+//	…
+//	for _, p := range o.Patterns {
+//		fmt.Println(p.Count, p.Pattern)
+//	}
+//
+// The tags of an answer's fields are its keys in JSON. Keys that end in _nano are of nanoseconds, in int64; no other
+// number exceeds 2^53. A [Time] that is not known and a row 0 are null, a list is never null. A [Form] says how the
+// rows and tables of an answer are written: the commands write all of a row, the page the little that it shows.
+//
+// All functions are safe for concurrent use. The caller owns what they return.
+package analyze

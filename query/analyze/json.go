@@ -1,0 +1,124 @@
+package analyze
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Time is in nanoseconds since 1970, or NoTime, which is null in JSON.
+type Time int64
+
+// NoTime is the time of what has none.
+const NoTime Time = math.MinInt64
+
+// MarshalJSON implements [json.Marshaler].
+func (t Time) MarshalJSON() ([]byte, error) {
+	if t == NoTime {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(t), 10), nil
+}
+
+// A Form says how an answer encodes what readers see in forms of their own. Row is never called for row 0, which is null.
+type Form struct {
+	Row   func(r view.Row) (any, error) // the value that stands for a row
+	Table func(t *query.Table) (any, error)
+	Text  func(s string) string // shortens texts; nil leaves them as they are
+}
+
+// JSON encodes an answer of this package, or a struct with such answers. All else in it is encoded by the tags of
+// its fields, as encoding/json does, but that lists which are nil are empty.
+func (f *Form) JSON(answer any, indent string) ([]byte, error) {
+	b, err := f.append(nil, reflect.ValueOf(answer))
+	if err != nil || indent == "" {
+		return b, err
+	}
+	var out bytes.Buffer
+	err = json.Indent(&out, b, "", indent)
+	return out.Bytes(), err
+}
+
+func (f *Form) append(b []byte, v reflect.Value) ([]byte, error) {
+	if !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil() {
+		return append(b, "null"...), nil
+	}
+	var x any
+	var err error
+	switch y := v.Interface().(type) {
+	case view.Row:
+		if y == 0 {
+			return append(b, "null"...), nil
+		}
+		if x, err = f.Row(y); err != nil {
+			return nil, err
+		}
+		return f.append(b, reflect.ValueOf(x))
+	case *query.Table:
+		if x, err = f.Table(y); err != nil {
+			return nil, err
+		}
+		return f.append(b, reflect.ValueOf(x))
+	case string:
+		if x = y; f.Text != nil {
+			x = f.Text(y)
+		}
+	case json.Marshaler, encoding.TextMarshaler:
+		x = y
+	default:
+		return f.appendParts(b, v)
+	}
+	part, err := json.Marshal(x)
+	return append(b, part...), err
+}
+
+func (f *Form) appendParts(b []byte, v reflect.Value) (_ []byte, err error) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return f.append(b, v.Elem())
+	case reflect.Slice:
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = f.append(b, v.Index(i)); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case reflect.Struct:
+		if b, err = f.appendFields(append(b, '{'), v); err != nil {
+			return nil, err
+		}
+		return append(bytes.TrimSuffix(b, []byte(",")), '}'), nil
+	}
+	part, err := json.Marshal(v.Interface())
+	return append(b, part...), err
+}
+
+func (f *Form) appendFields(b []byte, v reflect.Value) (_ []byte, err error) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous:
+			b, err = f.appendFields(b, reflect.Indirect(v.Field(i)))
+		case key == "" || key == "-" || options != "" && v.Field(i).IsZero():
+		default:
+			b, err = f.append(append(strconv.AppendQuote(b, key), ':'), v.Field(i))
+			b = append(b, ',')
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,35 @@
+package analyze_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
+	"github.com/entrace-go/entrace/query/analyze"
+)
+
+var update = flag.Bool("update", false, "write the expected texts in testdata again")
+
+// TestPattern: pattern.txt has similar texts without the parts in which they differ.
+func TestPattern(t *testing.T) {
+	querytest.Golden(t, "testdata/pattern.txt", *update, func(text string) string {
+		said := analyze.Pattern(text)
+		if again := analyze.Pattern(said); again != said && !strings.Contains(said, "'") {
+			t.Errorf("the pattern of %q is %q", said, again)
+		}
+		return said
+	})
+}
+
+// TestPatternOfLines: a pattern is that of the first line, and short.
+func TestPatternOfLines(t *testing.T) {
+	if got := analyze.Pattern("first line 1\nsecond 2"); got != "first line <number>" {
+		t.Errorf("got %q", got)
+	}
+	long := analyze.Pattern(strings.Repeat("é", 1000))
+	if len(long) > 310 || !utf8.ValidString(long) {
+		t.Errorf("of a long text it has %d bytes", len(long))
+	}
+}
