@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -156,8 +158,7 @@ func TestKillAfterEmitLosesNothing(t *testing.T) {
 	f, err := recorder.Open("app.et", nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	var got, want []string
 	for row := range v.Rows() {
 		if v.Role(row) == view.RoleLog && v.Name(v.Parent(row)) == "request" {

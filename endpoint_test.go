@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/entrace-go/entrace"
@@ -86,8 +88,7 @@ func TestEndpoint(t *testing.T) {
 			f, err := format.Open(got.Path, nil)
 			must(t, err)
 			defer f.Close()
-			v, err := view.New(t.Context(), []*format.File{f}, nil)
-			must(t, err)
+			v := tracetest.View(t, f)
 			spans := 0
 			for id := range v.Rows() {
 				if v.Role(id) == view.RoleSpan && v.Role(v.Parent(id)) == view.RoleResource {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/log"
@@ -35,8 +37,7 @@ func messages(t *testing.T) string {
 	f, err := format.Open("a.et", nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	var all []string
 	for row := range v.Rows() {
 		if v.Role(row) == view.RoleLog {

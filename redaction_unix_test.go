@@ -26,6 +26,8 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -39,7 +41,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
-	"github.com/entrace-go/entrace/view"
 )
 
 const (
@@ -284,8 +285,7 @@ func execTracesAreWhole(t *testing.T, dir string) {
 	for _, name := range names {
 		f, err := format.Open(name, nil)
 		must(t, err)
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		s, err := v.States(t.Context())
 		must(t, err)
 		if p := s.Problems(); len(p) > 0 {

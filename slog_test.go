@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel"
 
 	"github.com/entrace-go/entrace"
@@ -136,8 +138,7 @@ func TestSlogDefault(t *testing.T) {
 	f, err := format.Open("app.et", nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	var got []string
 	must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
 		e, err := v.Entry(id)
@@ -258,8 +259,7 @@ func TestLogHandler(t *testing.T) {
 			for _, name := range glob(t, filepath.Join(dir, "*.et"), filepath.Join(dir, "*", "*.et")) {
 				f, err := format.Open(name, nil)
 				must(t, err)
-				v, err := view.New(t.Context(), []*format.File{f}, nil)
-				must(t, err)
+				v := tracetest.View(t, f)
 				must(t, v.Walk(0, func(id view.Row, _ int, _ bool) error {
 					e, err := v.Entry(id)
 					if err == nil && e.Message.Valid && v.Role(id) == view.RoleLog && strings.HasPrefix(e.Metadata.Name, "event ") {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"github.com/entrace-go/entrace"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
@@ -201,8 +203,7 @@ func TestUnknownExporter(t *testing.T) {
 		must(t, p.Shutdown(t.Context()))
 		f, err := format.Open("app.et", nil)
 		must(t, err)
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		spans := 0
 		for id := range v.Rows() {
 			if v.Role(id) == view.RoleSpan {

@@ -68,8 +68,7 @@ func TestMergeHalves(t *testing.T) {
 		must(t, tr.EncodeFile(t.Context(), out, convert.ET, nil))
 		f, err := format.Open(out, nil)
 		must(t, err)
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		spans, open, outers := make(map[string]int), []string{}, 0
 		for id := range v.Rows() {
 			if v.Role(id) != view.RoleSpan {

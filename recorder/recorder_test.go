@@ -221,8 +221,7 @@ func TestParentsFirst(t *testing.T) {
 		}
 		tracetest.Close(t, rec)
 		f := tracetest.Open(t, rec.Path())
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		for id := range uint32(f.Len()) {
 			if id > 0 && f.Parent(id) >= id {
 				t.Errorf("order %v: the parent of %d is %d", order, id, f.Parent(id))
@@ -466,8 +465,7 @@ func TestLogs(t *testing.T) {
 	log("of another", spanRef(1, 2))
 	tracetest.Close(t, rec)
 	f := tracetest.Open(t, rec.Path())
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	for id, want := range map[uint32]struct {
 		message   string
 		raw, view uint32

@@ -147,8 +147,7 @@ func TestLogInView(t *testing.T) {
 	f, err := format.Open(rec.StreamPath(), nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	if v.Role(1) != view.RoleLog || v.Role(2) != view.RoleSpan {
 		t.Errorf("roles are %v and %v, want log and span", v.Role(1), v.Role(2))
 	}

@@ -52,7 +52,7 @@ type linked struct {
 	Trace      string      `json:"trace"`
 	Span       string      `json:"span"`
 	To         *place      `json:"to"` // the linked span; nil if it is not in the trace
-	Attributes []attribute `json:"attributes"`
+	Attributes []attribute `json:"attributes" null:"yes"`
 }
 
 // details holds everything about a row. Times are texts, because a number of JavaScript cannot hold
@@ -82,7 +82,7 @@ type details struct {
 	Below       int         `json:"below"`
 	Logs        int         `json:"logs"` // number of log records and events at and below the row
 	Attributes  []attribute `json:"attributes"`
-	Resource    []attribute `json:"resource"`
+	Resource    []attribute `json:"resource" null:"yes"`
 	Links       []linked    `json:"links"`
 	Stacks      []stack     `json:"stacks"`             // of a span that has not ended: its latest stacks
 	Talk        bool        `json:"talk"`               // it is a part of a conversation with a model, or a row below is

@@ -129,16 +129,7 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		return answer{}, err
 	}
 	ranks := f.ranks
-	out := struct {
-		Count int `json:"count"`
-		// Outside is the number of selected rows that do not overlap the window, and are not counted.
-		Outside int      `json:"outside"`
-		Index   int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
-		Row     view.Row `json:"row"`
-		Path    []place  `json:"path"`
-		Hints   []hint   `json:"hints"`
-		Words   []string `json:"words"` // to be marked in the rows
-	}{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: hintsOf(f.hints), Words: append([]string{}, f.words...)}
+	out := foundRow{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: hintsOf(f.hints), Words: append([]string{}, f.words...)}
 	t := s.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)
@@ -160,6 +151,19 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		out.Path = s.path(out.Row)
 	}
 	return answer{json: out}, nil
+}
+
+// A foundRow is one of the rows that a query selects.
+type foundRow struct {
+	Count int `json:"count"`
+	// Outside is the number of selected rows that do not overlap the window, and are not counted.
+	Outside int      `json:"outside"`
+	Index   int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
+	Row     view.Row `json:"row"`
+	Path    []place  `json:"path"`
+	Hints   []hint   `json:"hints"`
+	Words   []string `json:"words"`          // to be marked in the rows
+	Known   bool     `json:"known,omitzero"` // the row is known already
 }
 
 // A hint describes a property of a query that may surprise its author.

@@ -2,15 +2,18 @@ package viewer
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -50,6 +53,7 @@ type staticData struct {
 	Meta    map[string]any                `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
+	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2,5", the slow and the failed
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
 	Flame   any                           `json:"flame"`
@@ -258,7 +262,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if d.Top, err = s.encoded(ctx, t, number); err != nil {
 		return err
 	}
-	if err := d.addPaths(ctx, s, only, number); err != nil {
+	if err := errors.Join(d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {
 		return err
 	}
 	a, err := h.meta(ctx, s, url.Values{})
@@ -294,6 +298,38 @@ func (d *staticData) addPaths(ctx context.Context, s *state, only view.Set[view.
 		}
 		if d.Paths[number(r)], err = s.encoded(ctx, p, number); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mostWhy is how many names of spans a page has a Why of, the most frequent.
+const mostWhy = 500
+
+// addWhy adds what is different about the slow spans and about the failed ones, for each name and service.
+func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Row], places map[view.Row]int) error {
+	rows := make(map[string][]view.Row)
+	for r := range only.All() {
+		if s.v.Role(r) == view.RoleSpan {
+			key := fmt.Sprint(d.Names[places[r]-1], ",", d.Service[places[r]-1])
+			rows[key] = append(rows[key], r)
+		}
+	}
+	d.Why = make(map[string][]*why)
+	keys := slices.SortedFunc(maps.Keys(rows), func(a, b string) int { return cmp.Or(len(rows[b])-len(rows[a]), cmp.Compare(a, b)) })
+	for _, key := range keys[:min(len(keys), mostWhy)] {
+		same := s.v.NewSet()
+		for _, r := range rows[key] {
+			same.Add(r)
+		}
+		for _, of := range []string{"slow", "failed"} {
+			x, _, err := s.whyOf(ctx, rows[key][0], same, of)
+			if err != nil {
+				return err
+			}
+			if len(d.Why[key]) == 0 || x.Of != d.Why[key][0].Of {
+				d.Why[key] = append(d.Why[key], x)
+			}
 		}
 	}
 	return nil

@@ -39,6 +39,8 @@ type why struct {
 	Beside  []beside       `json:"beside"`
 	CPU     *processorTime `json:"cpu"`     // nil: no samples
 	Against *against       `json:"against"` // nil: the page compares with no other trace
+
+	median int64
 }
 
 // A bar counts the spans that took from From up to To nanoseconds.
@@ -166,83 +168,94 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	if v.Role(r) != view.RoleSpan {
 		return answer{}, badRequest("it is no span")
 	}
-	out := why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Bars: []bar{}, Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
-	out.Where = whereNamesake(v, r)
-	if root := s.v.Outermost(r); root != r {
-		out.Without = out.Where + " !<< " + whereNamesake(v, root)
-	}
-	same, err := s.foundIn(ctx, out.Where, w)
+	where, outside := whereNamesake(v, r), false
+	same, err := s.foundIn(ctx, where, w)
 	if err != nil {
 		return answer{}, err
 	}
 	if w.isSet && !same.rows.Has(r) { // it is outside: all of its name are its measure
-		w, out.Outside = window{}, true
-		if same, err = s.foundIn(ctx, out.Where, w); err != nil {
+		w, outside = window{}, true
+		if same, err = s.foundIn(ctx, where, w); err != nil {
 			return answer{}, err
 		}
 	}
-	mine := int64(-1)
-	if took, known := lasted(v, r); known {
-		mine = int64(took)
-		text := strconv.FormatInt(mine, 10)
-		out.Took = &text
+	out, in, err := s.whyOf(ctx, r, same.rows, q.Get("of"))
+	if err != nil {
+		return answer{}, err
 	}
-	d := durationsOf(v, same.rows, mine)
-	out.Count, out.Failed, out.Faster = d.n, d.failed, d.faster
-	out.Bars = d.bars()
-	least, slow := d.split()
-	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
-	median := d.median(v, same.rows)
-	out.Median = strconv.FormatInt(median, 10)
-	failed := v.Flags(r).IsError()
-	switch of := q.Get("of"); {
-	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.rows.Len():
-		out.Of, out.Among = "failed", failed
-	case slow > 0:
-		out.Of, out.Among = "slow", mine >= least
-	case d.failed > 0 && d.failed < same.rows.Len():
-		out.Of, out.Among = "failed", failed
+	out.Where, out.Outside = where, outside
+	if root := s.v.Outermost(r); root != r {
+		out.Without = where + " !<< " + whereNamesake(v, root)
 	}
 	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
 		return answer{}, err
 	}
 	if than != nil {
-		if err := s.whyAgainst(ctx, &out, q.Get("q"), w, than); err != nil {
+		if err := s.whyAgainst(ctx, out, q.Get("q"), w, than); err != nil {
 			return answer{}, err
 		}
 	}
-	in := v.NewSet()
-	for r := range same.rows.All() {
-		took, known := lasted(v, r)
-		if out.Of == "failed" && v.Flags(r).IsError() || out.Of == "slow" && known && int64(took) >= least {
-			in.Add(r)
-		}
-	}
-	others := without(same.rows, in)
-	if out.Of != "" {
-		c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
-		if err != nil {
-			return answer{}, err
-		}
-		if out.Of == "failed" { // these say so, and no more
-			c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
-		}
-		out.Shares = contrastOf(c, true, false)
-		out.Burst = s.burstOf(in, same.rows)
-	}
-	if d.n >= fewest && mine >= muchSlow*median {
-		if out.Rare, err = s.rareOf(ctx, r, same.rows, median); err != nil {
+	if took, known := lasted(v, r); known && out.Count >= fewest && int64(took) >= muchSlow*out.median {
+		if out.Rare, err = s.rareOf(ctx, r, same.rows, out.median); err != nil {
 			return answer{}, err
 		}
 	}
-	if out.Beside, err = s.beside(ctx, r, in, others); err != nil {
+	if out.Beside, err = s.beside(ctx, r, in, without(same.rows, in)); err != nil {
 		return answer{}, err
 	}
 	if out.CPU, err = s.processorTime(ctx, r, same.rows); err != nil {
 		return answer{}, err
 	}
 	return answer{json: out}, nil
+}
+
+// whyOf says where a span stands among those of its name, and what is different about those that are compared with
+// the others, which it returns as well.
+func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
+	v := s.v
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
+	mine := int64(-1)
+	if took, known := lasted(v, r); known {
+		mine = int64(took)
+		text := strconv.FormatInt(mine, 10)
+		out.Took = &text
+	}
+	d := durationsOf(v, same, mine)
+	out.Count, out.Failed, out.Faster, out.Bars = d.n, d.failed, d.faster, d.bars()
+	least, slow := d.split()
+	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
+	out.median = d.median(v, same)
+	out.Median = strconv.FormatInt(out.median, 10)
+	failed := v.Flags(r).IsError()
+	switch {
+	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.Len():
+		out.Of, out.Among = "failed", failed
+	case slow > 0:
+		out.Of, out.Among = "slow", mine >= least
+	case d.failed > 0 && d.failed < same.Len():
+		out.Of, out.Among = "failed", failed
+	}
+	in = v.NewSet()
+	for r := range same.All() {
+		took, known := lasted(v, r)
+		if out.Of == "failed" && v.Flags(r).IsError() || out.Of == "slow" && known && int64(took) >= least {
+			in.Add(r)
+		}
+	}
+	if out.Of == "" {
+		return out, in, nil
+	}
+	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: without(same, in)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if out.Of == "failed" { // these say so, and no more
+		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
+	}
+	out.Shares = contrastOf(c, true, false)
+	out.Burst = s.burstOf(in, same)
+	return out, in, nil
 }
 
 // An against compares the spans of a name that the query selects with those of the other side.

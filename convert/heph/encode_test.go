@@ -209,8 +209,7 @@ func TestRecorded(t *testing.T) {
 	f, err := format.Open(name, nil)
 	converttest.Must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	converttest.Must(t, err)
+	v := tracetest.View(t, f)
 	back, packets := there(t, v, format.V2)
 	sameParents(t, v, back)
 	if !bytes.Contains(packets, []byte("\x00\x05sizes\x82\x00\x02")) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -19,7 +21,6 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/slogadapter"
-	"github.com/entrace-go/entrace/view"
 )
 
 // field returns a field of protobuf that has a length.
@@ -95,8 +96,7 @@ func TestEntries(t *testing.T) {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	want := `{"resourceSpans":[{"resource":{},"scopeSpans":[{"scope":{"name":"scope"},"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"aaaaaaaaaaaaaaaa",` +
 		`"flags":257,"name":"live","kind":1,"startTimeUnixNano":"1","endTimeUnixNano":"10","attributes":[{"key":"large","value":{"stringValue":"9223372036854775808"}}],"status":{"code":2}}]}]}]}
 {"resourceLogs":[{"resource":{},"scopeLogs":[{"scope":{"name":"shop"},"logRecords":[{"timeUnixNano":"2","observedTimeUnixNano":"2","severityNumber":13,"severityText":"WARN","body":{"stringValue":"hello"},` +
@@ -192,8 +192,7 @@ func TestSlogRecords(t *testing.T) {
 			f, err := format.Open(path, nil)
 			must(t, err)
 			t.Cleanup(func() { _ = f.Close() })
-			v, err := view.New(t.Context(), []*format.File{f}, nil)
-			must(t, err)
+			v := tracetest.View(t, f)
 			var got []string
 			for line := range bytes.Lines(encode(t, v, nil)) {
 				var out struct {

@@ -33,8 +33,7 @@ func TestThereAndBack(t *testing.T) {
 	f, err := format.Open(rec.Path(), nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	shown := func(v *view.View) (all []string) {
 		for id := range v.Rows() {
 			if r := v.Role(id); r != view.RoleLog && r != view.RoleSpan && r != view.RoleResource {

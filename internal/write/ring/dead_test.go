@@ -21,7 +21,6 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/view"
 )
 
 // TestRingKill kills processes that record to a ring and finds everything that was
@@ -67,8 +66,7 @@ func TestRingKill(t *testing.T) {
 		f := writeSnapshot(t, d.Snapshot(ring.SnapshotOptions{Providers: allProviders}))
 		have := make(map[string]bool)
 		open := 0
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		for id := range v.Rows() {
 			e, err := v.Entry(id)
 			must(t, err)

@@ -22,8 +22,7 @@ import (
 // tally counts the spans of a trace and those that have ended.
 func tally(t testing.TB, f *format.File) (begun, ended int) {
 	t.Helper()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	for id := range v.Rows() {
 		if v.Role(id) != view.RoleSpan {
 			continue
@@ -390,8 +389,7 @@ func TestRingManyOpen(t *testing.T) {
 		s.end(ringRef(2, i), 0, 0)
 	}
 	f := writeSnapshot(t, g.Snapshot(all()))
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	there := func(from, to int) (n int) {
 		for i := from; i < to; i++ {
 			if _, ok := v.Span(ringRef(1, i)); ok {

@@ -20,7 +20,6 @@ import (
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/internal/write/ring"
 	"github.com/entrace-go/entrace/recorder"
-	"github.com/entrace-go/entrace/view"
 )
 
 const allProviders = record.Providers(1<<64 - 1)
@@ -257,8 +256,7 @@ func TestRingCarriesOver(t *testing.T) {
 			t.Errorf("%d evicted, from %v", sn.Evicted, sn.From)
 		}
 		f := writeSnapshot(t, sn)
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		id, ok := v.Span(top)
 		if !ok {
 			t.Fatal("the span that is open is not there")

@@ -70,7 +70,11 @@ export function color(name: string): string {
   const root = document.documentElement, now = root.style.colorScheme + dark.matches
   if (now !== scheme) { scheme = now; colors = new Map() }
   let c = colors.get(name)
-  if (c === undefined) colors.set(name, c = getComputedStyle(root).getPropertyValue('--' + name).trim())
+  if (c === undefined) { // canvases take computed colors alone
+    root.style.color = `var(--${name})`
+    colors.set(name, c = getComputedStyle(root).color)
+    root.style.color = ''
+  }
   return c
 }
 

@@ -1,5 +1,5 @@
 // What the page knows of a trace comes from a Source.
-import { CriticalPath, Table, Top, Waited, WaitPlace } from './answers'
+import { Contrast, CriticalPath, Entry, FlameNode, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
 export * from './answers'
 
 export interface File { name: string; entries: number }
@@ -10,59 +10,8 @@ export interface Meta {
   timed: boolean; spans: boolean; goroutines: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
 
-// A Format is a format in which rows can be saved.
-export interface Format { name: string; extension: string; text: string }
-export interface State { word: string; text: string }
-export interface Attribute { name: string; kind: string; value: string; size?: number }
-export interface Place { row: number; name: string }
-export interface Stack { row: number; time: string; count: string; in: string; stack: string }
-export interface Link { trace: string; span: string; to: Place | null; attributes: Attribute[] | null }
-
-export interface Entry {
-  row: number; id: string; role: string; name: string; message: string | null; level: string; kind: string; status: string
-  description: string; exception: { row: number; type: string; message: string; stack: string } | null; target: string; file: string; line: number; service: string; trace: string; span: string
-  start: string | null; took: string | null; self: string | null; open: boolean; path: Place[]; below: number; logs: number
-  attributes: Attribute[]; resource: Attribute[] | null; links: Link[]; stacks: Stack[]; stacksOf?: string; talk: boolean
-}
-
-// A Turn is a span, an event or a log record of a conversation with a model.
-export interface Turn { row: number; span: number; name: string; role: string; start: string | null; took: string | null; failed: boolean; body: string; attributes: Attribute[] }
-
-export interface LogRecord { row: number; time: string | null; level: string; text: string; more: string; in: string }
-export interface Found { count: number; outside: number; index: number; row: number; path: Place[]; hints: { text: string; query?: string }[]; words: string[]; known?: boolean }
-export interface Item { text: string; kind: string; count?: number }
-// A Strip is the density of rows over time: each list has a number for each part of it.
-export interface Strip { from: string; to: string; services: number[][]; errors: number[]; open: number[]; hits: number[]; idle: [string, string][] }
-
-export interface Share { value: string; where: string; in: number; others: number; chance: boolean }
-export interface Contrast { in: number; others: number; fields: { field: string; points: number; values: Share[]; more: number }[] }
-
-// A Group says how some spans took.
-export interface Group { count: number; failed: number; median: string }
-
-// Why says where a span stands among its namesakes; see why in why.go.
-export interface Why {
-  name: string; service: string; where: string; without: string; outside: boolean; count: number; faster: number; median: string; took: string | null; open: boolean
-  bars: { from: string; to: string; count: number }[]; failed: number; slow: number; least: string; of: '' | 'slow' | 'failed'; among: boolean; shares: Contrast
-  rare: { where: string; share: number; alone: boolean; median: string }[]; burst: { from: string; to: string; share: number; all: boolean } | null
-  beside: { row: number; name: string; service: string; count: number; open: boolean; took: string; in: number; others: number }[]
-  cpu: { own: string; all: string; ofSpan: boolean; functions: { name: string; file: string; line: number; self: number; total: number }[] } | null
-  against: { here: Group; there: Group; shares: Contrast } | null // what is compared with what
-}
-
-// A Flame has spans merged by the names above them; see flameNode in flame.go.
-export interface FlameNode { name: string; service: string; up: number; row: number; count: number; errors: number; total: string; self: string; weight: number; more: number }
 export interface Flame { nodes: FlameNode[]; roots: number; left: number }
 
-// Lanes are spans in their time, in lanes by service; see laneRuns in lanes.go. Each list has a value for each run
-// of spans.
-export interface Lanes {
-  from: string; to: string; packed: boolean; lanes: { service: string; levels: number }[]; spans: number; names: string[]
-  lane: number[]; at: number[]; long: number[]; row: number[]; count: number[]; errors: number[]; open: number[]; name: number[]
-}
-
-// A Runtime has what a flight recorder knows of the Go runtime.
-export interface Sample { time: string; value: number; count: number }
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
 
 // A Part says which rows an answer is about: those that the query q selects, or else those at and below root, in

@@ -1,23 +1,14 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
 import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
-import { quoted } from './text'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; paths: Record<string, CriticalPath>; facets: Contrast; table: Table; flame: Flame; strings: string[]
+  meta: Meta & { static: string }; top: Top; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
   up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
 }
 
 const limit = (text: string) => new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 const isQuery = (q: string) => /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
 const later = <T>(v: T): Promise<T> => Promise.resolve(v)
-
-// bucketOf and bucketFrom are those of why.go: durations of a bucket have the same highest bits.
-const bits = 4
-export function bucketOf(d: bigint): number {
-  const shift = Math.max(0, d.toString(2).length - 1 - bits)
-  return shift * (1 << bits) + Number(d >> BigInt(shift))
-}
-export const bucketFrom = (i: number): bigint => { const shift = Math.max(0, (i >> bits) - 1); return BigInt(i - shift * (1 << bits)) << BigInt(shift) }
 
 export class Static implements Source {
   private end: number[] // behind the rows below each row; rows are from 1 on
@@ -229,49 +220,14 @@ export class Static implements Source {
     return later<Strip>({ from: String(this.from), to: String(this.to), services, errors, open, hits, idle: [] })
   }
 
-  why(row: number, { window }: Part, of: string) {
-    const outside = !this.inside(row, window)
-    const same = [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && this.name(i) === this.name(row) && this.service(i) === this.service(row) && (outside || this.inside(i, window)))
-    const ended = same.filter(i => !isOpen(this.flags(i)) && this.tooks[i]! >= 0n), took = this.tooks[row]!
-    const sorted = ended.map(i => this.tooks[i]!).sort((a, b) => a < b ? -1 : a > b ? 1 : 0)
-    const counts: number[] = []
-    for (const d of sorted) { const b = bucketOf(d); counts[b] = (counts[b] ?? 0) + 1 }
-    const first = counts.findIndex(n => n > 0), bars: Why['bars'] = []
-    let step = 1
-    while ((counts.length - 1 - first) / step >= 60) step *= 2
-    if (first >= 0) for (let at = Math.floor(first / step) * step; at < counts.length; at += step) bars.push({ from: String(bucketFrom(at)), to: String(bucketFrom(at + step)), count: counts.slice(at, at + step).reduce((a, n) => a + (n ?? 0), 0) })
-    const { least, slow } = split(counts, sorted.length), failed = same.filter(i => isError(this.flags(i)))
-    const some = failed.length > 0 && failed.length < same.length
-    const kind = some && (of === 'failed' || !of && isError(this.flags(row))) ? 'failed' : slow ? 'slow' : some ? 'failed' : ''
-    const chosen = new Set(kind === 'failed' ? failed : kind ? same.filter(i => this.tooks[i]! >= least) : [])
-    return later<Why>({
-      name: this.name(row), service: this.service(row), where: '', without: '', count: ended.length, faster: sorted.filter(d => d < took).length, median: String(sorted[Math.floor((sorted.length - 1) / 2)] ?? 0n),
-      outside, took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), bars, failed: failed.length, slow, least: String(least), of: kind, among: chosen.has(row), shares: this.contrast(same, chosen), rare: [], burst: null, cpu: null, beside: [], against: null,
+  why(row: number, { window }: Part, of: string): Promise<Why> {
+    const key = (i: number) => `${this.d.names[i - 1]},${this.d.services[i - 1]}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
+    if (!list || window && !outside) return Promise.reject(limit(list ? 'Why in a part of the time' : 'Why of so many names'))
+    const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
+    return later({
+      ...w, outside, took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), among: w.of === 'failed' ? failed : w.of === 'slow' && took >= BigInt(w.least),
+      faster: [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && key(i) === key(row) && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n && this.tooks[i]! < took).length,
     })
-  }
-
-  // contrast compares the attributes of some rows with those of the others.
-  private contrast(rows: number[], chosen: Set<number>): Contrast {
-    const fields = new Map<string, Map<string, [number, number]>>(), others = rows.length - chosen.size
-    for (const i of rows) {
-      const e = this.d.entries[i - 1]!
-      for (const [scope, list] of [['.', e.attributes], ['resource.', e.resource ?? []]] as const) for (const a of list) {
-        const values = fields.get(scope + a.name) ?? new Map<string, [number, number]>()
-        fields.set(scope + a.name, values)
-        const n = values.get(a.value) ?? [0, 0]
-        n[chosen.has(i) ? 0 : 1]++
-        values.set(a.value, n)
-      }
-    }
-    // What has another value in nearly every row is an id.
-    const some = [...fields].filter(([, values]) => { const total = [...values.values()].reduce((a, n) => a + n[0] + n[1], 0); return total <= 20 || values.size <= total / 2 })
-    const compared = some.reduce((n, [, values]) => n + values.size, 0)
-    const out = some.map(([field, values]) => {
-      const list = [...values].map(([value, n]) => ({ value, where: `${field} = ${quoted(value)}`, in: n[0], others: n[1], apart: n[0] / Math.max(1, chosen.size) - n[1] / Math.max(1, others), chance: false }))
-        .filter(v => v.apart >= .01 && !isChance([v.in, v.others], [chosen.size, others], compared)).sort((a, b) => b.apart - a.apart)
-      return { field, points: Math.round(100 * (list[0]?.apart ?? 0)), values: list.slice(0, 6), more: 0 }
-    }).filter(f => f.values.length).sort((a, b) => b.points - a.points)
-    return { in: chosen.size, others, fields: chosen.size && others ? out : [] }
   }
 
   facets(part: Part): Promise<Contrast> { return part.q || part.window ? Promise.reject(limit('Facets of a part')) : later(this.d.facets) }
@@ -376,45 +332,4 @@ export class Static implements Source {
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }
   follow(_: boolean, __: (n: News) => void): () => void { return () => {} }
-}
-
-// logFactorial is exact up to 20; then Stirling's series is.
-function logFactorial(n: number): number {
-  if (n > 20) return n * Math.log(n) - n + Math.log(2 * Math.PI * n) / 2 + 1 / (12 * n) - 1 / (360 * n ** 3)
-  let product = 1
-  for (let i = 2; i <= n; i++) product *= i
-  return Math.log(product)
-}
-
-// isChance is that of contrast.go, for a value that the first rows have more often.
-export function isChance(withIt: [number, number], rows: [number, number], compared: number): boolean {
-  if (Math.min(...rows) >= 3 && withIt[0] === rows[0] && !withIt[1]) return false
-  const all = rows[0] + rows[1], have = withIt[0] + withIt[1]
-  const logChoose = (n: number, k: number) => logFactorial(n) - logFactorial(k) - logFactorial(n - k)
-  let k = withIt[0], term = Math.exp(logChoose(have, k) + logChoose(all - have, rows[0] - k) - logChoose(all, rows[0])), p = term
-  for (; k < Math.min(have, rows[0]) && term > 1e-12 * p; k++) p += term *= (have - k) / (k + 1) * (rows[0] - k) / (all - have - rows[0] + k + 1)
-  return 2 * Math.min(1, p) * compared > .05
-}
-
-// split is that of why.go: the duration from which on spans count as slow, and how many do.
-export function split(counts: number[], n: number): { least: bigint; slow: number } {
-  if (n < 10) return { least: 0n, slow: 0 }
-  const mid = (i: number) => Math.log(1 + Number(bucketFrom(i) + bucketFrom(i + 1)) / 2)
-  let sum = 0, best = 0, low = 0, lowSum = 0, at = 0, slow = 0
-  counts.forEach((c, i) => { if (c) sum += c * mid(i) })
-  for (let i = 0; i < counts.length; i++) {
-    const c = counts[i]
-    if (!c) continue
-    low += c
-    lowSum += c * mid(i)
-    const high = n - low
-    if (!high) break
-    const apart = (sum - lowSum) / high - lowSum / low
-    if (high > Math.floor(n / 3) && apart < Math.log(3)) continue
-    const variance = low * high * apart * apart
-    if (apart > Math.log(1.2) && variance > best) { best = variance; slow = high; at = i + 1 }
-  }
-  if (!slow) return { least: 0n, slow: 0 }
-  while (!counts[at]) at++
-  return { least: bucketFrom(at), slow }
 }

@@ -5,7 +5,6 @@ import { markdown } from './issue'
 import { steps, x } from './bars'
 import { folded, indents, staying } from './rows'
 import { decode, readToggled, shapeQuery } from './source'
-import { isChance } from './static'
 import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
 
 test('durations have three digits', () => {
@@ -158,10 +157,4 @@ test('an issue has what fits, and says what is left out', () => {
   assert.match(text, /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[2J 1\.00.ms shop k=v\n/)
   const shown = text.split('\n').filter(l => l.includes('k=v')).length
   assert.ok(text.endsWith('\n````\n\n' + (n - shown) + ' more rows are left out.\n') && shown > 10)
-})
-
-test('what few rows share can be chance', () => { // the limits are sums of exact binomial coefficients
-  assert.deepEqual([1, 2].map(n => isChance([8, 1], [10, 6], n)), [false, true])
-  assert.deepEqual([5914, 5915].map(n => isChance([500, 400], [1000, 1000], n)), [false, true])
-  assert.deepEqual([2, 3].map(n => isChance([n, 0], [n, 9], 1000)), [true, false])
 })
