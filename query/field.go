@@ -204,8 +204,13 @@ func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	}
 	if len(parts) == 1 {
 		kind, known := intrinsics[parts[0]]
+		name, ofParent := strings.CutPrefix(parts[0], "parent:")
+		if ofParent {
+			f.parent = true
+			kind, known = intrinsics["span:"+name]
+		}
 		if !known {
-			kind, known = bareNames[parts[0]]
+			kind, known = bareNames[name]
 		}
 		if !known && inBraces {
 			kind, known = braceNames[parts[0]]

@@ -19,11 +19,6 @@ func Groups(ctx context.Context, v *view.View, rows view.Set[view.Row], by strin
 		return nil, err
 	}
 	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
-	for _, x := range a.by {
-		if f, ok := x.(*field); ok && f.parent && f.text == "parent.service" { // which is an attribute in queries
-			f.kind = fieldService
-		}
-	}
 	duration := &field{kind: fieldDuration, text: "duration"}
 	return q.machine(ctx, v).table([]*stageAggregate{a, {fn: "errors", text: "errors"}, {fn: "quantile", x: duration, args: quantiles}}, a.by, rows)
 }

@@ -370,7 +370,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 			calls.Add(r)
 		}
 	}
-	from, err := query.Groups(ctx, s.v, calls, "parent.service, service", .5, .95, .99)
+	from, err := query.Groups(ctx, s.v, calls, "parent:service, service", .5, .95, .99)
 	if err != nil {
 		return nil, err
 	}
