@@ -110,10 +110,11 @@ func (o *opener) source(name string) (*source, error) {
 func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	name := x.name
 	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
-		plain, err := unwrapped(r, head)
+		in := &byteCounter{r: r}
+		plain, err := unwrapped(in, head)
 		if err == nil {
 			x.opens = append(x.opens, plain)
-			head, r, err = peek(&wholeReader{plain, &x.cut})
+			head, r, err = peek(&wholeReader{&boundedReader{r: plain, in: in}, &x.cut})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.title, errors.Join(err, x.Close()))
@@ -135,6 +136,17 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 		return errors.Join(x.known(fmt.Errorf("%s: %w", x.title, format.ErrNotEntrace)), x.Close())
 	}
 	return nil
+}
+
+// Plain returns what r holds that gzip or zstd has compressed, or all of r if nothing has.
+func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
+	head, all, err := peek(r)
+	if err != nil || !isCompressed(head) {
+		return all, false, err
+	}
+	in := &byteCounter{r: all}
+	out, err := unwrapped(in, head)
+	return &boundedReader{r: out, in: in}, true, err
 }
 
 // known adds to the error for a file that is not a trace what the file seems to be.

@@ -214,6 +214,20 @@ func TestOpenCompressedDamaged(t *testing.T) {
 	}
 }
 
+// TestOpenBomb: what is compressed is read up to 256 times its size, and the cut is told.
+func TestOpenBomb(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.jsonl.zst")
+	z, err := zstd.NewWriter(nil)
+	must(t, err)
+	line := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"00000000000000000000000000000001","spanId":"0000000000000001","name":"a"}]}]}]}` + "\n"
+	b := z.EncodeAll(bytes.Repeat([]byte(line), 1<<17), nil)
+	must(t, os.WriteFile(name, b, 0o600))
+	tr := opened(t, nil, name)
+	if n := tr.View().Entries(0); n < 2 || n > 257*len(b)/len(line) || !strings.Contains(fmt.Sprint(tr.Damage()), "more than 256 times") {
+		t.Errorf("of %d bytes it has %d entries, and says %v", len(b), n, tr.Damage())
+	}
+}
+
 // TestReplaced: who has opened a file hears that its name is another's now.
 func TestReplaced(t *testing.T) {
 	dir := t.TempDir()

@@ -118,12 +118,45 @@ func (f *frameReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// maxFactor is how many times the size of a compressed file what it holds may be.
+const maxFactor = 256
+
+var errFactor = fmt.Errorf("it holds more than %d times its size, and is cut there", maxFactor)
+
+// A byteCounter counts the bytes of r.
+type byteCounter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *byteCounter) Read(p []byte) (n int, err error) {
+	n, err = c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// A boundedReader reads at most maxFactor times as many bytes as were read of in.
+type boundedReader struct {
+	r  io.Reader
+	in *byteCounter
+	n  int64
+}
+
+func (b *boundedReader) Read(p []byte) (n int, err error) {
+	if b.n > maxFactor*b.in.n {
+		return 0, errFactor
+	}
+	n, err = b.r.Read(p)
+	b.n += int64(n)
+	return n, err
+}
+
 // errWrapped is the error of a message that cannot be decompressed.
 var errWrapped = errors.New("damaged message")
 
 // isCut reports whether err says that compressed input is incomplete.
 func isCut(err error) bool {
-	for _, of := range []error{errWrapped, io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
+	for _, of := range []error{errWrapped, errFactor, io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader, zstd.ErrCRCMismatch, zstd.ErrMagicMismatch} {
 		if errors.Is(err, of) {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -15,6 +16,7 @@ import (
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/text/quantity"
+	"github.com/entrace-go/entrace/query/analyze"
 )
 
 // convertFlags are the flags of convert.
@@ -133,7 +135,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	if err := checkFrom(o.from); err != nil {
 		return nil, err
 	}
-	clocks, err := o.clocks()
+	clocks, auto, err := o.clocks()
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +155,11 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	if err != nil {
 		return nil, err
 	}
-	t, err := convert.Open(ctx, names, &convert.OpenOptions{
-		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once,
+	if auto && slices.Contains(names, "-") {
+		return nil, usagef("--clock auto reads files twice, and standard input can be read only once")
+	}
+	options := &convert.OpenOptions{
+		From: convert.Format(o.from), Redact: r, Clock: clocks, MaxTemp: room, Stdin: a.in, Progress: progress, Once: o.once && !auto,
 		Journal: func(name string, n int, missing error) {
 			if o.follows && errors.Is(missing, format.ErrLocked) {
 				missing = nil
@@ -165,7 +170,27 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 			}
 			a.tellJournal(name, what, n != 0, missing)
 		},
-	})
+	}
+	t, err := convert.Open(ctx, names, options)
+	if t != nil && t.View() != nil && (auto || o.compares) {
+		var late []string
+		var files []string
+		for i := range t.View().Files() {
+			files = append(files, t.Name(i))
+		}
+		for _, c := range analyze.Clocks(t.View(), files) {
+			late, clocks[c.Name] = append(late, c.Name+" "+c.Text()), clocks[c.Name]+c.Late
+		}
+		switch text := safe(strings.Join(late, ", ")); {
+		case len(late) > 0 && auto:
+			fmt.Fprintln(a.err, "entrace: clocks are corrected:", text)
+			if err = t.Close(); err == nil {
+				t, err = convert.Open(ctx, names, options)
+			}
+		case len(late) > 0:
+			fmt.Fprintf(a.err, "entrace: clocks seem to be wrong: %s; --clock auto corrects them\n", text)
+		}
+	}
 	if t == nil {
 		if len(names) == 1 && names[0] != "-" {
 			err = known(names[0], err)

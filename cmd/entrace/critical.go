@@ -27,7 +27,7 @@ type criticalOptions struct {
 }
 
 func (a *app) criticalCommand() *cobra.Command {
-	o := criticalOptions{lookFlags: lookFlags{time: timeNone}}
+	o := criticalOptions{lookFlags: lookFlags{time: timeNone, compares: true}}
 	c := &cobra.Command{
 		Use:   "critical FILE|DIR...",
 		Short: "Say what a span waited for, from its start to its end",

@@ -24,6 +24,7 @@ type lookFlags struct {
 	time                               timeStyle
 	json                               bool
 
+	compares bool                    // times of several services are compared: clocks that seem to be wrong are told
 	once     bool                    // the trace is only encoded, and only once
 	progress func(done, total int64) // nil: open shows a bar of its own
 	whole    func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
@@ -34,7 +35,7 @@ func (o *lookFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	c.Flags().StringVar(&o.until, "until", "", "up to a `TIME`")
 	o.addFrom(c)
-	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
+	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
 }
 
 // addFrom adds the flags that say how files of other formats are opened.
@@ -68,17 +69,21 @@ func (o *lookFlags) addTime(c *cobra.Command) {
 func (o *lookFlags) selects() bool { return o.query != "" || o.since != "" || o.until != "" }
 
 // clocks parses --clock.
-func (o *lookFlags) clocks() (map[string]time.Duration, error) {
-	all := make(map[string]time.Duration)
+func (o *lookFlags) clocks() (all map[string]time.Duration, auto bool, err error) {
+	all = make(map[string]time.Duration)
 	for _, s := range o.clock {
+		if s == "auto" {
+			auto = true
+			continue
+		}
 		name, late, ok := strings.Cut(s, "=")
 		d, err := time.ParseDuration(late)
 		if !ok || err != nil {
-			return nil, usagef("--clock is %q, it must have the form SERVICE=OFFSET, such as shop=+120ms", s)
+			return nil, false, usagef("--clock is %q, it must be auto or have the form SERVICE=OFFSET, such as shop=+120ms", s)
 		}
 		all[name] = d
 	}
-	return all, nil
+	return all, auto, nil
 }
 
 // A look is an open trace and the result of a query on it.

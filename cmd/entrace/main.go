@@ -378,19 +378,35 @@ func torn(name string, err error) error {
 	return err
 }
 
-// seekable returns the path of a file to open for name. For "-" it copies the standard input to a
-// temporary file, which done removes.
-func (a *app) seekable(name string) (path string, done func(), err error) {
+// seekable returns the path of a file to open for name. For "-" and for a compressed file it copies what is there to a
+// temporary file, which done removes. Cut says why not all of a compressed file could be read.
+func (a *app) seekable(name string) (path string, done func(), cut, err error) {
+	in := a.in
 	if name != "-" {
-		return name, func() {}, nil
+		f, err := osfile.OpenRead(format.Find(name))
+		if err != nil {
+			return name, func() {}, nil, nil //nolint:nilerr // whoever opens the path is told
+		}
+		defer f.Close()
+		in = f
+	}
+	plain, compressed, err := convert.Plain(in)
+	if name != "-" && !compressed {
+		return name, func() {}, nil, nil
+	}
+	if err != nil {
+		return "", nil, nil, err
 	}
 	f, err := os.CreateTemp("", "entrace-*")
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	_, err = io.Copy(f, a.in)
+	_, err = io.Copy(f, plain)
+	if compressed {
+		cut, err = err, nil
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", nil, errors.Join(err, os.Remove(f.Name()))
+		return "", nil, nil, errors.Join(err, os.Remove(f.Name()))
 	}
-	return f.Name(), func() { _ = os.Remove(f.Name()) }, nil
+	return f.Name(), func() { _ = os.Remove(f.Name()) }, cut, nil
 }

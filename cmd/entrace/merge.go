@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) mergeCommand() *cobra.Command {
-	flags := convertFlags{lookFlags: lookFlags{time: timeLocal}}
+	flags := convertFlags{lookFlags: lookFlags{time: timeLocal, compares: true}}
 	var out string
 	c := &cobra.Command{
 		Use:   "merge FILE|DIR... -o OUT",

@@ -78,11 +78,17 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 		}
 		return a.recoverFolder(ctx, name, asJSON)
 	}
-	path, done, err := a.seekable(name)
+	path, done, cut, err := a.seekable(name)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if cut != nil {
+		fmt.Fprintln(a.err, "entrace:", safe(name+": "+cut.Error()))
+	}
+	if output == "" && path != name {
+		return usagef("to recover a compressed file, set -o to the output file")
+	}
 	if output == "" {
 		if path, err = toFinish(path); err != nil {
 			return err

@@ -26,7 +26,7 @@ type topOptions struct {
 }
 
 func (a *app) topCommand() *cobra.Command {
-	o := topOptions{lookFlags: lookFlags{time: timeLocal}, limit: 10}
+	o := topOptions{lookFlags: lookFlags{time: timeLocal, compares: true}, limit: 10}
 	c := &cobra.Command{
 		Use:   "top FILE|DIR...",
 		Short: "Take a first look: what is slow, failed, or never ended",

@@ -28,7 +28,7 @@ import (
 )
 
 func (a *app) treeCommand() *cobra.Command {
-	o := treeOptions{lookFlags: lookFlags{time: timeNone}}
+	o := treeOptions{lookFlags: lookFlags{time: timeNone, compares: true}}
 	c := &cobra.Command{
 		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",

@@ -97,12 +97,16 @@ func (a *app) verifyExecTraces(ctx context.Context, path string, found func(prob
 }
 
 func (a *app) verify(ctx context.Context, name string) error {
-	path, done, err := a.seekable(name)
+	path, done, cut, err := a.seekable(name)
 	if err != nil {
 		return err
 	}
 	defer done()
 	problems := 0
+	if cut != nil {
+		problems++
+		_, _ = fmt.Fprintln(a.out, safe(cut.Error())) // the result is the number of problems
+	}
 	r, err := recorder.Verify(path, func(problem error) {
 		if errors.Is(problem, format.ErrTruncated) && torn(name, problem) == nil {
 			return
@@ -112,6 +116,9 @@ func (a *app) verify(ctx context.Context, name string) error {
 		}
 		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the result is the number of problems
 	})
+	if path != name && errors.Is(err, format.ErrNotEntrace) {
+		err = fmt.Errorf("%s: %w", name, format.ErrNotEntrace) // and not the name of a temporary file
+	}
 	if err != nil {
 		return known(name, err)
 	}
@@ -121,7 +128,9 @@ func (a *app) verify(ctx context.Context, name string) error {
 	})
 	state, missing := convert.StateOf(ctx, path, problems == 0)
 	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
-	if name == "-" {
+	if path != name && name != "-" {
+		r.Name = name
+	} else if name == "-" {
 		r.Name = stdinName
 	}
 	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), safe(state.String()))

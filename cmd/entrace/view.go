@@ -56,7 +56,7 @@ func (a *app) viewCommand() *cobra.Command {
 	}
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
-	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service")
+	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
 	c.Flags().StringVar(&o.listen, "listen", o.listen, "the address to listen on")
 	c.Flags().BoolVar(&o.noOpen, "no-open", false, "open no browser")
 	c.Flags().StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")

@@ -1,0 +1,116 @@
+package analyze
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Clock is one that seems to be wrong.
+type Clock struct {
+	Name string // a service, or a file that has one service alone, as --clock takes it
+	Late time.Duration
+}
+
+// Clocks compares the clocks of services by the requests between them: the span of a server should be within the
+// span of the client that waits for it. It returns the services of which most server spans are outside of their client
+// spans, with the time to add to theirs. The names are those of the files.
+func Clocks(v *view.View, names []string) []Clock {
+	type unit struct {
+		file    int
+		service string
+	}
+	type calls struct {
+		early   []int64 // how much the middle of each server span is before the middle of its client span
+		outside int     // server spans that are not within their client spans
+	}
+	at := func(r view.Row) unit {
+		file, _ := v.ID(r)
+		return unit{file, v.Service(r)}
+	}
+	all := make(map[[2]unit]*calls) // by client and server
+	var order [][2]unit
+	for r := range v.Rows() {
+		f, up := v.Flags(r), v.Parent(r)
+		if f.Role() != view.RoleSpan || f.Kind() != "server" || v.Flags(up).Kind() != "client" {
+			continue
+		}
+		a, timedA := v.Start(up)
+		b, timedB := v.Start(r)
+		tookA, endedA := v.Duration(up)
+		tookB, endedB := v.Duration(r)
+		key := [2]unit{at(up), at(r)}
+		if key[0] == key[1] || !timedA || !timedB || !endedA || !endedB || tookB > tookA {
+			continue
+		}
+		c := all[key]
+		if c == nil {
+			c = new(calls)
+			all[key], order = c, append(order, key)
+		}
+		c.early = append(c.early, a-b+int64(tookA-tookB)/2)
+		if b < a || b+int64(tookB) > a+int64(tookA) {
+			c.outside++
+		}
+	}
+	// Compare each service with the one that calls it most, and that one with its own caller.
+	caller, calling, late := make(map[unit]unit), make(map[unit]int), make(map[unit]int64)
+	var servers []unit
+	for _, key := range order {
+		c, server := all[key], key[1]
+		n, known := calling[server]
+		if !known {
+			servers = append(servers, server)
+		}
+		if known && len(c.early) <= n {
+			continue
+		}
+		caller[server], calling[server], late[server] = key[0], len(c.early), 0
+		if 2*c.outside > len(c.early) {
+			slices.Sort(c.early)
+			late[server] = c.early[(len(c.early)-1)/2]
+		}
+	}
+	services := make([]map[string]bool, len(names))
+	for _, r := range v.Columns().Resources()[1:] {
+		x := at(view.Row(r))
+		if services[x.file] == nil {
+			services[x.file] = make(map[string]bool)
+		}
+		services[x.file][x.service] = true
+	}
+	var out []Clock
+	for _, x := range servers {
+		sum := int64(0)
+		for of, steps := x, 0; steps < len(servers); steps++ {
+			up, ok := caller[of]
+			if !ok || up == x && slices.Index(servers, x) < slices.Index(servers, of) {
+				break // if services call each other, the clock of the first one counts as right
+			}
+			sum, of = sum+late[of], up
+		}
+		d := time.Duration(sum).Round(time.Millisecond)
+		if d == 0 || late[x] == 0 {
+			continue
+		}
+		name := x.service
+		if len(names) > 1 && len(services[x.file]) == 1 {
+			whole := names[x.file]
+			if name = filepath.Base(whole); slices.ContainsFunc(names, func(other string) bool { return other != whole && filepath.Base(other) == name }) {
+				name = whole
+			}
+		}
+		out = append(out, Clock{name, d})
+	}
+	return out
+}
+
+// Text is the correction as the flag --clock takes it.
+func (c Clock) Text() string {
+	if c.Late > 0 {
+		return "+" + c.Late.String()
+	}
+	return c.Late.String()
+}
