@@ -159,21 +159,7 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	if apart < 0 {
 		with[0], with[1], rows[0], rows[1] = with[1], with[0], rows[1], rows[0]
 	}
-	return 2*hypergeometricTail(with, rows)*float64(max(1, compared)) > .05
-}
-
-// hypergeometricTail returns the probability that of all rows with a value at least with[0] are in a set of
-// rows[0] that is chosen at random.
-func hypergeometricTail(with, rows [2]int64) float64 {
-	all, have := int(rows[0]+rows[1]), int(with[0]+with[1])
-	k, n := int(with[0]), int(rows[0])
-	term := math.Exp(stat.LogChoose(have, k) + stat.LogChoose(all-have, n-k) - stat.LogChoose(all, n))
-	p := term
-	for ; k < min(have, n) && term > 1e-12*p; k++ {
-		term *= float64(have-k) / float64(k+1) * float64(n-k) / float64(all-have-n+k+1)
-		p += term
-	}
-	return min(1, p)
+	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
 }
 
 // Where returns a filter for the rows in which a field has a text.

@@ -27,9 +27,6 @@ func SmallSummaries(names int) (undo func()) {
 	return func() { selfRows, maxTook, maxNames = rows, took, all }
 }
 
-// HypergeometricTail is hypergeometricTail, which a test compares with its own results.
-var HypergeometricTail = hypergeometricTail
-
 // AttributeName is attributeName, for its test.
 var AttributeName = attributeName
 

@@ -106,30 +106,6 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// TestHypergeometricTail compares with sums of exact binomial coefficients.
-func TestHypergeometricTail(t *testing.T) {
-	for _, c := range []struct {
-		with, rows [2]int64
-		want       float64
-	}{
-		{[2]int64{3, 1}, [2]int64{4, 4}, 17. / 70}, // the lady tasting tea
-		{[2]int64{8, 1}, [2]int64{10, 6}, 0.024475524475524476},
-		{[2]int64{2, 20}, [2]int64{2, 2000}, 0.00011532695190866105},
-		{[2]int64{500, 400}, [2]int64{1000, 1000}, 4.226859837242821e-06},
-		{[2]int64{30, 100}, [2]int64{40_000, 900_000}, 2.8833357137142254e-14},
-		{[2]int64{0, 5}, [2]int64{3, 9}, 1},
-	} {
-		if got := query.HypergeometricTail(c.with, c.rows); math.Abs(got/c.want-1) > 1e-6 {
-			t.Errorf("%d of %d: got %g, want %g", c.with, c.rows, got, c.want)
-		}
-	}
-	for few, chance := range map[int64]bool{2: true, 3: false} { // rows that all have a value, which no other has
-		if got := query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000); got != chance {
-			t.Errorf("%d rows that a value tells apart: chance is %t", few, got)
-		}
-	}
-}
-
 // TestContrastOfChance takes ten rows of 1,000 at random, a hundred times: seldom is one of 200 users or 30 hosts
 // said to be more than chance. A user that six of the ten have always is.
 func TestContrastOfChance(t *testing.T) {
@@ -233,5 +209,14 @@ func TestContrastOfRequestsThatAreAlike(t *testing.T) {
 	slices.Sort(found)
 	if got := fmt.Sprint(found); got != "[.of0 .of1 .of2 .of3 .of4]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestIsChance: what few rows have that no other has can be chance.
+func TestIsChance(t *testing.T) {
+	for few, chance := range map[int64]bool{2: true, 3: false} { // rows that all have a value, which no other has
+		if got := query.IsChance([2]int64{few, 0}, [2]int64{few, 9}, 1000); got != chance {
+			t.Errorf("%d rows that a value tells apart: chance is %t", few, got)
+		}
 	}
 }

@@ -69,8 +69,7 @@ func checkForest(t *testing.T, seed uint64, path string, spans []*tracetest.Span
 		t.Fatal(err)
 	}
 	f := tracetest.Open(t, path)
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	at := make(map[string]view.Row)
 	for id := range v.Rows() {
 		if v.Role(id) != view.RoleSpan {

@@ -425,8 +425,7 @@ func TestLiveSpan(t *testing.T) {
 		if got, want := tracetest.ViewOutline(t, f), "root(renamed(event event 1 event) entrace.end)"; got != want {
 			t.Errorf("the view is %s, want %s", got, want)
 		}
-		vw, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		vw := tracetest.View(t, f)
 		e, err := vw.Entry(1)
 		must(t, err)
 		for name, want := range map[string]format.Value{

@@ -112,8 +112,7 @@ func TestRotate(t *testing.T) {
 				if f.WholeSize() > 2*maxSize {
 					t.Errorf("%s has %d bytes", name, f.WholeSize())
 				}
-				v, err := view.New(t.Context(), []*format.File{f}, nil)
-				must(t, err)
+				v := tracetest.View(t, f)
 				for id := range uint32(f.Len()) {
 					e, err := f.Entry(id)
 					must(t, err)

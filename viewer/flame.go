@@ -76,16 +76,24 @@ func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	return s.flameOf(ctx, c, than, q.Get("by") == "count")
+	out, err := s.flameOf(ctx, c, than, q.Get("by") == "count")
+	return answer{json: out}, err
+}
+
+// A flameAnswer has the widest nodes of a flame, and how many are left out.
+type flameAnswer struct {
+	Nodes []flameNode `json:"nodes"`
+	Roots int         `json:"roots"`
+	Left  int         `json:"left"`
 }
 
 // flameOf merges the spans of a selection, and compares them with those of a side, which may be nil.
-func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (answer, error) {
+func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
 	names := s.newNames()
 	in, err := s.merged(ctx, c.from, c.end, names, begins, c.skip)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	var others *flame
 	switch {
@@ -99,13 +107,13 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount b
 		}, c.hits)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if others != nil {
 		in.compare(others)
 	}
 	nodes, left := in.widest(byCount)
-	return answer{json: map[string]any{"nodes": nodes, "roots": in.roots, "left": left}}, nil
+	return &flameAnswer{nodes, in.roots, left}, nil
 }
 
 // merged merges the spans of some ranks at and below those with which a flame begins, but for those at and

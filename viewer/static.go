@@ -14,7 +14,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -56,7 +55,7 @@ type staticData struct {
 	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2,5", the slow and the failed
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
-	Flame   any                           `json:"flame"`
+	Flame   *flameAnswer                  `json:"flame"`
 	Strings []string                      `json:"strings"`
 	// Columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on; 0 if there is
 	// none. Row numbers in all answers are such places.
@@ -222,37 +221,30 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if text != "" && !isTable(text) {
 		q.Set("q", text)
 	}
-	for _, x := range []struct {
-		to *any
-		of func() (answer, error)
-	}{
-		{&d.Facets, func() (answer, error) {
-			c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
-			if err != nil {
-				return answer{}, err
-			}
-			return answer{json: contrastOf(c, false, true)}, nil
-		}},
-		{&d.Table, func() (answer, error) { return h.table(ctx, s, q) }},
-		{&d.Flame, func() (answer, error) {
-			c, err := s.selectionOf(ctx, q)
-			if err != nil {
-				return answer{}, err
-			}
-			c.skip = s.v.NewSet()
-			for i := range c.skip {
-				c.skip[i] = ^only[i]
-			}
-			return s.flameOf(ctx, c, nil, false)
-		}},
-	} {
-		a, err := x.of()
-		if err != nil {
-			return err
-		}
-		if *x.to, err = renumbered(a.json, places); err != nil {
-			return err
-		}
+	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
+	if err != nil {
+		return err
+	}
+	d.Facets = contrastOf(c, false, true)
+	table, err := h.table(ctx, s, q)
+	if err != nil {
+		return err
+	}
+	d.Table = table.json
+	chosen, err := s.selectionOf(ctx, q)
+	if err != nil {
+		return err
+	}
+	chosen.skip = s.v.NewSet()
+	for i := range chosen.skip {
+		chosen.skip[i] = ^only[i]
+	}
+	if d.Flame, err = s.flameOf(ctx, chosen, nil, false); err != nil {
+		return err
+	}
+	for i := range d.Flame.Nodes {
+		n := &d.Flame.Nodes[i]
+		n.Row = view.Row(places[n.Row])
 	}
 	t, err := s.topOf(ctx, only, nil)
 	if err != nil {
@@ -269,11 +261,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if err != nil {
 		return err
 	}
-	meta, err := renumbered(a.json, nil)
-	if err != nil {
-		return err
-	}
-	d.Meta, _ = meta.(map[string]any)
+	d.Meta, _ = a.json.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // what execution traces tell is not in the page
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
@@ -338,41 +326,4 @@ func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Ro
 func isTable(text string) bool {
 	q, err := query.Parse(text)
 	return err == nil && q.MakesTable()
-}
-
-// renumbered returns an answer with the places of rows in the page in place of their numbers. Lines of lists
-// whose rows are not in the page are left out.
-func renumbered(answer any, places map[view.Row]int) (any, error) {
-	b, err := json.Marshal(answer)
-	if err != nil {
-		return nil, err
-	}
-	var out any
-	if err := json.Unmarshal(b, &out); err != nil || places == nil {
-		return out, err
-	}
-	var walk func(x any) (any, bool)
-	walk = func(x any) (any, bool) {
-		switch x := x.(type) {
-		case map[string]any:
-			if n, ok := x["row"].(float64); ok && n > 0 && n <= math.MaxUint32 {
-				place := places[view.Row(n)]
-				if place == 0 && x["up"] == nil { // a node of a flame stays
-					return nil, false
-				}
-				x["row"] = place
-			}
-			for k, v := range x {
-				x[k], _ = walk(v)
-			}
-		case []any:
-			return slices.DeleteFunc(x, func(v any) bool {
-				_, keep := walk(v)
-				return !keep
-			}), true
-		}
-		return x, true
-	}
-	out, _ = walk(out)
-	return out, nil
 }

@@ -29,7 +29,7 @@ var answers = []struct {
 	{"Contrast", contrast{}},
 	{"Share", share{}},
 	{"Why", why{}},
-	{"FlameNode", flameNode{}},
+	{"Flame", flameAnswer{}},
 	{"Lanes", laneRuns{}},
 	{"Sample", sample{}},
 	{"Turn", turn{}},

@@ -63,3 +63,33 @@ func LogChoose(n, k int) float64 {
 	c, _ := math.Lgamma(float64(n-k) + 1)
 	return a - b - c
 }
+
+// MoreOften returns how sure it is that c of m are too many beside b of n (Fisher's exact test): -log10 of the chance.
+func MoreOften(c, m, b, n int) float64 {
+	if c*n <= b*m {
+		return 0
+	}
+	first := LogChoose(m, c) + LogChoose(n, b) - LogChoose(n+m, c+b)
+	return surprise(first, m-c, func(i int) float64 {
+		return float64(m-c-i) / float64(c+i+1) * float64(b-i) / float64(n-b+i+1)
+	})
+}
+
+// AtLeast returns -log10 of the chance that at least k of n tries succeed, each with the chance p.
+func AtLeast(k, n int, p float64) float64 {
+	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
+}
+
+func logBinomial(k, n int, p float64) float64 {
+	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
+}
+
+// surprise returns -log10 of a sum of which it has the logarithm of the first term and the ratios of up to n more.
+func surprise(first float64, n int, ratio func(i int) float64) float64 {
+	sum, term := 1.0, 1.0
+	for i := 0; i < n && term > 1e-15*sum; i++ {
+		term *= ratio(i)
+		sum += term
+	}
+	return max(0, -(first+math.Log(sum))/math.Ln10)
+}

@@ -107,17 +107,10 @@ export interface Why {
   against: Against | null
 }
 
-export interface FlameNode {
-  name: string
-  service: string
-  up: number
-  row: number
-  count: number
-  errors: number
-  total: string
-  self: string
-  weight: number
-  more: number
+export interface Flame {
+  nodes: FlameNode[]
+  roots: number
+  left: number
 }
 
 export interface Lanes {
@@ -333,6 +326,19 @@ export interface Against {
   here: Group
   there: Group
   shares: Contrast
+}
+
+export interface FlameNode {
+  name: string
+  service: string
+  up: number
+  row: number
+  count: number
+  errors: number
+  total: string
+  self: string
+  weight: number
+  more: number
 }
 
 export interface LaneHead {

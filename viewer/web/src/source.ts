@@ -1,5 +1,5 @@
 // What the page knows of a trace comes from a Source.
-import { Contrast, CriticalPath, Entry, FlameNode, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
+import { Contrast, CriticalPath, Entry, Flame, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
 export * from './answers'
 
 export interface File { name: string; entries: number }
@@ -9,8 +9,6 @@ export interface Meta {
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
   timed: boolean; spans: boolean; goroutines: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
-
-export interface Flame { nodes: FlameNode[]; roots: number; left: number }
 
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
 
