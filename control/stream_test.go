@@ -16,6 +16,7 @@ import (
 
 	"github.com/entrace-go/entrace/control"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // The bits of the provider fake.
@@ -203,6 +204,23 @@ func burn() {
 	n := new(big.Int).Exp(big.NewInt(3), big.NewInt(4000), nil)
 	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
 		new(big.Int).Mul(n, n)
+	}
+}
+
+// TestTracesKeepNoJournal: a program can keep all traces that OnTrace has told of.
+func TestTracesKeepNoJournal(t *testing.T) {
+	cfg := base(t.TempDir(), control.Logs, control.TraceConfig{Name: "s", Mode: control.ModeStream, Providers: control.Logs, On: onAPI("s")})
+	r := newRig(t, control.Options{Config: cfg})
+	before := tracetest.HeapMB()
+	for range 100 {
+		r.start(api("s"))
+		for range 100 {
+			r.log.Info("work")
+		}
+		r.stop(api("s"))
+	}
+	if more := tracetest.HeapMB() - before; more > 3 && more < 1<<20 {
+		t.Errorf("100 traces keep %d MB", more)
 	}
 }
 

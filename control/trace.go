@@ -182,6 +182,8 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
 	}
+	t.rec, t.size = nil, nil // who keeps the trace keeps no journal
+	t.stream.Store(nil)
 	t.finish(v, err)
 	c.callOnTrace(t)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/hosttest"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -27,8 +28,7 @@ func TestHeap(t *testing.T) {
 		f, err := format.Open(manyEntries(t, n), nil)
 		must(t, err)
 		before := heap()
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		columns := heap() - before
 		v.Tree()
 		tree := heap() - before - columns

@@ -99,7 +99,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 		return answer{bytes: csvOf(t.Columns, lines)}, nil
 	}
 	lines = lines[min(first, total):min(first+n, total)]
-	return tableAnswer(t, lines, total)
+	return answer{json: partOf(t, lines, total)}, nil
 }
 
 // A tablePart is a part of a table in an answer.
@@ -115,10 +115,6 @@ type partLine struct {
 	Where  string    `json:"where,omitempty"`
 	Row    rowNumber `json:"row,omitempty"`
 	Spark  []uint32  `json:"spark,omitempty"`
-}
-
-func tableAnswer(t *table, lines []tableLine, total int) (answer, error) {
-	return answer{json: partOf(t, lines, total)}, nil
 }
 
 func partOf(t *table, lines []tableLine, total int) *tablePart {
@@ -501,7 +497,7 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 	if asCSV {
 		return answer{bytes: csvOf(t.Columns, lines)}, nil
 	}
-	return tableAnswer(t, lines, f.ranks.n)
+	return answer{json: partOf(t, lines, f.ranks.n)}, nil
 }
 
 // valueAt returns the value of a row in a column of rowColumns.

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/convert/otlp"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/view"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 )
 
 // FuzzDecode decodes anything. What was decoded must come back the same from what
@@ -99,8 +99,7 @@ func fuzzEncode(t testing.TB, trace []byte, o *otlp.EncodeOptions) []byte {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	var b bytes.Buffer
 	must(t, otlp.Encode(t.Context(), &b, v, o))
 	return b.Bytes()

@@ -49,8 +49,7 @@ func decodeTo(t testing.TB, r io.Reader, version format.Version) (*view.View, er
 	f, err := format.Open(out.Name(), nil)
 	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	return v, derr
 }
 

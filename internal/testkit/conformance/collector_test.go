@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -225,8 +226,7 @@ func recordsIn(t *testing.T, names ...string) (all []string) {
 		f, err := format.Open(name, nil)
 		must(t, err)
 		defer f.Close()
-		v, err := view.New(t.Context(), []*format.File{f}, nil)
-		must(t, err)
+		v := tracetest.View(t, f)
 		for r := range v.Rows() {
 			e, err := v.Entry(r)
 			must(t, err)

@@ -25,6 +25,7 @@ import (
 	"github.com/entrace-go/entrace/convert/measureme"
 	"github.com/entrace-go/entrace/exporter"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -99,8 +100,7 @@ func openView(t *testing.T, name string) *view.View {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	return v
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -210,8 +211,7 @@ func compareSent(t *testing.T, file, service string, kept []byte, others int) {
 	f, err := format.Open(file, nil)
 	must(t, err)
 	defer f.Close()
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	spans := make(map[string]view.Row)
 	logs := 0
 	for r := range v.Rows() {

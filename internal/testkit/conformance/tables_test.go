@@ -102,8 +102,7 @@ func tablesView(t testing.TB, name string) *view.View {
 	f, err := format.Open(name, nil)
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
-	v, err := view.New(t.Context(), []*format.File{f}, nil)
-	must(t, err)
+	v := tracetest.View(t, f)
 	return v
 }
 

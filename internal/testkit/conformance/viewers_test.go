@@ -23,6 +23,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -102,8 +103,7 @@ func viewed(t *testing.T, fn func(t *testing.T, v *view.View)) {
 			f, err := format.Open(file, nil)
 			must(t, err)
 			defer f.Close()
-			v, err := view.New(t.Context(), []*format.File{f}, nil)
-			must(t, err)
+			v := tracetest.View(t, f)
 			fn(t, v)
 		})
 	}
