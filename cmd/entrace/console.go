@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"math"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,12 +33,57 @@ func newConsoleLog(rec *recorder.Recorder, ref format.SpanRef) *consoleLog {
 	return &consoleLog{rec: rec, ref: ref}
 }
 
-// stream returns the writer that the command gets in place of w.
-func (c *consoleLog) stream(w io.Writer, name string) io.Writer {
-	s := &lineStream{consoleLog: c, w: w, name: name, batch: c.rec.Batch()}
+// stream returns the pipe that the command gets in place of w.
+func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &lineStream{consoleLog: c, w: w, from: from, to: to, ended: make(chan error, 1), name: name, batch: c.rec.Batch()}
 	c.streams = append(c.streams, s)
-	return s
+	go func() {
+		_, err := io.Copy(s, from)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = from.Close() // if w takes no more, the command is told as without a pipe
+		}
+		s.ended <- err
+	}()
+	return to, nil
 }
+
+// started closes what only the command uses.
+func (c *consoleLog) started() {
+	for _, s := range c.streams {
+		_ = s.to.Close()
+	}
+}
+
+// consoleDelay is how long run still records what is printed after the end of a command, as other processes may print
+// to the same output.
+const consoleDelay = 2 * time.Second
+
+// finish waits for the end of the output. What is printed later is passed on by a process of its own, and not recorded.
+func (c *consoleLog) finish() {
+	end := time.Now().Add(consoleDelay)
+	for _, s := range c.streams {
+		_ = s.from.SetReadDeadline(end)
+		if !errors.Is(<-s.ended, os.ErrDeadlineExceeded) {
+			continue
+		}
+		self, err := os.Executable()
+		if err == nil {
+			drain := exec.Command(self, drainCommand) //nolint:gosec,noctx // it ends with its input
+			drain.Stdin, drain.Stdout, drain.SysProcAttr = s.from, s.w, detached
+			if err = drain.Start(); err == nil {
+				_ = drain.Process.Release()
+			}
+		}
+		_ = s.from.Close()
+	}
+}
+
+// drainCommand is the name of the command that passes on what is printed later.
+const drainCommand = "pass-on"
 
 // close records the last lines, which have no newline at the end.
 func (c *consoleLog) close() {
@@ -51,9 +99,11 @@ const maxLine = 64 << 10
 type lineStream struct {
 	*consoleLog
 
-	w     io.Writer
-	name  string
-	batch *recorder.Batch
+	w        *os.File
+	from, to *os.File // the pipe
+	ended    chan error
+	name     string
+	batch    *recorder.Batch
 
 	mu   sync.Mutex
 	rest []byte // of a line that has not ended

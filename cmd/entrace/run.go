@@ -149,6 +149,13 @@ type running struct {
 	asked   bool           // a signal has asked the command to end
 }
 
+func passOnCommand() *cobra.Command {
+	return &cobra.Command{Use: drainCommand, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
+	}}
+}
+
 // start opens the file and the port and starts the command.
 func (r *running) start(ctx context.Context) (err error) {
 	own := func(err error) error { return &statusError{exitOwnFailure, err} }
@@ -188,8 +195,13 @@ func (r *running) start(ctx context.Context) (err error) {
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if r.flags.console {
 		r.console = newConsoleLog(r.files.Recorder(), r.ref)
-		r.cmd.Stdout, r.cmd.Stderr = r.console.stream(os.Stdout, "stdout"), r.console.stream(os.Stderr, "stderr")
-		r.cmd.WaitDelay = consoleDelay
+		stdout, err := r.console.stream(os.Stdout, "stdout")
+		stderr, err2 := r.console.stream(os.Stderr, "stderr")
+		if err := errors.Join(err, err2); err != nil {
+			return own(err)
+		}
+		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
+		defer r.console.started()
 	}
 	r.signals = make(chan os.Signal, 16)
 	signal.Notify(r.signals, forwarded...)
@@ -209,17 +221,16 @@ func (r *running) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// consoleDelay is how long run still reads the output of a command after its end, because other
-// processes may print to the same output.
-const consoleDelay = 2 * time.Second
-
 // wait waits for the command.
 func (r *running) wait() (*os.ProcessState, error) {
 	err := r.cmd.Wait()
+	if r.console != nil {
+		r.console.finish()
+	}
 	signal.Stop(r.signals)
 	close(r.signals)
 	r.passing.Wait()
-	if _, exited := errors.AsType[*exec.ExitError](err); exited || errors.Is(err, exec.ErrWaitDelay) {
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		err = nil
 	}
 	if err != nil {

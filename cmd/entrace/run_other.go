@@ -2,10 +2,15 @@
 
 package main
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
 // forwarded are the signals that run passes on to the command.
 var forwarded = []os.Signal{os.Interrupt}
+
+var detached *syscall.SysProcAttr
 
 // fromTerminal returns true: the console sends an interrupt to the command as well.
 func fromTerminal(os.Signal) bool { return true }

@@ -14,6 +14,9 @@ var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
 }
 
+// detached is of processes that outlive this one.
+var detached = &syscall.SysProcAttr{Setsid: true}
+
 // fromTerminal reports whether the terminal has sent the signal s to its whole foreground process
 // group. Then the command has received the signal already.
 func fromTerminal(s os.Signal) bool {

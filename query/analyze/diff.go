@@ -455,5 +455,13 @@ func tail(before, after int, sizes [2]int) float64 {
 	if share <= 0 {
 		return 0
 	}
-	return math.Pow(10, -stat.AtLeast(after, total, share))
+	// p is the sum of the binomial distribution from after to total.
+	p := 0.0
+	for k := after; k <= total; k++ {
+		term := math.Exp(stat.LogChoose(total, k) + float64(k)*math.Log(share) + float64(total-k)*math.Log1p(-share))
+		if p += term; term < 1e-18*p && k > int(share*float64(total)) {
+			break
+		}
+	}
+	return min(p, 1)
 }

@@ -75,15 +75,6 @@ func MoreOften(c, m, b, n int) float64 {
 	})
 }
 
-// AtLeast returns -log10 of the chance that at least k of n tries succeed, each with the chance p.
-func AtLeast(k, n int, p float64) float64 {
-	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
-}
-
-func logBinomial(k, n int, p float64) float64 {
-	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
-}
-
 // surprise returns -log10 of a sum of which it has the logarithm of the first term and the ratios of up to n more.
 func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	sum, term := 1.0, 1.0
