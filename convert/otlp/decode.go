@@ -241,6 +241,10 @@ func (d *decoder) writeOne(r *record) (err error) {
 		if err := d.r.Span(r.off, &d.spanOf); err != nil {
 			return err
 		}
+		if first := d.sentBefore(r); first != nil {
+			r.id, r.state = first.id, written
+			return nil
+		}
 		d.spanOf.Scope = *scope
 		d.spanOf.Fill(e, where)
 	}
@@ -267,6 +271,25 @@ func (d *decoder) writeOne(r *record) (err error) {
 		}
 	}
 	return nil
+}
+
+// sentBefore returns the record of the same span that was written before, as a sender that hears no answer sends spans
+// again: its ids, resource, start and end are equal.
+func (d *decoder) sentBefore(r *record) *record {
+	s := &d.spanOf
+	if !d.ix.twice {
+		return nil
+	}
+	n := d.ix.slots.all.at(int(d.ix.slot(&s.TraceID, &s.SpanID))).record
+	if n == 0 || d.ix.records.at(int(n-1)) == r {
+		return nil
+	}
+	first := d.ix.records.at(int(n - 1))
+	var other otel.Span
+	if first.state != written || d.holder(first).id != d.holder(r).id || d.r.Span(first.off, &other) != nil || other.Start != s.Start || other.Duration != s.Duration || other.Ended != s.Ended {
+		return nil
+	}
+	return first
 }
 
 // scope returns the scope with that number.

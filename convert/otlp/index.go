@@ -19,6 +19,7 @@ type index struct {
 	scopes  heads
 	holders heads // of the resources
 	slots   slots
+	twice   bool // several spans have the same ids
 	groupOf map[group]uint32
 }
 
@@ -101,6 +102,8 @@ func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	if own != 0 {
 		if s := ix.slots.all.at(int(own)); s.record == 0 {
 			s.record = uint32(ix.records.n)
+		} else {
+			ix.twice = true
 		}
 	}
 }

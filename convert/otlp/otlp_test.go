@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -393,8 +394,8 @@ func TestContext(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	var items []string
-	for range 1100 {
-		items = append(items, span("A", spanA, ""))
+	for i := range 1100 {
+		items = append(items, span("A", fmt.Sprintf("%016x", i+1), ""))
 	}
 	out := encode(t, mustDecode(t, strings.NewReader(spans(items...))), nil)
 	var counts []int
@@ -403,6 +404,16 @@ func TestBatches(t *testing.T) {
 	}
 	if !slices.Equal(counts, []int{512, 512, 76}) {
 		t.Errorf("the lines have %v spans", counts)
+	}
+}
+
+// TestSentTwice: a span that a sender has sent again is one row, and another one with its ids is not.
+func TestSentTwice(t *testing.T) {
+	b := span("B", spanB, spanA)
+	one := spans(span("A", spanA, ""), b)
+	want := "root\n  resource\n    A\n      B\n      B\n"
+	if got := tree(mustDecode(t, strings.NewReader(one+one+spans(strings.Replace(b, `"5"`, `"8"`, 1))))); got != want {
+		t.Errorf("the tree is\n%s", got)
 	}
 }
 
