@@ -98,13 +98,17 @@ func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := analyze.Waits(ctx, s.v, rows, maxPlaces)
+	out, err := s.waitPlaces(ctx, rows)
 	if err != nil {
 		return answer{}, err
 	}
-	var out []waitPlace
+	return s.answer(ctx, out)
+}
+
+func (s *state) waitPlaces(ctx context.Context, rows view.Set[view.Row]) (out []waitPlace, err error) {
+	list, err := analyze.Waits(ctx, s.v, rows, maxPlaces)
 	for i := range list {
 		out = append(out, waitPlace{list[i], list[i].Text()})
 	}
-	return s.answer(ctx, out)
+	return out, err
 }

@@ -51,6 +51,7 @@ func (e *SizeError) Error() string {
 type staticData struct {
 	Meta    map[string]any                `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
+	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
 	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2,5", the slow and the failed
 	Facets  any                           `json:"facets"`
@@ -252,6 +253,13 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	if d.Top, err = s.encoded(ctx, t, number); err != nil {
+		return err
+	}
+	waits, err := s.waitPlaces(ctx, only)
+	if err == nil {
+		d.Waits, err = s.encoded(ctx, waits, number)
+	}
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(d.addPaths(ctx, s, only, number), d.addWhy(ctx, s, only, places)); err != nil {

@@ -2,7 +2,7 @@
 import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
+  meta: Meta & { static: string }; top: Top; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
   up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
 }
 
@@ -327,7 +327,7 @@ export class Static implements Source {
     return later(this.d.paths[whole] ?? null)
   }
   strips(): Promise<Record<string, string[]>> { return later({}) }
-  waits(): Promise<WaitPlace[]> { return later([]) }
+  waits(): Promise<WaitPlace[]> { return later(this.d.waits) }
   waited(): Promise<Waited | null> { return later(null) }
   runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
   talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }

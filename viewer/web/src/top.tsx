@@ -23,7 +23,7 @@ export function Overview() {
     ask()
   }, [known])
   const t = top.value, m = s.meta.value!
-  const waits = useAnswer(t && m.goroutines ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
+  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
   if (failed.value) return <div class="topv"><p class="none">The overview cannot be made: {plain(failed.value)}</p></div>
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
   const w = s.inside.value && m.static === undefined ? period() : null, first = w?.from ?? BigInt(m.first), last = w?.to ?? BigInt(m.last)
