@@ -29,16 +29,12 @@ type line struct {
 
 // lineOf returns what stands for a row.
 func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
-	l := &line{Row: rowNumber(r), Name: s.title(r), Service: s.v.Service(r), Start: analyze.NoTime, Open: s.v.Flags(r).Open()}
+	l := &line{Row: rowNumber(r), Name: s.title(r), Service: s.v.Service(r), Start: s.startOf(r), Open: s.v.Flags(r).Open()}
 	if whole := s.v.Outermost(r); whole != r {
 		l.Of = s.v.Name(whole)
 	}
 	if took, known := lasted(s.v, r); known {
-		n := int64(took)
-		l.Duration = &n
-	}
-	if start, timed := s.v.Start(r); timed {
-		l.Start = analyze.Time(start)
+		l.Duration = new(int64(took))
 	}
 	if l.Open {
 		var d details
@@ -50,6 +46,14 @@ func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 		}
 	}
 	return l, nil
+}
+
+// startOf returns the start of a row.
+func (s *state) startOf(r view.Row) analyze.Time {
+	if at, timed := s.v.Start(r); timed {
+		return analyze.Time(at)
+	}
+	return analyze.NoTime
 }
 
 // encoded returns an answer as JSON. The function number changes the numbers of rows.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/callstack"
 	"github.com/entrace-go/entrace/view"
@@ -13,9 +12,9 @@ import (
 // A processorTime says for how long a span and what is below it were on a processor, and in which functions, as the samples of
 // CPU profiles in the trace tell.
 type processorTime struct {
-	Own       string        `json:"own"`    // of the span, in nanoseconds
-	All       string        `json:"all"`    // of all of its name
-	OfSpan    bool          `json:"ofSpan"` // Functions are those of the span, else those of all of its name
+	Own       int64         `json:"own_nano"` // of the span
+	All       int64         `json:"all_nano"` // of all of its name
+	OfSpan    bool          `json:"ofSpan"`   // Functions are those of the span, else those of all of its name
 	Functions []cpuFunction `json:"functions"`
 }
 
@@ -76,7 +75,7 @@ func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[vie
 	if err != nil || allTime == 0 {
 		return nil, err
 	}
-	out := &processorTime{Own: strconv.FormatInt(ownTime, 10), All: strconv.FormatInt(allTime, 10), OfSpan: ownTime >= fewCPU, Functions: functions}
+	out := &processorTime{Own: ownTime, All: allTime, OfSpan: ownTime >= fewCPU, Functions: functions}
 	if !out.OfSpan {
 		out.Functions = ofAll
 	}

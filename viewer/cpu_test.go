@@ -45,7 +45,8 @@ func TestWhyHasProcessorTime(t *testing.T) {
 		Self, Total float64
 	}
 	type cpu struct {
-		Own, All  string
+		Own       int64 `json:"own_nano"`
+		All       int64 `json:"all_nano"`
 		OfSpan    bool
 		Functions []function
 	}
@@ -53,9 +54,9 @@ func TestWhyHasProcessorTime(t *testing.T) {
 		return jsonOf[struct{ CPU *cpu }](t, h, fmt.Sprint("/api/why?row=", row)).CPU
 	}
 	for row, want := range map[uint32]*cpu{
-		long:  {"200000000", "220000000", true, []function{{"block", 1, 1, 1}, {"scale", 2, 0, .75}, {"decode", 2, 0, .25}}},
-		short: {"20000000", "220000000", false, []function{{"block", 1, 1, 1}, {"scale", 2, 0, 170. / 220}, {"decode", 2, 0, 50. / 220}}},
-		below: {"150000000", "150000000", true, []function{{"block", 1, 1, 1}}},
+		long:  {200000000, 220000000, true, []function{{"block", 1, 1, 1}, {"scale", 2, 0, .75}, {"decode", 2, 0, .25}}},
+		short: {20000000, 220000000, false, []function{{"block", 1, 1, 1}, {"scale", 2, 0, 170. / 220}, {"decode", 2, 0, 50. / 220}}},
+		below: {150000000, 150000000, true, []function{{"block", 1, 1, 1}}},
 		other: nil,
 	} {
 		if got := why(row); !reflect.DeepEqual(got, want) {

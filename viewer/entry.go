@@ -14,6 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -58,35 +59,35 @@ type linked struct {
 // details holds everything about a row. Times are texts, because a number of JavaScript cannot hold
 // every number of nanoseconds.
 type details struct {
-	Row         view.Row    `json:"row"`
-	ID          string      `json:"id"`
-	Role        string      `json:"role"`
-	Name        string      `json:"name"`
-	Message     *string     `json:"message"`
-	Level       string      `json:"level"`
-	Kind        string      `json:"kind"`
-	Status      string      `json:"status"`
-	Description string      `json:"description"`
-	Exception   *exception  `json:"exception"` // of a span that failed: its first exception
-	Target      string      `json:"target"`
-	File        string      `json:"file"`
-	Line        uint32      `json:"line"`
-	Service     string      `json:"service"`
-	Trace       string      `json:"trace"`
-	Span        string      `json:"span"`
-	Start       *string     `json:"start"`
-	Took        *string     `json:"took"` // of a span that has not ended: how long it was open at least
-	Self        *string     `json:"self"`
-	Open        bool        `json:"open"`
-	Path        []place     `json:"path"`
-	Below       int         `json:"below"`
-	Logs        int         `json:"logs"` // number of log records and events at and below the row
-	Attributes  []attribute `json:"attributes"`
-	Resource    []attribute `json:"resource" null:"yes"`
-	Links       []linked    `json:"links"`
-	Stacks      []stack     `json:"stacks"`             // of a span that has not ended: its latest stacks
-	Talk        bool        `json:"talk"`               // it is a part of a conversation with a model, or a row below is
-	StacksOf    string      `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
+	Row         view.Row     `json:"row"`
+	ID          string       `json:"id"`
+	Role        string       `json:"role"`
+	Name        string       `json:"name"`
+	Message     *string      `json:"message"`
+	Level       string       `json:"level"`
+	Kind        string       `json:"kind"`
+	Status      string       `json:"status"`
+	Description string       `json:"description"`
+	Exception   *exception   `json:"exception"` // of a span that failed: its first exception
+	Target      string       `json:"target"`
+	File        string       `json:"file"`
+	Line        uint32       `json:"line"`
+	Service     string       `json:"service"`
+	Trace       string       `json:"trace"`
+	Span        string       `json:"span"`
+	Start       analyze.Time `json:"start_unix_nano"`
+	Took        *int64       `json:"took_nano"` // of a span that has not ended: how long it was open at least
+	Self        *int64       `json:"self_nano"`
+	Open        bool         `json:"open"`
+	Path        []place      `json:"path"`
+	Below       int          `json:"below"`
+	Logs        int          `json:"logs"` // number of log records and events at and below the row
+	Attributes  []attribute  `json:"attributes"`
+	Resource    []attribute  `json:"resource" null:"yes"`
+	Links       []linked     `json:"links"`
+	Stacks      []stack      `json:"stacks"`             // of a span that has not ended: its latest stacks
+	Talk        bool         `json:"talk"`               // it is a part of a conversation with a model, or a row below is
+	StacksOf    string       `json:"stacksOf,omitempty"` // the span above for which these goroutines worked
 }
 
 // An exception is an event with the reason why a span failed.
@@ -121,7 +122,7 @@ func (d *details) addException(v *view.View, r view.Row, most int) error {
 // A stack is the call stack of goroutines that worked for a span.
 type stack struct {
 	Row   view.Row `json:"row"`
-	Time  string   `json:"time"`
+	Time  int64    `json:"time_unix_nano"`
 	Count string   `json:"count"` // goroutines
 	In    string   `json:"in"`    // the function that waits
 	Stack string   `json:"stack"`
@@ -184,7 +185,7 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 	count, _ := e.Attribute("count")
 	lines := text.Text()
 	lines = strings.ToValidUTF8(lines[:min(len(lines), most)], "")
-	d.Stacks = append(d.Stacks, stack{r, strconv.FormatInt(at, 10), count.String(), preview(e.Message.Value), lines})
+	d.Stacks = append(d.Stacks, stack{r, at, count.String(), preview(e.Message.Value), lines})
 	return nil
 }
 
@@ -237,15 +238,12 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 	if ref.SpanID != [8]byte{} {
 		d.Span = hex.EncodeToString(ref.SpanID[:])
 	}
-	text := func(n int64) *string { s := strconv.FormatInt(n, 10); return &s }
-	if start, timed := v.Start(r); timed {
-		d.Start = text(start)
-	}
+	d.Start = s.startOf(r)
 	if took, known := lasted(v, r); known {
-		d.Took = text(int64(took))
+		d.Took = new(int64(took))
 	}
 	if self, ended := v.SelfTime(r); ended {
-		d.Self = text(int64(self))
+		d.Self = new(int64(self))
 	}
 	if res := v.Resource(r); res != 0 {
 		entry, err := v.Entry(res)
@@ -312,12 +310,12 @@ func (s *state) path(r view.Row) []place {
 
 // A record is a log record below a row.
 type record struct {
-	Row   view.Row `json:"row"`
-	Time  *string  `json:"time"`
-	Level string   `json:"level"`
-	Text  string   `json:"text"`
-	More  string   `json:"more"` // its attributes
-	In    string   `json:"in"`   // the span that is its parent
+	Row   view.Row     `json:"row"`
+	Time  analyze.Time `json:"time_unix_nano"`
+	Level string       `json:"level"`
+	Text  string       `json:"text"`
+	More  string       `json:"more"` // its attributes
+	In    string       `json:"in"`   // the span that is its parent
 }
 
 // maxLogs is the largest number of log records in an answer.
@@ -347,13 +345,9 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		if err != nil {
 			return answer{}, err
 		}
-		x := record{Row: r, Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
+		x := record{Row: r, Time: s.startOf(r), Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
 		if !e.Message.Valid {
 			x.Text = strings.Clone(preview(e.Metadata.Name))
-		}
-		if start, timed := v.Start(r); timed {
-			s := strconv.FormatInt(start, 10)
-			x.Time = &s
 		}
 		if up := v.Parent(r); v.Role(up) == view.RoleSpan {
 			x.In = preview(v.Name(up))

@@ -20,17 +20,17 @@ type flameNode struct {
 	Row     view.Row `json:"row"` // the longest of the spans
 	Count   int      `json:"count"`
 	Errors  int      `json:"errors"`
-	Total   string   `json:"total"`  // how long they took
-	Self    string   `json:"self"`   // without the spans below them
-	Weight  float64  `json:"weight"` // the width: from 0 to 1, with all nodes below
+	Total   int64    `json:"total_nano"` // how long they took
+	Self    int64    `json:"self_nano"`  // without the spans below them
+	Weight  float64  `json:"weight"`     // the width: from 0 to 1, with all nodes below
 	// More is how much longer its spans took on average, for each of the first spans, than with the
 	// others: a share of what the first spans took on average.
 	More float64 `json:"more"`
 
-	full              string // its name, which Name may have the beginning of
-	total, self, took int64
-	weight            float64
-	kids              map[int]int
+	full   string // its name, which Name may have the beginning of
+	took   int64
+	weight float64
+	kids   map[int]int
 }
 
 // A flame has the nodes of a merged tree, each behind the one above it.
@@ -156,13 +156,13 @@ func (s *state) merged(ctx context.Context, from, end int, names *names, begins 
 			n.Errors++
 		}
 		if took, known := lasted(v, r); known {
-			n.total = sum(n.total, int64(took))
+			n.Total = sum(n.Total, int64(took))
 			if int64(took) >= n.took {
 				n.took, n.Row = int64(took), r
 			}
 		}
 		if self, ended := v.SelfTime(r); ended {
-			n.self = sum(n.self, int64(self))
+			n.Self = sum(n.Self, int64(self))
 		}
 		levels = append(levels, level{t.End(r), i})
 	}
@@ -181,7 +181,7 @@ func sum(a, b int64) int64 {
 func (f *flame) compare(others *flame) {
 	whole := int64(0)
 	for _, i := range f.first {
-		whole += f.nodes[i].total
+		whole += f.nodes[i].Total
 	}
 	mean := float64(whole) / float64(f.roots)
 	if others.roots == 0 || mean == 0 {
@@ -207,16 +207,16 @@ func (f *flame) compare(others *flame) {
 		}
 		took := 0.0
 		if at, ok := known[key{up, n.Service, n.full}]; ok {
-			same[i], took = at, float64(others.nodes[at].self)/float64(others.roots)
+			same[i], took = at, float64(others.nodes[at].Self)/float64(others.roots)
 		}
-		n.More = (float64(n.self)/float64(f.roots) - took) / mean
+		n.More = (float64(n.Self)/float64(f.roots) - took) / mean
 	}
 }
 
 // widest returns the widest nodes, and how many are left out.
 func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 	for i := range f.nodes {
-		f.nodes[i].weight = float64(f.nodes[i].self)
+		f.nodes[i].weight = float64(f.nodes[i].Self)
 		if byCount {
 			f.nodes[i].weight = float64(f.nodes[i].Count)
 		}
@@ -256,7 +256,6 @@ func (f *flame) widest(byCount bool) (nodes []flameNode, left int) {
 		if n.Up >= 0 {
 			n.Up = number[n.Up]
 		}
-		n.Total, n.Self = strconv.FormatInt(n.total, 10), strconv.FormatInt(n.self, 10)
 		if whole > 0 {
 			n.Weight = n.weight / whole
 		}

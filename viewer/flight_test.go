@@ -70,9 +70,12 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 	if f := jsonOf[found](t, h, "/api/find?what=error&dir=next"); f.Count != 1 || !slices.Contains(all.row, uint32(f.Row)) {
 		t.Errorf("of the errors there are %d, the first is row %d: want the crash alone", f.Count, f.Row)
 	}
-	meta := jsonOf[struct{ First, Last string }](t, h, "/api/meta")
-	if first, last := strconv.FormatInt(slices.Min(all.starts), 10), strconv.FormatInt(slices.Max(all.starts), 10); all.From != first || all.To != last || meta.First != first || meta.Last != last {
-		t.Errorf("the axis is from %s to %s, the trace from %s to %s, the rows from %s to %s", all.From, all.To, meta.First, meta.Last, first, last)
+	meta := jsonOf[struct {
+		First int64 `json:"first_unix_nano"`
+		Last  int64 `json:"last_unix_nano"`
+	}](t, h, "/api/meta")
+	if first, last := slices.Min(all.starts), slices.Max(all.starts); all.From != strconv.FormatInt(first, 10) || all.To != strconv.FormatInt(last, 10) || meta.First != first || meta.Last != last {
+		t.Errorf("the axis is from %s to %s, the trace from %d to %d, the rows from %d to %d", all.From, all.To, meta.First, meta.Last, first, last)
 	}
 	for _, r := range all.row {
 		if w := ask(h, http.MethodGet, "/api/entry?row="+strconv.Itoa(int(r))); w.Code != http.StatusOK {
@@ -142,10 +145,10 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 		t.Fatalf("of row %d of %s it is %v", at, all.text(), all.tooks)
 	}
 	type line struct {
-		Took string
+		Took int64 `json:"took_nano"`
 		Open bool
 	}
-	if got := jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))); got != (line{strconv.Itoa(want), true}) {
+	if got := jsonOf[line](t, h, "/api/entry?row="+strconv.Itoa(int(all.row[at]))); got != (line{want, true}) {
 		t.Errorf("the details have %+v", got)
 	}
 	type topLine struct {
@@ -174,7 +177,7 @@ func TestRuntime(t *testing.T) {
 	}
 	h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
 	got := jsonOf[map[string][]struct {
-		Time  string
+		Time  int64 `json:"time_unix_nano"`
 		Value float64
 	}](t, h, "/api/runtime")
 	if c := jsonOf[struct{ In int }](t, h, "/api/facets"); c.In != 1 {

@@ -31,8 +31,8 @@ type levels struct {
 // A laneRuns has spans in lanes by service, in their time. Spans that are narrower than the part of the time
 // in which they begin are one run with those that begin there as well. The lists have a value for each run.
 type laneRuns struct {
-	From   string     `json:"from"`
-	To     string     `json:"to"`
+	From   int64      `json:"from_unix_nano"`
+	To     int64      `json:"to_unix_nano"`
 	Packed bool       `json:"packed"`
 	Lanes  []laneHead `json:"lanes"`
 	Lane   []int      `json:"lane"` // the lane, from the first one of the first service on
@@ -273,7 +273,7 @@ func (r *run) add(o run) {
 func (s *state) runsOf(ctx context.Context, l *levels, from, to int64, n int) (*laneRuns, error) {
 	services := append(slices.Clone(s.services()), "") // the last is for none
 	out := &laneRuns{
-		From: strconv.FormatInt(from, 10), To: strconv.FormatInt(to, 10), Packed: l.packed, Lanes: []laneHead{},
+		From: from, To: to, Packed: l.packed, Lanes: []laneHead{},
 		Lane: []int{}, At: []int64{}, Long: []int64{}, Row: []view.Row{}, Count: []int{}, Errors: []int{}, Open: []int{}, Name: []int{}, Names: []string{},
 	}
 	base, lanes := make([]int, len(l.counts)), 0 // the first lane of each service

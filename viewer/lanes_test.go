@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"strconv"
 	"testing"
 
 	"github.com/entrace-go/entrace/format"
@@ -14,9 +13,10 @@ import (
 )
 
 type flock struct {
-	From, To string
-	Packed   bool
-	Lanes    []struct {
+	Packed bool
+	From   int64 `json:"from_unix_nano"`
+	To     int64 `json:"to_unix_nano"`
+	Lanes  []struct {
 		Service string
 		Levels  int
 	}
@@ -25,11 +25,6 @@ type flock struct {
 	Row                             []view.Row
 	Names                           []string
 	Spans                           int
-}
-
-func nanoseconds(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64)
-	return n
 }
 
 // TestLanes compares a flame in time with the spans one by one: each is in one run, those of a lane do not
@@ -50,7 +45,7 @@ func TestLanes(t *testing.T) {
 			if !f.Packed {
 				t.Fatal("a lane is a depth")
 			}
-			from, to := nanoseconds(f.From), nanoseconds(f.To)
+			from, to := f.From, f.To
 			hits, inside := v.NewSet(), v.NewSet()
 			for r := range resultOf(t, v, ask.q).Rows.All() {
 				hits.Add(r)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
@@ -15,9 +14,7 @@ type rare struct {
 	Where  string  `json:"where"`
 	Share  float64 `json:"share"` // of the spans of the name
 	Alone  bool    `json:"alone"` // no other span of the name has it
-	Median string  `json:"median"`
-
-	median int64
+	Median int64   `json:"median_nano"`
 }
 
 const (
@@ -52,21 +49,20 @@ func (s *state) rareOf(ctx context.Context, r view.Row, same view.Set[view.Row],
 			}
 			rows := both(with.rows, same)
 			a := rare{Where: x.Where, Share: float64(rows.Len()) / float64(same.Len()), Alone: rows.Len() == 1}
-			if a.median = durationsOf(s.v, rows, 0).median(s.v, rows); a.median < 2*median {
+			if a.Median = durationsOf(s.v, rows, 0).median(s.v, rows); a.Median < 2*median {
 				continue
 			}
-			a.Median = strconv.FormatInt(a.median, 10)
 			out = append(out, a)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b rare) int { return cmp.Compare(b.median, a.median) })
+	slices.SortStableFunc(out, func(a, b rare) int { return cmp.Compare(b.Median, a.Median) })
 	return out[:min(len(out), maxRare)], nil
 }
 
 // A burst is a part of the time in which nearly all of the slow or failed spans of a name began.
 type burst struct {
-	From  string  `json:"from"`
-	To    string  `json:"to"`
+	From  int64   `json:"from_unix_nano"`
+	To    int64   `json:"to_unix_nano"`
 	Share float64 `json:"share"` // of the time in which the spans of the name began
 	All   bool    `json:"all"`   // all of them, not only burstMost
 }
@@ -115,5 +111,5 @@ func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
 	if share > burstTime {
 		return nil
 	}
-	return &burst{strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), share, n == len(starts)}
+	return &burst{from, to, share, n == len(starts)}
 }

@@ -17,11 +17,9 @@ import (
 
 // A sample is a value at a time, in nanoseconds since 1970.
 type sample struct {
-	Time  string  `json:"time"`
+	Time  int64   `json:"time_unix_nano"`
 	Value float64 `json:"value"`
 	Count int     `json:"count"` // of the samples that it stands for; it is the largest of them
-
-	time int64
 }
 
 // The attributes of package control/provider that the page draws.
@@ -167,7 +165,7 @@ func (s *state) runtimeRows(ctx context.Context) (metrics, collections []view.Ro
 
 // some returns at most maxSamples of samples in order of time, each for some that follow each other.
 func some(list []sample) []sample {
-	slices.SortStableFunc(list, func(a, b sample) int { return cmp.Compare(a.time, b.time) })
+	slices.SortStableFunc(list, func(a, b sample) int { return cmp.Compare(a.Time, b.Time) })
 	step := max(1, (len(list)+maxSamples-1)/maxSamples)
 	out := []sample{}
 	for part := range slices.Chunk(list, step) {
@@ -195,7 +193,7 @@ func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (answer, 
 		if v, ok := e.Attribute(name); ok {
 			f, err := strconv.ParseFloat(v.String(), 64)
 			if err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) { // which JSON cannot have
-				*list = append(*list, sample{strconv.FormatInt(at, 10), f, 1, at})
+				*list = append(*list, sample{at, f, 1})
 			}
 		}
 	}

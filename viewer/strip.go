@@ -22,8 +22,8 @@ const (
 
 // A strip shows how many rows begin at which part of the time. Each list has a number for each bin.
 type strip struct {
-	From     string      `json:"from"`
-	To       string      `json:"to"`
+	From     int64       `json:"from_unix_nano"`
+	To       int64       `json:"to_unix_nano"`
 	Services [][]uint32  `json:"services"` // by the color of their service
 	Errors   []uint32    `json:"errors"`
 	Open     []uint32    `json:"open"` // spans that have not ended
@@ -153,7 +153,7 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 		return nil, err
 	}
 	out := &strip{
-		From: strconv.FormatInt(from, 10), To: strconv.FormatInt(to, 10),
+		From: from, To: to,
 		Errors: make([]uint32, n), Open: make([]uint32, n), Hits: []uint32{},
 	}
 	busy := make([]uint64, fineBins/64)

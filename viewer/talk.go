@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -26,15 +26,15 @@ const (
 // A turn is a span, an event or a log record of a conversation with a model, with its attributes whose
 // names begin with gen_ai, and its body.
 type turn struct {
-	Row        view.Row    `json:"row"`
-	Span       view.Row    `json:"span"` // the span that it is, or is below
-	Name       string      `json:"name"`
-	Role       string      `json:"role"`
-	Start      *string     `json:"start"`
-	Took       *string     `json:"took"`
-	Failed     bool        `json:"failed"`
-	Body       string      `json:"body"`
-	Attributes []attribute `json:"attributes"`
+	Row        view.Row     `json:"row"`
+	Span       view.Row     `json:"span"` // the span that it is, or is below
+	Name       string       `json:"name"`
+	Role       string       `json:"role"`
+	Start      analyze.Time `json:"start_unix_nano"`
+	Took       *int64       `json:"took_nano"`
+	Failed     bool         `json:"failed"`
+	Body       string       `json:"body"`
+	Attributes []attribute  `json:"attributes"`
 }
 
 // spokenOf returns the attributes of a conversation.
@@ -90,7 +90,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 			return answer{}, err
 		}
 		x := turn{
-			Row: row, Span: row, Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
+			Row: row, Span: row, Start: s.startOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
 			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
 		}
 		if v.Role(row) != view.RoleSpan {
@@ -99,13 +99,8 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 		if name, ok := e.Attribute(otel.AttrEventName); ok {
 			x.Name = preview(name.Text())
 		}
-		if start, timed := v.Start(row); timed {
-			text := strconv.FormatInt(start, 10)
-			x.Start = &text
-		}
 		if took, known := lasted(v, row); known {
-			text := strconv.FormatInt(int64(took), 10)
-			x.Took = &text
+			x.Took = new(int64(took))
 		}
 		out = append(out, x)
 	}

@@ -533,7 +533,7 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	state, states := h.states(v)
 	return answer{json: map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
-		"timed": whole.timed, "spans": whole.spans, "first": strconv.FormatInt(whole.from, 10), "last": strconv.FormatInt(whole.to, 10),
+		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
 	}}, nil
 }

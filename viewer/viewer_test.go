@@ -277,13 +277,14 @@ func TestDetails(t *testing.T) {
 	h := serve(t, viewOf(t, format.ET, querytest.Entries()), viewer.Options{})
 	type details struct {
 		ID, Name, Status, Description, Service, Trace string
-		Start, Took                                   *string
+		Start                                         int64 `json:"start_unix_nano"`
+		Took                                          int64 `json:"took_nano"`
 		Below, Logs                                   int
 		Path                                          []struct{ Row int }
 		Attributes, Resource                          []struct{ Name, Kind, Value string }
 	}
 	d := jsonOf[details](t, h, "/api/entry?row=4")
-	if d.ID != "shop.et#4" || d.Status != "error" || d.Description != "timeout" || d.Service != "shop" || *d.Start != "10000000" || *d.Took != "60000000" || d.Logs != 2 || d.Below != 2 || len(d.Path) != 1 || d.Path[0].Row != 2 || len(d.Attributes) != 1 || d.Attributes[0].Value != "postgres" || len(d.Resource) != 2 {
+	if d.ID != "shop.et#4" || d.Status != "error" || d.Description != "timeout" || d.Service != "shop" || d.Start != 10000000 || d.Took != 60000000 || d.Logs != 2 || d.Below != 2 || len(d.Path) != 1 || d.Path[0].Row != 2 || len(d.Attributes) != 1 || d.Attributes[0].Value != "postgres" || len(d.Resource) != 2 {
 		t.Errorf("%+v", d)
 	}
 	logs := jsonOf[struct {

@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
@@ -24,13 +23,13 @@ type why struct {
 	Outside bool           `json:"outside"` // the span is outside of the window, and all of its name are compared
 	Count   int            `json:"count"`   // of them, as far as they have ended
 	Faster  int            `json:"faster"`
-	Median  string         `json:"median"`
-	Took    *string        `json:"took"`
+	Median  int64          `json:"median_nano"`
+	Took    *int64         `json:"took_nano"`
 	Open    bool           `json:"open"`
 	Bars    []bar          `json:"bars"`
 	Failed  int            `json:"failed"` // how many failed
 	Slow    int            `json:"slow"`   // how many took at least Least
-	Least   string         `json:"least"`
+	Least   int64          `json:"least_nano"`
 	Of      string         `json:"of"` // what is compared with the others: slow, failed, or empty
 	Among   bool           `json:"among"`
 	Shares  contrast       `json:"shares"`
@@ -39,15 +38,13 @@ type why struct {
 	Beside  []beside       `json:"beside"`
 	CPU     *processorTime `json:"cpu"`     // nil: no samples
 	Against *against       `json:"against"` // nil: the page compares with no other trace
-
-	median int64
 }
 
 // A bar counts the spans that took from From up to To nanoseconds.
 type bar struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Count int    `json:"count"`
+	From  int64 `json:"from_nano"`
+	To    int64 `json:"to_nano"`
+	Count int   `json:"count"`
 }
 
 // A contrast is a query.Contrast in the form that the page receives.
@@ -196,8 +193,8 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 			return answer{}, err
 		}
 	}
-	if took, known := lasted(v, r); known && out.Count >= fewest && int64(took) >= muchSlow*out.median {
-		if out.Rare, err = s.rareOf(ctx, r, same.rows, out.median); err != nil {
+	if took, known := lasted(v, r); known && out.Count >= fewest && int64(took) >= muchSlow*out.Median {
+		if out.Rare, err = s.rareOf(ctx, r, same.rows, out.Median); err != nil {
 			return answer{}, err
 		}
 	}
@@ -218,15 +215,12 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	mine := int64(-1)
 	if took, known := lasted(v, r); known {
 		mine = int64(took)
-		text := strconv.FormatInt(mine, 10)
-		out.Took = &text
+		out.Took = &mine
 	}
 	d := durationsOf(v, same, mine)
 	out.Count, out.Failed, out.Faster, out.Bars = d.n, d.failed, d.faster, d.bars()
 	least, slow := d.split()
-	out.Slow, out.Least = slow, strconv.FormatInt(least, 10)
-	out.median = d.median(v, same)
-	out.Median = strconv.FormatInt(out.median, 10)
+	out.Slow, out.Least, out.Median = slow, least, d.median(v, same)
 	failed := v.Flags(r).IsError()
 	switch {
 	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.Len():
@@ -267,14 +261,14 @@ type against struct {
 
 // A group says how some spans took.
 type group struct {
-	Count  int    `json:"count"` // of those that have ended
-	Failed int    `json:"failed"`
-	Median string `json:"median"`
+	Count  int   `json:"count"` // of those that have ended
+	Failed int   `json:"failed"`
+	Median int64 `json:"median_nano"`
 }
 
 func groupOf(v *view.View, rows view.Set[view.Row]) group {
 	d := durationsOf(v, rows, 0)
-	return group{d.n, d.failed, strconv.FormatInt(d.median(v, rows), 10)}
+	return group{d.n, d.failed, d.median(v, rows)}
 }
 
 // whyAgainst compares the spans of a name and service that a query selects with those of the other side.
@@ -380,7 +374,7 @@ func (d *durations) bars() []bar {
 		step *= 2
 	}
 	for at := first / step * step; at <= last; at += step {
-		b := bar{From: strconv.FormatInt(bucketFrom(at), 10), To: strconv.FormatInt(bucketFrom(at+step), 10)}
+		b := bar{From: bucketFrom(at), To: bucketFrom(at + step)}
 		for i := at; i < min(at+step, len(d.counts)); i++ {
 			b.Count += d.counts[i]
 		}
@@ -444,11 +438,10 @@ type beside struct {
 	Service string   `json:"service"`
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
-	Took    string   `json:"took"`   // how long of the span they ran
-	In      float64  `json:"in"`     // the share of the compared spans during most of whose time one ran
-	Others  float64  `json:"others"` // the same of the others
+	Took    int64    `json:"took_nano"` // how long of the span they ran
+	In      float64  `json:"in"`        // the share of the compared spans during most of whose time one ran
+	Others  float64  `json:"others"`    // the same of the others
 
-	took   int64
 	chance bool // the shares may differ by chance
 }
 
@@ -488,8 +481,8 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 			known[key] = b
 		}
 		b.Count++
-		if took := min(z, to) - max(a, from); took > b.took || b.Row == 0 {
-			b.took, b.Row, b.Open = took, row, v.Flags(row).Open()
+		if took := min(z, to) - max(a, from); took > b.Took || b.Row == 0 {
+			b.Took, b.Row, b.Open = took, row, v.Flags(row).Open()
 		}
 	}
 	list := make([]*beside, 0, len(known))
@@ -497,7 +490,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 		list = append(list, b)
 	}
 	slices.SortFunc(list, func(a, b *beside) int {
-		return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.Row, b.Row))
+		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]
 	// What ran during the span itself was looked for, and says nothing about the others.
@@ -508,7 +501,6 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
 	out := []beside{}
 	for _, b := range list[:min(len(list), maxBeside)] {
-		b.Took = strconv.FormatInt(b.took, 10)
 		out = append(out, *b)
 	}
 	return out, nil

@@ -230,7 +230,9 @@ func TestWhy(t *testing.T) {
 	type why struct {
 		Where, Without              string
 		Count, Faster, Failed, Slow int
-		Median, Least, Of           string
+		Of                          string
+		Median                      int64 `json:"median_nano"`
+		Least                       int64 `json:"least_nano"`
 		Bars                        []struct{ Count int }
 		Shares                      struct {
 			In, Others int
@@ -253,7 +255,7 @@ func TestWhy(t *testing.T) {
 		got := jsonOf[why](t, h, fmt.Sprint("/api/why?row=", r))
 		var all []int64
 		faster, failed, slow := 0, 0, 0
-		least, _ := strconv.ParseInt(got.Least, 10, 64)
+		least := got.Least
 		in := v.NewSet()
 		for s := range v.Rows() {
 			if v.Role(s) != view.RoleSpan || v.Name(s) != v.Name(r) || v.Service(s) != v.Service(r) {
@@ -283,7 +285,7 @@ func TestWhy(t *testing.T) {
 		for _, b := range got.Bars {
 			bars += b.Count
 		}
-		if got.Count != len(all) || bars != len(all) || got.Faster != faster || got.Failed != failed || got.Slow != slow || got.Median != strconv.FormatInt(all[(len(all)-1)/2], 10) {
+		if got.Count != len(all) || bars != len(all) || got.Faster != faster || got.Failed != failed || got.Slow != slow || got.Median != all[(len(all)-1)/2] {
 			t.Fatalf("row %d: %+v, want %d spans, %d faster, %d failed, %d slow", r, got, len(all), faster, failed, slow)
 		}
 		if n := resultOf(t, v, got.Where).Rows.Len(); n < got.Count {
@@ -357,7 +359,8 @@ func TestFlame(t *testing.T) {
 	type node struct {
 		Name, Service     string
 		Up, Count, Errors int
-		Self, Total       string
+		Self              int64 `json:"self_nano"`
+		Total             int64 `json:"total_nano"`
 		Weight            float64
 	}
 	for _, q := range []string{"", "work 1"} {
@@ -412,7 +415,7 @@ func TestFlame(t *testing.T) {
 			}
 			paths[i] = up + "/" + n.Service + " " + n.Name
 			s := want[paths[i]]
-			if n.Count != int(s.count) || n.Errors != int(s.errors) || n.Self != strconv.FormatInt(s.self, 10) || n.Total != strconv.FormatInt(s.total, 10) {
+			if n.Count != int(s.count) || n.Errors != int(s.errors) || n.Self != s.self || n.Total != s.total {
 				t.Errorf("%s is %+v, want %+v", paths[i], n, s)
 			}
 			for at := i; at >= 0; at = got.Nodes[at].Up {

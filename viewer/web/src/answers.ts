@@ -17,9 +17,9 @@ export interface Entry {
   service: string
   trace: string
   span: string
-  start: string | null
-  took: string | null
-  self: string | null
+  start_unix_nano: bigint | null
+  took_nano: bigint | null
+  self_nano: bigint | null
   open: boolean
   path: Place[]
   below: number
@@ -34,7 +34,7 @@ export interface Entry {
 
 export interface LogRecord {
   row: number
-  time: string | null
+  time_unix_nano: bigint | null
   level: string
   text: string
   more: string
@@ -59,8 +59,8 @@ export interface Item {
 }
 
 export interface Strip {
-  from: string
-  to: string
+  from_unix_nano: bigint
+  to_unix_nano: bigint
   services: number[][]
   errors: number[]
   open: number[]
@@ -90,13 +90,13 @@ export interface Why {
   outside: boolean
   count: number
   faster: number
-  median: string
-  took: string | null
+  median_nano: bigint
+  took_nano: bigint | null
   open: boolean
   bars: Bar[]
   failed: number
   slow: number
-  least: string
+  least_nano: bigint
   of: string
   among: boolean
   shares: Contrast
@@ -114,8 +114,8 @@ export interface Flame {
 }
 
 export interface Lanes {
-  from: string
-  to: string
+  from_unix_nano: bigint
+  to_unix_nano: bigint
   packed: boolean
   lanes: LaneHead[]
   lane: number[]
@@ -131,7 +131,7 @@ export interface Lanes {
 }
 
 export interface Sample {
-  time: string
+  time_unix_nano: bigint
   value: number
   count: number
 }
@@ -141,8 +141,8 @@ export interface Turn {
   span: number
   name: string
   role: string
-  start: string | null
-  took: string | null
+  start_unix_nano: bigint | null
+  took_nano: bigint | null
   failed: boolean
   body: string
   attributes: Attribute[]
@@ -266,7 +266,7 @@ export interface Attribute {
 
 export interface Stack {
   row: number
-  time: string
+  time_unix_nano: bigint
   count: string
   in: string
   stack: string
@@ -285,8 +285,8 @@ export interface Shares {
 }
 
 export interface Bar {
-  from: string
-  to: string
+  from_nano: bigint
+  to_nano: bigint
   count: number
 }
 
@@ -294,12 +294,12 @@ export interface Rare {
   where: string
   share: number
   alone: boolean
-  median: string
+  median_nano: bigint
 }
 
 export interface Burst {
-  from: string
-  to: string
+  from_unix_nano: bigint
+  to_unix_nano: bigint
   share: number
   all: boolean
 }
@@ -310,14 +310,14 @@ export interface Beside {
   service: string
   count: number
   open: boolean
-  took: string
+  took_nano: bigint
   in: number
   others: number
 }
 
 export interface ProcessorTime {
-  own: string
-  all: string
+  own_nano: bigint
+  all_nano: bigint
   ofSpan: boolean
   functions: CpuFunction[]
 }
@@ -335,8 +335,8 @@ export interface FlameNode {
   row: number
   count: number
   errors: number
-  total: string
-  self: string
+  total_nano: bigint
+  self_nano: bigint
   weight: number
   more: number
 }
@@ -462,7 +462,7 @@ export interface CpuFunction {
 export interface Group {
   count: number
   failed: number
-  median: string
+  median_nano: bigint
 }
 
 export interface Waker {

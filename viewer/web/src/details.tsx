@@ -40,10 +40,10 @@ export function Details() {
       {e.path.length > 0 && <Path key={e.row} path={e.path} />}
       <dl class="facts">
         {e.role === 'span' ? <>
-          <Fact name="Duration" value={e.open ? unended(e) : e.took ? duration(BigInt(e.took)) : '-'} />
-          <Fact name="Self" value={e.self && !e.open ? duration(BigInt(e.self)) : '-'} />
+          <Fact name="Duration" value={e.open ? unended(e) : e.took_nano ? duration(e.took_nano) : '-'} />
+          <Fact name="Self" value={e.self_nano && !e.open ? duration(e.self_nano) : '-'} />
         </> : <Fact name="Level" value={e.level} />}
-        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start ? moment(BigInt(e.start)) : '-'} title={e.start ? day(BigInt(e.start)) + ', ' + moment(BigInt(e.start), 9) : ''} />
+        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start_unix_nano ? moment(e.start_unix_nano) : '-'} title={e.start_unix_nano ? day(e.start_unix_nano) + ', ' + moment(e.start_unix_nano, 9) : ''} />
         {e.role === 'span' ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
       </dl>
     </div>
@@ -68,7 +68,7 @@ const titleOf = (e: Entry) => e.role === 'log' ? e.message ?? '' : e.name
 // unended says how long a span has been open that has not ended.
 function unended(e: Entry): string {
   const m = s.meta.value!, file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
-  const since = e.took ? duration(BigInt(e.took)) : ''
+  const since = e.took_nano ? duration(e.took_nano) : ''
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
 }
 
@@ -124,7 +124,7 @@ const Reasons = ({ e }: { e: Entry }) => <>
   </>
 
 // Waits is where goroutines were that worked for a span which has not ended.
-const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(BigInt(k.time), 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
+const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
 export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
@@ -177,12 +177,12 @@ function Logs({ row }: { row: number }) {
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
   return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>
-    <time>{l.time ? moment(BigInt(l.time)) : ''}</time><Level level={levelOfName(l.level)} />
+    <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time><Level level={levelOfName(l.level)} />
     <span><span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>{l.in && <span class="wh"> in {plain(l.in)}</span>}</span>
   </button>)}{total.value > list.value.length && <p class="none">{count(total.value - list.value.length)} more are not shown.</p>}</div>
 }
 
 function JSONOf({ e }: { e: Entry }) {
-  const body = JSON.stringify({ ...e, path: undefined }, null, 2)
+  const body = JSON.stringify({ ...e, path: undefined }, (_, v) => typeof v === 'bigint' ? String(v) : v, 2).replace(/(_nano": )"(-?\d+)"/g, '$1$2')
   return <div class="sec json"><button class="btn s" onClick={() => s.copy(body)}><Icon name="copy" /> Copy</button><pre class="code">{lines(body)}</pre></div>
 }

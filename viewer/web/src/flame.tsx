@@ -93,13 +93,13 @@ function Chart({ f }: { f: Flame }) {
     <div class="fl" ref={box} role="group" tabIndex={0} aria-label={`Flame of ${count(f.nodes.length)} names; arrows move, Enter widens. ${n ? says(n) : ''}`} onKeyDown={key}
       onPointerMove={e => { over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }}
       onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
-    {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(BigInt(n.total))} in all, {duration(BigInt(n.self))} of their own, {percent(n.weight, 1)}{'\u202f'}%
+    {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(n.total_nano)} in all, {duration(n.self_nano)} of their own, {percent(n.weight, 1)}{'\u202f'}%
       {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}</span>}
       {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${quoted(n.name)}`, false, false) }}>Find them</button></div>}
   </>
 }
 
-const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(BigInt(n.self))} of their own`
+const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(n.self_nano)} of their own`
 
 function paint(canvas: HTMLCanvasElement, f: Flame, boxes: Box[], width: number, height: number, at: number, over: number) {
   const c = begin(canvas, width, height)

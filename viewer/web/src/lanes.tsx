@@ -21,14 +21,14 @@ const at = signal(0) // the row of the run that is chosen
 export function LanesView() {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
   const width = useSignal(0), over = useSignal(-1), brushed = useSignal<[number, number] | null>(null)
-  const m = s.meta.value!, w = s.inside.value ? period() : null, part = s.part(), shown = s.axis.value ?? (s.root.value ? null : w ?? { from: BigInt(m.first), to: BigInt(m.last) })
+  const m = s.meta.value!, w = s.inside.value ? period() : null, part = s.part(), shown = s.axis.value ?? (s.root.value ? null : w ?? { from: m.first_unix_nano, to: m.last_unix_nano })
   const { value: l, failed } = useAnswer<Lanes>(width.value < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width.value)} ${m.generation} ${s.pace()}`, signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width.value))), signal))
   useEffect(() => {
     const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
     watch.observe(box.current!)
     return () => watch.disconnect()
   }, [])
-  const range = shown ?? (l ? { from: BigInt(l.from), to: BigInt(l.to) } : { from: 0n, to: 1n })
+  const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width.value) }
   // Where each lane is, and each service's first one.
   const tops: number[] = [], heads: { service: string; y: number }[] = []
@@ -44,11 +44,11 @@ export function LanesView() {
 
   const zoom = (by: number, part = .5) => {
     const span = range.to - range.from, next = span * BigInt(Math.round(by * 100)) / 100n, from = range.from + (span - next) * BigInt(Math.round(part * 1000)) / 1000n
-    const to = from + (next < 10n ? 10n : next), all = w ?? { from: BigInt(m.first), to: BigInt(m.last) }
+    const to = from + (next < 10n ? 10n : next), all = w ?? { from: m.first_unix_nano, to: m.last_unix_nano }
     s.axis.value = from <= all.from && to >= all.to ? null : { from, to }
   }
   const fit = (run: number) => {
-    const from = BigInt(l!.from) + BigInt(l!.at[run]!), long = BigInt(Math.max(1000, l!.long[run]!))
+    const from = l!.from_unix_nano + BigInt(l!.at[run]!), long = BigInt(Math.max(1000, l!.long[run]!))
     s.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
   }
   const chosen = frame.drawn.find(b => b.row === at.value)?.run ?? -1
@@ -113,7 +113,7 @@ export function LanesView() {
       {brushed.value && <div class="brush" style={{ left: brushed.value[0] + 'px', width: brushed.value[1] - brushed.value[0] + 'px' }} />}
     </div>
     {failed && <p class="none err" role="alert">{plain(failed)}</p>}
-    {l && run >= 0 && run < l.row.length && <div class="fi"><b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span> {l.count[run]! > 1 ? `and ${many(l.count[run]! - 1, 'other span', 'other spans')} within ${duration(BigInt(l.long[run]!))}` : <>{l.open[run] ? 'never ended, open for ' : ''}{duration(BigInt(l.long[run]!))} from {moment(BigInt(l.from) + BigInt(l.at[run]!), 6)}</>}
+    {l && run >= 0 && run < l.row.length && <div class="fi"><b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span> {l.count[run]! > 1 ? `and ${many(l.count[run]! - 1, 'other span', 'other spans')} within ${duration(BigInt(l.long[run]!))}` : <>{l.open[run] ? 'never ended, open for ' : ''}{duration(BigInt(l.long[run]!))} from {moment(l.from_unix_nano + BigInt(l.at[run]!), 6)}</>}
       {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error', 'errors')}</span>}
       {' '}<button class="btn s" onClick={() => s.go(l.row[run]!)}>Show in the tree</button> <button class="btn s" onClick={() => s.subtree(l.row[run]!)}>This and what is below</button></div>}
   </>
@@ -136,7 +136,7 @@ function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], 
     c.fillText(plain(h.service) || '(no service)', 6, h.y + head / 2)
   }
   // Times are numbers from the first one on: whole nanoseconds are not needed for pixels.
-  const shift = Number(BigInt(l.from) - axis.from), scale = axis.width / Math.max(1, Number(axis.to - axis.from))
+  const shift = Number(l.from_unix_nano - axis.from), scale = axis.width / Math.max(1, Number(axis.to - axis.from))
   const boxes: Box[] = [], narrow: Box[][] = Array.from({ length: 8 }, () => []), wide: Box[][] = Array.from({ length: 8 }, () => []) // so that a color is set once
   for (let i = 0; i < l.row.length; i++) {
     const from = Math.max(-2, (shift + l.at[i]!) * scale), to = Math.min(axis.width + 2, (shift + l.at[i]! + l.long[i]!) * scale)

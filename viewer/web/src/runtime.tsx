@@ -28,7 +28,7 @@ export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
 
 function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
   const canvas = useRef<HTMLCanvasElement>(null)
-  const seen = (list: Sample[]) => list.filter(p => BigInt(p.time) >= axis.from && BigInt(p.time) <= axis.to)
+  const seen = (list: Sample[]) => list.filter(p => p.time_unix_nano >= axis.from && p.time_unix_nano <= axis.to)
   const heap = seen(r.heap), goroutines = seen(r.goroutines), gc = seen(r.collections)
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
   void s.theme.value
@@ -45,7 +45,7 @@ function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: numb
   const c = begin(canvas, axis.width, height)
   c.fillStyle = color('warn')
   for (const p of r.collections) {
-    const from = BigInt(p.time), to = from + BigInt(Math.round(p.value))
+    const from = p.time_unix_nano, to = from + BigInt(Math.round(p.value))
     if (to < axis.from || from > axis.to) continue
     const at = x(axis, from)
     c.fillRect(at, 2, Math.max(1.5, x(axis, to) - at), height - 4)
@@ -57,7 +57,7 @@ function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: numb
     c.lineWidth = 1.5
     c.beginPath()
     list.forEach((p, i) => {
-      const at = x(axis, BigInt(p.time)), y = height - 3 - p.value / most * (height - 8)
+      const at = x(axis, p.time_unix_nano), y = height - 3 - p.value / most * (height - 8)
       if (i) c.lineTo(at, y); else c.moveTo(at, y)
       if (at >= 0 && at <= axis.width) out.push({ kind, x: at, y })
     })

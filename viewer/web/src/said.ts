@@ -6,7 +6,7 @@ import { indented } from './text'
 export interface Said { role: string; kind: 'text' | 'call' | 'result' | 'other'; text: string; name?: string; id?: string; row: number }
 
 // A Step is a span of the conversation, with what is new in it.
-export interface Step { row: number; name: string; operation: string; model: string; tokens: [string, string]; finish: string; took: string | null; failed: boolean; said: Said[] }
+export interface Step { row: number; name: string; operation: string; model: string; tokens: [string, string]; finish: string; took: bigint | null; failed: boolean; said: Said[] }
 
 // sources has the texts of objects and arrays: numbers are to be shown as they were recorded.
 const sources = new WeakMap<object, string>()
@@ -70,7 +70,7 @@ export function conversation(turns: Turn[]): Step[] {
   const known = new Set<string>(), steps = new Map<number, Step>()
   const step = (t: Turn): Step => {
     let s = steps.get(t.span)
-    if (!s) { s = { row: t.span, name: t.role === 'span' ? t.name : '', operation: '', model: '', tokens: ['', ''], finish: '', took: t.took, failed: t.failed, said: [] }; steps.set(t.span, s) }
+    if (!s) { s = { row: t.span, name: t.role === 'span' ? t.name : '', operation: '', model: '', tokens: ['', ''], finish: '', took: t.took_nano, failed: t.failed, said: [] }; steps.set(t.span, s) }
     return s
   }
   const say = (s: Step, list: Said[]) => {
@@ -81,7 +81,7 @@ export function conversation(turns: Turn[]): Step[] {
   }
   for (const t of turns) {
     const s = step(t), value = (name: string) => t.attributes.find(a => a.name === 'gen_ai.' + name)?.value ?? ''
-    if (t.role === 'span') { s.name = t.name; s.took = t.took; s.failed = t.failed }
+    if (t.role === 'span') { s.name = t.name; s.took = t.took_nano; s.failed = t.failed }
     s.operation ||= value('operation.name')
     s.model ||= value('response.model') || value('request.model')
     s.tokens = [s.tokens[0] || value('usage.input_tokens'), s.tokens[1] || value('usage.output_tokens')]

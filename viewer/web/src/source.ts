@@ -7,7 +7,7 @@ export interface File { name: string; entries: number }
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
   fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
-  timed: boolean; spans: boolean; goroutines: boolean; first: string; last: string; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
+  timed: boolean; spans: boolean; goroutines: boolean; first_unix_nano: bigint; last_unix_nano: bigint; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
 
 export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }

@@ -435,8 +435,8 @@ export async function goToRequest(row: number) {
     batch(() => {
       jumps.value++
       reveal(row, e.path, false)
-      if (!request.start || request.role !== 'span') return
-      const from = BigInt(request.start), took = BigInt(request.took ?? 0), room = took / 20n
+      if (!request.start_unix_nano || request.role !== 'span') return
+      const from = request.start_unix_nano, took = request.took_nano ?? 0n, room = took / 20n
       if (took > 0n) axis.value = { from: from - room, to: from + took + room }
     })
   } catch (e) {
@@ -639,7 +639,7 @@ export const filled = signal<number[] | null>(null)
 export const entry = signal<Entry | null>(null)
 
 // lastTime is the last time in the trace.
-export const lastTime = () => BigInt(meta.value?.last ?? '0')
+export const lastTime = () => meta.value?.last_unix_nano ?? 0n
 
 // running reports whether a process writes one of the files; ending says how the newest of them ended.
 export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')

@@ -48,8 +48,8 @@ export class Static implements Source {
     }
     this.begins = this.starts.map(t => Number(t - this.from))
     this.ends = this.begins.map((at, i) => at + Math.max(0, Number(this.tooks[i])))
-    d.meta.first = String(this.from)
-    d.meta.last = String(this.to)
+    d.meta.first_unix_nano = this.from
+    d.meta.last_unix_nano = this.to
     d.meta.timed = timed
   }
 
@@ -183,9 +183,9 @@ export class Static implements Source {
       const role = roleOf(this.flags(i))
       if (role !== roleLog && role !== roleEvent) continue
       const up = this.d.up[i - 1]!
-      list.push({ row: i, time: this.d.start[i - 1] || null, level: this.d.entries[i - 1]!.level, text: this.name(i), more: this.d.strings[this.d.texts[i - 1]!]!, in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : '' })
+      list.push({ row: i, time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!, level: this.d.entries[i - 1]!.level, text: this.name(i), more: this.d.strings[this.d.texts[i - 1]!]!, in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : '' })
     }
-    list.sort((a, b) => { const d = BigInt(a.time ?? 0) - BigInt(b.time ?? 0); return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row })
+    list.sort((a, b) => { const d = (a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n); return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row })
     return later({ logs: list.slice(0, 1000), total: list.length })
   }
 
@@ -217,7 +217,7 @@ export class Static implements Source {
       if (isOpen(this.flags(i))) open[at]!++
       if (is(i)) hits[at]!++
     }
-    return later<Strip>({ from: String(this.from), to: String(this.to), services, errors, open, hits, idle: [] })
+    return later<Strip>({ from_unix_nano: this.from, to_unix_nano: this.to, services, errors, open, hits, idle: [] })
   }
 
   why(row: number, { window }: Part, of: string): Promise<Why> {
@@ -225,7 +225,7 @@ export class Static implements Source {
     if (!list || window && !outside) return Promise.reject(limit(list ? 'Why in a part of the time' : 'Why of so many names'))
     const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
     return later({
-      ...w, outside, took: took >= 0n ? String(took) : null, open: isOpen(this.flags(row)), among: w.of === 'failed' ? failed : w.of === 'slow' && took >= BigInt(w.least),
+      ...w, outside, took_nano: took >= 0n ? took : null, open: isOpen(this.flags(row)), among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
       faster: [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && key(i) === key(row) && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n && this.tooks[i]! < took).length,
     })
   }
@@ -302,7 +302,7 @@ export class Static implements Source {
     const runs = [...cells].sort((a, b) => a[0] - b[0]), names = [...new Set(runs.map(([, r]) => this.name(r.row)))], numbers = new Map(names.map((name, i) => [name, i]))
     const each = (fn: (r: Run, key: number) => number) => runs.map(([key, r]) => fn(r, key))
     return later<Lanes>({
-      from: String(a), to: String(z), packed: true, lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels), spans: runs.reduce((sum, [, r]) => sum + r.count, 0), names,
+      from_unix_nano: a, to_unix_nano: z, packed: true, lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels), spans: runs.reduce((sum, [, r]) => sum + r.count, 0), names,
       lane: each((_, key) => Math.floor(key / n)), at: each(r => r.at - from), long: each(r => r.end - r.at), row: each(r => r.row), count: each(r => r.count), errors: each(r => r.errors),
       open: each(r => Number(isOpen(this.flags(r.row)))), name: each(r => numbers.get(this.name(r.row))!),
     })

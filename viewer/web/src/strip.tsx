@@ -19,7 +19,7 @@ export function period(): s.Period | null {
   const c = s.chosen.value, m = s.meta.value!
   if (!c) return null
   if ('from' in c) return c
-  const last = BigInt(m.last), first = BigInt(m.first), from = last - c.last
+  const last = m.last_unix_nano, first = m.first_unix_nano, from = last - c.last
   return { from: from > first ? from : first, to: last }
 }
 
@@ -41,7 +41,7 @@ export function Strip() {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
   const width = useSignal(0), pulled = useSignal<s.Period | null>(null)
   const m = s.meta.value!
-  const axis: Axis = { from: BigInt(m.first), to: BigInt(m.last), width: Math.max(1, width.value) }
+  const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width.value) }
   const n = Math.max(1, Math.floor(width.value / barWidth))
   const q = s.found.value && !s.problem.value ? s.query.value : ''
   const key = `${n} ${m.entries} ${m.generation} ${q}`

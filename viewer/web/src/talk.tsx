@@ -13,7 +13,7 @@ export function Talk({ row }: { row: number }) {
   const steps = conversation(t.turns), silent = !steps.some(x => x.said.some(m => m.kind === 'text'))
   return <div class="talk">
     {silent && <p class="none">What was said was not recorded. Most instrumentations record it with <code class="mono">OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true</code>.</p>}
-    {steps.map(x => <section class="sec"><h3><button class="lk" onClick={() => s.go(x.row)}>{plain(x.name) || 'span'}</button> <span class="q">{[x.model, x.tokens[0] && `${count(Number(x.tokens[0]))} tokens in`, x.tokens[1] && `${count(Number(x.tokens[1]))} out`, x.finish, x.took && duration(BigInt(x.took))].filter(Boolean).map(p => plain(p as string)).join(', ')}</span>{x.failed && <b class="err"> failed</b>}</h3>
+    {steps.map(x => <section class="sec"><h3><button class="lk" onClick={() => s.go(x.row)}>{plain(x.name) || 'span'}</button> <span class="q">{[x.model, x.tokens[0] && `${count(Number(x.tokens[0]))} tokens in`, x.tokens[1] && `${count(Number(x.tokens[1]))} out`, x.finish, x.took && duration(x.took)].filter(Boolean).map(p => plain(p as string)).join(', ')}</span>{x.failed && <b class="err"> failed</b>}</h3>
       {x.said.map(m => <Message m={m} />)}</section>)}
     {(t.more > 0 || t.cut) && <p class="none">{t.more > 0 ? many(t.more, 'more entry is', 'more entries are') : 'More entries may be'} not shown.</p>}
   </div>

@@ -26,7 +26,7 @@ export function Overview() {
   const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
   if (failed.value) return <div class="topv"><p class="none">The overview cannot be made: {plain(failed.value)}</p></div>
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
-  const w = s.inside.value && m.static === undefined ? period() : null, first = w?.from ?? BigInt(m.first), last = w?.to ?? BigInt(m.last)
+  const w = s.inside.value && m.static === undefined ? period() : null, first = w?.from ?? m.first_unix_nano, last = w?.to ?? m.last_unix_nano
   const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
   return <div class="topv">
     <h1>{plain(title())}</h1>

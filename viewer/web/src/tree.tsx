@@ -168,7 +168,7 @@ export function Tree() {
   }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
-    s.axis.value = from <= p.from && to >= p.to && s.windowText.peek() || from <= BigInt(s.meta.peek()!.first) && to >= BigInt(s.meta.peek()!.last) ? null : { from, to }
+    s.axis.value = from <= p.from && to >= p.to && s.windowText.peek() || from <= s.meta.peek()!.first_unix_nano && to >= s.meta.peek()!.last_unix_nano ? null : { from, to }
   }
   list.zoom = (by, at = cross.peek() ?? 0.5) => {
     const span = range.to - range.from

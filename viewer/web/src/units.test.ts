@@ -131,7 +131,7 @@ test('an answer is read as it was packed', () => {
 })
 
 test('a conversation has what is new in each step, in the forms of the conventions', () => {
-  const turn = (row: number, name: string, attributes: Record<string, unknown>, more: object = {}) => ({ row, span: row, name, role: 'span', start: null, took: null, failed: false, body: '',
+  const turn = (row: number, name: string, attributes: Record<string, unknown>, more: object = {}) => ({ row, span: row, name, role: 'span', start_unix_nano: null, took_nano: null, failed: false, body: '',
     attributes: Object.entries(attributes).map(([k, v]) => ({ name: 'gen_ai.' + k, kind: 'String', value: typeof v === 'string' ? v : JSON.stringify(v) })), ...more })
   const question = { role: 'user', parts: [{ type: 'text', content: 'weather?' }] }, call = { role: 'assistant', parts: [{ type: 'tool_call', id: 'c1', name: 'get', arguments: { city: 'Bern' } }], finish_reason: 'tool_call' }
   const steps = conversation([

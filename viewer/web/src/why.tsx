@@ -29,7 +29,7 @@ export function WhyOf({ row }: { row: number }) {
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
-  const took = w.took === null ? null : BigInt(w.took)
+  const took = w.took_nano
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
   const look = (q: string) => { s.text.value = q; s.find() }
   const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.span.name)} without it</button></>
@@ -38,29 +38,29 @@ export function WhyOf({ row }: { row: number }) {
     {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
       {w.bars.length > 0 && <Histogram w={w} />}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(BigInt(w.median))}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
+      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(w.median_nano)}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
     </Section>}
     {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
-      <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(BigInt(w.against.there.median))}, here {count(w.against.here.count)}, median {duration(BigInt(w.against.here.median))}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
+      <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
       {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
     </Section>}
-    {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(BigInt(w.least))}, and ${many(w.shares.others, 'other', 'others')})`}>
+    {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(w.least_nano)}, and ${many(w.shares.others, 'other', 'others')})`}>
       {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
         <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
       {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">No attribute tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
-      {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: BigInt(w.burst!.from), to: BigInt(w.burst!.to) })}>within {duration(BigInt(w.burst.to) - BigInt(w.burst.from))} from {moment(BigInt(w.burst.from), 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
-      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
+      {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from {moment(w.burst.from_unix_nano, 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
+      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least_nano}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
     {w.rare.length > 0 && <Section title="What few of them have">
-      {w.rare.map(r => <p class="says"><button class="lk mono" title={`Only ${plain(r.where)}`} onClick={e => s.add(r.where, e.altKey)}>{plain(r.where)}</button>: {r.alone ? 'no other has it.' : <>{percent(r.share, 1)}{'\u202f'}% have it, their median is {duration(BigInt(r.median))}.</>}</p>)}
+      {w.rare.map(r => <p class="says"><button class="lk mono" title={`Only ${plain(r.where)}`} onClick={e => s.add(r.where, e.altKey)}>{plain(r.where)}</button>: {r.alone ? 'no other has it.' : <>{percent(r.share, 1)}{'\u202f'}% have it, their median is {duration(r.median_nano)}.</>}</p>)}
     </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
-      {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(BigInt(b.took))} of it{b.open && <b class="warn"> never ended</b>}.
+      {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it{b.open && <b class="warn"> never ended</b>}.
         {w.of && <span class="q"> It ran for most of the time of {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}
     </Section>}
-    {w.cpu && <Section title={`On a processor for ${duration(BigInt(w.cpu.ofSpan ? w.cpu.own : w.cpu.all))}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
+    {w.cpu && <Section title={`On a processor for ${duration(w.cpu.ofSpan ? w.cpu.own_nano : w.cpu.all_nano)}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
       <table class="fns"><thead><tr><th>function</th><th class="n">with calls</th><th class="n">own</th></tr></thead><tbody>{w.cpu.functions.map(f => <tr><td class="el" title={plain(f.name)}><code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code> {f.file && <Place file={f.file} line={f.line} short />}</td><td class="n">{percent(f.total, 1)}{'\u202f'}%</td><td class="n">{percent(f.self, 1)}{'\u202f'}%</td></tr>)}</tbody></table>
-      {!w.cpu.ofSpan && <p class="q">{w.cpu.own === '0' ? 'No sample is of this one' : `${duration(BigInt(w.cpu.own))} are of this one`}: there are 100 a second.</p>}
+      {!w.cpu.ofSpan && <p class="q">{w.cpu.own_nano === 0n ? 'No sample is of this one' : `${duration(w.cpu.own_nano)} are of this one`}: there are 100 a second.</p>}
     </Section>}
     {p && p.steps.length > 0 && (p.inferred || p.span.row !== row) && <Section title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
       <ol class="path">{p.steps.map(({ span, state, goroutine, duration_nano: took }) => <li><button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>{state ? <i class="hue" style={{ background: stateColors[state] }} /> : <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(span?.service ?? '')) % 8} />}<span class="el">{span ? plain(span.name) : `goroutine ${goroutine}`}{state && <span class="q"> {state}</span>}</span><span class="n">{duration(took)}</span><i class="pb" style={{ width: (Number(took) / Number(p.duration_nano) * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
@@ -94,8 +94,8 @@ export function HitsOf() {
 }
 
 // short writes nanoseconds with three digits, as a query has them.
-function short(ns: string): string {
-  const unit = ns.length > 9 ? ['s', 9] as const : ns.length > 6 ? ['ms', 6] as const : ns.length > 3 ? ['us', 3] as const : ['ns', 0] as const
+function short(nanoseconds: bigint): string {
+  const ns = String(nanoseconds), unit = ns.length > 9 ? ['s', 9] as const : ns.length > 6 ? ['ms', 6] as const : ns.length > 3 ? ['us', 3] as const : ['ns', 0] as const
   const whole = ns.slice(0, ns.length - unit[1]), rest = ns.slice(ns.length - unit[1]).slice(0, Math.max(0, 3 - whole.length)).replace(/0+$/, '')
   return whole + (rest && unit[1] ? '.' + rest : '') + unit[0]
 }
@@ -104,11 +104,11 @@ function short(ns: string): string {
 function Histogram({ w }: { w: Why }) {
   const box = useRef<HTMLDivElement>(null), part = useSignal<[number, number] | null>(null)
   const n = w.bars.length, most = Math.max(...w.bars.map(b => b.count))
-  const least = BigInt(w.least), took = w.took === null ? null : BigInt(w.took)
+  const least = w.least_nano, took = w.took_nano
   const at = (d: bigint) => { // a place from 0 to n
-    const i = w.bars.findIndex(b => d < BigInt(b.to))
+    const i = w.bars.findIndex(b => d < b.to_nano)
     if (i < 0) return n
-    const b = w.bars[i]!, from = BigInt(b.from), to = BigInt(b.to)
+    const b = w.bars[i]!, from = b.from_nano, to = b.to_nano
     return d <= from ? i : i + Number((d - from) * 1000n / (to - from)) / 1000
   }
   const place = (e: PointerEvent) => { const r = box.current!.getBoundingClientRect(); return Math.max(0, Math.min(n, Math.round((e.clientX - r.left) / r.width * n))) }
@@ -122,7 +122,7 @@ function Histogram({ w }: { w: Why }) {
       const p = part.value
       part.value = null
       if (!take || !p || p[0] === p[1]) return
-      const low = p[0] > 0 ? `duration >= ${short(w.bars[p[0]]!.from)}` : '', high = p[1] < n ? `duration < ${short(w.bars[p[1]]!.from)}` : ''
+      const low = p[0] > 0 ? `duration >= ${short(w.bars[p[0]]!.from_nano)}` : '', high = p[1] < n ? `duration < ${short(w.bars[p[1]]!.from_nano)}` : ''
       s.text.value = w.where.replace(/ }$/, [low, high].filter(Boolean).map(c => ' && ' + c).join('') + ' }')
       s.find()
     }
@@ -131,10 +131,10 @@ function Histogram({ w }: { w: Why }) {
   }
   const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
   return <div class="hist">
-    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(BigInt(w.bars[0]!.from))} to ${duration(BigInt(w.bars[n - 1]!.to))}`} title="Draw over the bars to choose others" onPointerDown={begin}>
-      {w.bars.map((b, i) => <i class={(w.of === 'slow' && BigInt(b.from) >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(BigInt(b.from))}: ${count(b.count)}`} />)}
+    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`} title="Draw over the bars to choose others" onPointerDown={begin}>
+      {w.bars.map((b, i) => <i class={(w.of === 'slow' && b.from_nano >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(b.from_nano)}: ${count(b.count)}`} />)}
       {took !== null && <b style={{ left: at(took) / n * 100 + '%' }} />}
     </div>
-    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(BigInt(i === n - 1 && n > 1 ? w.bars[i]!.to : w.bars[i]!.from))}</span>)}</div>
+    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}</span>)}</div>
   </div>
 }
