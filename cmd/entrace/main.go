@@ -378,6 +378,9 @@ func torn(name string, err error) error {
 	return err
 }
 
+// maxCopied is the largest temporary file.
+const maxCopied = 8 << 30
+
 // seekable returns the path of a file to open for name. For "-" and for a compressed file it copies what is there to a
 // temporary file, which done removes. Cut says why not all of a compressed file could be read.
 func (a *app) seekable(name string) (path string, done func(), cut, err error) {
@@ -401,7 +404,10 @@ func (a *app) seekable(name string) (path string, done func(), cut, err error) {
 	if err != nil {
 		return "", nil, nil, err
 	}
-	_, err = io.Copy(f, plain)
+	n, err := io.Copy(f, io.LimitReader(plain, maxCopied))
+	if n == maxCopied && err == nil {
+		err = fmt.Errorf("it holds more than %d GiB, and is cut there", maxCopied>>30)
+	}
 	if compressed {
 		cut, err = err, nil
 	}

@@ -277,19 +277,22 @@ func (d *decoder) writeOne(r *record) (err error) {
 // again: its ids, resource, start and end are equal.
 func (d *decoder) sentBefore(r *record) *record {
 	s := &d.spanOf
-	if !d.ix.twice {
+	if len(d.ix.twice) == 0 {
 		return nil
 	}
-	n := d.ix.slots.all.at(int(d.ix.slot(&s.TraceID, &s.SpanID))).record
-	if n == 0 || d.ix.records.at(int(n-1)) == r {
+	n, now := d.ix.slots.all.at(int(d.ix.slot(&s.TraceID, &s.SpanID))).record, times{true, s.Ended, s.Start, s.Duration}
+	was, twice := d.ix.twice[n]
+	if !twice {
 		return nil
 	}
 	first := d.ix.records.at(int(n - 1))
-	var other otel.Span
-	if first.state != written || d.holder(first).id != d.holder(r).id || d.r.Span(first.off, &other) != nil || other.Start != s.Start || other.Duration != s.Duration || other.Ended != s.Ended {
-		return nil
+	switch {
+	case first == r:
+		d.ix.twice[n] = now
+	case was == now && d.holder(first).id == d.holder(r).id:
+		return first
 	}
-	return first
+	return nil
 }
 
 // scope returns the scope with that number.

@@ -19,7 +19,7 @@ type index struct {
 	scopes  heads
 	holders heads // of the resources
 	slots   slots
-	twice   bool // several spans have the same ids
+	twice   map[uint32]times // by the number of the first record of several spans with the same ids
 	groupOf map[group]uint32
 }
 
@@ -43,6 +43,12 @@ const (
 	failed // the record cannot be read
 )
 
+// times are when a span began and how long it took, if it has ended.
+type times struct {
+	known, ended    bool
+	start, duration int64
+}
+
 // A group identifies the spans of one resource and one scope.
 type group struct{ resource, scope uint32 }
 
@@ -53,7 +59,9 @@ type heads struct {
 	last uint32
 }
 
-func newIndex(b []byte) *index { return &index{b: b, groupOf: make(map[group]uint32)} }
+func newIndex(b []byte) *index {
+	return &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]times)}
+}
 
 // add returns the number of a head, and adds the head if it is new.
 func (hs *heads) add(b []byte, h codec.Head) uint32 {
@@ -103,7 +111,7 @@ func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 		if s := ix.slots.all.at(int(own)); s.record == 0 {
 			s.record = uint32(ix.records.n)
 		} else {
-			ix.twice = true
+			ix.twice[s.record] = times{}
 		}
 	}
 }

@@ -92,7 +92,7 @@ func Clocks(v *view.View, names []string) []Clock {
 			sum, of = sum+late[of], up
 		}
 		d := time.Duration(sum).Round(time.Millisecond)
-		if d == 0 || late[x] == 0 {
+		if d == 0 {
 			continue
 		}
 		name := x.service
