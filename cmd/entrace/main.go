@@ -202,7 +202,7 @@ func (a *app) root() *cobra.Command {
 		a.takesNewest(c, 1) // the query or script comes before the files
 		root.AddCommand(c)
 	}
-	root.AddCommand(a.tailCommand(), a.convertCommand(), a.exportCommand(), a.redactCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand(), passOnCommand(), a.archiveCommand())
+	root.AddCommand(a.tailCommand(), a.convertCommand(), a.exportCommand(), a.redactCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand(), passOnCommand(), bearWitnessCommand(), a.archiveCommand())
 	return root
 }
 

@@ -149,11 +149,16 @@ type running struct {
 	asked   bool           // a signal has asked the command to end
 }
 
+// passOnCommand and witnessCommand are for processes that run starts.
 func passOnCommand() *cobra.Command {
 	return &cobra.Command{Use: drainCommand, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		_, err := io.Copy(os.Stdout, os.Stdin)
 		return err
 	}}
+}
+
+func bearWitnessCommand() *cobra.Command {
+	return &cobra.Command{Use: witnessCommand, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return bearWitness() }}
 }
 
 // start opens the file and the port and starts the command.
@@ -203,17 +208,20 @@ func (r *running) start(ctx context.Context) (err error) {
 		r.cmd.Stdout, r.cmd.Stderr = stdout, stderr
 		defer r.console.started()
 	}
+	witness := newWitness()
 	r.signals = make(chan os.Signal, 16)
 	signal.Notify(r.signals, forwarded...)
 	if err := r.cmd.Start(); err != nil {
 		signal.Stop(r.signals)
+		witness.close()
 		r.end(ctx, nil)
 		return &statusError{exitNotStartable, err}
 	}
 	r.passing.Go(func() {
+		defer witness.close()
 		for s := range r.signals {
 			r.asked = r.asked || s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
-			if !fromTerminal(s) {
+			if !witness.saw(s) {
 				_ = r.cmd.Process.Signal(s) // the command may have ended just now
 			}
 		}

@@ -3,8 +3,14 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,18 +23,93 @@ var forwarded = []os.Signal{
 // detached is of processes that outlive this one.
 var detached = &syscall.SysProcAttr{Setsid: true}
 
-// fromTerminal reports whether the terminal has sent the signal s to its whole foreground process
-// group. Then the command has received the signal already.
-func fromTerminal(s os.Signal) bool {
-	if s != syscall.SIGINT && s != syscall.SIGQUIT && s != syscall.SIGWINCH && s != syscall.SIGHUP {
+// ofTerminal are the signals that a terminal sends to its whole foreground process group.
+var ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGHUP}
+
+// A witness is a process in the group of this one that says which of these signals it gets. A signal that it gets as
+// well, the command has got from the terminal; one that it does not get is for this process alone, and is passed on.
+type witness struct {
+	in  io.Closer
+	got chan byte
+}
+
+// witnessCommand is the name of the command that runs it.
+const witnessCommand = "bear-witness"
+
+// witnessWait is how long a witness has to say that it got a signal.
+const witnessWait = 250 * time.Millisecond
+
+// newWitness returns nil if this process is not in the foreground of a terminal.
+func newWitness() *witness {
+	foreground := func(f *os.File) bool {
+		group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+		return err == nil && group == unix.Getpgrp()
+	}
+	self, err := os.Executable()
+	if err != nil || !foreground(os.Stdin) && !foreground(os.Stderr) && !foreground(os.Stdout) {
+		return nil
+	}
+	cmd := exec.Command(self, witnessCommand) //nolint:gosec,noctx // it ends with its input
+	in, err := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if errors.Join(err, err2) != nil || cmd.Start() != nil {
+		return nil
+	}
+	w := &witness{in, make(chan byte, 64)}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it listens now
+		return nil
+	}
+	go func() {
+		var b [1]byte
+		for {
+			if _, err := out.Read(b[:]); err != nil {
+				_ = cmd.Wait()
+				return
+			}
+			w.got <- b[0]
+		}
+	}()
+	return w
+}
+
+// saw reports whether the terminal has sent a signal that this process has got.
+func (w *witness) saw(s os.Signal) bool {
+	n, isNumber := s.(syscall.Signal)
+	if w == nil || !isNumber || !slices.Contains(ofTerminal, s) {
 		return false
 	}
-	for _, f := range []*os.File{os.Stdin, os.Stderr, os.Stdout} {
-		if group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP); err == nil {
-			return group == unix.Getpgrp()
+	for end := time.After(witnessWait); ; {
+		select {
+		case b := <-w.got:
+			if b == byte(n) {
+				return true
+			}
+		case <-end:
+			return false
 		}
 	}
-	return false
+}
+
+func (w *witness) close() {
+	if w != nil {
+		_ = w.in.Close()
+	}
+}
+
+// bearWitness is what a witness does: it writes the number of each signal, until its input ends.
+func bearWitness() error {
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, ofTerminal...)
+	go func() {
+		_, _ = os.Stdout.Write([]byte{0})
+		for s := range signals {
+			if n, ok := s.(syscall.Signal); ok {
+				_, _ = os.Stdout.Write([]byte{byte(n)})
+			}
+		}
+	}()
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // signalOf returns the number of the signal that ended a process, 0 if no signal did.

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRunSignalsOnTerminal: the command gets each signal once, whether the terminal or another process has sent it.
+func TestRunSignalsOnTerminal(t *testing.T) {
+	t.Parallel()
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	must(t, err)
+	defer terminal.Close()
+	must(t, unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	must(t, err)
+	end, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	must(t, err)
+	bin := filepath.Join(t.TempDir(), "entrace")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), bin, "run", "-o", "x.et", "--", "sh", "-c", "trap 'echo got INT' INT; trap 'echo got HUP' HUP; echo ready; while :; do sleep 0.05; done")
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = t.TempDir(), end, end, end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, cmd.Start())
+	must(t, end.Close())
+	defer func() { _ = cmd.Process.Kill(); _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() }()
+	lines := make(chan string, 100)
+	go func() {
+		for s := bufio.NewScanner(terminal); s.Scan(); {
+			lines <- strings.TrimPrefix(strings.TrimSpace(s.Text()), "^C")
+		}
+	}()
+	wants := func(want string) {
+		t.Helper()
+		select {
+		case got := <-lines:
+			if got != want {
+				t.Errorf("the command prints %q, want %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the command does not print %q", want)
+		}
+	}
+	wants("ready")
+	for range 3 {
+		must(t, cmd.Process.Signal(syscall.SIGINT))
+		wants("got INT")
+		must(t, cmd.Process.Signal(syscall.SIGHUP))
+		wants("got HUP")
+		_, err := terminal.WriteString("\x03")
+		must(t, err)
+		wants("got INT")
+	}
+	time.Sleep(2 * witnessWait)
+	if len(lines) > 0 {
+		t.Errorf("the command got %q as well", <-lines)
+	}
+}
