@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -192,6 +193,10 @@ func (m *machine) noneHint(x expr) (h Hint) {
 		other = scope + attributeName(name)
 	}
 	if other == "" {
+		key := quote(`"` + f.name[strings.LastIndexByte(f.name, '.')+1:] + `":`)
+		if q, err := Parse(key); err == nil && q.isIn(m.ctx, m.v) {
+			h.Text, h.Query = h.Text+"; texts of JSON have it, which are found by "+key, key
+		}
 		return h
 	}
 	h.Text += "; did you mean " + other + "?"
@@ -201,6 +206,12 @@ func (m *machine) noneHint(x expr) (h Hint) {
 		}
 	}
 	return h
+}
+
+// isIn reports whether a query selects any row.
+func (q *Query) isIn(ctx context.Context, v *view.View) bool {
+	r, err := q.Run(ctx, v, nil)
+	return err == nil && r.Rows.Len() > 0
 }
 
 // otherKind returns a hint that an attribute never has values of the kind with which it is
