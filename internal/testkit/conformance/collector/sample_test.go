@@ -257,5 +257,5 @@ func richLogs() plog.Logs {
 // canonical returns the spans and log records of messages that pdata has marshalled, as [jsontest.OTLP] does.
 func canonical(t testing.TB, messages ...[]byte) []string {
 	t.Helper()
-	return jsontest.OTLP(t, bytes.Join(messages, []byte("\n")))
+	return jsontest.OTLP(t, bytes.Join(messages, nil))
 }
