@@ -56,8 +56,8 @@ type linked struct {
 	Attributes []attribute `json:"attributes" null:"yes"`
 }
 
-// details holds everything about a row. Times are texts, because a number of JavaScript cannot hold
-// every number of nanoseconds.
+// details holds everything about a row. Times are whole numbers of nanoseconds, which the page reads
+// as bigint: a number of JavaScript cannot hold each of them.
 type details struct {
 	Row         view.Row     `json:"row"`
 	ID          string       `json:"id"`

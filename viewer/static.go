@@ -271,7 +271,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	d.Meta, _ = a.json.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
-	d.Meta["static"], d.Meta["goroutines"] = text, false // what execution traces tell is not in the page
+	d.Meta["static"], d.Meta["goroutines"] = text, false // of execution traces, only the waits are in the page
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
 		return !slices.ContainsFunc(d.Service, func(n int) bool { return d.Strings[n] == name })
 	})
