@@ -1,7 +1,9 @@
 package entraceexporter
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,10 +16,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.uber.org/zap"
 
-	"github.com/entrace-go/entrace/collector/internal/pdatamap"
-	"github.com/entrace-go/entrace/internal/core/spanmap"
-	"github.com/entrace-go/entrace/internal/otel"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/internal/otel/codec"
+	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/internal/write/safecall"
 	"github.com/entrace-go/entrace/recorder"
 )
@@ -30,12 +30,12 @@ var (
 // A files is the exporter of one signal to trace files. The exporters of both signals share one recorder
 // for each path.
 type files struct {
-	cfg     *Config
-	log     *zap.Logger
-	writers sync.Pool // of *writer
+	cfg *Config
+	log *zap.Logger
 
-	mu  sync.Mutex
-	rec *recorder.Recorder // nil before Start and after Shutdown
+	mu   sync.Mutex
+	rec  *recorder.Recorder // nil before Start and after Shutdown
+	sink *receive.Files     // of rec
 }
 
 func newFiles(cfg *Config, log *zap.Logger) *files { return &files{cfg: cfg, log: log} }
@@ -73,62 +73,46 @@ func (f *files) Start(context.Context, component.Host) error {
 	if kept, why := rec.Durability(); why != nil {
 		f.log.Warn("the durability is not the configured one", zap.Stringer("durability", kept), zap.Error(why))
 	}
-	f.rec = rec
-	return nil
+	f.sink, err = receive.NewFiles(receive.FilesOptions{Recorder: rec})
+	if err == nil {
+		f.rec = rec
+	}
+	return err
 }
 
 // Shutdown closes the recorder if no other exporter uses it. The file is finished then.
 func (f *files) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
-	rec := f.rec
-	f.rec = nil
+	rec, sink := f.rec, f.sink
+	f.rec, f.sink = nil, nil
 	f.mu.Unlock()
 	if rec == nil {
 		return nil
 	}
+	sink.Close(ctx)
 	return rec.Close(ctx)
 }
 
-// A writer holds the memory for recording one request.
-type writer struct {
-	*ingest.Writer
-
-	rec      *recorder.Recorder
-	order    spanmap.Order
-	resource otel.Resource
-	scope    otel.Scope
-	span     otel.Span
-	log      otel.Log
-}
-
-// take calls fn with a writer. When it returns, the records are as safe as the durability says. The error
-// is not permanent: nothing was recorded, and the sender may try again. Records that are lost for good are
-// logged.
-func (f *files) take(ctx context.Context, size func() int, fn func(w *writer)) error {
+// take records a request in the encoding of OTLP, as "entrace receive" does. When it returns, the records are as safe
+// as the durability says. The error is not permanent: nothing was recorded, and the sender may try again. Records that
+// are lost for good are logged.
+func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([]byte, error)) error {
 	f.mu.Lock()
-	rec := f.rec
+	sink := f.sink
 	f.mu.Unlock()
-	if rec == nil {
+	if sink == nil {
 		return recorder.ErrClosed
 	}
 	return safecall.Run(func() error {
-		w, ok := f.writers.Get().(*writer)
-		if !ok || w.rec != rec {
-			w = &writer{Writer: ingest.NewWriter(rec), rec: rec}
-		}
-		bytes := size()
-		scopes := ingest.MaxScopes(bytes)
-		leave, err := rec.Admit(ctx, bytes)
+		b, err := marshal()
 		if err != nil {
-			f.writers.Put(w)
-			return fmt.Errorf("%w: %w", ingest.ErrFull, err)
+			return err
 		}
-		defer leave()
-		w.Begin(&scopes, nil)
-		fn(w)
-		done, err := w.End()
-		f.writers.Put(w) // not after a panic
-		if done.Refused > 0 {
+		done, err := sink.Take(ctx, signal, codec.Protobuf, b)
+		if damage, ok := errors.AsType[*receive.DamageError](err); ok {
+			done.Why, err = cmp.Or(done.Why, damage.Err), nil
+		}
+		if done.Why != nil {
 			f.log.Warn("some records are lost", zap.Int("taken", done.Taken), zap.Int("lost", done.Refused), zap.Error(done.Why))
 		}
 		return err
@@ -137,90 +121,10 @@ func (f *files) take(ctx context.Context, size func() int, fn func(w *writer)) e
 
 // ConsumeTraces records spans.
 func (f *files) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
-	size := func() int { return (&ptrace.ProtoMarshaler{}).TracesSize(td) }
-	return f.take(ctx, size, func(w *writer) {
-		for _, rs := range td.ResourceSpans().All() {
-			if err := pdatamap.Resource(rs.Resource(), rs.SchemaUrl(), &w.resource); err != nil {
-				for _, ss := range rs.ScopeSpans().All() {
-					w.Refuse(ss.Spans().Len(), err)
-				}
-				continue
-			}
-			w.Resource(&w.resource)
-			for _, ss := range rs.ScopeSpans().All() {
-				w.spans(ss)
-			}
-		}
-	})
-}
-
-func (w *writer) spans(ss ptrace.ScopeSpans) {
-	list := ss.Spans()
-	if err := pdatamap.Scope(ss.Scope(), ss.SchemaUrl(), &w.scope); err != nil {
-		w.Refuse(list.Len(), err)
-		return
-	}
-	if !w.Scope(&w.scope, list.Len()) {
-		return
-	}
-	w.order.Reset()
-	for _, s := range list.All() {
-		trace, span, parent := s.TraceID(), s.SpanID(), s.ParentSpanID()
-		up := spanmap.Key{}
-		if !parent.IsEmpty() {
-			up = keyOf(trace, parent)
-		}
-		own := keyOf(trace, span)
-		w.order.Add(&own, &up)
-	}
-	for _, i := range w.order.ParentsFirst() {
-		if err := pdatamap.Span(list.At(int(i)), &w.span); err != nil {
-			w.Refuse(1, err)
-			continue
-		}
-		w.Span(&w.span)
-	}
-}
-
-func keyOf(trace [16]byte, span [8]byte) (k spanmap.Key) {
-	copy(k[:], trace[:])
-	copy(k[16:], span[:])
-	return k
+	return f.take(ctx, codec.Spans, func() ([]byte, error) { return (&ptrace.ProtoMarshaler{}).MarshalTraces(td) })
 }
 
 // ConsumeLogs records log records.
 func (f *files) ConsumeLogs(ctx context.Context, ld plog.Logs) error {
-	size := func() int { return (&plog.ProtoMarshaler{}).LogsSize(ld) }
-	return f.take(ctx, size, func(w *writer) {
-		for _, rl := range ld.ResourceLogs().All() {
-			if err := pdatamap.Resource(rl.Resource(), rl.SchemaUrl(), &w.resource); err != nil {
-				for _, sl := range rl.ScopeLogs().All() {
-					w.Refuse(sl.LogRecords().Len(), err)
-				}
-				continue
-			}
-			w.Resource(&w.resource)
-			for _, sl := range rl.ScopeLogs().All() {
-				w.logs(sl)
-			}
-		}
-	})
-}
-
-func (w *writer) logs(sl plog.ScopeLogs) {
-	list := sl.LogRecords()
-	if err := pdatamap.Scope(sl.Scope(), sl.SchemaUrl(), &w.scope); err != nil {
-		w.Refuse(list.Len(), err)
-		return
-	}
-	if !w.Scope(&w.scope, list.Len()) {
-		return
-	}
-	for _, l := range list.All() {
-		if err := pdatamap.Log(l, &w.log); err != nil {
-			w.Refuse(1, err)
-			continue
-		}
-		w.Log(&w.log)
-	}
+	return f.take(ctx, codec.Logs, func() ([]byte, error) { return (&plog.ProtoMarshaler{}).MarshalLogs(ld) })
 }

@@ -323,7 +323,7 @@ func TestBadRecordsAreLeftOut(t *testing.T) {
 	spans := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans()
 	spans.At(0).SetSpanID(pcommon.SpanID{})
 	deep := spans.At(1).Attributes().PutEmpty("deep")
-	for range 100 {
+	for range 200 {
 		deep = deep.SetEmptySlice().AppendEmpty()
 	}
 	must(t, p.traces.ConsumeTraces(t.Context(), td))

@@ -1,4 +1,4 @@
-package pdatamap_test
+package collector_test
 
 import (
 	"reflect"
@@ -7,7 +7,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/entrace-go/entrace/collector/internal/pdatamap"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 	"github.com/entrace-go/entrace/internal/testkit/tracetest"
@@ -99,23 +98,17 @@ func TestCodecAgreesWithPdata(t *testing.T) {
 				t.Errorf("encoding %d: %s is\n%+v\nwant\n%+v", e, what, got, want)
 			}
 		}
-		var gotSpan, readSpan otel.Span
-		var gotLog, readLog otel.Log
-		var gotScope, readScope otel.Scope
-		var gotResource, readResource otel.Resource
+		var readSpan otel.Span
+		var readLog otel.Log
+		var readScope otel.Scope
+		var readResource otel.Resource
 		rs, rl := td.ResourceSpans().At(1), ld.ResourceLogs().At(1)
 		ss := rs.ScopeSpans().At(0)
-		for _, err := range []error{
-			pdatamap.Span(ss.Spans().At(1), &gotSpan), pdatamap.Log(rl.ScopeLogs().At(0).LogRecords().At(1), &gotLog),
-			pdatamap.Scope(ss.Scope(), ss.SchemaUrl(), &gotScope), pdatamap.Resource(rs.Resource(), rs.SchemaUrl(), &gotResource),
-		} {
-			must(t, err)
-		}
 		span.Attributes.Unify()
-		same("the span of pdata", gotSpan, span)
-		same("the log record of pdata", gotLog, log)
-		same("the scope of pdata", gotScope, scope)
-		same("the resource of pdata", gotResource, resource)
+		same("the span of pdata", spanOf(ss.Spans().At(1)), span)
+		same("the log record of pdata", logOf(rl.ScopeLogs().At(0).LogRecords().At(1)), log)
+		same("the scope of pdata", scopeOf(ss.Scope(), ss.SchemaUrl()), scope)
+		same("the resource of pdata", resourceOf(rs.Resource(), rs.SchemaUrl()), resource)
 
 		var s, l seen
 		r := codec.NewReader(traces, e)
