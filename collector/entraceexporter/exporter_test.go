@@ -25,7 +25,7 @@ import (
 
 	"github.com/entrace-go/entrace/collector/entraceexporter"
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
+	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/view"
 )
@@ -302,10 +302,10 @@ func TestNothingTakenIsAnError(t *testing.T) {
 	for range 3 { // those of the exporters as well
 		must(t, rec.Close(t.Context()))
 	}
-	if err := p.traces.ConsumeTraces(t.Context(), spansOf(2)); !errors.Is(err, ingest.ErrFull) {
+	if err := p.traces.ConsumeTraces(t.Context(), spansOf(2)); !errors.Is(err, receive.ErrFull) {
 		t.Errorf("the error of the spans is %v", err)
 	}
-	if err := p.logs.ConsumeLogs(t.Context(), logsOf(2)); !errors.Is(err, ingest.ErrFull) {
+	if err := p.logs.ConsumeLogs(t.Context(), logsOf(2)); !errors.Is(err, receive.ErrFull) {
 		t.Errorf("the error of the log records is %v", err)
 	}
 	if n := p.logged.FilterMessage("some records are lost").Len(); n != 0 {

@@ -12,12 +12,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 )
 
 // An answer answers a request in the protocol of the request.
 type answer interface {
-	done(s codec.Signal, r ingest.Result)
+	done(s codec.Signal, r Result)
 	// fail answers with an HTTP status, or with the status of the other protocol that corresponds to it.
 	fail(code int, text string)
 }
@@ -29,7 +28,7 @@ const retryAfter = 2
 var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
 
 // reason returns why the first record was refused, in UTF-8.
-func reason(r *ingest.Result) string {
+func reason(r *Result) string {
 	if r.Why == nil {
 		return ""
 	}
@@ -38,7 +37,7 @@ func reason(r *ingest.Result) string {
 
 // response returns an ExportTraceServiceResponse, or the response of another signal, which differs only in
 // names.
-func response(s codec.Signal, e codec.Encoding, r *ingest.Result) []byte {
+func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	if e == codec.JSON {
 		if r.Refused == 0 {
 			return []byte("{}")
@@ -75,7 +74,7 @@ func (a *httpAnswer) write(code int, b []byte) {
 	_, _ = a.w.Write(b) //nolint:gosec // no page; an error means that the client is gone
 }
 
-func (a *httpAnswer) done(s codec.Signal, r ingest.Result) {
+func (a *httpAnswer) done(s codec.Signal, r Result) {
 	a.write(http.StatusOK, response(s, a.encoding, &r))
 }
 
@@ -134,7 +133,7 @@ func statusOf(code int) int {
 
 type grpcAnswer struct{ w http.ResponseWriter }
 
-func (a *grpcAnswer) done(s codec.Signal, r ingest.Result) {
+func (a *grpcAnswer) done(s codec.Signal, r Result) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/grpc")
 	h.Set("Trailer", "Grpc-Status, Grpc-Message")

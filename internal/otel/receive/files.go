@@ -21,7 +21,6 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 	"github.com/entrace-go/entrace/recorder"
 	"github.com/entrace-go/entrace/redact"
 )
@@ -177,7 +176,7 @@ func (f *Files) remove(list ...*file) {
 	}
 }
 
-// Close finishes all files, or leaves their IETs when ctx ends. After Close, Take returns ingest.ErrFull.
+// Close finishes all files, or leaves their IETs when ctx ends. After Close, Take returns ErrFull.
 func (f *Files) Close(ctx context.Context) {
 	f.mu.Lock()
 	if f.closed {
@@ -258,7 +257,7 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
-		return nil, ingest.ErrFull
+		return nil, ErrFull
 	}
 	x := f.files[key]
 	if x != nil && !x.suspended {
@@ -272,7 +271,7 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	suspend, ok := f.makeRoom()
 	if !ok {
 		f.mu.Unlock()
-		return nil, ingest.ErrFull // all files are in use now
+		return nil, ErrFull // all files are in use now
 	}
 	var before chan struct{}
 	if x == nil {
@@ -387,7 +386,7 @@ func (f *Files) create(x *file, service string) error {
 	name := f.o.File
 	if name == "" {
 		if !f.quota.ReserveFile() {
-			return fmt.Errorf("%w: %w", ingest.ErrFull, f.quota.Exceeded())
+			return fmt.Errorf("%w: %w", ErrFull, f.quota.Exceeded())
 		}
 		name = filepath.Join(f.o.Dir, f.names.Next(service)+tracename.ET)
 	}
@@ -403,7 +402,7 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.File != "" {
 			return err
 		}
-		return fmt.Errorf("%w: %w", ingest.ErrFull, err) // not the sender's fault: it may try again
+		return fmt.Errorf("%w: %w", ErrFull, err) // not the sender's fault: it may try again
 	}
 	x.rec = rec
 	if f.o.OnBegun != nil {
@@ -414,18 +413,18 @@ func (f *Files) create(x *file, service string) error {
 
 // Take implements Sink. The records of each resource are written to their file before those of the next
 // resource, because a request may name more services than files may be open.
-func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done ingest.Result, err error) {
+func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done Result, err error) {
 	select {
 	case f.turns <- struct{}{}:
 		defer func() { <-f.turns }()
 	case <-ctx.Done():
-		return ingest.Result{}, ingest.ErrFull // the sender has disconnected
+		return Result{}, ErrFull // the sender has disconnected
 	}
 	if f.o.File == "" && f.quota.Full() {
 		f.prune()
 		if f.quota.Full() {
 			f.finishOne()
-			return ingest.Result{}, fmt.Errorf("%w: %w", ingest.ErrFull, f.quota.Exceeded())
+			return Result{}, fmt.Errorf("%w: %w", ErrFull, f.quota.Exceeded())
 		}
 	}
 	t, ok := f.requests.Get().(*request)
@@ -450,7 +449,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is cut, the lengths around the intact records are wrong
 	}
 	if errors.Is(damage, codec.ErrMany) {
-		return ingest.Result{}, &DamageError{damage}
+		return Result{}, &DamageError{damage}
 	}
 	t.close()
 	parts := t.parts(len(b))
@@ -462,18 +461,18 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		if !together {
 			continue
 		}
-		if err := f.begin(r, &parts[i], &fresh); errors.Is(err, ingest.ErrFull) {
-			return ingest.Result{}, err
+		if err := f.begin(r, &parts[i], &fresh); errors.Is(err, ErrFull) {
+			return Result{}, err
 		}
 	}
 	if err := admit(ctx, parts); err != nil {
-		return ingest.Result{}, err
+		return Result{}, err
 	}
 	var full error
-	scopes := ingest.MaxScopes(len(b))
+	scopes := maxScopes(len(b))
 	for i := range parts {
 		p := &parts[i]
-		var one ingest.Result
+		var one Result
 		err := p.err
 		if !together {
 			if err = f.begin(r, p, &fresh); err == nil {
@@ -482,23 +481,23 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		}
 		if err == nil && p.x != nil {
 			one, err = p.take(f.dir, r, t, &scopes)
-			if errors.Is(err, ingest.ErrFull) {
-				return ingest.Result{}, err // some of it is recorded, and comes again
+			if errors.Is(err, ErrFull) {
+				return Result{}, err // some of it is recorded, and comes again
 			}
 		}
 		if !together {
 			f.end(p)
 		}
 		if err != nil {
-			one = ingest.Result{Refused: p.records, Why: err}
-			if errors.Is(err, ingest.ErrFull) {
+			one = Result{Refused: p.records, Why: err}
+			if errors.Is(err, ErrFull) {
 				full = err
 			} else {
 				damage = cmp.Or(damage, err)
 			}
 		}
 		if n := p.holder.refused; n > 0 {
-			one.Refuse(n, ingest.ErrNoID)
+			one.Refuse(n, ErrNoID)
 		}
 		done.Taken += one.Taken
 		done.Refused += one.Refused
@@ -506,7 +505,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	}
 	switch {
 	case full != nil && done.Taken == 0:
-		return ingest.Result{}, full
+		return Result{}, full
 	case damage != nil:
 		return done, &DamageError{damage}
 	}
@@ -565,7 +564,7 @@ func admit(ctx context.Context, parts []part) error {
 	for _, x := range files {
 		leave, err := x.rec.Admit(ctx, sizes[x])
 		if err != nil {
-			return fmt.Errorf("%w: %w", ingest.ErrFull, err)
+			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 		first[x].leave = leave
 	}
@@ -620,10 +619,10 @@ func (f *Files) end(p *part) {
 }
 
 // take records the records of a part.
-func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (ingest.Result, error) {
+func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (Result, error) {
 	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{Writer: ingest.NewWriter(p.x.rec), dir: dir, file: p.x.number}
+		m = &mapper{writer: newWriter(p.x.rec), dir: dir, file: p.x.number}
 	}
 	defer p.x.mappers.Put(m)
 	var elsewhere []spanmap.Key

@@ -16,14 +16,13 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 	"github.com/entrace-go/entrace/redact"
 )
 
 // record hands requests in protobuf to Files, and returns the result and the error of each, and
 // the entries of all files in the end.
-func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests ...[]byte) (done []ingest.Result, errs []error, files map[string][]format.TraceEntry) {
+func record(t *testing.T, o receive.FilesOptions, signal codec.Signal, requests ...[]byte) (done []receive.Result, errs []error, files map[string][]format.TraceEntry) {
 	t.Helper()
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
@@ -426,7 +425,7 @@ func TestFullFolderRefusesBeforeAnythingIsTaken(t *testing.T) {
 			if errs[0] != nil || done[0].Taken != 1 {
 				t.Errorf("first: got %+v, %v", done[0], errs[0])
 			}
-			if !errors.Is(errs[1], ingest.ErrFull) || done[1] != (ingest.Result{}) {
+			if !errors.Is(errs[1], receive.ErrFull) || done[1] != (receive.Result{}) {
 				t.Errorf("second: got %+v, %v", done[1], errs[1])
 			}
 			if len(files) != 1 {
@@ -454,7 +453,7 @@ func TestFileThatCannotBeMadeIsNoFaultOfTheSender(t *testing.T) {
 		}
 		_, serr := os.Stat(dir)
 		done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, b)
-		if gone := serr != nil; errors.Is(err, ingest.ErrFull) != gone || (done.Taken == 1) == gone {
+		if gone := serr != nil; errors.Is(err, receive.ErrFull) != gone || (done.Taken == 1) == gone {
 			t.Errorf("the folder is there: %t; got %+v, %v", !gone, done, err)
 		}
 	}
@@ -476,7 +475,7 @@ func TestSuspendedFilesMakeRoom(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, ingest.ErrFull) || time.Now().After(end) {
+			if !errors.Is(err, receive.ErrFull) || time.Now().After(end) {
 				t.Fatalf("service %d: %v", i, err)
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
@@ -53,7 +52,7 @@ func overload(t *testing.T, f *receive.Files, senders, spans int, goOn func() bo
 			for goOn() {
 				first := int(next.Add(int64(spans))) - spans
 				done, err := f.Take(t.Context(), codec.Spans, codec.Protobuf, numbered("shop", first, spans))
-				if errors.Is(err, ingest.ErrFull) {
+				if errors.Is(err, receive.ErrFull) {
 					refused.Add(1) // nothing of it is to be there
 					continue
 				}

@@ -6,7 +6,6 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 )
 
 // A request holds the offsets of the records, scopes and resources of a message.
@@ -99,7 +98,7 @@ func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
 // A mapper converts the records of requests into records of a recorder. Only one goroutine at a time may
 // use it.
 type mapper struct {
-	*ingest.Writer
+	*writer
 
 	dir   *directory // nil: there is one file for all
 	file  uint32

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
@@ -28,10 +27,10 @@ const metrics = codec.Logs + 1
 
 // A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if
 // b is damaged. The records before the damage are then recorded, but none if the cause is [codec.ErrMany]:
-// b has more records than its size justifies. The error is [ingest.ErrFull] if nothing was recorded and
+// b has more records than its size justifies. The error is [ErrFull] if nothing was recorded and
 // the sender may try again.
 type Sink interface {
-	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (ingest.Result, error)
+	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (Result, error)
 }
 
 // A DamageError is the error of a request that is not OTLP.
@@ -251,7 +250,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 	}
 	if signal == metrics {
 		s.metrics.Add(1)
-		a.done(signal, ingest.Result{})
+		a.done(signal, Result{})
 		return
 	}
 	done, err := s.sink.Take(r.Context(), signal, e, b.data)
@@ -260,7 +259,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 		a.done(signal, done)
 	case errors.Is(err, codec.ErrMany):
 		a.fail(http.StatusRequestEntityTooLarge, err.Error())
-	case errors.Is(err, ingest.ErrFull):
+	case errors.Is(err, ErrFull):
 		a.fail(http.StatusServiceUnavailable, err.Error())
 	default:
 		if _, damaged := errors.AsType[*DamageError](err); damaged {

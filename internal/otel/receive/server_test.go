@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/internal/otel/codec"
-	"github.com/entrace-go/entrace/internal/otel/ingest"
 	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
@@ -26,11 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A sink is a Sink that answers what it is told to.
 type sink struct {
-	done ingest.Result
+	done receive.Result
 	err  error
 }
 
-func (s *sink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (ingest.Result, error) {
+func (s *sink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (receive.Result, error) {
 	return s.done, s.err
 }
 
@@ -108,15 +107,15 @@ const (
 )
 
 func TestSuccessIsAnsweredInTheEncodingOfTheRequest(t *testing.T) {
-	partial := ingest.Result{Taken: 1, Refused: 3, Why: errors.New("because \xff")}
+	partial := receive.Result{Taken: 1, Refused: 3, Why: errors.New("because \xff")}
 	for _, tt := range []struct {
 		name, path, kind string
-		done             ingest.Result
+		done             receive.Result
 		want             string
 	}{
-		{"all spans", "/v1/traces", protobuf, ingest.Result{Taken: 4}, ""},
-		{"all logs", "/v1/logs", inJSON, ingest.Result{Taken: 4}, "{}"},
-		{"metrics", "/v1/metrics", protobuf, ingest.Result{}, ""},
+		{"all spans", "/v1/traces", protobuf, receive.Result{Taken: 4}, ""},
+		{"all logs", "/v1/logs", inJSON, receive.Result{Taken: 4}, "{}"},
+		{"metrics", "/v1/metrics", protobuf, receive.Result{}, ""},
 		{"some spans", "/v1/traces", protobuf, partial, string(message(1, message(1, 3, 2, "because \uFFFD")))},
 		{"some spans, JSON", "/v1/traces", inJSON, partial, `{"partialSuccess":{"errorMessage":"because \ufffd","rejectedSpans":"3"}}`},
 		{"some logs, JSON", "/v1/logs", inJSON, partial, `{"partialSuccess":{"errorMessage":"because \ufffd","rejectedLogRecords":"3"}}`},
@@ -145,8 +144,8 @@ func TestSuccessIsAnsweredInTheEncodingOfTheRequest(t *testing.T) {
 }
 
 func TestFailureIsAStatusInTheEncodingOfTheRequest(t *testing.T) {
-	full := &sink{err: ingest.ErrFull}
-	damaged := &sink{done: ingest.Result{Taken: 2}, err: &receive.DamageError{Err: errors.New("wrong")}}
+	full := &sink{err: receive.ErrFull}
+	damaged := &sink{done: receive.Result{Taken: 2}, err: &receive.DamageError{Err: errors.New("wrong")}}
 	bomb := zipped(t, make([]byte, 3<<20))
 	for _, tt := range []struct {
 		name    string
@@ -290,10 +289,10 @@ func TestTooManyRequestsAtOnceComeAgain(t *testing.T) {
 // A slowSink takes a request when it is told to.
 type slowSink struct{ begun, end chan struct{} }
 
-func (s slowSink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (ingest.Result, error) {
+func (s slowSink) Take(context.Context, codec.Signal, codec.Encoding, []byte) (receive.Result, error) {
 	close(s.begun)
 	<-s.end
-	return ingest.Result{}, nil
+	return receive.Result{}, nil
 }
 
 func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
@@ -333,7 +332,7 @@ func TestServeReturnsWhenRequestsAreAnswered(t *testing.T) {
 }
 
 func TestMetricsAreCountedAndHealthIsTold(t *testing.T) {
-	s := receive.NewServer(&sink{err: ingest.ErrFull}, receive.Options{Token: "0123456789abcdef"})
+	s := receive.NewServer(&sink{err: receive.ErrFull}, receive.Options{Token: "0123456789abcdef"})
 	at := serve(t, s)
 	c := client(t, false)
 	for range 3 {
@@ -368,9 +367,9 @@ func TestCallsByGRPC(t *testing.T) {
 		{name: "logs", path: "/opentelemetry.proto.collector.logs.v1.LogsService/Export", body: framed(0, good), want: "0", answer: framed(0, nil)},
 		{name: "metrics", path: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", body: framed(0, nil), want: "0", answer: framed(0, nil)},
 		{name: "gzip", body: framed(1, zipped(t, good)), headers: []string{"Grpc-Encoding", "gzip"}, want: "0", answer: framed(0, nil)},
-		{name: "partial", sink: sink{done: ingest.Result{Refused: 2, Why: errors.New("no id")}}, body: framed(0, good), want: "0", answer: framed(0, message(1, message(1, 2, 2, "no id")))},
+		{name: "partial", sink: sink{done: receive.Result{Refused: 2, Why: errors.New("no id")}}, body: framed(0, good), want: "0", answer: framed(0, message(1, message(1, 2, 2, "no id")))},
 		{name: "damaged", sink: sink{err: &receive.DamageError{Err: errors.New("wrong")}}, body: framed(0, good), want: "3"},
-		{name: "full", sink: sink{err: ingest.ErrFull}, body: framed(0, good), want: "14", retry: true},
+		{name: "full", sink: sink{err: receive.ErrFull}, body: framed(0, good), want: "14", retry: true},
 		{name: "unknown method", path: "/opentelemetry.proto.collector.trace.v1.TraceService/Import", body: framed(0, good), want: "12"},
 		{name: "another service", path: "/v1/traces", body: framed(0, good), want: "12"},
 		{name: "no token", o: receive.Options{Token: "0123456789abcdef"}, body: framed(0, good), want: "16"},

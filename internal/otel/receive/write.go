@@ -1,6 +1,4 @@
-// Package ingest writes the spans and log records of requests, such as OTLP requests, to a recorder. For
-// each request it says how many records were accepted, and whether the sender may try again.
-package ingest
+package receive
 
 import (
 	"cmp"
@@ -41,12 +39,12 @@ const (
 	scopesFactor = 16
 )
 
-// MaxScopes returns how many bytes of scopes may be written for a request of that size.
-func MaxScopes(request int) int64 { return scopesFloor + scopesFactor*int64(request) }
+// maxScopes returns how many bytes of scopes may be written for a request of that size.
+func maxScopes(request int) int64 { return scopesFloor + scopesFactor*int64(request) }
 
-// A Writer writes records to a recorder. It is used for one request after another, by one goroutine at a
+// A writer writes records to a recorder. It is used for one request after another, by one goroutine at a
 // time.
-type Writer struct {
+type writer struct {
 	rec      *recorder.Recorder
 	batch    *recorder.Batch
 	resource *recorder.Resource // nil: the root
@@ -58,14 +56,14 @@ type Writer struct {
 	Elsewhere bool
 }
 
-// NewWriter returns a Writer.
-func NewWriter(rec *recorder.Recorder) *Writer { return &Writer{rec: rec, batch: rec.Batch()} }
+// newWriter returns a writer.
+func newWriter(rec *recorder.Recorder) *writer { return &writer{rec: rec, batch: rec.Batch()} }
 
 // Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
-// is how many bytes of scopes may still be written. The Writer subtracts from it the bytes that it writes.
+// is how many bytes of scopes may still be written. The writer subtracts from it the bytes that it writes.
 // Elsewhere are spans that other files have, and that spans of this recorder may wait for: their trace ids and
 // behind them their span ids.
-func (w *Writer) Begin(scopes *int64, elsewhere [][24]byte) {
+func (w *writer) Begin(scopes *int64, elsewhere [][24]byte) {
 	w.batch.Discard()
 	for _, ids := range elsewhere {
 		w.batch.Elsewhere(format.SpanRef{TraceID: [16]byte(ids[:16]), SpanID: [8]byte(ids[16:])})
@@ -74,7 +72,7 @@ func (w *Writer) Begin(scopes *int64, elsewhere [][24]byte) {
 }
 
 // Resource sets the resource of the records that follow.
-func (w *Writer) Resource(r *otel.Resource) {
+func (w *writer) Resource(r *otel.Resource) {
 	var err error
 	if w.resource, err = w.rec.Resource(r.Entry()); err != nil {
 		w.done.Why = cmp.Or(w.done.Why, err) // the records are written below the root
@@ -83,7 +81,7 @@ func (w *Writer) Resource(r *otel.Resource) {
 
 // Scope sets the scope of the next n records. It reports whether they may be written. If not, it has
 // counted them as refused.
-func (w *Writer) Scope(s *otel.Scope, n int) bool {
+func (w *writer) Scope(s *otel.Scope, n int) bool {
 	size := len(s.Name) + len(s.Version) + len(s.SchemaURL)
 	for i := range s.Attributes {
 		size += numberSize + len(s.Attributes[i].Name) + len(s.Attributes[i].Value.Text())
@@ -100,7 +98,7 @@ func (w *Writer) Scope(s *otel.Scope, n int) bool {
 const numberSize = 8
 
 // Refuse counts n more records that are refused because of err and are not written.
-func (w *Writer) Refuse(n int, err error) { w.done.Refuse(n, err) }
+func (w *writer) Refuse(n int, err error) { w.done.Refuse(n, err) }
 
 // below is the position of a batch's entry: the recorder finds the parent, and names the ids that the
 // parent does not imply.
@@ -109,8 +107,8 @@ var below = otel.Where{Trace: true, Parent: true}
 // remoteParent is the bit in a span's flags that says that its parent is in another process.
 const remoteParent = 0x200
 
-// Span writes a span with its links and events. Its scope is the one set by [Writer.Scope].
-func (w *Writer) Span(s *otel.Span) {
+// Span writes a span with its links and events. Its scope is the one set by [writer.Scope].
+func (w *writer) Span(s *otel.Span) {
 	h := recorder.Span{
 		Ref: format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, Resource: w.resource, Time: s.Start, Remote: s.Flags&remoteParent != 0,
 	}
@@ -134,8 +132,8 @@ func (w *Writer) Span(s *otel.Span) {
 	w.done.Taken++
 }
 
-// Log writes a log record. Its scope is the one set by [Writer.Scope].
-func (w *Writer) Log(l *otel.Log) {
+// Log writes a log record. Its scope is the one set by [writer.Scope].
+func (w *writer) Log(l *otel.Log) {
 	ref, where := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}, below
 	if !ref.IsValid() {
 		where = otel.Where{} // the recorder does not accept an incomplete id
@@ -155,7 +153,7 @@ func (w *Writer) Log(l *otel.Log) {
 // recorder's durability says. The error is [ErrFull] if the recorder did not accept all of them now but may
 // accept them later: the sender then sends all of the request again. As the recorder has admitted the request, that only
 // happens if the disk does not respond for longer than senders wait.
-func (w *Writer) End() (Result, error) {
+func (w *writer) End() (Result, error) {
 	err := w.batch.Write()
 	refused, ok := errors.AsType[*recorder.RefusedError](err)
 	if !ok {
