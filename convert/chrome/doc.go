@@ -23,8 +23,8 @@
 // the file has every nanosecond, and programs that read numbers as floats do not lose precision. The first
 // time is base_unix_nano in otherData, in nanoseconds since 1970, as a text.
 //
-// A span that has not ended ends at the last time of the trace, and has an argument entrace.open. Span
-// events, log records and other entries without a time get the time of their nearest ancestor with a time.
+// A span that has not ended ends at the last time of the trace, and has an argument entrace.open. What
+// has no time, spans as well, is an instant at the time of its nearest ancestor with one, or at the begin of the trace.
 // Entries that are not below a span, or are outside the time of their span, are on one lane per process
 // called "logs". Arrows point forward in time, even if a span links to a later one.
 //
@@ -51,8 +51,7 @@
 //
 // The root and its attributes, what the recorder wrote about itself, such as
 // entrace.end, the types of a resource's attributes, its schema URL, the level of
-// spans and events, and what in an ENTRACE without times is a link. Entries
-// without a time that are below none with one, in a trace that has times. Whether a
+// spans and events, and what in an ENTRACE without times is a link. Whether a
 // text was a number, bytes or NaN. Of a span's links all but the first 1,000; how many
 // are missing is in entrace.links_left_out.
 package chrome

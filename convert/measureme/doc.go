@@ -75,27 +75,28 @@
 //
 //	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
 //	label       the name of a span or event, the message of a log record
-//	thread      thread.id where the spans that have it nest, else a number of a
-//	            lane: spans of one resource share lanes, on each of which all spans nest
-//	arguments   measureme.arg.N; then, of what has no measureme.kind, trace_id=…, span_id=…,
-//	            parent_span_id=…, otel.link=TRACE-SPAN for each link, otel.scope.name=…, level=…
-//	            of a log record; then name=value of all other attributes, as they are stored
+//	thread      thread.id of what has measureme.kind, else a number of a lane: spans of one
+//	            resource share lanes, on each of which all spans nest, and what is outside of
+//	            its span is on one more
+//	arguments   measureme.arg.N; then name=value of all other fields: trace_id, span_id and
+//	            parent_span_id unless they were made, status, scope and level; the attributes by
+//	            their stored names; links, as JSON
 //	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
 //	            the first resource; all resources, up to 64, are in its member "resources"
 //
-// Ids that were made are not written. A span that has not ended lasts as long as
-// the trace, and has the argument entrace.open=true. What has no time gets that
-// of its span, or of the start of the profile.
+// A span that has not ended lasts as long as the trace, and has the argument
+// entrace.open=true. What has no time is an instant at that of its span, or of the
+// start of the profile.
 //
 // # What is lost when encoding
 //
 //   - the kinds of values: all are texts; bytes are base64
+//   - how long a span without a start took: it is an instant
 //   - control characters but tab, line feed, form feed and carriage return, which
 //     the tools refuse: each is U+FFFD. An empty name is "<unnamed>"
-//   - the attributes of links, and the trace state beside them
+//   - links beyond the 1,000th of a span
 //   - who is the parent, other than as an argument, where a span does not nest in
 //     its parent and so goes to another lane
-//   - the thread of intervals from a profile that overlap on it without nesting
 //   - times: a trace of more than 78 hours, or from before 1970, is refused
 //
 // From a profile to entries and back, kinds, labels, arguments, threads, times

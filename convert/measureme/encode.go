@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -15,8 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/wire"
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
 )
@@ -25,74 +23,64 @@ import (
 // which are 78 hours, and begin after 1969. If the trace does not fit, the output is unusable.
 //
 // Spans are put onto lanes, which are the threads of the profile, so that the spans of one lane nest. They
-// are written in the order in which they end, as the tools require. Encode needs about 84 bytes of memory
-// a span in addition to v, 48 for any other entry, and at most 40 MiB for strings.
+// are written in the order in which they end, as the tools require. Encode keeps the order of all rows in
+// memory, about 6 bytes for each, what is open at a time, and at most 40 MiB of strings.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
-	e := &encoder{ctx: ctx, v: v, w: bufio.NewWriterSize(w, fullPage), latest: math.MinInt64, earliest: math.MaxInt64}
+	t, err := timeline.NewTimeline(ctx, v)
+	if err != nil {
+		return err
+	}
+	e := &encoder{ctx: ctx, v: v, t: t, w: bufio.NewWriterSize(w, fullPage), open: make(map[view.Row]event)}
 	e.strings = writeTable{page: func(payload []byte) error { return e.page(tagStrings, payload) }, ids: make(map[string]uint64)}
-	metadata, err := e.survey()
-	if err == nil {
-		_, err = e.w.Write(appendStart(nil, metadata))
+	metadata, err := e.metadata()
+	if err != nil {
+		return err
+	}
+	if t.First < 0 || uint64(t.Last)-uint64(e.start) > maxEnd {
+		return errRange
+	}
+	if _, err := e.w.Write(appendStart(nil, metadata)); err != nil {
+		return err
 	}
 	e.strings.next = headerSize + uint64(len(metadata)) + 1
-	if err == nil {
-		err = e.v.Stored().Each(e.ctx, e.add)
+	if err = t.Detailed(ctx, e.moment); err == nil {
+		err = e.integers()
 	}
 	e.strings.flush()
-	if err = cmp.Or(err, e.strings.err); err == nil && !e.complete() {
-		err = errRange
-	}
-	if err == nil {
-		e.assign()
-		err = e.events()
-	}
-	return cmp.Or(err, e.w.Flush())
+	return cmp.Or(err, e.strings.err, e.flush(), e.w.Flush())
 }
 
 // An encoder writes one profile.
 type encoder struct {
 	ctx     context.Context
 	v       *view.View
+	t       *timeline.Timeline
 	w       *bufio.Writer
+	start   int64
 	strings writeTable
-	id, buf []byte // of an event: a label and arguments, and one of them
-
-	// Invariants: records are in the order of their entries until they are written; spans are those of spans;
-	// spanOf is the index of a row there, or -1.
-	records []record
-	spans   []uint32
-	spanOf  []int32
-
-	earliest, latest int64
-	start            int64
+	first   []uint32           // by process: the thread of its first lane
+	open    map[view.Row]event // spans that have begun and not ended
+	events  []byte             // a page of them
+	id, buf []byte             // of an event: a label and arguments, and one of them
+	args    []argument
 }
 
-// A record becomes an event.
-type record struct {
-	first, second int64 // times since 1970, or a number; second also says what it is
-	kind, id      uint64
-	row           view.Row // its rank among the spans, once the texts are made
-	thread        uint32
-	flags         flags
+// An argument is one that an event of a profile had.
+type argument struct {
+	number int
+	text   string
 }
-
-// flags says what a record is, and what it has not.
-type flags uint8
 
 const (
-	isSpan flags = 1 << iota
-	isInteger
-	isOpen // it has no end
-	isTimeless
-	hasThread // the entry names its thread
+	// maxResources bounds how many resources the metadata names.
+	maxResources = 64
+	// firstLane is the first lane beside threads of profiles, which have small numbers.
+	firstLane = 1 << 24
 )
 
-// maxResources bounds how many resources the metadata names.
-const maxResources = 64
-
-// survey makes room for the records, finds when the profile starts, and returns the metadata. Metadata of a
-// profile stays as it is, unless a row begins before the start in it.
-func (e *encoder) survey() (text []byte, err error) {
+// metadata returns the metadata, and sets the start of the profile and the numbers of threads. Metadata of a profile
+// stays as it is, unless a row begins before the start in it.
+func (e *encoder) metadata() ([]byte, error) {
 	var made struct {
 		Start     int64  `json:"start_time"`
 		ProcessID uint32 `json:"process_id"`
@@ -105,53 +93,40 @@ func (e *encoder) survey() (text []byte, err error) {
 	}
 	made.Counter.Name, made.Counter.Units = "wall-time", [][2]any{{"ns", 1}, {"μs", 1000}, {"ms", 1000000}, {"s", 1000000000}}
 	var old metadata
-	spans, all := 0, 0
-	e.spanOf = make([]int32, e.v.Len())
-	for row := range e.v.Rows() {
-		e.spanOf[row] = -1
-		switch role := e.v.Role(row); role {
-		case view.RoleSpan, view.RoleEvent, view.RoleLog:
-			all++
-			if role == view.RoleSpan {
-				spans++
-			}
-			if at, ok := e.v.Start(row); ok {
-				e.earliest, e.latest = min(e.earliest, at), max(e.latest, at)
-			}
-		case view.RoleResource:
-			if len(made.Resources) == maxResources {
-				continue
-			}
-			r, err := e.v.Entry(row)
-			if err != nil {
-				return nil, err
-			}
-			attributes := make(map[string]string)
-			for i := range r.Attributes {
-				attributes[r.Attributes[i].Name] = string(appendValue(nil, r.Attributes[i].Value))
-			}
-			if made.Resources == nil {
-				made.ProcessID, made.Command = process(r)
-				if m, ok := parseMetadata(attributes[attrMetadata]); ok && utf8.ValidString(m.text) {
-					old = m
-				}
-			}
-			delete(attributes, attrMetadata)
-			made.Resources = append(made.Resources, attributes)
+	next := uint32(1)
+	for i := range e.t.Processes {
+		p := &e.t.Processes[i]
+		e.first = append(e.first, next)
+		if next += uint32(p.Lanes) + 1; p.Row == 0 || len(made.Resources) == maxResources {
+			continue
 		}
-	}
-	e.records, e.spans = make([]record, 0, all), make([]uint32, 0, spans)
-	timed := e.earliest <= e.latest
-	if timed {
-		e.start = e.earliest
-	}
-	if start := int64(old.start); old.text != "" && (!timed || start <= e.earliest && e.latest-start <= maxEnd) {
-		if e.start = start; !old.escaped {
-			return []byte(old.text), nil
+		r, err := e.v.Entry(p.Row)
+		if err != nil {
+			return nil, err
 		}
+		attributes := make(map[string]string)
+		for i := range r.Attributes {
+			attributes[r.Attributes[i].Name] = r.Attributes[i].Value.String()
+		}
+		if made.Resources == nil {
+			made.ProcessID, made.Command = process(r)
+			if m, ok := parseMetadata(attributes[attrMetadata]); ok && utf8.ValidString(m.text) {
+				old = m
+			}
+		}
+		delete(attributes, attrMetadata)
+		made.Resources = append(made.Resources, attributes)
 	}
-	if e.start < 0 {
-		return nil, errRange
+	e.start = e.t.First
+	if start := int64(old.start); old.text != "" {
+		for i := range e.first {
+			e.first[i] += firstLane
+		}
+		if timed := e.t.First != e.t.Last || e.t.First != 0; !timed || start <= e.start && e.t.Last-start <= maxEnd {
+			if e.start, e.t.Last = start, max(e.t.Last, start); !old.escaped {
+				return []byte(old.text), nil
+			}
+		}
 	}
 	made.Start = e.start
 	return json.Marshal(&made)
@@ -175,179 +150,123 @@ func process(r *format.TraceEntry) (pid uint32, command string) {
 	return pid, command
 }
 
-// add makes the record of a row, and its texts.
-func (e *encoder) add(row view.Row, t *format.TraceEntry) (err error) {
-	r := record{row: row}
-	switch e.v.Role(row) {
-	case view.RoleSpan:
-		r.flags = isSpan | isOpen
-		if e.v.Stored().HasEnd(row) {
-			if t, err = e.v.Entry(row); err != nil {
-				return err
-			}
-		}
-		e.spanOf[row] = int32(len(e.spans))
-		e.spans = append(e.spans, uint32(len(e.records)))
-	case view.RoleEvent, view.RoleLog:
-	default:
-		return nil
-	}
-	e.numbers(&r, t)
-	if err := e.texts(&r, t); err != nil {
-		return err
-	}
-	e.records = append(e.records, r)
-	return e.strings.err
-}
-
-// numbers takes times and numbers from the entry of r.
-func (e *encoder) numbers(r *record, t *format.TraceEntry) {
-	at, timed := e.v.Start(r.row)
-	if r.first, r.second = at, at; !timed {
-		r.flags |= isTimeless
-	}
-	if v, ok := t.Attribute(format.AttrDuration); ok && r.flags&isSpan != 0 {
-		if n, ok := v.U64(); ok {
-			r.flags &^= isOpen
-			r.second += int64(min(n, uint64(math.MaxInt64)-uint64(max(at, 0))))
-		}
-	}
-	if v, ok := t.Attribute(attrThread); ok {
-		if n, ok := threadOf(v); ok {
-			r.flags |= hasThread
-			r.thread = n
-		}
-	}
-	if v, ok := t.Attribute(attrValue); ok && !timed {
-		if n, ok := v.U64(); ok && n <= maxNano {
-			r.flags ^= isTimeless | isInteger
-			r.first = int64(n)
-		}
-	}
-}
-
 func threadOf(v format.Value) (uint32, bool) {
 	n, ok := v.U64()
 	return uint32(n), ok && n <= math.MaxUint32
 }
 
-// texts makes the strings of one record.
-func (e *encoder) texts(r *record, t *format.TraceEntry) error {
-	label, kind := t.Metadata.Name, "event"
+// moment writes a span that ends, and marks but those that are numbers.
+func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
+	at := uint64(m.Time - e.start)
+	if m.What == timeline.Ends {
+		ev := e.open[m.Row]
+		delete(e.open, m.Row)
+		ev.setPayload(ev.first(), at)
+		return e.add(&ev)
+	}
+	ev, number := e.event(d, e.first[m.Group]+uint32(m.Lane))
 	switch {
-	case r.flags&isSpan != 0:
-		kind = "internal"
-		if v, ok := t.Attribute(mapping.AttrKind); ok {
-			kind = v.Text()
+	case m.What == timeline.Begins:
+		ev.setPayload(at, 0)
+		e.open[m.Row] = ev
+		return e.strings.err
+	case number != nil:
+		return nil
+	}
+	ev.setPayload(at, markInstant)
+	return e.add(&ev)
+}
+
+// integers writes log records that have a number and no time.
+func (e *encoder) integers() error {
+	d := new(timeline.Details)
+	for r := range e.v.Rows() {
+		if _, timed := e.v.Start(r); timed || e.v.Role(r) != view.RoleLog {
+			continue
 		}
-	case t.Message.Valid:
-		label, kind = t.Message.Value, "log"
-	}
-	v, native := t.Attribute(attrKind)
-	if native = native && v.Kind() == format.KindString; native {
-		kind = v.Text()
-	}
-	r.kind = e.strings.intern([]byte(printable(cmp.Or(kind, unnamed))))
-	e.id = e.reference(e.id[:0], append(e.buf[:0], printable(cmp.Or(label, unnamed))...))
-	args := 0
-	for v, ok := t.Attribute(argName(0)); ok && v.Kind() == format.KindString; v, ok = t.Attribute(argName(args)) {
-		e.arg("", v, true)
-		args++
-	}
-	unique := false
-	if !native {
-		var err error
-		if unique, err = e.context(r.row, t); err != nil {
+		if err := e.t.Details(r, d); err != nil {
 			return err
 		}
-	}
-	if r.flags&isOpen != 0 {
-		e.arg(attrOpen+"=", format.BoolValue(true), true)
-	}
-	for i := range t.Attributes {
-		a := &t.Attributes[i]
-		switch a.Name {
-		case format.AttrTime, format.AttrDuration, mapping.AttrEvent, mapping.AttrJSON, mapping.AttrAnyValue, attrKind, attrMadeIDs, attrOpen:
-			continue // it is elsewhere in the event, or means nothing there
-		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
-			if native || e.v.Ref(r.row).IsValid() {
-				continue
-			}
-		case mapping.AttrKind:
-			if !native {
-				continue
-			}
-		case attrThread:
-			if _, ok := threadOf(a.Value); ok && native { // what is not from a profile may be on another lane
-				continue
-			}
-		case attrValue:
-			if r.flags&isInteger != 0 {
-				continue
-			}
+		ev, number := e.event(d, 0)
+		if number == nil {
+			continue
 		}
-		if digits, ok := strings.CutPrefix(a.Name, attrArg); ok {
-			if n, err := strconv.Atoi(digits); err == nil && n >= 0 && n < args {
-				continue
-			}
+		ev.setPayload(*number, markInteger)
+		if err := e.add(&ev); err != nil {
+			return err
 		}
-		e.arg(a.Name+"=", a.Value, true)
-	}
-	if unique {
-		r.id = e.strings.add(e.id)
-	} else {
-		r.id = e.strings.intern(e.id)
 	}
 	return nil
 }
 
-// context adds the ids of a span, or of the span of a log record, the targets of links, the scope and the
-// level. It reports whether it added an id that hardly another record has.
-func (e *encoder) context(row view.Row, t *format.TraceEntry) (unique bool, err error) {
-	hex := func(name string, id []byte, often bool) {
-		e.arg(name, format.StringValue(string(wire.AppendHex(nil, id))), often)
-	}
-	ref, isSpan := e.v.Ref(row), e.v.Role(row) == view.RoleSpan
-	if made, ok := t.Attribute(attrMadeIDs); (!ok || !made.Bool()) && ref.IsValid() && (isSpan || e.v.Role(row) == view.RoleLog) {
-		unique = true
-		hex("trace_id=", ref.TraceID[:], true)
-		hex("span_id=", ref.SpanID[:], false)
-		if up := e.v.Parent(row); isSpan && e.v.Role(up) == view.RoleSpan {
-			parent := e.v.Ref(up).SpanID
-			hex("parent_span_id=", parent[:], false)
-		} else if v, ok := t.Attribute(format.AttrParentSpanID); ok && isSpan {
-			e.arg("parent_span_id=", v, false)
+// event returns the event of an entry, without times. Number is what an integer has in place of a time.
+func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uint64) {
+	ev.thread = lane
+	kind, native, made := d.Category, false, false
+	e.args = e.args[:0]
+	for i := range d.Args {
+		a := &d.Args[i]
+		switch {
+		case a.Name == attrKind:
+			kind, native = a.Value.Text(), true
+		case a.Name == attrMadeIDs:
+			made = a.Value.Bool()
+		case strings.HasPrefix(a.Name, attrArg):
+			n, _ := strconv.Atoi(a.Name[len(attrArg):])
+			e.args = append(e.args, argument{n, a.Value.Text()})
 		}
 	}
-	for _, kid := range e.v.Children(row) {
-		if !isSpan || e.v.Role(kid) != view.RoleLink {
-			break // links come first
+	slices.SortStableFunc(e.args, func(a, b argument) int { return cmp.Compare(a.number, b.number) })
+	e.id = e.reference(e.id[:0], append(e.buf[:0], printable(cmp.Or(d.Name, unnamed))...))
+	for _, a := range e.args {
+		e.arg("", a.text, true)
+	}
+	for i := range d.Args {
+		a := &d.Args[i]
+		often := true
+		switch a.Name {
+		case "kind", attrKind, attrMadeIDs:
+			continue
+		case format.AttrTraceID, format.AttrSpanID, format.AttrParentSpanID:
+			if often = a.Name == format.AttrTraceID; native || made {
+				continue
+			}
+		case "level":
+			if native {
+				continue
+			}
+		case attrThread:
+			if n, ok := threadOf(a.Value); ok && native {
+				ev.thread = n
+				continue
+			}
+		case attrValue:
+			if n, ok := a.Value.U64(); ok && n <= maxNano {
+				number = &n
+				continue
+			}
 		}
-		link, err := e.v.Entry(kid)
-		if err != nil {
-			return unique, err
+		if strings.HasPrefix(a.Name, attrArg) {
+			continue
 		}
-		traceID, _ := link.Attribute(mapping.AttrLinkTraceID)
-		spanID, _ := link.Attribute(mapping.AttrLinkSpanID)
-		e.arg("otel.link=", format.StringValue(traceID.Text()+"-"+spanID.Text()), false)
+		v := a.Any()
+		e.arg(a.Name+"=", v.Display(), often)
 	}
-	if t.Metadata.Target != "" {
-		e.arg("otel.scope.name=", format.StringValue(t.Metadata.Target), true)
+	if d.Links.Kind == otel.List {
+		e.arg("links=", d.Links.Display(), false)
 	}
-	if !isSpan && t.Message.Valid {
-		e.arg("level=", format.StringValue(t.Metadata.Level.String()), true)
+	ev.kind = e.strings.intern([]byte(printable(cmp.Or(kind, unnamed))))
+	if native || made {
+		ev.id = e.strings.intern(e.id)
+	} else {
+		ev.id = e.strings.add(e.id)
 	}
-	return unique, nil
+	return ev, number
 }
 
 // arg adds an argument to the id of an event: as a reference if it comes often.
-func (e *encoder) arg(key string, v format.Value, often bool) {
-	e.buf = append(e.buf[:0], printable(key)...)
-	if v.Kind() == format.KindString {
-		e.buf = append(e.buf, printable(v.Text())...)
-	} else {
-		e.buf = appendValue(e.buf, v)
-	}
+func (e *encoder) arg(key, text string, often bool) {
+	e.buf = append(append(e.buf[:0], printable(key)...), printable(text)...)
 	if e.id = append(e.id, separator); often {
 		e.id = e.reference(e.id, e.buf)
 	} else {
@@ -363,11 +282,8 @@ func (e *encoder) reference(id, text []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(id, reference), e.strings.intern(text))
 }
 
-const (
-	attrOpen = "entrace.open"
-	// unnamed is the label of what has none: the tools refuse an empty one.
-	unnamed = "<unnamed>"
-)
+// unnamed is the label of what has none: the tools refuse an empty one.
+const unnamed = "<unnamed>"
 
 // printable returns s with U+FFFD for what is not UTF-8, and for the control characters that the tools refuse.
 func printable(s string) string {
@@ -379,153 +295,22 @@ func printable(s string) string {
 	}, s)
 }
 
-// appendValue appends a value as a text.
-func appendValue(b []byte, v format.Value) []byte {
-	switch v.Kind() {
-	case format.KindString:
-		return append(b, v.Text()...)
-	case format.KindBytes:
-		return base64.StdEncoding.AppendEncode(b, v.Bytes())
-	case format.KindBool:
-		return strconv.AppendBool(b, v.Bool())
-	case format.KindFloat:
-		return strconv.AppendFloat(b, v.Float(), 'g', -1, 64)
+// add writes an event, which is complete.
+func (e *encoder) add(ev *event) error {
+	if e.events = ev.appendTo(e.events); len(e.events) < fullPage {
+		return e.strings.err
 	}
-	return v.AppendDecimal(b)
+	return cmp.Or(e.strings.err, e.flush())
 }
 
-// complete gives an end to what has none, and a time. It reports whether all is
-// within what the format can hold.
-func (e *encoder) complete() bool {
-	for i := range e.records {
-		if r := &e.records[i]; r.flags&(isInteger|isTimeless|isOpen) == 0 {
-			e.latest = max(e.latest, r.second)
-		}
+// flush writes the page of events.
+func (e *encoder) flush() error {
+	if len(e.events) == 0 {
+		return nil
 	}
-	if e.earliest <= e.latest && uint64(e.latest)-uint64(e.start) > maxEnd {
-		return false
-	}
-	for i := range e.records {
-		r := &e.records[i]
-		switch {
-		case r.flags&isTimeless != 0:
-			r.first = e.start
-			if up := e.spanAround(r); up != nil {
-				r.first = up.first
-			}
-			r.second = r.first
-		case r.flags&isOpen != 0:
-			r.second = e.latest
-		}
-	}
-	return true
-}
-
-// spanAround returns the record of the span that r is below, or nil.
-func (e *encoder) spanAround(r *record) *record {
-	if at := e.spanOf[e.v.Parent(r.row)]; at >= 0 {
-		return &e.records[e.spans[at]]
-	}
-	return nil
-}
-
-// assign gives each record its thread: a lane of the spans of a resource that name the same thread, or none.
-// The first lane has the number that they name, each other one a number that no record names.
-func (e *encoder) assign() {
-	type group struct {
-		resource view.Row
-		thread   int64 // -1 for none
-	}
-	type lane struct{ group, lane int32 }
-	groups := make(map[group]int32)
-	numbers := make(map[lane]uint32)
-	wanted, taken := make(map[uint32]bool), make(map[uint32]bool)
-	groupOf := func(r *record) int32 {
-		g := group{e.v.Resource(r.row), -1}
-		if r.flags&hasThread != 0 {
-			g.thread = int64(r.thread)
-		}
-		n, ok := groups[g]
-		if !ok {
-			n = int32(len(groups))
-			groups[g] = n
-			if g.thread >= 0 && !taken[r.thread] {
-				numbers[lane{n, 0}] = r.thread
-				taken[r.thread] = true
-			}
-		}
-		return n
-	}
-	free := uint32(0)
-	number := func(l lane) uint32 {
-		n, ok := numbers[l]
-		if !ok {
-			for free++; wanted[free]; {
-				free++
-			}
-			n = free
-			numbers[l] = n
-		}
-		return n
-	}
-	intervals := make([]timeline.Interval, len(e.spans))
-	for i := range e.records {
-		wanted[e.records[i].thread] = true
-	}
-	for i, at := range e.spans {
-		r := &e.records[at]
-		intervals[i] = timeline.Interval{Start: r.first, End: r.second, Parent: e.spanOf[e.v.Parent(r.row)], Group: groupOf(r)}
-	}
-	lanes, order := timeline.Lanes(intervals)
-	for i, at := range e.spans {
-		e.records[at].thread = number(lane{intervals[i].Group, lanes[i]})
-	}
-	for i := range e.records {
-		r := &e.records[i]
-		if r.flags&isSpan != 0 {
-			continue
-		}
-		if up := e.spanAround(r); up != nil {
-			r.thread = up.thread
-		} else {
-			r.thread = number(lane{groupOf(r), 0})
-		}
-	}
-	for rank, i := range order {
-		e.records[e.spans[i]].row = view.Row(rank)
-	}
-}
-
-// events writes the records in the order in which they end, what is contained
-// before what contains it, and numbers at the end.
-func (e *encoder) events() error {
-	slices.SortFunc(e.records, func(a, b record) int {
-		if n := cmp.Or(cmp.Compare(a.flags&isInteger, b.flags&isInteger), cmp.Compare(a.second, b.second), cmp.Compare(b.first, a.first),
-			cmp.Compare(a.flags&isSpan, b.flags&isSpan)); n != 0 || a.flags&isSpan == 0 {
-			return cmp.Or(n, cmp.Compare(a.row, b.row))
-		}
-		return cmp.Compare(b.row, a.row)
-	})
-	page := make([]byte, 0, fullPage)
-	for i := range e.records {
-		r := &e.records[i]
-		ev := event{kind: r.kind, id: r.id, thread: r.thread}
-		switch {
-		case r.flags&isInteger != 0:
-			ev.setPayload(uint64(r.first), markInteger)
-		case r.flags&isSpan != 0:
-			ev.setPayload(uint64(r.first-e.start), uint64(r.second-e.start))
-		default:
-			ev.setPayload(uint64(r.first-e.start), markInstant)
-		}
-		if page = ev.appendTo(page); len(page) == fullPage || i == len(e.records)-1 {
-			if err := e.page(tagEvents, page); err != nil {
-				return err
-			}
-			page = page[:0]
-		}
-	}
-	return nil
+	err := e.page(tagEvents, e.events)
+	e.events = e.events[:0]
+	return err
 }
 
 func (e *encoder) page(tag byte, payload []byte) error {

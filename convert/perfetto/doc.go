@@ -25,8 +25,8 @@
 // clock; a clock snapshot says that it is REALTIME. If a trace begins before 1970, timestamps count from
 // its beginning, without REALTIME.
 //
-// A span that has not ended ends at the last time of the trace, and has an annotation entrace.open. Span
-// events, log records and other entries without a time get the time of their nearest ancestor with a time.
+// A span that has not ended ends at the last time of the trace, and has an annotation entrace.open. What
+// has no time, spans as well, is an instant at the time of its nearest ancestor with one, or at the begin of the trace.
 // Entries that are not below a span, or are outside the time of their span, are on one track per process
 // called "logs". Flows point forward in time, even if a span links to a later one.
 //
@@ -51,8 +51,7 @@
 //
 // The root and its attributes, what the recorder wrote about itself, such as
 // entrace.end, the types of a resource's attributes, its schema URL, the level of
-// spans and events, and what in an ENTRACE without times is a link. Entries
-// without a time that are below none with one, in a trace that has times. Whether a
+// spans and events, and what in an ENTRACE without times is a link. Whether a
 // text was bytes, or an empty list. Of a span's links all but the first 1,000; how
 // many are missing is in entrace.links_left_out.
 package perfetto

@@ -16,10 +16,10 @@ import (
 // bytes for each span, 2 for each entry and 16 for each arrow.
 //
 // Spans are on a lane of their process, which stands for their resource. A mark is on the lane of
-// its span if it happens during the span. All other marks of a process share one lane. A mark
-// without a time gets the time of the nearest entry above it that has one. If there is none, the
-// mark is left out. Entries of other kinds count as log records. The root, resources, links, spans
-// without a time and the entries of the recorder itself are left out.
+// its span if it happens during the span. All other marks of a process share one lane. Entries of
+// other kinds count as log records, and spans without a time as marks. A mark without a time gets
+// the time of the nearest entry above it that has one, or else that of the trace's begin. The root,
+// resources, links and the entries of the recorder itself are left out.
 //
 // Other ENTRACE writers make traces without any time. For these, the Timeline makes up times: in
 // the order of the tree, each begin, end and log record is [Step] later than the one before. Every
@@ -45,7 +45,7 @@ type Timeline struct {
 	ends   []FlowEnd // in the order of their spans
 	made   []ticks   // by row: the made-up times
 	owners []int32   // a cache of Timeline.above; nil if the view can return the span of a row
-	times  []int32   // a cache of Timeline.above; nil if every mark has a time
+	times  []int32   // a cache of Timeline.above; nil if every mark has a time of its own
 }
 
 // ticks holds the begin and end of an entry, in units of Step.
@@ -131,27 +131,23 @@ func (t *Timeline) read(ctx context.Context) error {
 			return ctx.Err()
 		}
 		start, timed := t.v.Start(r)
-		switch role := t.v.Role(r); role {
-		case view.RoleRecorder:
+		switch role := t.v.Role(r); {
+		case role == view.RoleRecorder:
 			if timed {
 				t.Last = max(t.Last, start) // the recorder was running at this time
 			}
-		case view.RoleSpan:
+		case role == view.RoleSpan && timed:
+			t.begins = append(t.begins, int32(r))
+			t.First, t.Last = min(t.First, start), max(t.Last, start)
+			if _, ended := t.v.Duration(r); ended {
+				t.Last = max(t.Last, t.end(int32(r)))
+			}
+		case role == view.RoleSpan, role == view.RoleEvent, role == view.RoleLog, role == view.RoleOther:
+			t.marks = append(t.marks, int32(r))
 			if timed {
-				t.begins = append(t.begins, int32(r))
 				t.First, t.Last = min(t.First, start), max(t.Last, start)
-				if _, ended := t.v.Duration(r); ended {
-					t.Last = max(t.Last, t.end(int32(r)))
-				}
-			}
-		case view.RoleEvent, view.RoleLog, view.RoleOther:
-			if !timed && t.times == nil {
+			} else if t.times == nil {
 				t.times = make([]int32, t.v.Len())
-			}
-			if timed || t.above(t.times, r, t.isTime) >= 0 {
-				at := t.at(int32(r))
-				t.marks = append(t.marks, int32(r))
-				t.First, t.Last = min(t.First, at), max(t.Last, at)
 			}
 		}
 	}
@@ -235,7 +231,9 @@ func (t *Timeline) parent(r int32) int32 {
 // at returns the time of a mark in nanoseconds.
 func (t *Timeline) at(r int32) int64 {
 	if _, timed := t.v.Start(view.Row(r)); !timed && !t.Made {
-		r = t.above(t.times, view.Row(r), t.isTime)
+		if r = t.above(t.times, view.Row(r), t.isTime); r < 0 {
+			return t.First
+		}
 	}
 	return t.start(r)
 }
