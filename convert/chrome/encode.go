@@ -24,6 +24,9 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err != nil {
 		return err
 	}
+	if err := t.Arrows(ctx); err != nil {
+		return err
+	}
 	e := &encoder{w: w, t: t, v: v, b: make([]byte, 0, bufferSize+bufferSize/2)}
 	if err := e.head(); err != nil {
 		return err

@@ -60,34 +60,17 @@ func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames [
 // EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds, as the
 // documentation of the package describes them. It returns the errors of v, w and ctx, and ErrNoCPU.
 func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
-	type step struct {
-		from int32
-		name string
-	}
-	t := new(tree)
-	steps := make(map[step]int32)
-	down := func(from int32, name string) int32 {
-		k := step{from, string(appendName(nil, name))}
-		at, ok := steps[k]
-		if !ok {
-			depth := int32(1)
-			if from >= 0 {
-				depth += t.nodes[from].depth
-			}
-			at = t.add(from, k.name, depth)
-			steps[k] = at
-		}
-		return at
-	}
+	t := newTree()
 	err := eachCPU(ctx, v, func(service string, frames []frame, nano int64) {
-		at := down(-1, service)
+		at := t.down(-1, service)
 		for i := range frames {
-			if t.nodes[at].depth == maxFrames || t.nodes[at].bytes+len(frames[i].name) > maxStack {
+			next := t.down(at, frames[i].name)
+			if next == at {
 				break
 			}
-			at = down(at, frames[i].name)
+			at = next
 		}
-		t.nodes[at].self = uint64(sum(int64(t.nodes[at].self), nano))
+		t.count(at, uint64(nano))
 	})
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 	"github.com/entrace-go/entrace/view"
@@ -23,30 +22,77 @@ const (
 	maxFrames  = 512
 	maxStack   = 16 << 10 // the same bound, in bytes
 	bufferSize = 64 << 10
+	checkEvery = 4096 // lines between two checks of the context
 )
 
 // EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds, as the
 // documentation of the package describes them. It returns the errors of v, w and ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
-	var name []byte
-	s, err := read(ctx, v, func(m *format.Metadata) frame {
-		if isPlain(m.Name) {
-			return frame{name: m.Name}
+	t := newTree()
+	type lane struct{ group, lane int32 }
+	type span struct {
+		node int32
+		self uint64 // how long it took without those inside of it
+	}
+	open := make(map[lane][]span)
+	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
+		at := lane{m.Group, m.Lane}
+		spans := open[at]
+		if m.What == timeline.Ends {
+			last := len(spans) - 1
+			t.count(spans[last].node, spans[last].self)
+			open[at] = spans[:last]
+			return nil
 		}
-		name = appendName(name[:0], m.Name)
-		return frame{name: string(name)}
+		took, up := uint64(m.End-m.Time), t.down(-1, service)
+		if last := len(spans) - 1; last >= 0 {
+			up = spans[last].node
+			spans[last].self -= took
+		}
+		open[at] = append(spans, span{t.down(up, v.Name(m.Row)), took})
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	t := newTree(s)
 	t.sort()
 	return t.write(ctx, w)
+}
+
+// eachSpan calls fn with the begin and the end of each span in the order of time, and its service. On a lane, the span
+// that began last ends first. A trace without times has none.
+func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, service string) error) error {
+	t, err := timeline.NewTimeline(ctx, v)
+	if err != nil || t.Made {
+		return err
+	}
+	return t.Moments(ctx, func(m *timeline.Moment) error {
+		if m.What == timeline.Happens {
+			return nil
+		}
+		return fn(m, cmp.Or(v.Service(m.Row), unknownService))
+	})
+}
+
+// unknownService is OpenTelemetry's name for a service without a name.
+const unknownService = "unknown_service"
+
+// A frame is the name and place that equal spans share.
+type frame struct {
+	name, file string
+	line       uint32
 }
 
 // A tree has a node for each stack.
 type tree struct {
 	nodes []node
+	steps map[step]int32
+}
+
+// A step leads from a node, or from -1, to the node with one more frame.
+type step struct {
+	from int32
+	name string
 }
 
 // A node is a stack: the stack of its parent node and one more frame.
@@ -58,46 +104,35 @@ type node struct {
 	first, next int32 // child and sibling, -1 for none
 }
 
-// newTree sums up the self times of equal stacks.
-func newTree(s *stacks) *tree {
-	type step struct{ from, frame int32 }
-	t := new(tree)
-	roots := make(map[string]int32)
-	tops := make([]int32, len(s.services))
-	for i, service := range s.services {
-		name := string(appendName(nil, service))
-		if at, ok := roots[name]; ok {
-			tops[i] = at
-			continue
-		}
-		tops[i] = t.add(-1, name, 1)
-		roots[name] = tops[i]
+func newTree() *tree { return &tree{steps: make(map[step]int32)} }
+
+// down returns the node of a stack and one more frame, or that of the stack itself if it is too long for more.
+func (t *tree) down(from int32, name string) int32 {
+	if !isPlain(name) {
+		name = string(appendName(nil, name))
 	}
-	self := timeline.SelfTimes(s.intervals, s.lanes, s.order)
-	steps := make(map[step]int32)
-	at := make([]int32, len(s.intervals)) // the node of each span
-	for _, i := range s.order {
-		from := tops[s.intervals[i].Group]
-		if o := s.outers[i]; o >= 0 {
-			from = at[o]
-		}
-		at[i] = from
-		name := s.names[s.frames[i]].name
-		if t.nodes[from].depth < maxFrames && t.nodes[from].bytes+len(name) < maxStack {
-			k := step{from, s.frames[i]}
-			n, ok := steps[k]
-			if !ok {
-				n = t.add(from, name, t.nodes[from].depth+1)
-				steps[k] = n
-			}
-			at[i] = n
-		}
-		n := &t.nodes[at[i]]
-		if n.self += uint64(self[i]); n.self < uint64(self[i]) {
-			n.self = math.MaxUint64
+	k, depth := step{from, name}, int32(1)
+	if from >= 0 {
+		up := &t.nodes[from]
+		if depth += up.depth; up.depth >= maxFrames || up.bytes+len(name) >= maxStack {
+			return from
 		}
 	}
-	return t
+	at, ok := t.steps[k]
+	if !ok {
+		k.name = strings.Clone(name)
+		at = t.add(from, k.name, depth)
+		t.steps[k] = at
+	}
+	return at
+}
+
+// count adds to the time of a stack.
+func (t *tree) count(at int32, nano uint64) {
+	n := &t.nodes[at]
+	if n.self += nano; n.self < nano {
+		n.self = math.MaxUint64
+	}
 }
 
 func (t *tree) add(from int32, name string, depth int32) int32 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -247,6 +248,69 @@ func TestSpeedscopeNests(t *testing.T) {
 	check(t, speedscope.Bytes(t, shop(t)), 11)
 	check(t, speedscope.Bytes(t, viewOf(t)), 0)
 	check(t, speedscope.Bytes(t, hard(t, 500)), 500)
+}
+
+// TestSelfTimes: a span is a frame of what is inside of it on its lane. One that overlaps a sibling, or outlives its parent,
+// has a lane of its own.
+func TestSelfTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		spans []*format.TraceEntry
+		want  string
+	}{
+		"children and a grandchild": {
+			[]*format.TraceEntry{span(1, 1, "a", 1, 101), span(2, 2, "b", 11, 41), span(3, 3, "c", 21, 31), span(4, 2, "d", 41, 61)},
+			"s;a 50\ns;a;b 20\ns;a;b;c 10\ns;a;d 20\n",
+		},
+		"a child that overlaps its sibling": {
+			[]*format.TraceEntry{span(1, 1, "a", 1, 101), span(2, 2, "b", 11, 41), span(3, 2, "c", 21, 61)}, "s;a 70\ns;a;b 30\ns;c 40\n",
+		},
+		"a child that outlives its parent": {[]*format.TraceEntry{span(1, 1, "a", 1, 11), span(2, 2, "b", 6, 21)}, "s;a 10\ns;b 15\n"},
+		"nothing long at the end of a sibling and of a parent": {
+			[]*format.TraceEntry{span(1, 1, "a", 1, 21), span(2, 2, "b", 1, 11), span(3, 2, "c", 11, 11), span(4, 2, "d", 21, 21)}, "s;a 10\ns;a;b 10\n",
+		},
+		"long": {[]*format.TraceEntry{span(1, 1, "a", 1, 1<<62+1), span(2, 2, "b", 5, 10)}, "s;a 4611686018427387899\ns;a;b 5\n"},
+	} {
+		if got := string(stacks.Bytes(t, viewOf(t, append([]*format.TraceEntry{resource("s")}, c.spans...)...))); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAddsUp: the self times are together as long as there is a span open on each lane.
+func TestAddsUp(t *testing.T) {
+	v := hard(t, 400)
+	var f struct {
+		Profiles []struct {
+			Events []struct {
+				Type string
+				At   float64
+			}
+		}
+	}
+	converttest.Must(t, json.Unmarshal(speedscope.Bytes(t, v), &f))
+	open, sum := 0.0, 0.0
+	for _, p := range f.Profiles {
+		depth, last := 0, 0.0
+		for _, e := range p.Events {
+			if depth > 0 {
+				open += e.At - last
+			}
+			if last = e.At; e.Type == "O" {
+				depth++
+			} else {
+				depth--
+			}
+		}
+	}
+	for l := range strings.Lines(string(stacks.Bytes(t, v))) {
+		var n float64
+		_, err := fmt.Sscan(l[strings.LastIndexByte(l, ' '):], &n)
+		converttest.Must(t, err)
+		sum += n
+	}
+	if math.Abs(open-sum) > open/1e12 {
+		t.Errorf("the self times are %g, and spans are open for %g", sum, open)
+	}
 }
 
 // hard is spans that overlap in many ways, at the ends of time too.

@@ -55,7 +55,11 @@ func encodeTo(ctx context.Context, w io.Writer, v *view.View) error {
 		}
 	}
 	enc := encoder{v: v, rows: v.NewReader(), counters: make(map[uint32]uint32)}
-	enc.arrange()
+	lanes, err := timeline.NewTimeline(ctx, v)
+	if err != nil {
+		return err
+	}
+	enc.arrange(lanes)
 	b := appendEpoch(nil, uint64(enc.epoch))
 	for i := 0; ; i++ {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -89,8 +93,8 @@ type rowEvent struct {
 	substream  int32
 }
 
-// arrange makes an event of each row, in the order in which they end.
-func (enc *encoder) arrange() {
+// arrange makes an event of each row, in the order in which they end. The lanes of spans are the substreams.
+func (enc *encoder) arrange(lanes *timeline.Timeline) {
 	v := enc.v
 	events := make([]rowEvent, 0, v.Len())
 	place := make([]int32, v.Len())
@@ -121,7 +125,6 @@ func (enc *encoder) arrange() {
 	}
 	enc.epoch = min(enc.epoch, latest)
 	events = events[1:] // the root
-	intervals := make([]timeline.Interval, len(events))
 	for i := range events {
 		ev := &events[i]
 		up := v.Parent(ev.row)
@@ -135,11 +138,9 @@ func (enc *encoder) arrange() {
 		default:
 			ev.start, ev.end = enc.epoch, enc.epoch
 		}
-		intervals[i] = timeline.Interval{Start: ev.start, End: ev.end, Parent: place[up], Group: int32(ev.stream)}
-	}
-	lanes, _ := timeline.Lanes(intervals)
-	for i, lane := range lanes {
-		events[i].substream = lane
+		if ev.substream = lanes.Lane(ev.row); v.Role(ev.row) != view.RoleSpan {
+			ev.substream = lanes.Lane(v.Owner(up))
+		}
 	}
 	slices.SortFunc(events, func(a, b rowEvent) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.start, a.start), cmp.Compare(b.row, a.row))

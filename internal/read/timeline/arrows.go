@@ -36,9 +36,9 @@ type link struct {
 	from, found int32
 }
 
-// arrows finds the arrows. First come the arrows to children on another lane, in the order of the
+// Arrows finds the arrows, which [Timeline.Moments] has then. First come the arrows to children on another lane, in the order of the
 // children. Then come the links.
-func (t *Timeline) arrows(ctx context.Context) error {
+func (t *Timeline) Arrows(ctx context.Context) error {
 	links, err := t.readLinks(ctx)
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ type Timeline struct {
 	// First and Last are the first and the last time of the trace. They are 0 if nothing has a
 	// time.
 	First, Last int64
-	Flows       int // the number of arrows
+	Flows       int // the number of arrows, once [Timeline.Arrows] has found them
 
 	v      *view.View
 	links  bool // some span has links
@@ -71,7 +71,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 		return nil, errTooMany
 	}
 	t := &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v, groups: make(map[view.Row]int32)}
-	t.order = order{spans: t, n: v.Len()}
+	t.order = order{Timeline: t}
 	t.survey()
 	read := t.read
 	if t.Made {
@@ -94,7 +94,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 		}
 		return cmp.Or(cmp.Compare(t.turn(x), t.turn(y)), cmp.Compare(x, y))
 	})
-	return t, t.arrows(ctx)
+	return t, ctx.Err()
 }
 
 // survey finds the processes and counts the spans and marks. It also finds whether any of them has
@@ -331,6 +331,9 @@ func (t *Timeline) place() {
 	}
 }
 
+// Lane returns the lane of a span, and 0 for another row.
+func (t *Timeline) Lane(r view.Row) int32 { return max(0, t.lane(int32(r))) }
+
 // lane returns the lane of a span, or -1 if it is not placed yet.
 func (t *Timeline) lane(r int32) int32 {
 	if t.many != nil {
@@ -352,4 +355,45 @@ func (t *Timeline) setLane(r, lane int32) {
 	} else {
 		t.few[r] = uint16(lane + 1)
 	}
+}
+
+// An order compares spans by their start. If two spans start together, the longer one comes first,
+// because it contains the other. If they have the same length, parents come before children.
+// Otherwise the order is that of their numbers.
+type order struct {
+	*Timeline
+
+	depths []int32 // by row: the depth of each span, from 1 on; 0 if it is not computed yet
+}
+
+func (o *order) compare(a, b int32) int {
+	if c := cmp.Compare(o.start(a), o.start(b)); c != 0 || a == b {
+		return c
+	}
+	if c := cmp.Compare(o.end(b), o.end(a)); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(o.depth(a), o.depth(b)), cmp.Compare(a, b))
+}
+
+// depth returns the depth of a span.
+func (o *order) depth(id int32) int32 {
+	if o.depths == nil {
+		o.depths = make([]int32, o.v.Len())
+	}
+	var chain []int32
+	at := id
+	for ; at >= 0 && o.depths[at] == 0; at = o.parent(at) {
+		o.depths[at] = 1 // so that a cycle of parents ends
+		chain = append(chain, at)
+	}
+	depth := int32(0)
+	if at >= 0 {
+		depth = o.depths[at]
+	}
+	for _, at := range slices.Backward(chain) {
+		depth++
+		o.depths[at] = depth
+	}
+	return o.depths[id]
 }

@@ -73,6 +73,7 @@ func TestTimelineMemory(t *testing.T) {
 	}()
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
+	must(t, tl.Arrows(t.Context()))
 	calls := 0
 	if err := tl.Detailed(t.Context(), func(*timeline.Moment, *timeline.Details) error { calls++; return nil }); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func TestTimelineSameIDs(t *testing.T) {
 		}
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
-	if err != nil || tl.Flows != n {
+	must(t, err)
+	if err = tl.Arrows(t.Context()); err != nil || tl.Flows != n {
 		t.Errorf("%d arrows of %d links, %v", tl.Flows, n, err)
 	}
 	var d timeline.Details
@@ -141,6 +143,7 @@ func TestDetailedSame(t *testing.T) {
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
+	must(t, tl.Arrows(t.Context()))
 	var want []timeline.Moment
 	if err := tl.Moments(t.Context(), func(m *timeline.Moment) error { want = append(want, *m); return nil }); err != nil {
 		t.Fatal(err)
@@ -209,6 +212,7 @@ func TestDetailsNames(t *testing.T) {
 		})
 		tl, err := timeline.NewTimeline(t.Context(), v)
 		must(t, err)
+		must(t, tl.Arrows(t.Context()))
 		var d timeline.Details
 		start := time.Now()
 		must(t, tl.Details(1, &d))
@@ -245,6 +249,7 @@ func TestDetailsDurations(t *testing.T) {
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
+	must(t, tl.Arrows(t.Context()))
 	var d timeline.Details
 	must(t, tl.Details(1, &d))
 	got := make(map[string]string)
@@ -277,6 +282,7 @@ func TestTimelineKeepsNoTimes(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
+	must(t, tl.Arrows(t.Context()))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 10*n || tl.Processes[0].Lanes != 2 {
@@ -297,6 +303,7 @@ func TestTimelineOfManyLanes(t *testing.T) {
 	})
 	tl, err := timeline.NewTimeline(t.Context(), v)
 	must(t, err)
+	must(t, tl.Arrows(t.Context()))
 	want := int32(0)
 	err = tl.Moments(t.Context(), func(m *timeline.Moment) error {
 		if m.What == timeline.Begins {
