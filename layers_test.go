@@ -62,11 +62,11 @@ convert/zipkin                convert/internal/foreign convert/internal/input fo
 convert/gotrace               convert/internal/foreign convert/internal/input format internal/otel internal/read/ view
 convert/heph                  convert/internal/input format internal/core/ internal/otel internal/read/ internal/text/
                               view
-convert/measureme             convert/internal/input format internal/core/ internal/read/ view
+convert/measureme             convert/internal/input format internal/core/ internal/otel internal/read/ view
 convert/parquet               convert/internal/input format github.com/klauspost/compress/ github.com/parquet-go/
                               internal/core/ view
 convert/chrome                format internal/otel internal/read/ internal/text/ view
-convert/folded                format internal/read/ internal/text/ view
+convert/folded                internal/read/ internal/text/ view
 convert/perfetto              format internal/otel internal/read/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
                               convert/jaeger convert/measureme convert/otlp convert/parquet convert/perfetto

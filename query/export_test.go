@@ -1,7 +1,5 @@
 package query
 
-import "github.com/entrace-go/entrace/internal/read/columns"
-
 // Tree returns the query with brackets around each expression.
 func Tree(q *Query) string { return q.root.String() }
 
@@ -19,12 +17,12 @@ func Kind(v Value) int { return int(v.kind) }
 // MaxGroups is maxGroups, for its test.
 var MaxGroups = &maxGroups
 
-// SmallSummaries reduces the limits of Summary, so that it processes few rows and durations at
-// once. The returned function restores the limits.
-func SmallSummaries(names int) (undo func()) {
-	rows, took, all := selfRows, maxTook, maxNames
-	selfRows, maxTook, maxNames = columns.BlockRows, 8, names
-	return func() { selfRows, maxTook, maxNames = rows, took, all }
+// SmallSummaries reduces the limits of Summary, so that it processes few rows and durations at once. The returned function
+// restores the limits.
+func SmallSummaries() (undo func()) {
+	took := maxTook
+	maxTook = 8
+	return func() { maxTook = took }
 }
 
 // AttributeName is attributeName, for its test.

@@ -134,9 +134,16 @@ func (m *machine) parentServices(n int) *coded {
 	}}
 }
 
-// bucketCodes returns the codes of bucket(start, …).
+// bucketCodes returns the codes of bucket(start, …) and of bucket(start - …, …).
 func (m *machine) bucketCodes(x *binary) *coded {
 	f, isField := x.a.(*field)
+	shift := int64(0)
+	if y, ok := x.a.(*binary); ok && y.op == "-" {
+		if by, ok := y.b.(*literal); ok && by.value.kind == kindInt {
+			f, isField = y.a.(*field)
+			shift = by.value.n
+		}
+	}
 	size, isLiteral := x.b.(*literal)
 	if x.op != "bucket" || !isField || !isLiteral || f.kind != fieldStart || f.parent || size.value.kind != kindDuration {
 		return nil
@@ -146,7 +153,11 @@ func (m *machine) bucketCodes(x *binary) *coded {
 	if !timed || uint64(last-first)/width >= maxCodes {
 		return nil
 	}
-	first -= (first%size.value.n + size.value.n) % size.value.n // the beginning of its bucket
+	if rest := (first - shift) % size.value.n; rest < 0 {
+		first -= rest + size.value.n
+	} else {
+		first -= rest // the beginning of its bucket
+	}
 	n := uint64(last-first)/width + 1
 	return &coded{n, func(b *columns.Block, codes []uint32) {
 		for i, at := range b.Start {
@@ -220,7 +231,9 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 				d, ok := view.Took(b, int(r.i))
 				switch a := x.groups.acc(int(r.group), at); {
 				case !ok:
-				case k.twice && a.kept != nil && a.ints.spread != nil: // a faster form of add
+				case k.fn == "max" && a.one.kind == kindDuration: // faster forms of add
+					a.one.n = max(a.one.n, d)
+				case k.twice && a.kept != nil && a.ints.spread != nil:
 					a.n++
 					a.ints.spread.add(d)
 				default:

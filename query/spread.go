@@ -85,14 +85,6 @@ type durations struct {
 	spread *spread
 }
 
-// len returns the number of durations that were added.
-func (d *durations) len() int64 {
-	if d.spread != nil {
-		return d.spread.n
-	}
-	return int64(len(d.all))
-}
-
 func (d *durations) add(x int64) {
 	if d.spread != nil {
 		d.spread.add(x)

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ import (
 // TestSummaryAsBruteForce compares the table with results computed from the tree and sorted
 // durations. In the files, children come in any order, some before their parents.
 func TestSummaryAsBruteForce(t *testing.T) {
-	defer query.SmallSummaries(1000)()
+	defer query.SmallSummaries()()
 	for seed := range 4 {
 		r := rand.New(rand.NewPCG(uint64(seed), 6))
 		entries := shop(r, 9000)
@@ -75,19 +76,14 @@ func TestSummaryAsBruteForce(t *testing.T) {
 	}
 }
 
-// TestSummaryOfManyNames checks that all names beyond the limit share one line.
+// TestSummaryOfManyNames checks that too many names are an error, as for other tables.
 func TestSummaryOfManyNames(t *testing.T) {
-	defer query.SmallSummaries(3)()
+	defer func(n int) { *query.MaxGroups = n }(*query.MaxGroups)
+	*query.MaxGroups = 3
 	v := viewOf(t, steps(30))
-	table, err := query.Summary(t.Context(), v, everything(t, v), nil)
-	must(t, err)
-	n := int64(0)
-	for _, line := range table.Lines {
-		count, _ := query.Number(line[2]).(int64)
-		n += count
-	}
-	if len(table.Lines) != 4 || n != 30 || table.Lines[0][1].String() != "(all other names)" {
-		t.Errorf("%d lines of %d spans, the first is %s", len(table.Lines), n, table.Lines[0][1])
+	_, err := query.Summary(t.Context(), v, everything(t, v), nil)
+	if e, ok := errors.AsType[*query.Error](err); !ok || e.Hint == "" {
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -142,7 +138,7 @@ func TestCompareSaysWhatDiffers(t *testing.T) {
 // TestSeriesAsBruteForce compares a series with the counted spans of each step, including steps
 // without spans.
 func TestSeriesAsBruteForce(t *testing.T) {
-	defer query.SmallSummaries(3)()
+	defer query.SmallSummaries()()
 	v := viewOf(t, shop(rand.New(rand.NewPCG(1, 8)), 3000))
 	const every = 37
 	table, err := query.Series(t.Context(), v, everything(t, v), every)

@@ -38,10 +38,11 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	if t.groups == 0 {
 		return out, nil
 	}
+	of := ""
 	if t.spans {
-		return t.spreadSpans(ctx, v, rows, from, every, periods)
+		of = "entry:role = span"
 	}
-	q, err := Parse(fmt.Sprintf("{} | count() by(%s, bucket(start - %d, %dns))", strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
+	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +54,12 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	for i := range all {
 		all[i] &= rows[i]
 	}
-	begun := v.NewSet()
-	for r := range all.All() {
-		if start, timed := v.Start(r); timed && start >= from && uint64(start-from) < uint64(max(1, every))*uint64(periods) {
-			begun.Add(r)
-		}
+	begun, err := thoseOf(ctx, v, all, func(b *columns.Block, i int) bool {
+		at := b.Start[i]
+		return at != columns.NoTime && at >= from && uint64(at-from) < uint64(max(1, every))*uint64(periods)
+	})
+	if err != nil {
+		return nil, err
 	}
 	a := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
 	counts, err := m.table([]*stageAggregate{a}, a.by, begun)
@@ -78,38 +80,4 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 		out[key][min(i, periods-1)] += uint32(n)
 	}
 	return out, nil
-}
-
-// spreadSpans does the same for a table of Summary.
-func (t *Table) spreadSpans(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
-	parts, err := columns.Collect(ctx, v.Columns().Each, func() (*summary, func(k int)) {
-		y := newSummary(v, rows)
-		return y, func(k int) {
-			y.each(k, func(s *sum, b *columns.Block, i int) {
-				start := b.Start[i]
-				if start == columns.NoTime || start < from {
-					return
-				}
-				if s.begun == nil {
-					s.begun = make([]uint32, periods)
-				}
-				if at := uint64(start-from) / uint64(max(1, every)); at < uint64(periods) {
-					s.begun[at]++
-				}
-			})
-		}
-	})
-	out := make(map[string][]uint32)
-	for _, y := range parts {
-		for _, s := range y.sums {
-			key := t.Where([]Value{stringValue(s.service), stringValue(s.name)})
-			if out[key] == nil {
-				out[key] = make([]uint32, periods)
-			}
-			for i, n := range s.begun {
-				out[key][i] += n
-			}
-		}
-	}
-	return out, err
 }

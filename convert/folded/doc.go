@@ -2,7 +2,7 @@
 // draw flame graphs: the folded stacks of Brendan Gregg's FlameGraph scripts, which
 // inferno reads too, and the files of speedscope.
 //
-// Neither format has parents, so spans are first put onto lanes, one set of lanes for each service. The
+// Neither format has parents, so spans are first put onto lanes, one set of lanes for each resource. The
 // spans of one lane nest strictly. A span goes to the lane of its parent if it lies within the parent and
 // does not overlap a sibling there. Otherwise it goes to another lane. The stack of a span has the name of
 // its service, and then the spans that contain it on its lane. A span that has not ended lasts to the end
