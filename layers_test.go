@@ -48,7 +48,7 @@ view                          format internal/core/ internal/otel internal/read/
 internal/read/                format internal/core/ internal/otel internal/text/ redact view
 internal/read/gotrace         golang.org/x/exp/trace internal/core/ internal/text/
 query                         format internal/core/ internal/otel internal/read/ internal/text/ view
-query/analyze                 format internal/core/ internal/read/ query view
+query/analyze                 format internal/core/ internal/read/ internal/text/quantity query view
 query/lua                     format github.com/yuin/ internal/core/ view
 viewer                        format internal/core/ internal/otel internal/read/ internal/text/ query query/analyze
                               view

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -91,7 +91,7 @@ func (p *printer) line(r view.Row) string {
 		case !ended:
 			words = append(words, "not ended")
 		case !p.normal:
-			words = append(words, rounded(took).String())
+			words = append(words, string(quantity.AppendShort(nil, took)))
 		}
 		for _, of := range []string{mapping.AttrKind, mapping.AttrStatusDescription} {
 			if v, ok := e.Attribute(of); ok {
@@ -121,15 +121,6 @@ func (p *printer) line(r view.Row) string {
 		words = append(words, plain(a.Name)+"="+valueText(a.Value))
 	}
 	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
-}
-
-// rounded returns d with three digits.
-func rounded(d time.Duration) time.Duration {
-	for unit := time.Duration(1); ; unit *= 10 {
-		if d < 1000*unit {
-			return d.Round(unit)
-		}
-	}
 }
 
 // maxText is how many bytes of a text a line has.

@@ -62,13 +62,15 @@ func count(t *testing.T, name string) map[view.Role]int {
 
 func TestQuickstart(t *testing.T) {
 	dir, out := run(t, "quickstart")
-	n := count(t, filepath.Join(dir, "trace.et"))
-	if n[view.RoleSpan] != 19 || n[view.RoleLog] != 11 || n[view.RoleEvent] != 5 || n[view.RoleResource] != 1 {
-		t.Errorf("there are %v", n)
+	name := filepath.Join(dir, "trace.et")
+	n := count(t, name)
+	if n[view.RoleSpan] != 19 || n[view.RoleLog] != 11 || n[view.RoleEvent] != 5 || n[view.RoleResource] != 1 || !strings.Contains(out, "entrace tree") {
+		t.Errorf("there are %v; it prints %s", n, out)
 	}
-	for _, want := range []string{`"GET /cart"`, `"SELECT price"`, `"checkout refused"`, `"recovered"`, `"shutting down"`} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it does not print %s:\n%s", want, out)
+	v := tracetest.View(t, tracetest.Open(t, name))
+	for _, want := range []string{"GET /cart", "SELECT price", "checkout refused", "recovered", "shutting down"} {
+		if !slices.ContainsFunc(slices.Collect(v.Rows()), func(r view.Row) bool { text, _ := v.Message(r); return v.Name(r) == want || text == want }) {
+			t.Errorf("it does not record %s", want)
 		}
 	}
 }

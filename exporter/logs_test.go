@@ -52,7 +52,7 @@ func logsOf(t *testing.T, v *view.View) (logs []*otel.Log, above []string) {
 		}
 		e, err := v.Entry(row)
 		must(t, err)
-		l := otel.ReadLog(e)
+		l := new(otel.Reader).Log(e)
 		l.ID = 0
 		logs = append(logs, l)
 		above = append(above, v.Name(v.Parent(row)))

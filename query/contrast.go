@@ -162,8 +162,13 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
 }
 
-// Where returns a filter for the rows in which a field has a text.
-func Where(field, text string) string { return where(field, stringValue(text)) }
+// Where returns a filter for the rows in which a field has a text. A service without a name is nil.
+func Where(field, text string) string {
+	if text == "" && field == "service" {
+		return "service = nil"
+	}
+	return where(field, stringValue(text))
+}
 
 // where returns a filter for the rows in which a field has a value, or nothing if there is none.
 func where(field string, v Value) string {

@@ -346,14 +346,6 @@ func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row]
 	return nil
 }
 
-// whereService returns a filter for the rows of a service, which is empty if they have none.
-func whereService(name string) string {
-	if name == "" {
-		return "service = nil"
-	}
-	return query.Where("service", name)
-}
-
 // callTable returns how often services call each other.
 func (s *state) callTable(ctx context.Context, text string, w window) (*table, error) {
 	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
@@ -377,7 +369,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 		caller, _ := l.values[0].(string)
 		callee, _ := l.values[1].(string)
 		l.values[0], l.values[1] = caller, callee
-		l.where = "{ entry:role = span && " + whereService(caller) + " } > { entry:role = span && " + whereService(callee) + " }"
+		l.where = "{ entry:role = span && " + query.Where("service", caller) + " } > { entry:role = span && " + query.Where("service", callee) + " }"
 	}
 	slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[2], b.values[2], true) })
 	return t, nil
@@ -448,7 +440,7 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 				last.Service, strings.Join(names, " › "), strings.Join(marks, ", "), percent, took(p.After.P95, p.After), took(p.Before.P95, p.Before), took(p.After.P50, p.After), took(p.Before.P50, p.Before),
 				int64(p.After.Count), int64(p.Before.Count), int64(p.After.Errors), int64(p.Before.Errors), took(p.After.Self, p.After), took(p.Before.Self, p.Before),
 			},
-			where: "{ entry:role = span && " + whereService(last.Service) + " && " + query.Where("name", last.Name) + " }",
+			where: "{ entry:role = span && " + query.Where("service", last.Service) + " && " + query.Where("name", last.Name) + " }",
 		})
 	}
 	return t, nil

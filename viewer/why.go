@@ -73,7 +73,7 @@ const maxShares = 6 // values of a field
 
 // whereNamesake returns a query that selects the spans of the name and service of the one at row r.
 func whereNamesake(v *view.View, r view.Row) string {
-	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + whereService(v.Service(r)) + " }"
+	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + query.Where("service", v.Service(r)) + " }"
 }
 
 // contrastOf keeps the values that the first set has more often, if differing. Beside says that the page

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
 func (a *app) catCommand() *cobra.Command {
@@ -157,25 +157,4 @@ func appendTime(b []byte, v format.Value) []byte {
 }
 
 // duration returns d with about three digits.
-func duration(d time.Duration) string { return string(appendDuration(nil, d)) }
-
-// appendDuration appends d with about three digits.
-func appendDuration(b []byte, d time.Duration) []byte {
-	unit, name := time.Second, "s"
-	switch {
-	case d >= time.Minute:
-		return append(b, d.Round(100*time.Millisecond).String()...)
-	case d >= time.Second:
-	case d >= time.Millisecond:
-		unit, name = time.Millisecond, "ms"
-	case d >= time.Microsecond:
-		unit, name = time.Microsecond, "µs"
-	default:
-		return append(strconv.AppendInt(b, int64(d), 10), "ns"...)
-	}
-	from := len(b)
-	if b = strconv.AppendFloat(b, float64(d)/float64(unit), 'g', 3, 64); bytes.IndexByte(b[from:], 'e') >= 0 {
-		b = strconv.AppendInt(b[:from], int64(d/unit), 10)
-	}
-	return append(b, name...)
-}
+func duration(d time.Duration) string { return string(quantity.AppendShort(nil, d)) }

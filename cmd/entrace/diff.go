@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -240,7 +239,7 @@ func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 }
 
 // runs opens files. Each file is one run.
-func (a *app) runs(ctx context.Context, names []string, o *diffOptions) (runs []query.Run, closeAll func(), err error) {
+func (a *app) runs(ctx context.Context, names []string, o *lookFlags, allowPartial bool) (runs []query.Run, closeAll func(), err error) {
 	var looks []*look
 	closeAll = func() {
 		for _, l := range looks {
@@ -248,12 +247,12 @@ func (a *app) runs(ctx context.Context, names []string, o *diffOptions) (runs []
 		}
 	}
 	for _, name := range names {
-		l, err := a.lookRows(ctx, []string{name}, &o.lookFlags)
+		l, err := a.lookRows(ctx, []string{name}, o)
 		if err != nil {
 			return nil, closeAll, err
 		}
 		looks = append(looks, l)
-		if !o.allowPartial {
+		if !allowPartial {
 			if err := l.whole(); err != nil {
 				return nil, closeAll, fmt.Errorf("%s: %w", name, err)
 			}
@@ -268,12 +267,12 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	before, done, err := a.runs(ctx, o.before, o)
+	before, done, err := a.runs(ctx, o.before, &o.lookFlags, o.allowPartial)
 	defer done()
 	if err != nil {
 		return err
 	}
-	after, doneAfter, err := a.runs(ctx, o.after, o)
+	after, doneAfter, err := a.runs(ctx, o.after, &o.lookFlags, o.allowPartial)
 	defer doneAfter()
 	if err != nil {
 		return err
@@ -495,51 +494,25 @@ func diffPath(p *analyze.PathDiff) string {
 
 // json prints the comparison as one JSON object for each path.
 func (r *diffReport) json(w io.Writer) error {
-	type step struct {
-		Service string `json:"service"`
-		Name    string `json:"name"`
-		Kind    string `json:"kind"`
-	}
-	type stats struct {
-		Count  int   `json:"count"`
-		Errors int   `json:"errors"`
-		P50    int64 `json:"p50_nano"`
-		P95    int64 `json:"p95_nano"`
-		Self   int64 `json:"self_nano"`
-	}
-	type grew struct {
-		State string `json:"state"`
-		Nano  int64  `json:"nano"`
-	}
-	of := func(s *analyze.PathStats) stats { return stats{s.Count, s.Errors, s.P50, s.P95, s.Self} }
 	for i := range r.d.Paths {
 		p := &r.d.Paths[i]
 		line := struct {
-			Path    []step   `json:"path"`
-			Before  stats    `json:"before"`
-			After   stats    `json:"after"`
-			Change  *float64 `json:"p95_change"` // null if one side has no p95
-			P       *float64 `json:"p"`          // null if there are too few runs or spans
-			ErrorsP float64  `json:"errors_p"`
-			CountP  float64  `json:"count_p"`
-			Runs    [2]int   `json:"runs"`
-			Grew    []grew   `json:"states,omitempty"` // in which the goroutines were longer, the mean of a span
-			Fail    string   `json:"fail,omitempty"`   // which limits are exceeded
-		}{Before: of(&p.Before), After: of(&p.After), ErrorsP: p.ErrorsP, CountP: p.CountP, Runs: r.d.Runs, Fail: r.found[i].String()}
-		for _, s := range p.Path {
-			line.Path = append(line.Path, step{s.Service, s.Name, s.Kind})
-		}
+			*analyze.PathDiff
+
+			Change *float64            `json:"p95_change"` // null if one side has no p95
+			P      *float64            `json:"p"`          // null if there are too few runs or spans
+			Runs   [2]int              `json:"runs"`
+			Grew   []analyze.StateTime `json:"states,omitempty"` // in which the goroutines were longer, the mean of a span
+			Fail   string              `json:"fail,omitempty"`   // which limits are exceeded
+		}{PathDiff: p, Runs: r.d.Runs, Grew: p.Grew(), Fail: r.found[i].String()}
 		if p.Before.P95 > 0 && p.After.Count > 0 { // otherwise there is no change, or an infinite one
 			share, _ := p.Change()
 			line.Change = &share
 		}
-		for _, s := range p.Grew() {
-			line.Grew = append(line.Grew, grew{s.State, s.Time})
-		}
 		if !math.IsNaN(p.P) {
 			line.P = &p.P
 		}
-		b, err := json.Marshal(line)
+		b, err := new(analyze.Form).JSON(line, "")
 		if err != nil {
 			return err
 		}

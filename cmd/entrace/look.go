@@ -138,9 +138,12 @@ func asUsage(err error) error {
 // tellTry suggests the query text on a line of its own, quoted for a shell.
 func (a *app) tellTry(text string) {
 	if text != "" {
-		fmt.Fprintln(a.err, "entrace: try", safe("'"+strings.ReplaceAll(text, "'", `'\''`)+"'"))
+		fmt.Fprintln(a.err, "entrace: try", safe(shellQuoted(text)))
 	}
 }
+
+// shellQuoted returns a text as one argument of a shell.
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // lookRows is like look, but refuses a query that makes a table. Commands that print rows use it.
 func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {

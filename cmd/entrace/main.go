@@ -192,7 +192,7 @@ func (a *app) root() *cobra.Command {
 		},
 	})
 	for _, c := range []*cobra.Command{
-		a.catCommand(), a.treeCommand(), a.infoCommand(), a.statsCommand(), a.topCommand(), a.criticalCommand(),
+		a.catCommand(), a.treeCommand(), a.infoCommand(), a.statsCommand(), a.topCommand(), a.explainCommand(), a.criticalCommand(),
 		a.checkCommand(), a.viewCommand(), a.verifyCommand(),
 	} {
 		a.takesNewest(c, 0)

@@ -24,7 +24,6 @@ type receiveFlags struct {
 	connections, perAddress int
 	maxFiles                int
 	maxBytes, buffer, entry quantity.Bytes
-	idleTimeout, frameLimit time.Duration
 	otlp                    otlpFlags
 }
 
@@ -72,8 +71,6 @@ func (a *app) receiveCommand() *cobra.Command {
 	c.Flags().IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
 	c.Flags().Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
 	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
-	c.Flags().DurationVar(&f.idleTimeout, "idle-timeout", d.IdleTimeout, "how long a sender may send nothing; 0 is no limit")
-	c.Flags().DurationVar(&f.frameLimit, "frame-timeout", d.FrameTimeout, "how long an entry may take that has begun to come")
 	f.otlp.add(c)
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
@@ -92,16 +89,16 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		return err
 	}
 	a = a.locked()
-	if f.connections < 1 || f.frameLimit <= 0 || f.buffer == 0 || f.entry == 0 {
-		return usagef("--max-connections, --max-buffer, --max-entry and --frame-timeout must be above 0")
+	if f.connections < 1 || f.buffer == 0 || f.entry == 0 {
+		return usagef("--max-connections, --max-buffer and --max-entry must be above 0")
 	}
-	if f.perAddress < 0 || f.maxFiles < 0 || f.idleTimeout < 0 {
-		return usagef("--max-per-address, --max-files and --idle-timeout must not be below 0")
+	if f.perAddress < 0 || f.maxFiles < 0 {
+		return usagef("--max-per-address and --max-files must not be below 0")
 	}
 	r := remote.Receiver{
 		Dir: f.dir, TLS: config, MaxConnections: f.connections, MaxPerAddress: f.perAddress, MaxBuffer: int64(f.buffer),
-		MaxEntrySize: int(min(f.entry, math.MaxInt32)), FrameTimeout: f.frameLimit,
-		MaxBytes: noBound(int64(f.maxBytes)), MaxFiles: noBound(f.maxFiles), IdleTimeout: noBound(f.idleTimeout),
+		MaxEntrySize: int(min(f.entry, math.MaxInt32)),
+		MaxBytes:     noBound(int64(f.maxBytes)), MaxFiles: noBound(f.maxFiles),
 	}
 	if f.tokenEnv != "" {
 		r.Token = os.Getenv(f.tokenEnv)

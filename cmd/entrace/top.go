@@ -78,9 +78,9 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	return errors.Join(err, l.Damage())
 }
 
-func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
-	states := statesOf(l.Trace)
-	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(states)),
+// topTitle prints what a trace is.
+func (a *app) topTitle(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) {
+	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(statesOf(l.Trace))),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
 	if o.Errors > 0 {
 		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
@@ -89,28 +89,30 @@ func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *to
 		fmt.Fprintf(w, ", %s from %s", duration(clampDuration(uint64(o.Last)-uint64(o.First))), a.topFrom(o, options))
 	}
 	fmt.Fprintln(w)
-	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
-	var err error
-	rows := func(text string, list []view.Row, more func(r view.Row) string) {
-		if len(list) == 0 || err != nil {
-			return
+}
+
+// topRows prints rows below a head, and a line below each.
+func (a *app) topRows(w *bufio.Writer, l *look, options *topOptions, head string, list []view.Row, more func(r view.Row) string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, head))
+	p := a.rowPrinter(l, w, &options.lookFlags)
+	for _, r := range list {
+		if err := p.print(r); err != nil {
+			return err
 		}
-		head(text)
-		p := a.rowPrinter(l, w, &options.lookFlags)
-		for _, r := range list {
-			if err = errors.Join(err, p.print(r)); err == nil {
-				if s := more(r); s != "" {
-					fmt.Fprintf(w, "    %s\n", s)
-				}
-			}
+		if s := more(r); s != "" {
+			fmt.Fprintf(w, "    %s\n", s)
 		}
 	}
-	if len(o.Patterns) > 0 {
-		head("Most frequent errors")
-		err = a.topPatterns(w, o)
-	}
+	return nil
+}
+
+// topNever prints the spans that never ended, with the places where they wait.
+func (a *app) topNever(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	never := "Never ended"
-	if !slices.ContainsFunc(states, func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
+	if !slices.ContainsFunc(statesOf(l.Trace), func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
 		if never = "Still open"; options.time != timeNone {
 			never += " at " + time.Unix(0, int64(o.Last)).In(options.time.zone()).Format("15:04:05")
 		}
@@ -118,12 +120,23 @@ func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *to
 	if o.Open > len(o.NeverEnded) {
 		never += fmt.Sprintf(", the %d oldest of %d", len(o.NeverEnded), o.Open)
 	}
-	rows(never, o.NeverEnded, func(r view.Row) string { return openPlace(l.v, r) })
+	return a.topRows(w, l, options, never, o.NeverEnded, func(r view.Row) string { return openPlace(l.v, r) })
+}
+
+func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
+	a.topTitle(w, l, o, options)
+	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
+	var err error
+	if len(o.Patterns) > 0 {
+		head("Most frequent errors")
+		err = a.topPatterns(w, o)
+	}
+	err = errors.Join(err, a.topNever(w, l, o, options))
 	if len(o.Services) > 1 && err == nil {
 		head("Services")
 		err = topServices(w, o.Services)
 	}
-	rows("Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) })
+	err = errors.Join(err, a.topRows(w, l, options, "Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) }))
 	if len(o.Waits) > 0 && err == nil {
 		head("Waits, as an execution trace tells")
 		err = a.topWaits(w, o.Waits)

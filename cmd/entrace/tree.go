@@ -22,6 +22,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/interest"
+	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -621,7 +622,7 @@ func (p *printer) took(r view.Row) {
 	if d, ok := p.v.Duration(r); ok {
 		p.next()
 		p.start(colorBlue)
-		p.b = appendDuration(p.b, d)
+		p.b = quantity.AppendShort(p.b, d)
 		p.stop()
 		return
 	}

@@ -128,10 +128,10 @@ func (a *app) verify(ctx context.Context, name string) error {
 	})
 	state, missing := convert.StateOf(ctx, path, problems == 0)
 	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
-	if path != name && name != "-" {
-		r.Name = name
-	} else if name == "-" {
+	if name == "-" {
 		r.Name = stdinName
+	} else if path != name {
+		r.Name = name
 	}
 	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), safe(state.String()))
 	if err == nil && problems > 0 {

@@ -23,8 +23,7 @@ type decoder struct {
 	file     string
 	places   map[string]place // the places of the values, by path
 	problems []*Error
-	failed   []string // paths of the values that could not be read
-	visited  int      // keys and values so far; an alias counts each time that it is used
+	visited  int // keys and values so far; an alias counts each time that it is used
 }
 
 // spend counts a node, and reports whether the bound still holds. It adds a problem when the bound
@@ -96,8 +95,6 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.value(value, path, v.Field(i))
 			return
 		}
-		// The other keys of the mapping may be valid, so this does not mark the mapping as failed and
-		// Validate checks them.
 		d.problem(placeOf(key), path, fmt.Errorf("unknown key %s: known keys are %s", quote(key.Value), strings.Join(names, ", ")))
 	})
 }

@@ -44,11 +44,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxProblems bounds the problems in one error.
 const maxProblems = 20
 
-// fail adds a problem with the value n at path, and marks the path as failed.
-func (d *decoder) fail(n *yaml.Node, path string, err error) {
-	d.failed = append(d.failed, path)
-	d.problem(placeOf(n), path, err)
-}
+// fail adds a problem with the value n at path.
+func (d *decoder) fail(n *yaml.Node, path string, err error) { d.problem(placeOf(n), path, err) }
 
 func (d *decoder) problem(at place, path string, err error) {
 	if path != "" {
@@ -57,8 +54,7 @@ func (d *decoder) problem(at place, path string, err error) {
 	d.problems = append(d.problems, &Error{File: d.file, Line: at.line, Column: at.column, Path: path, Err: err})
 }
 
-// validate adds the errors of [control.Config.Validate], except errors that follow from known
-// problems.
+// validate adds the errors of [control.Config.Validate].
 func (d *decoder) validate(c *control.Config) {
 	err := c.Validate()
 	if err == nil {
@@ -69,42 +65,12 @@ func (d *decoder) validate(c *control.Config) {
 		all = joined.Unwrap()
 	}
 	for _, err := range all {
-		f, ok := errors.AsType[*control.FieldError](err)
-		if !ok {
-			d.problem(place{}, "", err)
-		} else if !d.follows(f.Path) {
+		if f, ok := errors.AsType[*control.FieldError](err); ok {
 			d.problem(d.nearest(f.Path), f.Path, f.Err)
+		} else {
+			d.problem(place{}, "", err)
 		}
 	}
-}
-
-// dependents maps a field to the fields of the same struct that can only be validated if that
-// field is known.
-var dependents = map[string][]string{
-	"trigger": {"key", "level", "longer_than"},
-	"mode":    {"window", "scope", "providers", "timeout", "max_bytes"},
-}
-
-// follows reports whether an error at path follows from a value that could not be read.
-func (d *decoder) follows(path string) bool {
-	return slices.ContainsFunc(d.failed, func(f string) bool {
-		if within(path, f) || strings.HasPrefix(f, path+"[") {
-			return true
-		}
-		dot := strings.LastIndexByte(f, '.') + 1
-		for _, d := range dependents[f[dot:]] {
-			if within(path, f[:dot]+d) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// within reports whether path is outer or the path of a part of outer.
-func within(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // nearest returns the place of the field. If the field is not in the file, it returns the place

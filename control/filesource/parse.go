@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"slices"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -47,12 +46,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	c.Ring.Params = maps.Clone(defaults.Ring.Params)
 	d := &decoder{file: name, places: make(map[string]place)}
 	d.value(n, "", reflect.ValueOf(c).Elem())
-	if c.Ring.Bytes == 0 && (slices.Contains(d.failed, "ring") || slices.Contains(d.failed, "ring.bytes")) {
-		// The ring's size could not be read. Assume a ring, so that Validate does not report
-		// snapshots for the lack of one.
-		c.Ring.Bytes = control.DefaultConfig().Ring.Bytes
-	}
-	if !d.spent() && len(d.problems) < 1000 { // otherwise the errors so far are enough
+	if len(d.problems) == 0 { // a value that could not be read may make others wrong
 		d.validate(c)
 	}
 	if err := d.err(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -61,9 +62,9 @@ func TestValues(t *testing.T) {
 	c := &p.Event
 	var got []string
 	for _, a := range c.Attributes {
-		got = append(got, a.Name+":"+a.Value.typ.String())
+		got = append(got, fmt.Sprintf("%s:%x", a.Name, a.Value.typ))
 	}
-	if s := strings.Join(got, " "); s != "u:u64 i:i64 f:f64 s:string u:u64[] :i64[] ss:string[] none:string[]" {
+	if s := strings.Join(got, " "); s != "u:1 i:2 f:3 s:4 u:81 :82 ss:84 none:84" {
 		t.Errorf("attributes are %s", s)
 	}
 	v := func(i int) value { return c.Attributes[i].Value }

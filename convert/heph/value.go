@@ -3,7 +3,6 @@ package heph
 import (
 	"encoding/binary"
 	"math"
-	"strconv"
 	"unsafe"
 )
 
@@ -18,19 +17,6 @@ const (
 	kindString valueType = 0x04
 	kindArray  valueType = 0x80
 )
-
-// String returns the name of the type, such as "u64" or "string[]".
-func (t valueType) String() string {
-	names := [...]string{kindU64: "u64", kindI64: "i64", kindF64: "f64", kindString: "string"}
-	base := t &^ kindArray
-	if !t.valid() {
-		return "Type(" + strconv.Itoa(int(t)) + ")"
-	}
-	if t != base {
-		return names[base] + "[]"
-	}
-	return names[base]
-}
 
 func (t valueType) valid() bool {
 	base := t &^ kindArray

@@ -1,7 +1,7 @@
 // Command quickstart is a small HTTP service that records itself. It sends requests
 // to itself, which call a second service. The trace has log records inside and
 // outside of spans, an error, a panic that is recovered, and goroutines with spans of
-// their own. The command writes trace.et and prints its tree.
+// their own. The command writes trace.et, which 'entrace tree' prints.
 package main
 
 import (
@@ -51,7 +51,8 @@ func run(ctx context.Context) error {
 	if err := p.Shutdown(ctx); err != nil {
 		return err
 	}
-	return printTree(context.Background(), os.Stdout, p.Recorder().Path())
+	fmt.Println("Look at it: entrace tree", p.Recorder().Path())
+	return nil
 }
 
 // traffic runs the two services and sends requests to the first one.

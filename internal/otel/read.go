@@ -288,10 +288,7 @@ func (r *Reader) Link(e *format.TraceEntry) Link {
 	return l
 }
 
-// ReadEvent reads a span event from its entry.
-func ReadEvent(e *format.TraceEntry) Event { return new(Reader).Event(e) }
-
-// Event reads an event as ReadEvent does.
+// Event reads a span event from its entry.
 func (r *Reader) Event(e *format.TraceEntry) Event {
 	p := &r.parsed
 	p.parse(e)
@@ -373,10 +370,7 @@ func LevelOf(severity uint32) format.Level {
 	return format.LevelError
 }
 
-// ReadLog reads a log record from its entry in the view.
-func ReadLog(e *format.TraceEntry) *Log { return new(Reader).Log(e) }
-
-// Log reads a log record as ReadLog does.
+// Log reads a log record from its entry in the view.
 func (r *Reader) Log(e *format.TraceEntry) *Log {
 	p, l := &r.parsed, &r.log
 	p.parse(e)

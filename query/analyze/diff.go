@@ -27,7 +27,8 @@ type Diff struct {
 	// Traces is the number of traces that the rows belong to, before and after. A row without a
 	// trace counts as a trace of its own.
 	Traces [2]int
-	// Paths lists the paths of both sides, those with the largest change of the self time first.
+	// Paths lists the paths of both sides, those of the services that [Explain] calls causes first, then those with the
+	// largest change of the self time.
 	Paths []PathDiff
 	// Other is the number of spans, before and after, that are not compared because there are too
 	// many paths.
@@ -38,8 +39,9 @@ type Diff struct {
 // service, name and kind, and their parents are on the same path. A span with the same service,
 // name and kind as its parent is on its parent's path.
 type PathDiff struct {
-	Path          []PathStep // from the top; the last step is that of the spans themselves
-	Before, After PathStats
+	Path   []PathStep `json:"path"` // from the top; the last step is that of the spans themselves
+	Before PathStats  `json:"before"`
+	After  PathStats  `json:"after"`
 	// P is the probability that chance makes the durations of any path this different. With one run
 	// on each side, it comes from the two-sided test of Mann and Whitney. It is then NaN if either
 	// side has fewer than MinSamples spans. With several runs, P is the probability that chance
@@ -49,24 +51,28 @@ type PathDiff struct {
 	// ErrorsP is the probability that chance makes this many more errors after than before, given
 	// the number of spans of the path. CountP is the probability that chance makes this many more
 	// spans, given the number of root spans.
-	ErrorsP, CountP float64
+	ErrorsP float64 `json:"errors_p"`
+	CountP  float64 `json:"count_p"`
 
 	level float64
 }
 
 // A PathStep is one level of a path.
 type PathStep struct {
-	Service, Name string
-	Kind          string
+	Service string `json:"service"`
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
 }
 
 // PathStats holds statistics of the spans of a path on one side.
 type PathStats struct {
-	Count, Errors int
-	Roots         int   // the number of spans at the top of the path; for a top path itself, the number of traces
-	P50, P95      int64 // nanoseconds, of the ended spans; for several runs, the median of their values
-	Self          int64 // nanoseconds, the sum over all spans
-	Known         int   // the number of spans of which an execution trace tells what their goroutines did
+	Count  int   `json:"count"`
+	Errors int   `json:"errors"`
+	Roots  int   // the number of spans at the top of the path; for a top path itself, the number of traces
+	P50    int64 `json:"p50_nano"`  // of the ended spans; for several runs, the median of their values
+	P95    int64 `json:"p95_nano"`  // likewise
+	Self   int64 `json:"self_nano"` // the sum over all spans
+	Known  int   // the number of spans of which an execution trace tells what their goroutines did
 
 	states [gotrace.NumStates]int64 // microseconds, the sum over these
 	took   []int64                  // durations of the ended spans of a single run
@@ -173,7 +179,17 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	change := func(p *PathDiff) float64 { // of a run
 		return math.Abs(float64(p.After.Self)/float64(d.Runs[1]) - float64(p.Before.Self)/float64(d.Runs[0]))
 	}
-	slices.SortStableFunc(d.Paths, func(a, b PathDiff) int { return cmp.Compare(change(&b), change(&a)) })
+	w, _, err := workloadOf(ctx, before, after, false)
+	if err != nil {
+		return nil, err
+	}
+	causes := w.rank(0).Causes
+	rank := func(p *PathDiff) int { // -1, the largest of uint, if its service is no cause
+		return slices.IndexFunc(causes, func(c Cause) bool { return c.Sure && c.Service == p.Path[len(p.Path)-1].Service })
+	}
+	slices.SortStableFunc(d.Paths, func(a, b PathDiff) int {
+		return cmp.Or(cmp.Compare(uint(rank(&a)), uint(rank(&b))), cmp.Compare(change(&b), change(&a)))
+	})
 	return d, nil
 }
 
@@ -407,37 +423,14 @@ func (t *paths) testRuns(ctx context.Context, d *Diff) error {
 // samples. It uses the normal approximation with corrections for ties and for continuity. The
 // result is NaN if either sample has fewer than MinSamples values.
 func mannWhitney(a, b []int64) float64 {
-	n, m := float64(len(a)), float64(len(b))
 	if len(a) < MinSamples || len(b) < MinSamples {
 		return math.NaN()
 	}
-	var ranks, ties float64 // the sum of the ranks of a; the sum of t³-t over all ties
-	for i, k := 0, 0; i < len(a) || k < len(b); {
-		var value int64
-		if k == len(b) || i < len(a) && a[i] <= b[k] {
-			value = a[i]
-		} else {
-			value = b[k]
-		}
-		before := float64(i + k)
-		from := i
-		for i < len(a) && a[i] == value {
-			i++
-		}
-		mine := float64(i - from)
-		for k < len(b) && b[k] == value {
-			k++
-		}
-		same := float64(i+k) - before
-		ranks += mine * (before + (same+1)/2)
-		ties += same*same*same - same
-	}
-	u := ranks - n*(n+1)/2
-	variance := n * m / 12 * (n + m + 1 - ties/((n+m)*(n+m-1)))
+	u, variance := stat.RankSum(a, b)
 	if variance <= 0 {
 		return 1 // all of them are equal
 	}
-	z := max(0, math.Abs(u-n*m/2)-0.5) / math.Sqrt(variance)
+	z := max(0, math.Abs(u)-0.5) / math.Sqrt(variance)
 	return math.Erfc(z / math.Sqrt2)
 }
 
@@ -455,13 +448,5 @@ func tail(before, after int, sizes [2]int) float64 {
 	if share <= 0 {
 		return 0
 	}
-	// p is the sum of the binomial distribution from after to total.
-	p := 0.0
-	for k := after; k <= total; k++ {
-		term := math.Exp(stat.LogChoose(total, k) + float64(k)*math.Log(share) + float64(total-k)*math.Log1p(-share))
-		if p += term; term < 1e-18*p && k > int(share*float64(total)) {
-			break
-		}
-	}
-	return min(p, 1)
+	return math.Pow(10, -stat.AtLeast(after, total, share))
 }

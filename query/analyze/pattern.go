@@ -11,7 +11,11 @@ const maxPattern = 300
 // patternOf returns a pattern that similar texts have in common. It is the first line of text, with
 // placeholders for the parts that differ: <number> for digits, <hex> for hexadecimal numbers of at
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
-func patternOf(text string) string {
+func patternOf(text string) string { return patternWith(text, false) }
+
+// patternWith is patternOf. If places is set, it keeps what tells a place in the source and a status: digits behind #, at
+// the end of a word behind :, behind line, and numbers from 100 to 599 that stand alone.
+func patternWith(text string, places bool) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
 		for text = text[:maxPattern]; len(text) > 0; text = text[:len(text)-1] {
@@ -44,6 +48,9 @@ func patternOf(text string) string {
 		case isDigit(c):
 			name, n = "<number>", numberSize(text[i:])
 		}
+		if n > 0 && places && isPlace(text[:i], text[i:i+n], text[i+n:]) {
+			name = text[i : i+n]
+		}
 		if n == 0 {
 			b.WriteByte(text[i])
 			i++
@@ -53,6 +60,19 @@ func patternOf(text string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// isPlace reports whether a number tells a place in the source, or a status.
+func isPlace(before, number, after string) bool {
+	ends := after == "" || strings.IndexByte(" :)]", after[0]) >= 0
+	switch {
+	case strings.HasSuffix(before, "#"), strings.HasSuffix(before, "line "), ends && strings.HasSuffix(before, ":"):
+		return strings.Trim(number, "0123456789") == ""
+	}
+	alone := func(s string, at int) bool {
+		return s == "" || !isWordByte(s[at]) && strings.IndexByte(".:/-", s[at]) < 0
+	}
+	return len(number) == 3 && number >= "100" && number < "600" && alone(before, len(before)-1) && alone(after, 0)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

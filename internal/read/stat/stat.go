@@ -75,6 +75,23 @@ func MoreOften(c, m, b, n int) float64 {
 	})
 }
 
+// AtLeast returns -log10 of the chance that at least k of n tries succeed, each with the chance p.
+func AtLeast(k, n int, p float64) float64 {
+	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
+}
+
+// AtMost returns -log10 of the chance that at most k of n tries succeed, or 0 if so many are to be expected.
+func AtMost(k, n int, p float64) float64 {
+	if float64(k) >= float64(n)*p {
+		return 0
+	}
+	return surprise(logBinomial(k, n, p), k, func(i int) float64 { return float64(k-i) / float64(n-k+i+1) * (1 - p) / p })
+}
+
+func logBinomial(k, n int, p float64) float64 {
+	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
+}
+
 // surprise returns -log10 of a sum of which it has the logarithm of the first term and the ratios of up to n more.
 func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	sum, term := 1.0, 1.0
@@ -83,4 +100,43 @@ func surprise(first float64, n int, ratio func(i int) float64) float64 {
 		sum += term
 	}
 	return max(0, -(first+math.Log(sum))/math.Ln10)
+}
+
+// Normal returns -log10 of the chance that a normal variable is more than z standard deviations above its mean, and 0
+// below it.
+func Normal(z float64) float64 {
+	switch {
+	case z <= 0, math.IsNaN(z):
+		return 0
+	case z > 30: // where Erfc is 0
+		return (z*z/2 + math.Log(z*math.Sqrt(2*math.Pi))) / math.Ln10
+	}
+	return -math.Log10(math.Erfc(z/math.Sqrt2) / 2)
+}
+
+// RankSum compares two sorted samples as Mann and Whitney do. It counts the pairs of a value of each sample in which b has
+// the larger one, equal values half, and returns this number minus the expected one, and its variance by chance.
+func RankSum(a, b []int64) (u, variance float64) {
+	n, m := float64(len(a)), float64(len(b))
+	ties := 0.0
+	for i, k := 0, 0; k < len(b) || i < len(a); {
+		var value int64
+		if k == len(b) || i < len(a) && a[i] <= b[k] {
+			value = a[i]
+		} else {
+			value = b[k]
+		}
+		from, before := i, i+k
+		for i < len(a) && a[i] == value {
+			i++
+		}
+		was := k
+		for k < len(b) && b[k] == value {
+			k++
+		}
+		u += float64(k-was) * float64(from+i) / 2
+		same := float64(i + k - before)
+		ties += same*same*same - same
+	}
+	return u - n*m/2, n * m / 12 * (n + m + 1 - ties/((n+m)*(n+m-1)))
 }

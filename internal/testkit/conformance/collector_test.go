@@ -235,7 +235,7 @@ func recordsIn(t *testing.T, names ...string) (all []string) {
 			case view.RoleSpan:
 				text = spanText(t, v, r, e)
 			case view.RoleLog:
-				l := otel.ReadLog(e)
+				l := new(otel.Reader).Log(e)
 				text = fmt.Sprintf("log %x %x at %d %v, observed %d, severity %d %q, flags %d, event %q, body %s, scope %s, %s, dropped %d", l.TraceID, l.SpanID,
 					l.Time, l.HasTime, l.Observed, l.Severity, l.SeverityText, l.Flags, l.EventName, otel.AppendAnyValue(nil, &l.Body), scopeText(&l.Scope),
 					attributesText(l.Attributes), l.Dropped)
@@ -268,7 +268,7 @@ func spanText(t *testing.T, v *view.View, r view.Row, e *format.TraceEntry) stri
 			l := otel.ReadLink(e)
 			text += fmt.Sprintf(", link %x %x %q %d %s %d", l.TraceID, l.SpanID, l.TraceState, l.Flags, attributesText(l.Attributes), l.Dropped)
 		case view.RoleEvent:
-			ev := otel.ReadEvent(e)
+			ev := new(otel.Reader).Event(e)
 			text += fmt.Sprintf(", event %q %d %v %s %d", ev.Name, ev.Time, ev.HasTime, attributesText(ev.Attributes), ev.Dropped)
 		}
 	}

@@ -50,7 +50,7 @@ func (s *Source) Span(r view.Row) (*otel.Span, error) {
 			span.Links = append(span.Links, otel.ReadLink(e))
 			continue
 		}
-		ev := otel.ReadEvent(e)
+		ev := new(otel.Reader).Event(e)
 		ev.ID = uint32(kid)
 		span.Events = append(span.Events, ev)
 	}
@@ -63,7 +63,7 @@ func (s *Source) Log(r view.Row) (*otel.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := otel.ReadLog(e)
+	l := new(otel.Reader).Log(e)
 	l.ID = uint32(r)
 	return l, nil
 }

@@ -64,14 +64,15 @@ function foldedSteps(a: Axis, room: number): bigint[] {
 
 let dark: MediaQueryList | undefined, scheme = '', colors = new Map<string, string>()
 
-// color returns the color of a name for canvases. It is looked up once for each theme, as that takes a tenth of a frame.
+// color returns the color of a name for canvases; t0 to t7 are the tints of s0 to s7. It is looked up once for each theme, as that takes
+// a tenth of a frame.
 export function color(name: string): string {
   dark ??= matchMedia('(prefers-color-scheme: dark)')
   const root = document.documentElement, now = root.style.colorScheme + dark.matches
   if (now !== scheme) { scheme = now; colors = new Map() }
   let c = colors.get(name)
   if (c === undefined) { // canvases take computed colors alone
-    root.style.color = `var(--${name})`
+    root.style.color = /^t\d/.test(name) ? `color-mix(in srgb, var(--s${name[1]}) 32%, var(--bg))` : `var(--${name})`
     colors.set(name, c = getComputedStyle(root).color)
     root.style.color = ''
   }

@@ -8,6 +8,9 @@ export type View = 'top' | 'tree' | 'flame' | 'table'
 export type Mode = 'mark' | 'only'
 
 export const meta = signal<Meta | null>(null)
+
+// hue is the color of a service.
+export const hue = (service = '') => ({ background: `var(--s${Math.max(0, meta.value!.services.indexOf(service)) % 8})` })
 export const view = signal<View>('tree')
 export const text = signal('') // of the query, as it is written
 export const query = signal('') // the last one that could be run

@@ -409,7 +409,7 @@ function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number;
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
-      {role === roleSpan ? <i class={'sw c' + Math.max(0, s.meta.value!.services.indexOf(service)) % 8} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
+      {role === roleSpan ? <i class="sw" style={s.hue(service)} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
       <span class="t" title={label}>{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role === roleSpan && <Level level={4} />}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/view"
+)
+
+type explainOptions struct {
+	lookFlags
+
+	against []string
+	failOn  string
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	o := explainOptions{lookFlags: lookFlags{time: timeLocal, compares: true}}
+	c := &cobra.Command{
+		Use:   "explain FILE|DIR...",
+		Short: "Name the cause: what is slower, fails more often, or is no longer done",
+		Long: "explain compares requests that fail or are slow with others, and ranks the services that\n" +
+			"are to blame: by the time that they work themselves, by the calls between them, by new\n" +
+			"or more frequent errors, and by what they no longer do. Each cause has its evidence, how\n" +
+			"often it was seen before, and a command that shows it. What can be chance is no cause.\n\n" +
+			"  entrace explain bad.et --against good.et         a healthy recording is the baseline\n" +
+			"  entrace explain app.et                           the requests before the first sign are\n" +
+			"  entrace explain app.et --since 12:00             those before that time are\n" +
+			"  entrace explain app.et -q '{ duration > 1s }'    the others of the same names are\n\n" +
+			"docs/explain.md says how it decides, and how often it is right.",
+		Args: someArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.failOn != "" && o.failOn != "cause" {
+				return usagef("--fail-on is %q, it must be cause", o.failOn)
+			}
+			return a.explain(cmd.Context(), args, &o)
+		},
+		ValidArgsFunction: completeTraces,
+	}
+	o.addQuery(c)
+	o.add(c)
+	o.addTime(c)
+	c.Flags().Lookup("since").Usage = "what to explain began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
+	c.Flags().StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
+	c.Flags().StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
+	return c
+}
+
+func (a *app) explain(ctx context.Context, names []string, o *explainOptions) error {
+	baseline := o.lookFlags
+	baseline.since, baseline.until = "", ""
+	before, done, err := a.runs(ctx, o.against, &baseline, true)
+	defer done()
+	if err != nil {
+		return err
+	}
+	since, at := "", analyze.NoTime
+	if len(before) == 0 { // it divides, and does not select
+		since, o.since = o.since, ""
+	}
+	l, err := a.lookRows(ctx, names, &o.lookFlags)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if since != "" {
+		t, err := query.ParseTime(since, l.v, o.time.zone())
+		if err != nil {
+			return usagef("--since: %w", err)
+		}
+		at = analyze.Time(t.UnixNano())
+	}
+	x, err := analyze.Explain(ctx, before, []query.Run{{View: l.v, Rows: l.result.Rows}}, at)
+	if err != nil {
+		return err
+	}
+	top, err := analyze.Top(ctx, l.v, l.result.Rows, 5, l.between)
+	if err != nil {
+		return err
+	}
+	for i := range x.Causes {
+		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(names, " ")
+	}
+	if o.json {
+		err = a.answer(l, &struct {
+			*analyze.Explanation
+
+			State      string     `json:"state"`
+			NeverEnded []view.Row `json:"never_ended"`
+		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, &o.lookFlags)
+	} else {
+		w := bufio.NewWriter(a.out)
+		err = errors.Join(a.explainText(w, l, x, top, o), w.Flush())
+	}
+	if err = errors.Join(err, l.Damage()); err == nil && x.Found && o.failOn != "" {
+		return errNone
+	}
+	return err
+}
+
+func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top *analyze.Overview, o *explainOptions) error {
+	options := topOptions{lookFlags: o.lookFlags}
+	a.topTitle(w, l, top, &options)
+	width := a.printer(l.v, o.time).width
+	line := func(color, format string, args ...any) {
+		text := safe(fmt.Sprintf(format, args...))
+		if width > 0 {
+			text = short(text, width-1)
+		}
+		fmt.Fprintln(w, a.paint(color, text))
+	}
+	n := x.Looked.Requests
+	fmt.Fprintln(w)
+	line(colorBold, "%s", x.Verdict)
+	if x.Since != nil {
+		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
+			time.Unix(0, int64(x.Since.At)).In(o.time.zone()).Format("15:04:05.000"), duration(time.Duration(x.Since.After)), n[0])
+	} else {
+		line("", "%d requests beside %d others", n[1], n[0])
+	}
+	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
+	if x.Chance[1] > 0 {
+		line(colorDim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+	}
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		if i == 0 || c.Sure || x.Causes[i-1].Sure {
+			fmt.Fprintln(w)
+		}
+		if head := strings.TrimSpace(c.Service + "  " + c.Operation); c.Sure || i == 0 {
+			line(colorBold, "%d. %s", i+1, head)
+		} else {
+			line(colorDim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
+			continue
+		}
+		for _, e := range c.Evidence {
+			if line("", "   %s", e.Text); e.Place != "" {
+				line(colorDim, "     at %s", e.Place)
+			}
+		}
+		fmt.Fprintln(w, "  ", safe(c.Command))
+	}
+	for _, s := range x.Shares {
+		fmt.Fprintln(w)
+		line("", "%s: %d of %d, %d of the %d others", s.Where, s.In, s.Of[0], s.Others, s.Of[1])
+	}
+	fmt.Fprintln(w)
+	line("", "failed requests: %d of %d, %d of the %d others; %s of spans and log records", x.Failed[1], n[1], x.Failed[0], n[0], count(top.Errors, "error", "errors"))
+	if !x.Complete {
+		line(colorDim, "not all requests were looked at: they are too many, or have no time")
+	}
+	if x.Apart > 0 {
+		line(colorDim, "not looked at: %s of no request", count(x.Apart, "log record", "log records"))
+	}
+	if !x.Found && len(o.against) == 0 {
+		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
+	}
+	return a.topNever(w, l, top, &options)
+}

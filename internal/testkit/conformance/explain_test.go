@@ -1,0 +1,127 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/entrace-go/entrace/convert"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
+)
+
+// nezha unpacks the recordings of the public data set Nezha, one minute each, and returns their folder and that of the
+// lists of faults.
+func nezha(t *testing.T) (dir, faults string) {
+	t.Helper()
+	samples := os.Getenv("ENTRACE_SAMPLES")
+	if samples == "" {
+		t.Skip("ENTRACE_SAMPLES is not set")
+	}
+	dir, faults = t.TempDir(), filepath.Join(samples, "nezha", "rca_data")
+	f, err := os.Open(filepath.Join(samples, "nezha", "nezha-trainticket-otlp.tar.zst"))
+	must(t, err)
+	defer f.Close()
+	z, err := zstd.NewReader(f)
+	must(t, err)
+	defer z.Close()
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return dir, faults
+		}
+		must(t, err)
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		out, err := os.Create(filepath.Join(dir, filepath.Base(h.Name)))
+		must(t, err)
+		_, err = io.Copy(out, r)
+		must(t, errors.Join(err, out.Close()))
+	}
+}
+
+func minute(t *testing.T, name string) query.Run {
+	t.Helper()
+	opened, err := convert.Open(t.Context(), []string{name}, nil)
+	if opened == nil {
+		t.Fatal(err)
+	}
+	v := opened.View()
+	q, err := query.Parse("")
+	must(t, err)
+	r, err := q.Run(t.Context(), v, nil)
+	must(t, err)
+	return query.Run{View: v, Rows: r.Rows}
+}
+
+// TestExplainNamesTheCause explains 45 injected faults with known causes, each in the minute in which it begins (window 0)
+// and the two after it, by the healthy minute of the day. docs/explain.md has these figures.
+func TestExplainNamesTheCause(t *testing.T) {
+	dir, faults := nezha(t)
+	type score struct{ first, three, right, wrong int } // right and wrong: the first cause that is called sure
+	wants := [3]score{{19, 22, 17, 13}, {33, 34, 29, 7}, {43, 44, 39, 3}}
+	var got [3]score
+	n := 0
+	for day, normal := range map[string]string{"2023-01-29": "08_50", "2023-01-30": "11_39"} {
+		healthy := minute(t, filepath.Join(dir, day+"_"+normal+"_normal.jsonl"))
+		b, err := os.ReadFile(filepath.Join(faults, day, day+"-fault_list.json"))
+		must(t, err)
+		var lists map[string][]struct {
+			Time string `json:"inject_time"`
+			Pod  string `json:"inject_pod"`
+		}
+		must(t, json.Unmarshal(b, &lists))
+		for _, list := range lists {
+			for _, fault := range list {
+				var h, m int
+				_, err := fmt.Sscanf(fault.Time[11:16], "%d:%d", &h, &m)
+				must(t, err)
+				parts := strings.Split(fault.Pod, "-")
+				truth := strings.Join(parts[:len(parts)-2], "-")
+				n++
+				for w := range got {
+					at := h*60 + m + w
+					run := minute(t, fmt.Sprintf("%s/%s_%02d_%02d_fault.jsonl", dir, day, at/60, at%60))
+					x, err := analyze.Explain(t.Context(), []query.Run{healthy}, []query.Run{run}, analyze.NoTime)
+					must(t, err)
+					sure := false
+					for i, c := range x.Causes {
+						if is := c.Service == truth; is && i < 3 {
+							if got[w].three++; i == 0 {
+								got[w].first++
+							}
+						}
+						if c.Sure && !sure {
+							if sure = true; c.Service == truth {
+								got[w].right++
+							} else {
+								got[w].wrong++
+							}
+						}
+					}
+					if len(x.Causes) == 0 || x.Causes[0].Service != truth {
+						t.Logf("window %d of %s %s: %s, and not %s", w, day, fault.Time[11:16], x.Verdict, truth)
+					}
+				}
+			}
+		}
+	}
+	for w, want := range wants {
+		g := got[w]
+		t.Logf("window %d: %d faults, the service is first in %d, among three in %d; called sure: %d right, %d wrong", w, n, g.first, g.three, g.right, g.wrong)
+		if n != 45 || g.first < want.first || g.three < want.three || g.right < want.right || g.wrong > want.wrong {
+			t.Errorf("window %d: got %+v of %d, want %+v of 45", w, g, n, want)
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package analyze
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/entrace-go/entrace/internal/read/stat"
+)
+
+// The thresholds of a ranking. docs/explain.md says where they come from.
+const (
+	few       = 3      // with fewer values before, nothing is said of an operation
+	slowRatio = 1.5    // a value is slow if it is larger than that times the 95th percentile before,
+	slowFloor = 0.02   // and that share of the median request
+	leastStep = 0.05   // a median that moved by less is no cause, however sure
+	leastTime = 0.0005 // nor is what makes less of the time of all requests
+	leastZ    = 3      // a shift of the median counts from here on
+	always    = 0.95   // a habit is done in so many of the calls
+	lookAt    = 1.0    // -log10 of the chance from which on a change is looked at
+	alpha     = 2.0    // -log10 of the chance of a false cause in each family of tests
+	eighths   = 8      // a sign in one part of the time alone is a burst
+	farOff    = 5      // a time so many limits off is compared with the times of all operations as well
+	calleeNow = 1.1    // of an edge that is the only one of both ends, the callee is named first
+	notSure   = 0.5    // the weight of a cause of which nothing is sure
+	laterOn   = 0.3    // of a call that deviates after another service did in the same request
+)
+
+// A series has the times of an operation, or of an edge, before and now.
+type series struct {
+	operation
+
+	edge             bool
+	n, m             int // values before and now
+	med, now, limit  int64
+	slow, was        int    // values above the limit, now and before
+	kept             [2]int // slow, and all, without the part of the time with most slow ones
+	tail, shift, far int64
+	u, variance, z   float64
+	auc, p           float64 // p is -log10 of the chance
+	off              []int64 // by how much the values before are off their median
+}
+
+func newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
+	b, v := tooks(before), tooks(now)
+	s := &series{operation: what, edge: edge, n: len(b), m: len(v), med: b[len(b)/2], now: v[len(v)/2]}
+	s.limit = int64(slowRatio*float64(b[min(s.n-1, int(.95*float64(s.n)))])) + floor
+	sum := func(list []int64) (slow int, excess int64) {
+		from, _ := slices.BinarySearch(list, s.limit+1)
+		for _, x := range list[from:] {
+			excess += x - s.med
+		}
+		return len(list) - from, excess
+	}
+	var had, has int64
+	s.was, had = sum(b)
+	s.slow, has = sum(v)
+	s.tail = max(0, has-had*int64(s.m)/int64(s.n))
+	s.shift = max(0, s.now-s.med) * int64(s.m)
+	if s.slow > 0 {
+		s.far = v[s.m-s.slow+s.slow/2] - s.med // the middle one of the slow
+	}
+	for _, x := range b {
+		s.off = append(s.off, x-s.med)
+	}
+	if s.kept = [2]int{s.slow, s.m}; s.slow > 1 && s.m >= eighths {
+		var late, every [eighths]int
+		for _, d := range now {
+			every[d.request.eighth]++
+			if d.took > s.limit {
+				late[d.request.eighth]++
+			}
+		}
+		worst := 0
+		for i := range late {
+			if late[i] > late[worst] || late[i] == late[worst] && every[i] < every[worst] {
+				worst = i
+			}
+		}
+		s.kept = [2]int{s.slow - late[worst], s.m - every[worst]}
+	}
+	u, _ := stat.RankSum(b, v)
+	s.auc = u/float64(s.n*s.m) + .5
+	// Calls of one request are not independent of each other: the medians of requests are tested.
+	if s.u, s.variance = stat.RankSum(perRequest(before), perRequest(now)); s.variance > 0 {
+		s.z = s.u / math.Sqrt(s.variance)
+	}
+	return s
+}
+
+// tooks returns the times of a list, sorted.
+func tooks(list []duration) []int64 {
+	out := make([]int64, len(list))
+	for i, d := range list {
+		out[i] = d.took
+	}
+	slices.Sort(out)
+	return out
+}
+
+// perRequest returns the median of each request, sorted. Those of a request follow each other in a list.
+func perRequest(list []duration) (out []int64) {
+	for from := 0; from < len(list); {
+		to := from
+		for to < len(list) && list[to].request == list[from].request {
+			to++
+		}
+		out = append(out, tooks(list[from:to])[(to-from)/2])
+		from = to
+	}
+	slices.Sort(out)
+	return out
+}
+
+// judge sets p. What all operations share, as a busy machine does, is taken out by the middle of all z and their scale.
+func (s *series) judge(mid, scale float64, off []int64) {
+	s.z = (s.z - mid) / scale
+	p := stat.MoreOften(s.kept[0], s.kept[1], s.was, s.n)
+	if s.moved() {
+		p = max(p, stat.Normal(s.z))
+	}
+	if k, m := s.kept[0]-s.kept[0]/2, s.kept[1]; k > 0 && s.far > farOff*s.limit {
+		at, _ := slices.BinarySearch(off, s.far)
+		if q := float64(len(off)-at+1) / float64(len(off)+1); float64(m)*q < float64(k) {
+			p = max(p, stat.AtLeast(k, m, q))
+		}
+	}
+	s.p = max(0, p-math.Log10(3)) // the best of three tests
+}
+
+func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+leastStep) }
+
+// excess returns how much longer than before the calls took, and share how many of them.
+func (s *series) excess() (time, share float64) {
+	time, share = float64(s.tail), float64(s.slow)/float64(s.m)
+	if s.z > leastZ {
+		time, share = max(time, float64(s.shift)), max(share, 2*s.auc-1)
+	}
+	return time, share
+}
+
+// divided divides a list into the items before and those now.
+func divided[T any](list []T, isNow func(T) bool) (before, now []T) {
+	for _, x := range list {
+		if isNow(x) {
+			now = append(now, x)
+		} else {
+			before = append(before, x)
+		}
+	}
+	return before, now
+}
+
+// series compares the times of all operations and edges.
+func (w *workload) series() (all []*series, mid, scale float64) {
+	before, now := divided(w.requests, func(q *request) bool { return q.now })
+	var whole []int64
+	for _, q := range before {
+		whole = append(whole, q.took)
+	}
+	slices.Sort(whole)
+	floor := int64(slowFloor * float64(whole[len(whole)/2]))
+	slices.SortStableFunc(now, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
+	for i, q := range now {
+		q.eighth = i * eighths / len(now)
+	}
+	for edge, m := range []map[operation][]duration{w.own, w.edges} {
+		for _, key := range slices.SortedFunc(maps.Keys(m), operation.compare) {
+			if was, is := divided(m[key], func(d duration) bool { return d.request.now }); len(was) >= few && len(is) > 0 {
+				all = append(all, newSeries(key, edge > 0, was, is, floor))
+			}
+		}
+	}
+	var zs []float64
+	var off []int64
+	for _, s := range all {
+		if off = append(off, s.off...); min(s.n, s.m) >= 8 {
+			zs = append(zs, s.z)
+		}
+	}
+	slices.Sort(off)
+	scale = 1
+	if slices.Sort(zs); len(zs) >= 5 {
+		mid = zs[len(zs)/2]
+		for i := range zs {
+			zs[i] = math.Abs(zs[i] - mid)
+		}
+		slices.Sort(zs)
+		scale = max(1, 1.4826*zs[len(zs)/2])
+	}
+	for _, s := range all {
+		s.judge(mid, scale, off)
+	}
+	return all, mid, scale
+}
+
+func (o operation) compare(p operation) int {
+	return cmp.Or(cmp.Compare(o.service, p.service), cmp.Compare(o.name, p.name))
+}
+
+// An oddity is a thing that the calls of an operation do or log more often than before, or no longer.
+type oddity struct {
+	operation
+
+	item   int // its number
+	after  int // a habit: what the calls do before it; 0 for all calls
+	gone   bool
+	p      float64
+	counts [4]int // calls that did it before, of how many; the same now
+	weight float64
+}
+
+// A bitset has a bit for each call.
+type bitset []uint64
+
+func (b bitset) and(c bitset) (n int) {
+	for i := range min(len(b), len(c)) {
+		n += bits.OnesCount64(b[i] & c[i])
+	}
+	return n
+}
+
+// doing returns for each item which of the calls did it.
+func doing(list []*call) map[int]bitset {
+	out := make(map[int]bitset)
+	for i, c := range list {
+		for _, x := range c.items {
+			if out[x] == nil {
+				out[x] = make(bitset, (len(list)+63)/64)
+			}
+			out[x][i/64] |= 1 << (i % 64)
+		}
+	}
+	return out
+}
+
+// A tried is how many tests of each family were made.
+type tried struct{ times, errors, spans, habits int }
+
+func need(n int, more float64) float64 { return alpha + more + math.Log10(float64(max(1, n))) }
+
+// oddities returns the errors and spans that are new or more frequent in the calls of an operation, and the habits that
+// these gave up. Calls are counted, and requests: the sign is as sure as the less sure of both.
+func (w *workload) oddities() (all []*oddity, n tried) {
+	for _, op := range slices.SortedFunc(maps.Keys(w.byName), operation.compare) {
+		was, is := divided(w.byName[op], func(x *call) bool { return x.request.now })
+		if len(was) == 0 || len(is) == 0 {
+			continue
+		}
+		had, has := doing(was), doing(is)
+		for _, x := range slices.Sorted(maps.Keys(has)) {
+			f, b := has[x].and(has[x]), had[x].and(had[x])
+			switch kind := w.items[x].kind; {
+			case kind == itemError || kind == itemWarning:
+				n.errors++
+			case kind == itemSpan && b == 0:
+				n.spans++
+			default:
+				continue
+			}
+			does := func(c *call) bool { return c.does(x) }
+			k, of := requestsOf(is, does)
+			k0, of0 := requestsOf(was, does)
+			if p := min(stat.MoreOften(f, len(is), b, len(was)), stat.MoreOften(k, of, k0, of0)); p > lookAt {
+				all = append(all, &oddity{operation: op, item: x, p: p, counts: [4]int{b, len(was), f, len(is)}})
+			}
+		}
+		well := slices.DeleteFunc(slices.Clone(was), func(c *call) bool { return c.bad })
+		fine := slices.DeleteFunc(slices.Clone(is), func(c *call) bool { return c.bad })
+		if len(well) >= few && len(fine) > 0 {
+			list, tests := w.gone(op, well, fine)
+			all, n.habits = append(all, list...), n.habits+tests
+		}
+	}
+	return all, n
+}
+
+// requestsOf returns in how many requests a call does something, and how many requests there are.
+func requestsOf(list []*call, does func(c *call) bool) (n, of int) {
+	seen := make(map[*request]bool)
+	for _, c := range list {
+		seen[c.request] = seen[c.request] || does(c)
+	}
+	for _, did := range seen {
+		if did {
+			n++
+		}
+	}
+	return n, len(seen)
+}
+
+// mostHabits is how many things that an operation does are looked at, the most frequent.
+const mostHabits = 200
+
+// gone returns what nearly all calls that went well did, or all that did another thing, and now leave out.
+func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
+	had, has := doing(well), doing(fine)
+	things := slices.SortedFunc(maps.Keys(had), func(a, b int) int { return cmp.Or(had[b].and(had[b])-had[a].and(had[a]), a-b) }) // 0 comes first
+	things = slices.DeleteFunc(things, func(x int) bool {
+		kind := w.items[x].kind
+		return kind == itemError || kind == itemWarning || had[x].and(had[x]) < few
+	})
+	things = things[:min(len(things), mostHabits)]
+	for _, x := range things[1:] { // the first is what all calls have
+		tests++
+		var best *oddity
+		for _, after := range things {
+			of, have := had[after].and(had[after]), had[x].and(had[after])
+			if after == x || float64(of) < .9*float64(had[x].and(had[x])) || float64(have) < always*float64(of) {
+				continue
+			}
+			left, now := has[after].and(has[after]), has[x].and(has[after])
+			if p := stat.AtMost(now, left, (float64(have)+.5)/float64(of+1)); p > lookAt && (best == nil || p > best.p+1) {
+				best = &oddity{operation: op, item: x, after: after, gone: true, p: p, counts: [4]int{have, of, now, left}}
+			}
+		}
+		if best == nil {
+			continue
+		}
+		kept := func(list []*call) (int, int) { // of requests
+			list = slices.DeleteFunc(slices.Clone(list), func(c *call) bool { return !c.does(best.after) })
+			n, of := requestsOf(list, func(c *call) bool { return !c.does(x) })
+			return of - n, of
+		}
+		n, of := kept(well)
+		now, left := kept(fine)
+		if best.p = min(best.p, stat.AtMost(now, left, (float64(n)+.5)/float64(of+1))); best.p > lookAt {
+			all = append(all, best)
+		}
+	}
+	return all, tests
+}
+
+// family returns the kind of an oddity as evidence, what one call of it weighs, and the bound of its family.
+func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight, bound float64) {
+	switch {
+	case o.gone:
+		return "no longer", .8, need(n.habits, more)
+	case w.items[o.item].kind == itemSpan:
+		return "new", .7, need(n.spans, more)
+	case w.items[o.item].kind == itemWarning:
+		return "warning", .7, need(n.errors, more)
+	}
+	return "error", 1, need(n.errors, more)
+}
+
+// in reports whether a call deviates so.
+func (o *oddity) in(c *call) bool {
+	if o.gone {
+		return !c.bad && !c.does(o.item) && c.does(o.after)
+	}
+	return c.does(o.item)
+}
+
+// blame gives each service its share of the requests with calls that deviate while no callee of theirs in another service
+// does, and each of its oddities the number of such calls.
+func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[string]map[*oddity]int) {
+	byName := make(map[operation][]*oddity)
+	for _, o := range odd {
+		byName[o.operation] = append(byName[o.operation], o)
+	}
+	deviates := make(map[*call][]*oddity)
+	for _, c := range w.all {
+		for _, o := range byName[c.operation] {
+			if c.request.now && o.in(c) {
+				deviates[c] = append(deviates[c], o)
+			}
+		}
+	}
+	below := make(map[*call]bool)
+	leaves := make(map[*request][]*call)
+	var order []*request
+	for _, c := range slices.Backward(w.all) { // callees before their callers
+		if c.up != nil && (below[c] || deviates[c] != nil && c.service != c.up.service) {
+			below[c.up] = true
+		}
+		if deviates[c] != nil && !below[c] {
+			if leaves[c.request] == nil {
+				order = append(order, c.request)
+			}
+			leaves[c.request] = append(leaves[c.request], c)
+		}
+	}
+	score, why = make(map[string]float64), make(map[string]map[*oddity]int)
+	for _, q := range order {
+		list := leaves[q]
+		slices.SortFunc(list, func(a, b *call) int {
+			return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.start, b.start), a.compare(b.operation))
+		})
+		most := make(map[string]float64)
+		for _, c := range list {
+			if why[c.service] == nil {
+				why[c.service] = make(map[*oddity]int)
+			}
+			for _, o := range deviates[c] {
+				why[c.service][o]++
+				weight := o.weight
+				if c.service != list[0].service {
+					weight *= laterOn
+				}
+				most[c.service] = max(most[c.service], weight)
+			}
+		}
+		for service, weight := range most {
+			score[service] += weight
+		}
+	}
+	return score, why
+}

@@ -1,0 +1,319 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// An itemKind is a kind of things that a call does or logs.
+type itemKind string
+
+const (
+	itemSpan    itemKind = "span" // a span of its own service
+	itemCall    itemKind = "call" // of another service
+	itemLog     itemKind = "log"
+	itemWarning itemKind = "warning"
+	itemError   itemKind = "error" // a log record, or a failed span
+)
+
+// An item is a thing that a call did or logged.
+type item struct {
+	kind  itemKind
+	place string // in the source, of a log record
+	name  string // of a failed span
+	text  string
+	cause string // the error that a log record has as an attribute
+}
+
+func (x item) compare(y item) int {
+	return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.place, y.place), cmp.Compare(x.text, y.text), cmp.Compare(x.cause, y.cause), cmp.Compare(x.name, y.name))
+}
+
+// said returns what a log record or a failed span says, behind its place.
+func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
+
+// An operation is a span that a service is called by: its first one there.
+type operation struct{ service, name string }
+
+// A call is one entry of a request into a service: the span that begins it, and all spans of the service and log records
+// below it.
+type call struct {
+	operation
+
+	request    *request
+	start, end int64
+	items      []int // numbers of items, ascending; 0 is the zero item, so that all calls have one in common
+	bad        bool  // it has an error
+	up         *call // of another service
+}
+
+// did adds an item to a call.
+func (w *workload) did(c *call, x item) {
+	n, ok := w.numbers[x]
+	if !ok {
+		n = len(w.items)
+		w.numbers[x], w.items = n, append(w.items, x)
+	}
+	if at, has := slices.BinarySearch(c.items, n); !has {
+		c.items = slices.Insert(c.items, at, n)
+	}
+}
+
+// does reports whether a call did the item with that number.
+func (c *call) does(n int) bool {
+	_, has := slices.BinarySearch(c.items, n)
+	return has
+}
+
+// A request is a trace.
+type request struct {
+	view        *view.View
+	row         view.Row
+	start, took int64
+	bad         bool // its first call is
+	now         bool // it is explained, and not a part of the baseline
+	eighth      int  // of the recording
+}
+
+// A duration is one of many of the same name.
+type duration struct {
+	took    int64
+	request *request
+}
+
+// A workload has what runs say of their services.
+type workload struct {
+	all      []*call // callers before callees
+	items    []item
+	numbers  map[item]int // in items
+	byName   map[operation][]*call
+	requests []*request
+	own      map[operation][]duration // how long each span was the deepest that was open
+	edges    map[operation][]duration // of calls to other services, what no span there accounts for; by both services
+	apart    int                      // log records that belong to no request
+}
+
+// workloadOf returns the requests of which runs have any row, and their number. If others is set, it adds other requests with
+// the same names, which are not now.
+func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
+	w = &workload{items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration)}
+	for i, run := range slices.Concat(before, now) {
+		n, err := w.add(ctx, run, i >= len(before), others)
+		if err != nil {
+			return nil, 0, err
+		}
+		all += n
+	}
+	return w, all, nil
+}
+
+// maxRequests is how many requests of a run are compared, evenly taken from all.
+const maxRequests = 20_000
+
+// add adds the requests of a run, and returns how many it has.
+func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n int, err error) {
+	v, t := run.View, run.View.Tree()
+	var roots []view.Row
+	chosen, names := v.NewSet(), make(map[operation]bool)
+	for rank := 1; rank < t.Len(); {
+		if rank%(1<<16) == 0 && ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		root, end := t.Row(rank), rank+1
+		switch v.Role(root) {
+		case view.RoleSpan:
+			for end = t.End(root); rank < end; rank++ {
+				if run.Rows.Has(t.Row(rank)) {
+					chosen.Add(root)
+					names[operationOf(v, root)] = true
+					break
+				}
+			}
+			roots = append(roots, root)
+		case view.RoleLog:
+			w.apart++
+		}
+		rank = end
+	}
+	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
+	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}, places: make(map[string]item)}
+	for i := 0; i < len(roots); i += max(1, (len(roots)+maxRequests-1)/maxRequests) {
+		if err := x.request(roots[i], now && chosen.Has(roots[i])); err != nil {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+	return len(roots), nil
+}
+
+func operationOf(v *view.View, r view.Row) operation { return operation{v.Service(r), v.Name(r)} }
+
+// A callReader adds the calls of a run.
+type callReader struct {
+	*workload
+
+	v      *view.View
+	texts  errorTexts
+	places map[string]item // by text, of log records below warning
+	causes [3]*columns.Column
+}
+
+// A member is a span of a request.
+type member struct {
+	row             view.Row
+	depth           int
+	start, end, own int64
+	call            *call
+	remote          string // the service that it called
+	passes          bool   // a span below it failed
+}
+
+// request adds the calls of the request at and below a span.
+func (x *callReader) request(root view.Row, now bool) error {
+	v, t := x.v, x.v.Tree()
+	q := &request{view: v, row: root, now: now}
+	last := int64(math.MinInt64)
+	var spans []*member
+	known := make(map[view.Row]*member)
+	for rank, end := t.Rank(root), t.End(root); rank < end; rank++ {
+		r := t.Row(rank)
+		up := known[v.Parent(r)]
+		start, timed := v.Start(r)
+		if v.Role(r) != view.RoleSpan || !timed {
+			if v.Role(r) == view.RoleLog && up != nil && v.Service(r) == up.call.service {
+				if err := x.log(r, up.call); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		took, _ := v.Duration(r)
+		s, op := &member{row: r, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start)))}, operationOf(v, r)
+		if up != nil {
+			s.depth = up.depth + 1
+		}
+		spans, known[r] = append(spans, s), s
+		if len(spans) == 1 {
+			q.start = start
+		}
+		last = max(last, s.end)
+		if up == nil || up.call.service != op.service {
+			s.call = &call{operation: op, request: q, start: start, end: s.end, items: []int{0}}
+			x.all, x.byName[op] = append(x.all, s.call), append(x.byName[op], s.call)
+			if up != nil {
+				s.call.up, up.remote = up.call, op.service
+				x.did(up.call, item{kind: itemCall, text: op.service + " " + op.name})
+			}
+		} else {
+			s.call = up.call
+			x.did(s.call, item{kind: itemSpan, text: op.name})
+		}
+		if v.Flags(r).IsError() {
+			if s.call.bad = true; up != nil {
+				up.passes = true
+			}
+		}
+	}
+	if len(spans) == 0 {
+		return nil
+	}
+	q.took, q.bad = last-q.start, spans[0].call.bad
+	x.requests = append(x.requests, q)
+	sweep(slices.Clone(spans))
+	for _, s := range spans {
+		if v.Flags(s.row).IsError() && !s.passes {
+			text, err := x.texts.of(s.row)
+			if err != nil {
+				return err
+			}
+			x.did(s.call, item{kind: itemError, name: v.Name(s.row), text: patternWith(text, true)})
+		}
+		list, key := x.own, operationOf(v, s.row)
+		if s.remote != "" {
+			list, key.name = x.edges, s.remote
+		}
+		list[key] = append(list[key], duration{s.own, q})
+	}
+	return nil
+}
+
+// sweep gives each instant to the deepest span that is open, of several to the one that began last.
+func sweep(spans []*member) {
+	slices.SortStableFunc(spans, func(a, b *member) int { return cmp.Compare(a.start, b.start) })
+	marks := make([]int64, 0, 2*len(spans))
+	for _, s := range spans {
+		marks = append(marks, s.start, s.end)
+	}
+	slices.Sort(marks)
+	var open []*member // the deepest last
+	for i, at := range marks[:len(marks)-1] {
+		for ; len(spans) > 0 && spans[0].start <= at; spans = spans[1:] {
+			k, _ := slices.BinarySearchFunc(open, spans[0], func(a, b *member) int { return cmp.Or(cmp.Compare(a.depth, b.depth), -1) })
+			open = slices.Insert(open, k, spans[0])
+		}
+		for len(open) > 0 && open[len(open)-1].end <= at {
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 {
+			open[len(open)-1].own += marks[i+1] - at
+		}
+	}
+}
+
+// log adds a log record to a call.
+func (x *callReader) log(r view.Row, c *call) error {
+	text, _ := x.v.Message(r)
+	level := x.v.Flags(r).Level()
+	if level < format.LevelWarn {
+		thing, known := x.places[text]
+		if !known {
+			thing = item{kind: itemLog, text: cmp.Or(x.place(r, text), patternWith(text, true))}
+			if len(x.places) < maxPatterns && !x.v.Metadata(r).File.Valid { // else other records can have the text as well
+				x.places[text] = thing
+			}
+		}
+		x.did(c, thing)
+		return nil
+	}
+	thing := item{kind: itemWarning, place: x.place(r, text), text: patternWith(text, true)}
+	if level >= format.LevelError {
+		thing.kind, c.bad = itemError, true
+	}
+	for i, name := range [3]string{"err", "error", "exception.message"} {
+		cause, err := x.texts.attribute(&x.causes[i], name, r)
+		if err != nil {
+			return err
+		}
+		if cause != "" {
+			thing.cause = patternWith(cause, true)
+			break
+		}
+	}
+	x.did(c, thing)
+	return nil
+}
+
+// placeInText is a place in the source with which the text of a log record begins, as many loggers write it.
+var placeInText = regexp.MustCompile(`^([^\s\[\]{}=]*?[\w$.\[\]]+(?:#\d+|\.\w{1,4}:\d+))(?:[\s:)\]]|$)`)
+
+// place returns where in the source a log record was written, "" if it does not say so.
+func (x *callReader) place(r view.Row, text string) string {
+	if m := x.v.Metadata(r); m.File.Valid {
+		return m.File.Value + ":" + format.U64Value(uint64(m.Line.Value)).Text()
+	}
+	if m := placeInText.FindStringSubmatch(text[:min(len(text), maxPattern)]); m != nil {
+		return m[1]
+	}
+	return ""
+}
