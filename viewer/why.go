@@ -33,7 +33,6 @@ type why struct {
 	Of      string         `json:"of"` // what is compared with the others: slow, failed, or empty
 	Among   bool           `json:"among"`
 	Shares  contrast       `json:"shares"`
-	Rare    []rare         `json:"rare"`
 	Burst   *burst         `json:"burst"` // nil: those that are compared began at any time
 	Beside  []beside       `json:"beside"`
 	CPU     *processorTime `json:"cpu"`     // nil: no samples
@@ -193,11 +192,6 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 			return answer{}, err
 		}
 	}
-	if took, known := lasted(v, r); known && out.Count >= fewest && int64(took) >= muchSlow*out.Median {
-		if out.Rare, err = s.rareOf(ctx, r, same.rows, out.Median); err != nil {
-			return answer{}, err
-		}
-	}
 	if out.Beside, err = s.beside(ctx, r, in, without(same.rows, in)); err != nil {
 		return answer{}, err
 	}
@@ -211,7 +205,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 // the others, which it returns as well.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
-	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: contrast{Fields: []shares{}}, Rare: []rare{}, Beside: []beside{}}
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: contrast{Fields: []shares{}}, Beside: []beside{}}
 	mine := int64(-1)
 	if took, known := lasted(v, r); known {
 		mine = int64(took)

@@ -149,9 +149,12 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		}
 		fmt.Fprintln(w, "  ", safe(c.Command))
 	}
+	of := "selected"
+	if !o.selects() {
+		of = "slow"
+	}
 	for _, s := range x.Shares {
-		fmt.Fprintln(w)
-		line("", "%s: %d of %d, %d of the %d others", s.Where, s.In, s.Of[0], s.Others, s.Of[1])
+		line("", "%s: %d of the %d %s requests, %d of the %d others", s.Where, s.In, s.Of[0], of, s.Others, s.Of[1])
 	}
 	fmt.Fprintln(w)
 	line("", "failed requests: %d of %d, %d of the %d others; %s of spans and log records", x.Failed[1], n[1], x.Failed[0], n[0], count(top.Errors, "error", "errors"))

@@ -12,20 +12,20 @@ import (
 
 // The thresholds of a ranking. docs/explain.md says where they come from.
 const (
-	few       = 3      // with fewer values before, nothing is said of an operation
-	slowRatio = 1.5    // a value is slow if it is larger than that times the 95th percentile before,
-	slowFloor = 0.02   // and that share of the median request
-	leastStep = 0.05   // a median that moved by less is no cause, however sure
-	leastTime = 0.0005 // nor is what makes less of the time of all requests
-	leastZ    = 3      // a shift of the median counts from here on
-	always    = 0.95   // a habit is done in so many of the calls
-	lookAt    = 1.0    // -log10 of the chance from which on a change is looked at
-	alpha     = 2.0    // -log10 of the chance of a false cause in each family of tests
-	eighths   = 8      // a sign in one part of the time alone is a burst
-	farOff    = 5      // a time so many limits off is compared with the times of all operations as well
-	calleeNow = 1.1    // of an edge that is the only one of both ends, the callee is named first
-	notSure   = 0.5    // the weight of a cause of which nothing is sure
-	laterOn   = 0.3    // of a call that deviates after another service did in the same request
+	few           = 3      // with fewer values before, nothing is said of an operation
+	slowRatio     = 1.5    // a value is slow if it is larger than that times the 95th percentile before,
+	slowFloor     = 0.02   // and that share of the median request
+	leastStep     = 0.05   // a median that moved by less is no cause, however sure
+	leastTime     = 0.0005 // nor is what makes less of the time of all requests
+	leastZ        = 3      // a shift of the median counts from here on
+	always        = 0.95   // a habit is done in so many of the calls
+	lookAt        = 1.0    // -log10 of the chance from which on a change is looked at
+	alpha         = 2.0    // -log10 of the chance of a false cause in each family of tests
+	eighths       = 8      // a sign in one part of the time alone is a burst
+	farOff        = 5      // a time so many limits off is compared with the times of all operations as well
+	calleeNow     = 1.1    // of an edge that is the only one of both ends, the callee is named first
+	notSure       = 0.5    // the weight of a cause of which nothing is sure
+	leastVariance = 3      // of a number of errors, for it to be normal
 )
 
 // A series has the times of an operation, or of an edge, before and now.
@@ -123,7 +123,7 @@ func (s *series) judge(mid, scale float64, off []int64) {
 	}
 	if k, m := s.kept[0]-s.kept[0]/2, s.kept[1]; k > 0 && s.far > farOff*s.limit {
 		at, _ := slices.BinarySearch(off, s.far)
-		if q := float64(len(off)-at+1) / float64(len(off)+1); float64(m)*q < float64(k) {
+		if q := max(float64(len(off)-at+1)/float64(len(off)+1), float64(s.was)/2/float64(s.n)); float64(m)*q < float64(k) {
 			p = max(p, stat.AtLeast(k, m, q))
 		}
 	}
@@ -236,6 +236,32 @@ func doing(list []*call) map[int]bitset {
 	return out
 }
 
+// A stratum is an error in all operations of a service.
+type stratum struct {
+	service string
+	item    int
+}
+
+// strata compare an error in the operations of a service, each with itself (Mantel and Haenszel), so that another mix of
+// operations is no sign.
+type strata struct {
+	excess, variance float64 // of the requests with it
+	most             float64 // the surest operation
+	operations       int
+	counts           [4]int // as those of an oddity
+}
+
+func (s strata) and(o *oddity, k, of, k0, of0 float64) strata {
+	all, with := of+of0, k+k0
+	s.excess += k - of*with/all
+	s.variance += of * of0 * with * (all - with) / (all * all * (all - 1))
+	s.most, s.operations = max(s.most, o.p), s.operations+1
+	for i, n := range o.counts {
+		s.counts[i] += n
+	}
+	return s
+}
+
 // A tried is how many tests of each family were made.
 type tried struct{ times, errors, spans, habits int }
 
@@ -244,6 +270,7 @@ func need(n int, more float64) float64 { return alpha + more + math.Log10(float6
 // oddities returns the errors and spans that are new or more frequent in the calls of an operation, and the habits that
 // these gave up. Calls are counted, and requests: the sign is as sure as the less sure of both.
 func (w *workload) oddities() (all []*oddity, n tried) {
+	everywhere := make(map[stratum]strata)
 	for _, op := range slices.SortedFunc(maps.Keys(w.byName), operation.compare) {
 		was, is := divided(w.byName[op], func(x *call) bool { return x.request.now })
 		if len(was) == 0 || len(is) == 0 {
@@ -263,8 +290,12 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 			does := func(c *call) bool { return c.does(x) }
 			k, of := requestsOf(is, does)
 			k0, of0 := requestsOf(was, does)
-			if p := min(stat.MoreOften(f, len(is), b, len(was)), stat.MoreOften(k, of, k0, of0)); p > lookAt {
-				all = append(all, &oddity{operation: op, item: x, p: p, counts: [4]int{b, len(was), f, len(is)}})
+			o := &oddity{operation: op, item: x, counts: [4]int{b, len(was), f, len(is)}}
+			if o.p = min(stat.MoreOften(f, len(is), b, len(was)), stat.MoreOften(k, of, k0, of0)); o.p > lookAt {
+				all = append(all, o)
+			}
+			if of+of0 > 1 {
+				everywhere[stratum{op.service, x}] = everywhere[stratum{op.service, x}].and(o, float64(k), float64(of), float64(k0), float64(of0))
 			}
 		}
 		well := slices.DeleteFunc(slices.Clone(was), func(c *call) bool { return c.bad })
@@ -274,6 +305,13 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 			all, n.habits = append(all, list...), n.habits+tests
 		}
 	}
+	for k, e := range everywhere {
+		if p := stat.Normal((e.excess - .5) / math.Sqrt(e.variance)); e.operations > 1 && e.variance > leastVariance && p > e.most {
+			all = slices.DeleteFunc(all, func(o *oddity) bool { return !o.gone && o.service == k.service && o.item == k.item })
+			all = append(all, &oddity{operation: operation{service: k.service}, item: k.item, p: p, counts: e.counts})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *oddity) int { return cmp.Or(a.compare(b.operation), cmp.Compare(a.item, b.item)) })
 	return all, n
 }
 
@@ -363,7 +401,7 @@ func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[strin
 	}
 	deviates := make(map[*call][]*oddity)
 	for _, c := range w.all {
-		for _, o := range byName[c.operation] {
+		for _, o := range slices.Concat(byName[c.operation], byName[operation{service: c.service}]) {
 			if c.request.now && o.in(c) {
 				deviates[c] = append(deviates[c], o)
 			}
@@ -385,22 +423,14 @@ func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[strin
 	}
 	score, why = make(map[string]float64), make(map[string]map[*oddity]int)
 	for _, q := range order {
-		list := leaves[q]
-		slices.SortFunc(list, func(a, b *call) int {
-			return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.start, b.start), a.compare(b.operation))
-		})
 		most := make(map[string]float64)
-		for _, c := range list {
+		for _, c := range leaves[q] {
 			if why[c.service] == nil {
 				why[c.service] = make(map[*oddity]int)
 			}
 			for _, o := range deviates[c] {
 				why[c.service][o]++
-				weight := o.weight
-				if c.service != list[0].service {
-					weight *= laterOn
-				}
-				most[c.service] = max(most[c.service], weight)
+				most[c.service] = max(most[c.service], o.weight)
 			}
 		}
 		for service, weight := range most {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
@@ -32,10 +33,6 @@ type item struct {
 	name  string // of a failed span
 	text  string
 	cause string // the error that a log record has as an attribute
-}
-
-func (x item) compare(y item) int {
-	return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.place, y.place), cmp.Compare(x.text, y.text), cmp.Compare(x.cause, y.cause), cmp.Compare(x.name, y.name))
 }
 
 // said returns what a log record or a failed span says, behind its place.
@@ -237,7 +234,13 @@ func (x *callReader) request(root view.Row, now bool) error {
 			if err != nil {
 				return err
 			}
-			x.did(s.call, item{kind: itemError, name: v.Name(s.row), text: patternWith(text, true)})
+			said := patternWith(strings.TrimPrefix(text, v.Name(s.row)+": "), true)
+			if !slices.ContainsFunc(s.call.items, func(n int) bool { // a failed request is one error
+				e := x.items[n]
+				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
+			}) {
+				x.did(s.call, item{kind: itemError, name: v.Name(s.row), text: patternWith(text, true)})
+			}
 		}
 		list, key := x.own, operationOf(v, s.row)
 		if s.remote != "" {
@@ -310,7 +313,7 @@ var placeInText = regexp.MustCompile(`^([^\s\[\]{}=]*?[\w$.\[\]]+(?:#\d+|\.\w{1,
 // place returns where in the source a log record was written, "" if it does not say so.
 func (x *callReader) place(r view.Row, text string) string {
 	if m := x.v.Metadata(r); m.File.Valid {
-		return m.File.Value + ":" + format.U64Value(uint64(m.Line.Value)).Text()
+		return m.File.Value + ":" + strconv.Itoa(int(m.Line.Value))
 	}
 	if m := placeInText.FindStringSubmatch(text[:min(len(text), maxPattern)]); m != nil {
 		return m[1]

@@ -27,7 +27,7 @@ type Explanation struct {
 	Since    *Since  `json:"since"`      // nil: with a baseline, and without a sure cause
 	Causes   []Cause `json:"causes"`     // at most six
 	More     int     `json:"more"`       // causes that are left out
-	Shares   []Share `json:"shares"`     // what the selected requests have more often than the others
+	Shares   []Share `json:"shares"`     // what the selected requests, or the slow ones, have more often than the others
 	Failed   [2]int  `json:"failed"`     // requests, before and now
 	Apart    int     `json:"logs_apart"` // log records that belong to no request, and were not looked at
 }
@@ -94,12 +94,12 @@ type Count struct {
 	Median int64 `json:"median_nano"`
 }
 
-// A Share is a value that selected requests have more often than others.
+// A Share is a value that selected or slow requests have more often than others.
 type Share struct {
 	Where  string `json:"where"` // a filter that selects rows with the value
 	In     int64  `json:"in"`
 	Others int64  `json:"others"`
-	Of     [2]int `json:"of"` // selected requests, and others
+	Of     [2]int `json:"of"` // such requests, and others
 }
 
 const (
@@ -140,13 +140,14 @@ func Explain(ctx context.Context, before, now []query.Run, since Time) (*Explana
 		}
 		if x.Found {
 			w.divide(int64(x.Since.At))
-		} else {
-			x.Since = nil
+		}
+		if w.exchange(ctx, x); !x.Found {
+			if x.Since = nil; w.slow() {
+				x.Shares, err = w.shares(ctx)
+			}
 		}
 	}
-	if x.Found {
-		w.exchange(ctx, x)
-	}
+	w.exchange(ctx, x)
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
 		x.Verdict = "no cause found: there are no requests to compare"
 	}
@@ -170,10 +171,31 @@ func (w *workload) since(at int64, more float64) *Explanation {
 	return x
 }
 
-// exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent.
+// slow makes the requests that took far longer than most with their name those that are explained, if there are enough.
+func (w *workload) slow() bool {
+	byName := make(map[operation][]int64)
+	for _, q := range w.requests {
+		name := operationOf(q.view, q.row)
+		byName[name] = append(byName[name], q.took)
+	}
+	for name, list := range byName {
+		slices.Sort(list)
+		byName[name] = []int64{3 * list[len(list)*3/4]}
+	}
+	n := 0
+	for _, q := range w.requests {
+		if q.now = q.took > byName[operationOf(q.view, q.row)][0]; q.now {
+			n++
+		}
+	}
+	return n >= few
+}
+
+// exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent. What it
+// does in more than a tenth of the tries is no cause.
 func (w *workload) exchange(ctx context.Context, x *Explanation) {
-	tries := min(exchanges, mostTries/len(w.requests))
-	if tries < exchanges/4 {
+	tries := min(exchanges, mostTries/max(1, len(w.requests)))
+	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
 		return
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
@@ -188,6 +210,12 @@ func (w *workload) exchange(ctx context.Context, x *Explanation) {
 		if ctx.Err() != nil {
 			return
 		}
+	}
+	if 10*x.Chance[0] > x.Chance[1] {
+		for i := range x.Causes {
+			x.Causes[i].Sure = false
+		}
+		x.Found, x.Verdict = false, "no cause found; the largest difference is in "+name(x.Causes[0].Service)
 	}
 }
 
@@ -377,7 +405,7 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 	}
 	for _, c := range causes {
 		slices.SortFunc(c.Evidence, func(a, b Evidence) int {
-			return cmp.Or(cmp.Compare(b.Share, a.Share), a.about.compare(b.about), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Kind, b.Kind))
+			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text))
 		})
 		first := &c.Evidence[0]
 		c.Score = c.Parts.Time + c.Parts.Calls + c.Parts.Acts
@@ -429,7 +457,7 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	if o.gone {
 		verb += map[itemKind]string{itemLog: " logged", itemSpan: " done", itemCall: " called"}[x.kind]
 	}
-	e.Text = fmt.Sprintf("%d of %d calls of %s (before %d of %d): %s %s", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of, verb, e.Pattern)
+	e.Text = strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d): %s %s", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of, verb, e.Pattern), " of  (", " (", 1)
 	return e
 }
 
@@ -449,11 +477,16 @@ func (e *Evidence) query(service string) string {
 		if e.about.name != "" {
 			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
 		}
-		text := e.about.said() // up to what differs, or would have to be escaped
-		if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
-			return of + ` && "` + text + `"`
+		found := false
+		for _, text := range []string{e.about.said(), e.about.cause} { // up to what differs, or would have to be escaped
+			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
+				of, found = of+` && "`+text+`"`, true
+			}
 		}
-		return of + " && level >= warn"
+		if !found {
+			of += " && level >= warn"
+		}
+		return of
 	}
 	return "{ " + of + " && " + query.Where("name", e.Operation) + " }"
 }

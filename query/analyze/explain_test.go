@@ -1,6 +1,7 @@
 package analyze_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -24,7 +25,8 @@ type mall struct {
 	fails    float64            // how often stock fails, in all requests .02
 	declined float64            // how often shop logs an error, in all requests .03
 	gone     bool               // shop does not call stock
-	tenant   string             // whose requests alone are different
+	tenant   string             // whose requests alone are different; there are t0 to t19
+	spread   bool               // shop has six operations
 }
 
 // run records the requests of a mall, with noise that a seed makes.
@@ -40,7 +42,10 @@ func (o *mall) run(t testing.TB, seed uint64) query.Run {
 	id := uint64(0)
 	for i := range o.requests {
 		trace := [16]byte{1, byte(i >> 8), byte(i)}
-		tenant := []string{"acme", "big", "corp", "dot"}[r.IntN(4)]
+		tenant, entry := fmt.Sprint("t", r.IntN(20)), "POST /order"
+		if o.spread {
+			entry += fmt.Sprint("/", r.IntN(6))
+		}
 		differs := i >= o.from && (o.tenant == "" || o.tenant == tenant)
 		took := func(name string, base time.Duration) int64 {
 			d := float64(base) * math.Exp(.25*r.NormFloat64())
@@ -83,13 +88,13 @@ func (o *mall) run(t testing.TB, seed uint64) query.Run {
 			why = "out of stock"
 		}
 		web := add("web", "GET /buy", [8]byte{}, at, own+read+reserve+int64(time.Millisecond), why)
-		order := add("shop", "POST /order", web, at+int64(time.Millisecond)/2, own+read+reserve, why)
+		order := add("shop", entry, web, at+int64(time.Millisecond)/2, own+read+reserve, why)
 		add("shop", "SELECT items", order, at+int64(time.Millisecond)/2+own/2, read, "")
 		if calls {
 			begin := at + int64(time.Millisecond)/2 + own/2 + read
 			call := add("shop", "call stock", order, begin, reserve, why)
-			entry := add("stock", "reserve", call, begin+wait/2, update, why)
-			add("stock", "UPDATE stock", entry, begin+wait/2, update, "")
+			reserved := add("stock", "reserve", call, begin+wait/2, update, why)
+			add("stock", "UPDATE stock", reserved, begin+wait/2, update, "")
 			log("shop", order, begin+reserve, format.LevelInfo, "order placed")
 			if fails {
 				log("shop", order, begin+reserve, format.LevelError, "order failed: "+why)
@@ -183,15 +188,32 @@ func TestExplainAlone(t *testing.T) {
 // TestExplainSelection: requests that a query selects are compared with the others of the same name, and what they share
 // is told.
 func TestExplainSelection(t *testing.T) {
-	run := (&mall{requests: 400, slow: map[string]float64{"SELECT items": 6}, tenant: "acme"}).run(t, 6)
+	run := (&mall{requests: 400, slow: map[string]float64{"SELECT items": 20}, tenant: "t7"}).run(t, 6)
 	r, err := runOn(t, run.View, `{ name = "GET /buy" && duration > 10ms }`)
 	must(t, err)
 	x := explained(t, nil, []query.Run{{View: run.View, Rows: r.Rows}}, analyze.NoTime)
 	if x.Verdict != "cause: shop" || x.Causes[0].Operation != "SELECT items" {
 		t.Errorf("it says %+v", x)
 	}
-	if len(x.Shares) != 1 || x.Shares[0].Where != `.tenant = "acme"` || x.Shares[0].In != int64(r.Rows.Len()) || x.Shares[0].Others > 40 {
+	if len(x.Shares) != 1 || x.Shares[0].Where != `.tenant = "t7"` || x.Shares[0].In != int64(r.Rows.Len()) || x.Shares[0].Others > 2 {
 		t.Errorf("they share %+v, of %d", x.Shares, r.Rows.Len())
+	}
+	// So it is for the slow ones, where nothing has begun.
+	if x := explained(t, nil, []query.Run{run}, analyze.NoTime); x.Found || len(x.Shares) != 1 || x.Shares[0].Where != `.tenant = "t7"` {
+		t.Errorf("the slow requests: %+v", x)
+	}
+}
+
+// TestExplainSpreadErrors: an error that is rare in each operation of a service is found in all of them together, and other
+// numbers of requests of each are no sign.
+func TestExplainSpreadErrors(t *testing.T) {
+	before := (&mall{requests: 600, spread: true}).run(t, 1)
+	x := explained(t, []query.Run{before}, []query.Run{(&mall{requests: 600, spread: true, declined: .1}).run(t, 2)}, analyze.NoTime)
+	if x.Verdict != "cause: shop" || !strings.Contains(x.Causes[0].Evidence[0].Text, " of 600 calls (before ") {
+		t.Errorf("it says %+v", x)
+	}
+	if x := explained(t, []query.Run{before}, []query.Run{(&mall{requests: 300}).run(t, 3)}, analyze.NoTime); x.Found {
+		t.Errorf("another mix has a cause: %+v", x)
 	}
 }
 

@@ -100,7 +100,6 @@ export interface Why {
   of: string
   among: boolean
   shares: Contrast
-  rare: Rare[]
   burst: Burst | null
   beside: Beside[]
   cpu: ProcessorTime | null
@@ -288,13 +287,6 @@ export interface Bar {
   from_nano: bigint
   to_nano: bigint
   count: number
-}
-
-export interface Rare {
-  where: string
-  share: number
-  alone: boolean
-  median_nano: bigint
 }
 
 export interface Burst {

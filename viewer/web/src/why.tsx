@@ -51,9 +51,6 @@ export function WhyOf({ row }: { row: number }) {
       {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from {moment(w.burst.from_unix_nano, 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
       <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least_nano}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
-    {w.rare.length > 0 && <Section title="What few of them have">
-      {w.rare.map(r => <p class="says"><button class="lk mono" title={`Only ${plain(r.where)}`} onClick={e => s.add(r.where, e.altKey)}>{plain(r.where)}</button>: {r.alone ? 'no other has it.' : <>{percent(r.share, 1)}{'\u202f'}% have it, their median is {duration(r.median_nano)}.</>}</p>)}
-    </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
       {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it{b.open && <b class="warn"> never ended</b>}.
         {w.of && <span class="q"> It ran for most of the time of {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}

@@ -1,63 +1,10 @@
 package viewer
 
 import (
-	"cmp"
-	"context"
 	"slices"
 
-	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
-
-// A rare is a value that a slow span shares with few of its namesakes, which take longer than most.
-type rare struct {
-	Where  string  `json:"where"`
-	Share  float64 `json:"share"` // of the spans of the name
-	Alone  bool    `json:"alone"` // no other span of the name has it
-	Median int64   `json:"median_nano"`
-}
-
-const (
-	maxRare    = 3
-	rareShare  = .1 // at most
-	rareSample = 100_000
-)
-
-// rareOf returns the values of a span that few others of its name have, those with the longest median
-// first. All of the name take the time of median at most, half of them.
-func (s *state) rareOf(ctx context.Context, r view.Row, same view.Set[view.Row], median int64) ([]rare, error) {
-	own, others := s.v.NewSet(), s.v.NewSet()
-	own.Add(r)
-	for x := range same.Sample(rareSample) {
-		if x != r {
-			others.Add(x)
-		}
-	}
-	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: own}, query.Run{View: s.v, Rows: others})
-	if err != nil {
-		return nil, err
-	}
-	out := []rare{}
-	for _, f := range c.Fields {
-		for _, x := range f.Values {
-			if x.In == 0 || x.Value.Any() == nil || float64(x.Others) > rareShare*float64(c.Others) || f.Field == "level" || f.Field == "status" {
-				continue
-			}
-			with, err := s.found(ctx, "{ "+x.Where+" }")
-			if err != nil {
-				return nil, err
-			}
-			rows := both(with.rows, same)
-			a := rare{Where: x.Where, Share: float64(rows.Len()) / float64(same.Len()), Alone: rows.Len() == 1}
-			if a.Median = durationsOf(s.v, rows, 0).median(s.v, rows); a.Median < 2*median {
-				continue
-			}
-			out = append(out, a)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b rare) int { return cmp.Compare(b.Median, a.Median) })
-	return out[:min(len(out), maxRare)], nil
-}
 
 // A burst is a part of the time in which nearly all of the slow or failed spans of a name began.
 type burst struct {
