@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	service "github.com/entrace-go/entrace"
+	"github.com/entrace-go/entrace/internal/testkit/querytest"
 )
 
 // shop is the service that the documents use as an example.
@@ -173,6 +174,16 @@ func documentsFolder(t *testing.T, dir, quickstart string) {
 		"m1": "1000", "m2": "1400", "m3": "1100", "m4": "1500", "m5": "1200", "b1": "1300", "b2": "1050", "b3": "1600", "b4": "1150", "b5": "1450",
 	} {
 		record("run", name+".et", "60", took, "0")
+	}
+	for name, m := range map[string]querytest.Mall{
+		"good": {Requests: 200}, "bad": {Requests: 200, Fails: .3}, "noon": {Requests: 300, From: 200, Slow: map[string]float64{"SELECT items": 5}},
+		"tenant": {Requests: 400, Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"},
+	} {
+		seed := uint64(2)
+		if name == "good" {
+			seed = 1
+		}
+		m.Record(t, seed).Save(filepath.Join(dir, name+".et"))
 	}
 	rec := traceOf("sample", filepath.Join(dir, "x.iet"))
 	killed := filepath.Join(dir, "killed.iet")

@@ -154,6 +154,7 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		of = "slow"
 	}
 	for _, s := range x.Shares {
+		fmt.Fprintln(w)
 		line("", "%s: %d of the %d %s requests, %d of the %d others", s.Where, s.In, s.Of[0], of, s.Others, s.Of[1])
 	}
 	fmt.Fprintln(w)

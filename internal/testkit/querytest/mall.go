@@ -1,0 +1,106 @@
+package querytest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/otel"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
+)
+
+// A Mall is a system of three services: web calls shop, which reads its database and calls stock.
+type Mall struct {
+	Requests int
+	From     int                // the request with which it begins to be different
+	Slow     map[string]float64 // by how much the time of an operation grows
+	Delay    time.Duration      // of calls to stock
+	Fails    float64            // how often stock fails, in all requests .02
+	Declined float64            // how often shop logs an error, in all requests .03
+	Gone     bool               // shop does not call stock
+	Tenant   string             // whose requests alone are different; there are t0 to t19
+	Spread   bool               // shop has six operations
+}
+
+// Record records the requests of a mall, with noise that a seed makes.
+func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
+	t.Helper()
+	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- it is to be the same every time
+	x.Add(format.Root())
+	resources := make(map[string]uint32)
+	for _, name := range []string{"web", "shop", "stock"} {
+		of := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(name)}}}
+		resources[name] = x.Add(of.Entry())
+	}
+	id := uint64(0)
+	for i := range o.Requests {
+		trace := [16]byte{1, byte(i >> 8), byte(i)}
+		tenant, entry := fmt.Sprint("t", r.IntN(20)), "POST /order"
+		if o.Spread {
+			entry += fmt.Sprint("/", r.IntN(6))
+		}
+		differs := i >= o.From && (o.Tenant == "" || o.Tenant == tenant)
+		took := func(name string, base time.Duration) int64 {
+			d := float64(base) * math.Exp(.25*r.NormFloat64())
+			if f := o.Slow[name]; f > 0 && differs {
+				d *= f
+			}
+			return int64(d)
+		}
+		at := int64(1_700_000_000_000_000_000) + int64(i)*int64(20*time.Millisecond)
+		add := func(service, name string, parent [8]byte, start, took int64, failed string) [8]byte {
+			id++
+			s := &otel.Span{Name: name, TraceID: trace, SpanID: [8]byte{1, byte(id >> 16), byte(id >> 8), byte(id)}, Parent: parent, Start: start, Duration: took, Ended: true}
+			if s.Attributes = (otel.Attributes{{Name: "tenant", Value: format.StringValue(tenant)}}); failed != "" {
+				s.Status, s.Description = otel.StatusError, failed
+			}
+			e := s.Entry(otel.Where{})
+			e.Parent = resources[service]
+			x.Add(e)
+			return s.SpanID
+		}
+		log := func(service string, of [8]byte, at int64, level format.Level, text string) {
+			l := &otel.Log{Body: otel.Any{Kind: otel.String, Text: text}, Time: at, HasTime: true, Severity: otel.SeverityOf(level), TraceID: trace, SpanID: of}
+			e := l.Entry(otel.Where{})
+			e.Parent = resources[service]
+			x.Add(e)
+		}
+		read, update, own := took("SELECT items", 2*time.Millisecond), took("UPDATE stock", time.Millisecond), took("POST /order", time.Millisecond)
+		calls := !o.Gone || !differs
+		fails := calls && (r.Float64() < .02 || differs && r.Float64() < o.Fails)
+		wait := took("", 300*time.Microsecond)
+		if differs {
+			wait += int64(o.Delay)
+		}
+		reserve := int64(0)
+		if calls {
+			reserve = update + wait
+		}
+		why := ""
+		if fails {
+			why = "out of stock"
+		}
+		web := add("web", "GET /buy", [8]byte{}, at, own+read+reserve+int64(time.Millisecond), why)
+		order := add("shop", entry, web, at+int64(time.Millisecond)/2, own+read+reserve, why)
+		add("shop", "SELECT items", order, at+int64(time.Millisecond)/2+own/2, read, "")
+		if calls {
+			begin := at + int64(time.Millisecond)/2 + own/2 + read
+			call := add("shop", "call stock", order, begin, reserve, why)
+			reserved := add("stock", "reserve", call, begin+wait/2, update, why)
+			add("stock", "UPDATE stock", reserved, begin+wait/2, update, "")
+			log("shop", order, begin+reserve, format.LevelInfo, "order placed")
+			if fails {
+				log("shop", order, begin+reserve, format.LevelError, "order failed: "+why)
+			}
+		}
+		if r.Float64() < .03 || differs && r.Float64() < o.Declined {
+			log("shop", order, at+int64(time.Millisecond), format.LevelError, "card declined for user 4711")
+		}
+	}
+	x.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelInfo}})
+	return x
+}
