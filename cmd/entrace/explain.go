@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 		}
 		at = analyze.Time(t.UnixNano())
 	}
-	x, err := analyze.Explain(ctx, before, []query.Run{{View: l.v, Rows: l.result.Rows}}, at)
+	x, err := analyze.Explain(ctx, before, []query.Run{{View: l.v, Rows: l.result.Rows}}, at, o.query != "")
 	if err != nil {
 		return err
 	}
@@ -87,8 +88,14 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	if err != nil {
 		return err
 	}
+	files := slices.Clone(names)
+	for i, name := range files {
+		if strings.ContainsAny(name, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {
+			files[i] = shellQuoted(name)
+		}
+	}
 	for i := range x.Causes {
-		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(names, " ")
+		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
 	if o.json {
 		err = a.answer(l, &struct {
@@ -158,12 +165,12 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		line("", "%s: %d of the %d %s requests, %d of the %d others", s.Where, s.In, s.Of[0], of, s.Others, s.Of[1])
 	}
 	fmt.Fprintln(w)
-	line("", "failed requests: %d of %d, %d of the %d others; %s of spans and log records", x.Failed[1], n[1], x.Failed[0], n[0], count(top.Errors, "error", "errors"))
+	line("", "failed requests: %d of %d, %d of the %d others; errors of spans and log records: %d", x.Failed[1], n[1], x.Failed[0], n[0], top.Errors)
 	if !x.Complete {
 		line(colorDim, "not all requests were looked at: they are too many, or have no time")
 	}
 	if x.Apart > 0 {
-		line(colorDim, "not looked at: %s of no request", count(x.Apart, "log record", "log records"))
+		line(colorDim, "not looked at: log records of no request, %d", x.Apart)
 	}
 	if !x.Found && len(o.against) == 0 {
 		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")

@@ -138,9 +138,7 @@ func (enc *encoder) arrange(lanes *timeline.Timeline) {
 		default:
 			ev.start, ev.end = enc.epoch, enc.epoch
 		}
-		if ev.substream = lanes.Lane(ev.row); v.Role(ev.row) != view.RoleSpan {
-			ev.substream = lanes.Lane(v.Owner(up))
-		}
+		ev.substream = lanes.Lane(v.Owner(ev.row))
 	}
 	slices.SortFunc(events, func(a, b rowEvent) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.start, a.start), cmp.Compare(b.row, a.row))

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"unicode/utf8"
+	"strings"
 )
 
 const (
@@ -128,7 +128,7 @@ func (t *stringTable) text(id uint64) (string, error) {
 	if err != nil {
 		return damaged, err
 	}
-	s := validText(t.buf)
+	s := strings.ToValidUTF8(string(t.buf), "\ufffd")
 	if t.cached += len(s); t.cached > cacheBytes || len(t.cache) >= cacheTexts {
 		clear(t.cache)
 		t.cached = len(s)
@@ -187,18 +187,4 @@ func (t *stringTable) id(addr uint64) (uint64, error) {
 		have += copy(buf[have:t.idSize], b)
 	}
 	return binary.LittleEndian.Uint64(buf[:]), nil
-}
-
-// validText returns b with U+FFFD for each byte that is not UTF-8.
-func validText(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	fixed := make([]byte, 0, len(b)+16)
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		fixed = utf8.AppendRune(fixed, r)
-		b = b[n:]
-	}
-	return string(fixed)
 }

@@ -222,15 +222,38 @@ func (b bitset) and(c bitset) (n int) {
 	return n
 }
 
-// doing returns for each item which of the calls did it.
-func doing(list []*call) map[int]bitset {
+// doing returns for each of some items which of the calls did it.
+func doing(list []*call, items []int) map[int]bitset {
 	out := make(map[int]bitset)
+	for _, x := range items {
+		out[x] = make(bitset, (len(list)+63)/64)
+	}
 	for i, c := range list {
 		for _, x := range c.items {
-			if out[x] == nil {
-				out[x] = make(bitset, (len(list)+63)/64)
+			if b := out[x]; b != nil {
+				b[i/64] |= 1 << (i % 64)
 			}
-			out[x][i/64] |= 1 << (i % 64)
+		}
+	}
+	return out
+}
+
+// A frequency is how many calls did a thing, and how many requests these are of.
+type frequency struct {
+	calls, requests int
+	last            *request
+}
+
+// frequencies returns how often each item was done. The calls of a request follow each other.
+func frequencies(list []*call) map[int]frequency {
+	out := make(map[int]frequency)
+	for _, c := range list {
+		for _, x := range c.items {
+			f := out[x]
+			if f.calls++; f.last != c.request {
+				f.last, f.requests = c.request, f.requests+1
+			}
+			out[x] = f
 		}
 	}
 	return out
@@ -276,26 +299,24 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 		if len(was) == 0 || len(is) == 0 {
 			continue
 		}
-		had, has := doing(was), doing(is)
+		had, has := frequencies(was), frequencies(is)
+		of, of0 := has[0].requests, had[0].requests
 		for _, x := range slices.Sorted(maps.Keys(has)) {
-			f, b := has[x].and(has[x]), had[x].and(had[x])
+			f, b := has[x], had[x]
 			switch kind := w.items[x].kind; {
 			case kind == itemError || kind == itemWarning:
 				n.errors++
-			case kind == itemSpan && b == 0:
+			case kind == itemSpan && b.calls == 0:
 				n.spans++
 			default:
 				continue
 			}
-			does := func(c *call) bool { return c.does(x) }
-			k, of := requestsOf(is, does)
-			k0, of0 := requestsOf(was, does)
-			o := &oddity{operation: op, item: x, counts: [4]int{b, len(was), f, len(is)}}
-			if o.p = min(stat.MoreOften(f, len(is), b, len(was)), stat.MoreOften(k, of, k0, of0)); o.p > lookAt {
+			o := &oddity{operation: op, item: x, counts: [4]int{b.calls, len(was), f.calls, len(is)}}
+			if o.p = min(stat.MoreOften(f.calls, len(is), b.calls, len(was)), stat.MoreOften(f.requests, of, b.requests, of0)); o.p > lookAt {
 				all = append(all, o)
 			}
 			if of+of0 > 1 {
-				everywhere[stratum{op.service, x}] = everywhere[stratum{op.service, x}].and(o, float64(k), float64(of), float64(k0), float64(of0))
+				everywhere[stratum{op.service, x}] = everywhere[stratum{op.service, x}].and(o, float64(f.requests), float64(of), float64(b.requests), float64(of0))
 			}
 		}
 		well := slices.DeleteFunc(slices.Clone(was), func(c *call) bool { return c.bad })
@@ -315,38 +336,22 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 	return all, n
 }
 
-// requestsOf returns in how many requests a call does something, and how many requests there are.
-func requestsOf(list []*call, does func(c *call) bool) (n, of int) {
-	seen := make(map[*request]bool)
-	for _, c := range list {
-		seen[c.request] = seen[c.request] || does(c)
-	}
-	for _, did := range seen {
-		if did {
-			n++
-		}
-	}
-	return n, len(seen)
-}
-
-// mostHabits is how many things that an operation does are looked at, the most frequent.
-const mostHabits = 200
-
 // gone returns what nearly all calls that went well did, or all that did another thing, and now leave out.
 func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
-	had, has := doing(well), doing(fine)
-	things := slices.SortedFunc(maps.Keys(had), func(a, b int) int { return cmp.Or(had[b].and(had[b])-had[a].and(had[a]), a-b) }) // 0 comes first
+	often := frequencies(well)
+	things := slices.SortedFunc(maps.Keys(often), func(a, b int) int { return cmp.Or(often[b].calls-often[a].calls, a-b) }) // 0 comes first
 	things = slices.DeleteFunc(things, func(x int) bool {
 		kind := w.items[x].kind
-		return kind == itemError || kind == itemWarning || had[x].and(had[x]) < few
+		return kind == itemError || kind == itemWarning || often[x].calls < few
 	})
 	things = things[:min(len(things), mostHabits)]
+	had, has := doing(well, things), doing(fine, things)
 	for _, x := range things[1:] { // the first is what all calls have
 		tests++
 		var best *oddity
 		for _, after := range things {
 			of, have := had[after].and(had[after]), had[x].and(had[after])
-			if after == x || float64(of) < .9*float64(had[x].and(had[x])) || float64(have) < always*float64(of) {
+			if after == x || float64(of) < .9*float64(often[x].calls) || float64(have) < always*float64(of) {
 				continue
 			}
 			left, now := has[after].and(has[after]), has[x].and(has[after])
@@ -357,10 +362,20 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 		if best == nil {
 			continue
 		}
-		kept := func(list []*call) (int, int) { // of requests
-			list = slices.DeleteFunc(slices.Clone(list), func(c *call) bool { return !c.does(best.after) })
-			n, of := requestsOf(list, func(c *call) bool { return !c.does(x) })
-			return of - n, of
+		kept := func(list []*call) (n, of int) { // requests that did it in each such call
+			all := make(map[*request]bool)
+			for _, c := range list {
+				if c.does(best.after) {
+					was, known := all[c.request]
+					all[c.request] = c.does(x) && (was || !known)
+				}
+			}
+			for _, was := range all {
+				if was {
+					n++
+				}
+			}
+			return n, len(all)
 		}
 		n, of := kept(well)
 		now, left := kept(fine)

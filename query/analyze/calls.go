@@ -113,6 +113,9 @@ func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *w
 	return w, all, nil
 }
 
+// mostHabits is how many things that an operation does are looked at, the most frequent.
+const mostHabits = 200
+
 // maxRequests is how many requests of a run are compared, evenly taken from all.
 const maxRequests = 20_000
 
@@ -142,7 +145,7 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 		rank = end
 	}
 	roots = slices.DeleteFunc(roots, func(r view.Row) bool { return !chosen.Has(r) && (!others || !names[operationOf(v, r)]) })
-	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}, places: make(map[string]item)}
+	x := callReader{workload: w, v: v, texts: errorTexts{v: v, ctx: ctx}}
 	for i := 0; i < len(roots); i += max(1, (len(roots)+maxRequests-1)/maxRequests) {
 		if err := x.request(roots[i], now && chosen.Has(roots[i])); err != nil {
 			return 0, err
@@ -162,7 +165,6 @@ type callReader struct {
 
 	v      *view.View
 	texts  errorTexts
-	places map[string]item // by text, of log records below warning
 	causes [3]*columns.Column
 }
 
@@ -172,8 +174,8 @@ type member struct {
 	depth           int
 	start, end, own int64
 	call            *call
-	remote          string // the service that it called
-	passes          bool   // a span below it failed
+	remotes         []string // the services that it called
+	passes          bool     // a span below it failed
 }
 
 // request adds the calls of the request at and below a span.
@@ -185,6 +187,9 @@ func (x *callReader) request(root view.Row, now bool) error {
 	known := make(map[view.Row]*member)
 	for rank, end := t.Rank(root), t.End(root); rank < end; rank++ {
 		r := t.Row(rank)
+		if err := x.texts.ctx.Err(); rank%(1<<16) == 0 && err != nil {
+			return err
+		}
 		up := known[v.Parent(r)]
 		start, timed := v.Start(r)
 		if v.Role(r) != view.RoleSpan || !timed {
@@ -195,7 +200,10 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 			continue
 		}
-		took, _ := v.Duration(r)
+		took, ended := v.Duration(r)
+		if !ended { // as long as the trace, at least
+			took, _ = v.OpenFor(r)
+		}
 		s, op := &member{row: r, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start)))}, operationOf(v, r)
 		if up != nil {
 			s.depth = up.depth + 1
@@ -209,7 +217,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			s.call = &call{operation: op, request: q, start: start, end: s.end, items: []int{0}}
 			x.all, x.byName[op] = append(x.all, s.call), append(x.byName[op], s.call)
 			if up != nil {
-				s.call.up, up.remote = up.call, op.service
+				s.call.up = up.call
+				up.remotes = append(up.remotes, op.service)
 				x.did(up.call, item{kind: itemCall, text: op.service + " " + op.name})
 			}
 		} else {
@@ -235,7 +244,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 				return err
 			}
 			said := patternWith(strings.TrimPrefix(text, v.Name(s.row)+": "), true)
-			if !slices.ContainsFunc(s.call.items, func(n int) bool { // a failed request is one error
+			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool { // a failed request is one error
 				e := x.items[n]
 				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
 			}) {
@@ -243,8 +252,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 		}
 		list, key := x.own, operationOf(v, s.row)
-		if s.remote != "" {
-			list, key.name = x.edges, s.remote
+		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // of several it cannot be said which one it waited for
+			list, key.name = x.edges, s.remotes[0]
 		}
 		list[key] = append(list[key], duration{s.own, q})
 	}
@@ -259,17 +268,24 @@ func sweep(spans []*member) {
 		marks = append(marks, s.start, s.end)
 	}
 	slices.Sort(marks)
-	var open []*member // the deepest last
+	var open [][]*member // by depth, those that began last at the end; some of them have ended
 	for i, at := range marks[:len(marks)-1] {
 		for ; len(spans) > 0 && spans[0].start <= at; spans = spans[1:] {
-			k, _ := slices.BinarySearchFunc(open, spans[0], func(a, b *member) int { return cmp.Or(cmp.Compare(a.depth, b.depth), -1) })
-			open = slices.Insert(open, k, spans[0])
+			for len(open) <= spans[0].depth {
+				open = append(open, nil)
+			}
+			open[spans[0].depth] = append(open[spans[0].depth], spans[0])
 		}
-		for len(open) > 0 && open[len(open)-1].end <= at {
-			open = open[:len(open)-1]
-		}
-		if len(open) > 0 {
-			open[len(open)-1].own += marks[i+1] - at
+		for n := len(open); n > 0; n = len(open) {
+			list := open[n-1]
+			last := len(list) - 1
+			if last >= 0 && list[last].end > at {
+				list[last].own += marks[i+1] - at
+				break
+			}
+			if open[n-1] = list[:max(0, last)]; last < 0 {
+				open = open[:n-1]
+			}
 		}
 	}
 }
@@ -279,13 +295,7 @@ func (x *callReader) log(r view.Row, c *call) error {
 	text, _ := x.v.Message(r)
 	level := x.v.Flags(r).Level()
 	if level < format.LevelWarn {
-		thing, known := x.places[text]
-		if !known {
-			thing = item{kind: itemLog, text: cmp.Or(x.place(r, text), patternWith(text, true))}
-			if len(x.places) < maxPatterns && !x.v.Metadata(r).File.Valid { // else other records can have the text as well
-				x.places[text] = thing
-			}
-		}
+		thing := item{kind: itemLog, text: cmp.Or(x.place(r, text), patternWith(text, true))}
 		x.did(c, thing)
 		return nil
 	}

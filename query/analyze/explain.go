@@ -105,18 +105,17 @@ type Share struct {
 const (
 	maxCauses   = 6
 	maxEvidence = 5
-	maxShares   = 3
 	splits      = 12     // places at which a recording without a baseline may be split
 	exchanges   = 20     // how often requests are exchanged, to see what chance does
 	mostTries   = 30_000 // requests that are compared in all exchanges
 )
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
-// from a time on, if since is one; else those of which a run selects rows with others of the same names, if it selects
-// only some; else those from the first sign on, which it looks for.
-func Explain(ctx context.Context, before, now []query.Run, since Time) (*Explanation, error) {
+// from a time on, if since is one; else, if alike is set, those of which a run selects rows with others of the same names;
+// else those from the first sign on, which it looks for.
+func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
-	w, all, err := workloadOf(ctx, before, now, alone && since == NoTime)
+	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +164,7 @@ func (w *workload) divide(at int64) {
 func (w *workload) since(at int64, more float64) *Explanation {
 	w.divide(at)
 	x := w.rank(more)
-	if len(w.requests) > 0 {
+	if x.Looked.Series > 0 {
 		x.Since = &Since{Time(at), at - w.requests[0].start}
 	}
 	return x
@@ -242,7 +241,7 @@ func (w *workload) shares(ctx context.Context) ([]Share, error) {
 			continue
 		}
 		for _, v := range f.Values {
-			if !v.Chance && v.Difference > 0 && len(list) < maxShares {
+			if !v.Chance && v.Difference > 0 && len(list) < 3 {
 				list = append(list, Share{v.Where, v.In, v.Others, [2]int{int(c.In), int(c.Others)}})
 				break
 			}
@@ -276,7 +275,7 @@ type end struct {
 // rank explains what is different now. More is added to the bounds.
 func (w *workload) rank(more float64) *Explanation {
 	before, now := divided(w.requests, func(q *request) bool { return q.now })
-	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}, Spread: 1}}
+	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
 	for i, list := range [2][]*request{before, now} {
 		for _, q := range list {
 			if q.bad {
@@ -294,7 +293,7 @@ func (w *workload) rank(more float64) *Explanation {
 	times, mid, scale := w.series()
 	odd, n := w.oddities()
 	n.times = len(times)
-	x.Looked.Series, x.Looked.Errors, x.Looked.Habits, x.Looked.AllSlower, x.Looked.Spread = n.times, n.errors, n.habits, mid, scale
+	x.Looked = Looked{x.Looked.Requests, n.times, n.errors, n.habits, mid, scale}
 	causes := make(map[string]*Cause)
 	cause := func(service string) *Cause {
 		if causes[service] == nil {
@@ -405,7 +404,7 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 	}
 	for _, c := range causes {
 		slices.SortFunc(c.Evidence, func(a, b Evidence) int {
-			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text))
+			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Place, b.Place), cmp.Compare(a.After, b.After))
 		})
 		first := &c.Evidence[0]
 		c.Score = c.Parts.Time + c.Parts.Calls + c.Parts.Acts
@@ -466,10 +465,11 @@ func (e *Evidence) query(service string) string {
 	of := query.Where("service", service)
 	switch e.Kind {
 	case "slower":
+		over := e.Over
 		if e.Now.N == 0 { // all of them are a little slower
-			e.Over = e.Before.Median
+			over = e.Before.Median
 		}
-		return "{ " + of + " && " + query.Where("name", e.Operation) + " && duration > " + strconv.FormatInt(e.Over, 10) + "ns }"
+		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
 	case "slower calls":
 		from, to, _ := strings.Cut(e.Operation, " → ")
 		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"

@@ -21,7 +21,7 @@ func record(t testing.TB, m *querytest.Mall, seed uint64) query.Run {
 
 func explained(t *testing.T, before, now []query.Run, since analyze.Time) *analyze.Explanation {
 	t.Helper()
-	x, err := analyze.Explain(t.Context(), before, now, since)
+	x, err := analyze.Explain(t.Context(), before, now, since, true)
 	must(t, err)
 	return x
 }
@@ -33,8 +33,8 @@ func TestExplain(t *testing.T) {
 		mall                      querytest.Mall
 		service, kind, says, asks string
 	}{
-		"an operation is slower":        {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 1.5}}, "stock", "slower", "UPDATE stock", `{ service = "stock" && name = "UPDATE stock" && duration > `},
-		"its own work is slower":        {querytest.Mall{Slow: map[string]float64{"POST /order": 2}}, "shop", "slower", "POST /order", `{ service = "shop" && name = "POST /order" && duration > `},
+		"an operation is slower":        {querytest.Mall{Slow: map[string]float64{"UPDATE stock": 1.5}}, "stock", "slower", "UPDATE stock", `{ service = "stock" && name = "UPDATE stock" && self > `},
+		"its own work is slower":        {querytest.Mall{Slow: map[string]float64{"POST /order": 2}}, "shop", "slower", "POST /order", `{ service = "shop" && name = "POST /order" && self > `},
 		"a network is slower":           {querytest.Mall{Delay: 3 * time.Millisecond}, "stock", "slower calls", "shop → stock", `{ service = "stock" && parent:service = "shop" }`},
 		"an error is more frequent":     {querytest.Mall{Declined: .3}, "shop", "error", "card declined for user <number>", `service = "shop" && "card declined for user"`},
 		"an error that is passed on":    {querytest.Mall{Fails: .3}, "stock", "error", "out of stock", `{ service = "stock" && name = "reserve" && (span:failed || level >= error) }`},

@@ -92,7 +92,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 					halves[r.IntN(2)].Add(row)
 				}
 			}
-			x, err := analyze.Explain(t.Context(), []query.Run{{View: v, Rows: halves[0]}}, []query.Run{{View: v, Rows: halves[1]}}, analyze.NoTime)
+			x, err := analyze.Explain(t.Context(), []query.Run{{View: v, Rows: halves[0]}}, []query.Run{{View: v, Rows: halves[1]}}, analyze.NoTime, false)
 			if must(t, err); x.Found {
 				alarms++
 			}
@@ -108,7 +108,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 				for w := range got {
 					at := h*60 + m + w
 					run := minute(t, fmt.Sprintf("%s/%s_%02d_%02d_fault.jsonl", dir, day, at/60, at%60))
-					x, err := analyze.Explain(t.Context(), []query.Run{healthy}, []query.Run{run}, analyze.NoTime)
+					x, err := analyze.Explain(t.Context(), []query.Run{healthy}, []query.Run{run}, analyze.NoTime, false)
 					must(t, err)
 					sure := false
 					for i, c := range x.Causes {
