@@ -193,7 +193,7 @@ func TestEncodeTimes(t *testing.T) {
 		{"i", "too late", "1.500", "", 1, 3},
 		{"i", "foreign", "1.999", "", 3, 1},
 		{"X", "Profile ", "0.980", "0.010", 1, 1},
-		{"X", "open", "0.850", "2.150", 1, 2},
+		{"X", "open", "0.850", "1.150", 1, 2},
 	} {
 		e := find(t, p, want.phase, want.name)
 		if e.Time.String() != want.time || e.Duration.String() != want.took || e.Process != want.process || e.Thread != want.thread {

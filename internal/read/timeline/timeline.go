@@ -25,7 +25,7 @@ import (
 // the order of the tree, each begin, end and log record is [Step] later than the one before. Every
 // entry that is not an event or log record then counts as a span.
 //
-// A span that has not ended ends at Last.
+// A span that has not ended lasts as long as [view.View.OpenFor] says.
 type Timeline struct {
 	Processes []Process
 	Made      bool // the times are made up
@@ -132,16 +132,9 @@ func (t *Timeline) read(ctx context.Context) error {
 		}
 		start, timed := t.v.Start(r)
 		switch role := t.v.Role(r); {
-		case role == view.RoleRecorder:
-			if timed {
-				t.Last = max(t.Last, start) // the recorder was running at this time
-			}
 		case role == view.RoleSpan && timed:
 			t.begins = append(t.begins, int32(r))
-			t.First, t.Last = min(t.First, start), max(t.Last, start)
-			if _, ended := t.v.Duration(r); ended {
-				t.Last = max(t.Last, t.end(int32(r)))
-			}
+			t.First, t.Last = min(t.First, start), max(t.Last, t.end(int32(r)))
 		case role == view.RoleSpan, role == view.RoleEvent, role == view.RoleLog, role == view.RoleOther:
 			t.marks = append(t.marks, int32(r))
 			if timed {
@@ -210,10 +203,11 @@ func (t *Timeline) end(r int32) int64 {
 		return int64(t.made[r].end) * Step
 	}
 	start := t.start(r)
-	if took, ended := t.v.Duration(view.Row(r)); ended {
-		return start + min(int64(took), math.MaxInt64-max(start, 0))
+	took, ended := t.v.Duration(view.Row(r))
+	if !ended {
+		took, _ = t.v.OpenFor(view.Row(r))
 	}
-	return max(start, t.Last)
+	return start + min(int64(took), math.MaxInt64-max(start, 0))
 }
 
 // parent returns the nearest span above row r, or -1.

@@ -391,8 +391,7 @@ export async function download(name: string, content: Promise<Blob>) {
 // reveal opens what a row is below, selects it and brings it into sight.
 // With follow the part of the time that is shown goes there, too. A row that may be left out is not brought back.
 export const wanted = signal<{ row: number; follow?: boolean; may?: boolean } | null>(null)
-export function reveal(row: number, path: { row: number }[], follow = true) {
-  going?.abort()
+function reveal(row: number, path: { row: number }[], follow = true) {
   acts++
   batch(() => {
     view.value = 'tree'
@@ -495,6 +494,7 @@ export function count() {
 // next goes to the next or the previous hit, error, or span that never ended.
 export async function next(dir: 'next' | 'prev', what = '') {
   if (!what && !query.value) return
+  going?.abort() // its answer would come in between
   const was = acts
   const f = await source.find({ at: selected.value, dir, what, q: what ? '' : query.value, window: windowText.value }).catch(e => tell(textOf(e)))
   if (!f || acts !== was) return
