@@ -23,6 +23,15 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	return max(0, time.Duration(last-start)), true
 }
 
+// Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span was open at
+// least, as [View.OpenFor] does. It reports false where neither is known.
+func (v *View) Lasted(r Row) (d time.Duration, known bool) {
+	if d, known = v.Duration(r); !known {
+		d, known = v.OpenFor(r)
+	}
+	return d, known
+}
+
 // findLasts finds the last time of each file. For an open span that is in several files, it finds
 // the last time of the other files that contain it.
 func (v *View) findLasts() {

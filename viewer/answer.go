@@ -33,7 +33,7 @@ func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 	if whole := s.v.Outermost(r); whole != r {
 		l.Of = s.v.Name(whole)
 	}
-	if took, known := lasted(s.v, r); known {
+	if took, known := s.v.Lasted(r); known {
 		l.Duration = new(int64(took))
 	}
 	if l.Open {

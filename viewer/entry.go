@@ -239,7 +239,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 		d.Span = hex.EncodeToString(ref.SpanID[:])
 	}
 	d.Start = s.startOf(r)
-	if took, known := lasted(v, r); known {
+	if took, known := v.Lasted(r); known {
 		d.Took = new(int64(took))
 	}
 	if self, ended := v.SelfTime(r); ended {

@@ -155,7 +155,7 @@ func (s *state) merged(ctx context.Context, from, end int, names *names, begins 
 		if v.Flags(r).IsError() {
 			n.Errors++
 		}
-		if took, known := lasted(v, r); known {
+		if took, known := v.Lasted(r); known {
 			n.Total = sum(n.Total, int64(took))
 			if int64(took) >= n.took {
 				n.took, n.Row = int64(took), r

@@ -187,7 +187,7 @@ func (l *levels) pack(s *state, spans []view.Row, services func(r view.Row) int)
 		if level = min(level, maxLevel); level == len(busy[service]) {
 			busy[service] = append(busy[service], math.MinInt64)
 		}
-		took, _ := lasted(v, r)
+		took, _ := v.Lasted(r)
 		busy[service][level] = max(busy[service][level], endOf(at, max(1, int64(took))))
 		l.of[r], l.counts[service] = uint8(level), len(busy[service])
 		placed.Add(r)
@@ -230,7 +230,7 @@ func (s *state) spanIn(l *levels, b *columns.Block, i int, from, to int64) (run,
 	}
 	took := b.Duration[i]
 	if took == columns.NoDuration {
-		d, _ := lasted(s.v, r)
+		d, _ := s.v.Lasted(r)
 		took = int64(d)
 	}
 	took = max(0, took)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/columns"
@@ -332,15 +331,6 @@ func (p *packer) text(s string) uint32 {
 	return n
 }
 
-// lasted returns the duration of a span. For a span that has not ended, it returns how long the span
-// was open at least.
-func lasted(v *view.View, r view.Row) (d time.Duration, known bool) {
-	if d, known = v.Duration(r); !known {
-		d, known = v.OpenFor(r)
-	}
-	return d, known
-}
-
 func (p *packer) add(r view.Row, depth int) error {
 	v, t := p.s.v, p.s.v.Tree()
 	f := v.Flags(r)
@@ -350,7 +340,7 @@ func (p *packer) add(r view.Row, depth int) error {
 		start = columns.NoTime
 	}
 	took := int64(-1)
-	if d, known := lasted(v, r); known {
+	if d, known := v.Lasted(r); known {
 		took = int64(d)
 	}
 	flags := uint32(f)

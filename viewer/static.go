@@ -174,7 +174,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if at, timed := v.Start(r); timed {
 			start = strconv.FormatInt(at, 10)
 		}
-		if n, known := lasted(v, r); known {
+		if n, known := v.Lasted(r); known {
 			took = strconv.FormatInt(int64(n), 10)
 		}
 		d.Start, d.Took = append(d.Start, start), append(d.Took, took)

@@ -507,7 +507,7 @@ func (s *state) valueAt(r view.Row, column int) any {
 	case "name":
 		return s.title(r)
 	case "duration":
-		if took, known := lasted(v, r); known {
+		if took, known := v.Lasted(r); known {
 			return int64(took)
 		}
 	case "self":

@@ -99,7 +99,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 		if name, ok := e.Attribute(otel.AttrEventName); ok {
 			x.Name = preview(name.Text())
 		}
-		if took, known := lasted(v, row); known {
+		if took, known := v.Lasted(row); known {
 			x.Took = new(int64(took))
 		}
 		out = append(out, x)

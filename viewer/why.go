@@ -207,7 +207,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	v := s.v
 	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: contrast{Fields: []shares{}}, Beside: []beside{}}
 	mine := int64(-1)
-	if took, known := lasted(v, r); known {
+	if took, known := v.Lasted(r); known {
 		mine = int64(took)
 		out.Took = &mine
 	}
@@ -226,7 +226,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	}
 	in = v.NewSet()
 	for r := range same.All() {
-		took, known := lasted(v, r)
+		took, known := v.Lasted(r)
 		if out.Of == "failed" && v.Flags(r).IsError() || out.Of == "slow" && known && int64(took) >= least {
 			in.Add(r)
 		}

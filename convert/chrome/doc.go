@@ -23,7 +23,7 @@
 // the file has every nanosecond, and programs that read numbers as floats do not lose precision. The first
 // time is base_unix_nano in otherData, in nanoseconds since 1970, as a text.
 //
-// A span that has not ended ends at the last time of the trace, and has an argument entrace.open. What
+// A span that has not ended ends at the last time of its file, and has an argument entrace.open. What
 // has no time, spans as well, is an instant at the time of its nearest ancestor with one, or at the begin of the trace.
 // Entries that are not below a span, or are outside the time of their span, are on one lane per process
 // called "logs". Arrows point forward in time, even if a span links to a later one.

@@ -6,7 +6,7 @@
 // spans of one lane nest strictly. A span goes to the lane of its parent if it lies within the parent and
 // does not overlap a sibling there. Otherwise it goes to another lane. The stack of a span has the name of
 // its service, and then the spans that contain it on its lane. A span that has not ended lasts to the end
-// of the trace.
+// of its file.
 //
 // # Folded stacks
 //

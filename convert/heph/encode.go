@@ -113,10 +113,7 @@ func (enc *encoder) arrange(lanes *timeline.Timeline) {
 		}
 		ev.stream = streams[resource]
 		if start, ok := v.Start(r); ok {
-			took, ended := v.Duration(r)
-			if !ended {
-				took, _ = v.OpenFor(r)
-			}
+			took, _ := v.Lasted(r)
 			ev.start = max(start, 0)
 			ev.end = ev.start + min(max(int64(took), 0), math.MaxInt64-ev.start)
 			enc.epoch, latest = min(enc.epoch, ev.start), max(latest, ev.end)

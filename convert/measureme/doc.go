@@ -84,7 +84,7 @@
 //	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
 //	            the first resource; all resources, up to 64, are in its member "resources"
 //
-// A span that has not ended lasts as long as the trace, and has the argument
+// A span that has not ended lasts as long as its file, and has the argument
 // entrace.open=true. What has no time is an instant at that of its span, or of the
 // start of the profile.
 //

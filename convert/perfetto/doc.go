@@ -25,7 +25,7 @@
 // clock; a clock snapshot says that it is REALTIME. If a trace begins before 1970, timestamps count from
 // its beginning, without REALTIME.
 //
-// A span that has not ended ends at the last time of the trace, and has an annotation entrace.open. What
+// A span that has not ended ends at the last time of its file, and has an annotation entrace.open. What
 // has no time, spans as well, is an instant at the time of its nearest ancestor with one, or at the begin of the trace.
 // Entries that are not below a span, or are outside the time of their span, are on one track per process
 // called "logs". Flows point forward in time, even if a span links to a later one.

@@ -200,10 +200,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 			continue
 		}
-		took, ended := v.Duration(r)
-		if !ended { // as long as the trace, at least
-			took, _ = v.OpenFor(r)
-		}
+		took, _ := v.Lasted(r)
 		s, op := &member{row: r, start: start, end: start + max(0, min(int64(took), math.MaxInt64-max(0, start)))}, operationOf(v, r)
 		if up != nil {
 			s.depth = up.depth + 1

@@ -32,7 +32,7 @@ type Explanation struct {
 	Apart    int     `json:"logs_apart"` // log records that belong to no request, and were not looked at
 }
 
-// Looked says what was compared.
+// Looked counts what was compared: requests, and tests of each kind.
 type Looked struct {
 	Requests  [2]int  `json:"requests"` // before and now
 	Series    int     `json:"series"`   // times of operations and of calls between services

@@ -104,10 +104,7 @@ func (s *Strips) Of(r view.Row, n int) []string {
 		return out
 	}
 	w := s.windows[x.Trace][at]
-	took, ended := s.v.Duration(r)
-	if !ended {
-		took, _ = s.v.OpenFor(r)
-	}
+	took, _ := s.v.Lasted(r)
 	if unknown := int64(took) - (to - from); unknown > 0 { // the rest of the span is before the trace, or behind it
 		if x.End != 0 {
 			from -= unknown

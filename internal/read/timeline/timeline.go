@@ -203,10 +203,7 @@ func (t *Timeline) end(r int32) int64 {
 		return int64(t.made[r].end) * Step
 	}
 	start := t.start(r)
-	took, ended := t.v.Duration(view.Row(r))
-	if !ended {
-		took, _ = t.v.OpenFor(view.Row(r))
-	}
+	took, _ := t.v.Lasted(view.Row(r))
 	return start + min(int64(took), math.MaxInt64-max(start, 0))
 }
 

@@ -1,6 +1,6 @@
 //go:build conformance
 
-package conformance
+package conformance_test
 
 import (
 	"context"
@@ -21,14 +21,20 @@ import (
 // recordCases is the folder of programs that rebuild public bug reports about recording.
 const recordCases = "cases/record"
 
-// caseFile returns the name of a file of a case.
-func caseFile(t *testing.T, name, file string) string {
+// sample returns the name of a file or folder among more samples.
+func sample(t *testing.T, name ...string) string {
 	t.Helper()
 	samples := os.Getenv("ENTRACE_SAMPLES")
 	if samples == "" {
 		t.Skip("ENTRACE_SAMPLES names no folder of more samples")
 	}
-	return filepath.Join(samples, recordCases, name, file)
+	return filepath.Join(samples, filepath.Join(name...))
+}
+
+// caseFile returns the name of a file of a case.
+func caseFile(t *testing.T, name, file string) string {
+	t.Helper()
+	return sample(t, recordCases, name, file)
 }
 
 // goIn runs a command of Go in the folder of a module of this repository.

@@ -26,12 +26,8 @@ import (
 // lists of faults.
 func nezha(t *testing.T) (dir, faults string) {
 	t.Helper()
-	samples := os.Getenv("ENTRACE_SAMPLES")
-	if samples == "" {
-		t.Skip("ENTRACE_SAMPLES is not set")
-	}
-	dir, faults = t.TempDir(), filepath.Join(samples, "nezha", "rca_data")
-	f, err := os.Open(filepath.Join(samples, "nezha", "nezha-trainticket-otlp.tar.zst"))
+	dir, faults = t.TempDir(), sample(t, "nezha/rca_data")
+	f, err := os.Open(sample(t, "nezha/nezha-trainticket-otlp.tar.zst"))
 	must(t, err)
 	defer f.Close()
 	z, err := zstd.NewReader(f)

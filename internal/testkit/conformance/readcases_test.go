@@ -14,14 +14,11 @@ import (
 // TestReadCases runs the scripts of public bug reports about reading, and compares what the command prints with
 // patterns. One that begins with "!" must not be there.
 func TestReadCases(t *testing.T) {
-	samples := os.Getenv("ENTRACE_SAMPLES")
-	if samples == "" {
-		t.Skip("ENTRACE_SAMPLES names no folder of more samples")
-	}
+	from := sample(t, "cases/read")
 	entrace, err := command()
 	must(t, err)
 	dir := t.TempDir()
-	must(t, os.CopyFS(dir, os.DirFS(filepath.Join(samples, "cases/read"))))
+	must(t, os.CopyFS(dir, os.DirFS(from)))
 	must(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error { // which may be read-only
 		must(t, err)
 		return os.Chmod(name, 0o700)
