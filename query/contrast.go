@@ -17,29 +17,34 @@ import (
 
 // A Contrast says how rows differ from others.
 type Contrast struct {
-	In, Others int64 // numbers of rows
+	In     int64 `json:"in"` // rows
+	Others int64 `json:"others"`
 	// Fields are sorted by the largest difference of shares that one of their values has. Fields that
 	// have the same value in all rows, or another in nearly every row, are left out.
-	Fields []FieldShares
+	Fields []FieldShares `json:"fields"`
 }
 
 // FieldShares has the values of a field, those with the largest difference of shares first.
 type FieldShares struct {
-	Field  string // as in a query: service, .user or resource.host.name
-	Values []ValueShare
+	Field  string       `json:"field"`  // as in a query: service, .user or resource.host.name
+	Points float64      `json:"points"` // for who shows them: the largest difference that it shows, in percent
+	Values []ValueShare `json:"values"`
+	More   int          `json:"more"` // for who shows them: values that it leaves out
 }
 
 // A ValueShare has the numbers of rows with a value.
 type ValueShare struct {
-	Value      Value
-	Where      string // a filter that selects the rows with the value
-	In, Others int64
+	Value  Value  `json:"-"`
+	Text   string `json:"value"` // for who shows it
+	Where  string `json:"where"` // a filter that selects the rows with the value
+	In     int64  `json:"in"`
+	Others int64  `json:"others"`
 	// Difference is the share of the rows with the value, from 0 to 1, minus that of the others.
-	Difference float64
+	Difference float64 `json:"-"`
 	// Chance reports that one of the values that were compared has such a difference by chance more often
 	// than one time in twenty, if both sets of rows are chosen at random. A value that all of at least three rows
 	// have and none of at least three others is never said to be chance, few as they are.
-	Chance bool
+	Chance bool `json:"chance"`
 }
 
 const (

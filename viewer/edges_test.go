@@ -189,6 +189,43 @@ func TestWhyOfNoFailures(t *testing.T) {
 	}
 }
 
+// TestWhyCut: of three kinds of durations the slowest are slow, also where a few are far shorter than all others, and where
+// a third takes somewhat longer. What is drawn is compared with the others.
+func TestWhyCut(t *testing.T) {
+	for name, most := range map[string]func(i int) int64{
+		"a few are short":        func(i int) int64 { return []int64{8, 8, 8, 8, 8, 8, 8, 8, 8, 1}[i/10%10] },
+		"a third is rather slow": func(i int) int64 { return []int64{1, 1, 4}[i%3] },
+	} {
+		all := []*format.TraceEntry{format.Root()}
+		for i := range 1500 {
+			took := most(i) * int64(ms)
+			if i >= 1490 {
+				took = int64(200+i%10) * int64(ms)
+			}
+			all = append(all, at(0, i+1, "s", format.U64Value(uint64(1e18+int64(i)*1e9)), took))
+		}
+		type why struct {
+			Of     string
+			Slow   int
+			Least  int64 `json:"least_nano"`
+			Most   int64 `json:"most_nano"`
+			Among  bool
+			Shares struct{ In, Others int }
+		}
+		h := serve(t, viewOf(t, format.ET, all), viewer.Options{})
+		if w := jsonOf[why](t, h, "/api/why?row=1500"); w.Slow != 10 || w.Shares.In != 10 || w.Least < 200*ms || !w.Among {
+			t.Errorf("%s: it is %+v", name, w)
+		}
+		w := jsonOf[why](t, h, "/api/why?row=1500&of=200000000-205000000")
+		if want := (why{"drawn", 10, 200 * ms, 205 * ms, false, struct{ In, Others int }{5, 1495}}); w != want {
+			t.Errorf("%s: it is %+v, want %+v", name, w, want)
+		}
+		if w := ask(h, "GET", "/api/why?row=1500&of=a-b"); w.Code != http.StatusBadRequest {
+			t.Errorf("two words are %d", w.Code)
+		}
+	}
+}
+
 // TestFlameOfLongNames: names that begin alike are compared each with itself.
 func TestFlameOfLongNames(t *testing.T) {
 	all := []*format.TraceEntry{format.Root()}

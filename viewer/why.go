@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/bits"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
@@ -27,12 +28,13 @@ type why struct {
 	Took    *int64         `json:"took_nano"`
 	Open    bool           `json:"open"`
 	Bars    []bar          `json:"bars"`
-	Failed  int            `json:"failed"` // how many failed
-	Slow    int            `json:"slow"`   // how many took at least Least
-	Least   int64          `json:"least_nano"`
-	Of      string         `json:"of"` // what is compared with the others: slow, failed, or empty
+	Failed  int            `json:"failed"`     // how many failed
+	Slow    int            `json:"slow"`       // how many took long
+	Least   int64          `json:"least_nano"` // what is compared took at least that long, if it is not the failed ones
+	Most    int64          `json:"most_nano"`  // and less than that, if it was drawn; else 0
+	Of      string         `json:"of"`         // what is compared with the others: slow, failed, drawn, or empty
 	Among   bool           `json:"among"`
-	Shares  contrast       `json:"shares"`
+	Shares  query.Contrast `json:"shares"`
 	Burst   *burst         `json:"burst"` // nil: those that are compared began at any time
 	Beside  []beside       `json:"beside"`
 	CPU     *processorTime `json:"cpu"`     // nil: no samples
@@ -46,28 +48,6 @@ type bar struct {
 	Count int   `json:"count"`
 }
 
-// A contrast is a query.Contrast in the form that the page receives.
-type contrast struct {
-	In     int64    `json:"in"`
-	Others int64    `json:"others"`
-	Fields []shares `json:"fields"`
-}
-
-type shares struct {
-	Field  string  `json:"field"`
-	Points float64 `json:"points"` // the largest difference
-	Values []share `json:"values"`
-	More   int     `json:"more"` // values that are left out
-}
-
-type share struct {
-	Value  string `json:"value"`
-	Where  string `json:"where"`
-	In     int64  `json:"in"`
-	Others int64  `json:"others"`
-	Chance bool   `json:"chance"`
-}
-
 const maxShares = 6 // values of a field
 
 // whereNamesake returns a query that selects the spans of the name and service of the one at row r.
@@ -77,16 +57,17 @@ func whereNamesake(v *view.View, r view.Row) string {
 
 // contrastOf keeps the values that the first set has more often, if differing. Beside says that the page
 // shows the first set beside all rows, and not beside the others.
-func contrastOf(c *query.Contrast, differing, beside bool) contrast {
-	out := contrast{c.In, c.Others, []shares{}}
+func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
+	fields := []query.FieldShares{}
 	for _, f := range c.Fields {
-		x := shares{Field: f.Field, Values: []share{}}
-		for _, v := range f.Values {
+		all := f.Values
+		f.Values = nil
+		for _, v := range all {
 			switch {
 			case differing && (v.Chance || v.Difference <= 0): // the page shows what the first set has more
 				continue
-			case len(x.Values) == maxShares:
-				x.More++
+			case len(f.Values) == maxShares:
+				f.More++
 				continue
 			}
 			if !v.Chance {
@@ -94,15 +75,17 @@ func contrastOf(c *query.Contrast, differing, beside bool) contrast {
 				if beside {
 					apart = float64(v.In)/float64(max(1, c.In)) - float64(v.In+v.Others)/float64(max(1, c.In+c.Others))
 				}
-				x.Points = max(x.Points, math.Round(100*math.Abs(apart)))
+				f.Points = max(f.Points, math.Round(100*math.Abs(apart)))
 			}
-			x.Values = append(x.Values, share{preview(v.Value.String()), v.Where, v.In, v.Others, v.Chance})
+			v.Text = preview(v.Value.String())
+			f.Values = append(f.Values, v)
 		}
-		if len(x.Values) > 0 && (!differing || x.Points >= 1) {
-			out.Fields = append(out.Fields, x)
+		if len(f.Values) > 0 && (!differing || f.Points >= 1) {
+			fields = append(fields, f)
 		}
 	}
-	return out
+	c.Fields = fields
+	return *c
 }
 
 // facets answers with the fields of the rows in the window, and by how much those that the query
@@ -205,29 +188,41 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 // the others, which it returns as well.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
-	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: contrast{Fields: []shares{}}, Beside: []beside{}}
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []beside{}}
 	mine := int64(-1)
 	if took, known := v.Lasted(r); known {
 		mine = int64(took)
 		out.Took = &mine
 	}
-	d := durationsOf(v, same, mine)
-	out.Count, out.Failed, out.Faster, out.Bars = d.n, d.failed, d.faster, d.bars()
-	least, slow := d.split()
-	out.Slow, out.Least, out.Median = slow, least, d.median(v, same)
+	d := durationsOf(v, same)
+	out.Count, out.Failed, out.Bars, out.Slow, out.Median = len(d.list), d.failed, d.bars(), d.slow(), d.median()
+	out.Faster, _ = slices.BinarySearch(d.list, mine)
+	least, most := int64(math.MaxInt64), int64(math.MaxInt64)
+	if out.Slow > 0 {
+		least = d.list[len(d.list)-out.Slow]
+	}
 	failed := v.Flags(r).IsError()
-	switch {
+	switch from, to, isDrawn := strings.Cut(of, "-"); {
+	case isDrawn:
+		var zerr error
+		least, err = strconv.ParseInt(from, 10, 64)
+		if out.Most, zerr = strconv.ParseInt(to, 10, 64); err != nil || zerr != nil {
+			return nil, nil, badRequest("of is not slow, failed or two durations")
+		}
+		out.Of, most = "drawn", out.Most-1
+		out.Among = mine >= least && mine <= most
 	case (of == "failed" && d.failed > 0 || of == "" && failed) && d.failed < same.Len():
 		out.Of, out.Among = "failed", failed
-	case slow > 0:
+	case out.Slow > 0:
 		out.Of, out.Among = "slow", mine >= least
 	case d.failed > 0 && d.failed < same.Len():
 		out.Of, out.Among = "failed", failed
 	}
+	out.Least = least
 	in = v.NewSet()
 	for r := range same.All() {
 		took, known := v.Lasted(r)
-		if out.Of == "failed" && v.Flags(r).IsError() || out.Of == "slow" && known && int64(took) >= least {
+		if out.Of == "failed" && v.Flags(r).IsError() || out.Of != "failed" && known && int64(took) >= least && int64(took) <= most {
 			in.Add(r)
 		}
 	}
@@ -248,9 +243,9 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 
 // An against compares the spans of a name that the query selects with those of the other side.
 type against struct {
-	Here   group    `json:"here"`
-	There  group    `json:"there"`
-	Shares contrast `json:"shares"`
+	Here   group          `json:"here"`
+	There  group          `json:"there"`
+	Shares query.Contrast `json:"shares"`
 }
 
 // A group says how some spans took.
@@ -261,8 +256,8 @@ type group struct {
 }
 
 func groupOf(v *view.View, rows view.Set[view.Row]) group {
-	d := durationsOf(v, rows, 0)
-	return group{d.n, d.failed, d.median(v, rows)}
+	d := durationsOf(v, rows)
+	return group{len(d.list), d.failed, d.median()}
 }
 
 // whyAgainst compares the spans of a name and service that a query selects with those of the other side.
@@ -288,91 +283,49 @@ func (s *state) whyAgainst(ctx context.Context, out *why, text string, w window,
 	return nil
 }
 
-// A durations counts spans by how long they took. All durations of a bucket have the same highest bit
-// and the same bucketBits bits after it.
+// A durations has how long spans took that have ended, ascending, and how many spans failed.
 type durations struct {
-	n, failed int
-	faster    int // than a given duration
-	counts    []int
+	list   []int64
+	failed int
 }
 
-const bucketBits = 4
-
-func bucketOf(d int64) int {
-	shift := max(0, bits.Len64(uint64(d))-1-bucketBits)
-	return shift<<bucketBits + int(uint64(d)>>shift)
-}
-
-// bucketFrom returns the shortest duration of a bucket.
-func bucketFrom(i int) int64 {
-	shift := max(0, i>>bucketBits-1)
-	if from := int64(i-shift<<bucketBits) << shift; from >= 0 {
-		return from
-	}
-	return math.MaxInt64 // behind the last one
-}
-
-func durationsOf(v *view.View, rows view.Set[view.Row], than int64) *durations {
-	d := &durations{counts: make([]int, (64-bucketBits)<<bucketBits)}
+func durationsOf(v *view.View, rows view.Set[view.Row]) *durations {
+	d := new(durations)
 	for r := range rows.All() {
 		if v.Flags(r).IsError() {
 			d.failed++
 		}
 		if took, ended := v.Duration(r); ended && took >= 0 {
-			d.counts[bucketOf(int64(took))]++
-			if d.n++; int64(took) < than {
-				d.faster++
-			}
+			d.list = append(d.list, int64(took))
 		}
 	}
+	slices.Sort(d.list)
 	return d
 }
 
 // median returns the smallest duration that at least half of all do not exceed.
-func (d *durations) median(v *view.View, rows view.Set[view.Row]) int64 {
-	if d.n == 0 {
+func (d *durations) median() int64 {
+	if len(d.list) == 0 {
 		return 0
 	}
-	rank, before, bucket := (d.n-1)/2, 0, 0
-	for before+d.counts[bucket] <= rank {
-		before += d.counts[bucket]
-		bucket++
-	}
-	var list []int64
-	for r := range rows.All() {
-		if took, ended := v.Duration(r); ended && took >= 0 && bucketOf(int64(took)) == bucket {
-			list = append(list, int64(took))
-		}
-	}
-	slices.Sort(list)
-	return list[rank-before]
+	return d.list[(len(d.list)-1)/2]
 }
 
 // bars returns the histogram, in at most some sixty bars that are equally wide on a log axis.
 func (d *durations) bars() []bar {
 	out := []bar{}
-	first, last := -1, -1
-	for i, n := range d.counts {
-		if n > 0 {
-			if first < 0 {
-				first = i
-			}
-			last = i
-		}
-	}
-	if first < 0 {
+	if len(d.list) == 0 {
 		return out
 	}
-	step := 1
-	for (last-first)/step >= 60 {
-		step *= 2
-	}
-	for at := first / step * step; at <= last; at += step {
-		b := bar{From: bucketFrom(at), To: bucketFrom(at + step)}
-		for i := at; i < min(at+step, len(d.counts)); i++ {
-			b.Count += d.counts[i]
+	from, last := d.list[0], d.list[len(d.list)-1]
+	wide := max(.05, (math.Log1p(float64(last))-math.Log1p(float64(from)))/60)
+	for left := d.list; len(left) > 0; {
+		b := bar{From: from, To: math.MaxInt64, Count: len(left)}
+		if to := math.Expm1(math.Log1p(float64(from)) + wide); to < math.MaxInt64 {
+			b.To = max(from+1, int64(to))
+			b.Count, _ = slices.BinarySearch(left, b.To)
 		}
-		out = append(out, b)
+		out, from, left = append(out, b), b.To, left[b.Count:]
 	}
 	return out
 }
@@ -383,46 +336,40 @@ const (
 	muchSlow = 3
 )
 
-// split returns the duration from which on spans count as slow, and how many do: the one that splits the
-// logarithms of the durations into two groups that are each as alike as can be. It returns 0 and 0 if
-// there are too few spans, or if they are all alike.
-func (d *durations) split() (least int64, slow int) {
-	if d.n < fewest {
-		return 0, 0
+// slow returns how many spans are slow. The cut lies above the median. It is tried again among the slow ones, for some that
+// take much longer than those.
+func (d *durations) slow() int {
+	list := split(d.list, 1, 1.2)
+	for more := list; len(more) > 0; more = split(list, besideFewest, muchSlow) {
+		list = more
 	}
-	mid := func(i int) float64 { return math.Log(1 + (float64(bucketFrom(i))+float64(bucketFrom(i+1)))/2) }
-	sum := 0.0
-	for i, n := range d.counts {
-		if n > 0 {
-			sum += float64(n) * mid(i)
-		}
+	return len(list)
+}
+
+// split divides durations into two groups that are each as alike as can be, by their logarithms, and returns the slower
+// group. It is at most half of them, at least few, and takes at least times as long. It returns nil if there is none.
+func split(list []int64, few int, times float64) (slow []int64) {
+	n := len(list)
+	if n < fewest {
+		return nil
 	}
-	best, low, lowSum, at := 0.0, 0, 0.0, 0
-	for i, n := range d.counts[:len(d.counts)-1] {
-		if n == 0 {
+	sum, low, best := 0.0, 0.0, 0.0
+	for _, took := range list {
+		sum += math.Log1p(float64(took))
+	}
+	for i := 1; i <= n-few; i++ {
+		if low += math.Log1p(float64(list[i-1])); 2*i < n || list[i] == list[i-1] {
 			continue
 		}
-		low += n
-		lowSum += float64(n) * mid(i)
-		high := d.n - low
-		if high == 0 {
-			break
-		}
-		apart := (sum-lowSum)/float64(high) - lowSum/float64(low)
-		if high > d.n/mostSlow && apart < math.Log(muchSlow) {
+		apart := (sum-low)/float64(n-i) - low/float64(i)
+		if n-i > n/mostSlow && apart < math.Log(muchSlow) || few > 1 && list[i]/2 < list[i-1] { // of a ramp no part is the slow one
 			continue
 		}
-		if variance := float64(low) * float64(high) * apart * apart; apart > math.Log(1.2) && variance > best {
-			best, slow, at = variance, high, i+1
+		if variance := float64(i) * float64(n-i) * apart * apart; apart > math.Log(times) && variance > best {
+			best, slow = variance, list[i:]
 		}
 	}
-	if slow == 0 {
-		return 0, 0
-	}
-	for d.counts[at] == 0 {
-		at++
-	}
-	return bucketFrom(at), slow
+	return slow
 }
 
 // A beside holds the outermost spans of one name, of other requests, that ran during a span.

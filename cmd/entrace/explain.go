@@ -33,7 +33,7 @@ func (a *app) explainCommand() *cobra.Command {
 			"or more frequent errors, and by what they no longer do. Each cause has its evidence, how\n" +
 			"often it was seen before, and a command that shows it. What can be chance is no cause.\n\n" +
 			"  entrace explain bad.et --against good.et         a healthy recording is the baseline\n" +
-			"  entrace explain app.et                           the requests before the first sign are\n" +
+			"  entrace explain app.et                           the requests before the change are\n" +
 			"  entrace explain app.et --since 12:00             those before that time are\n" +
 			"  entrace explain app.et -q '{ duration > 1s }'    the others of the same names are\n\n" +
 			"docs/explain.md says how it decides, and how often it is right.",

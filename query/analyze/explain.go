@@ -105,14 +105,15 @@ type Share struct {
 const (
 	maxCauses   = 6
 	maxEvidence = 5
-	splits      = 12     // places at which a recording without a baseline may be split
-	exchanges   = 20     // how often requests are exchanged, to see what chance does
-	mostTries   = 30_000 // requests that are compared in all exchanges
+	splits      = 12      // one less is at how many places a recording without a baseline may be divided
+	fewApart    = 10      // requests on each side of such a place
+	exchanges   = 20      // how often requests are exchanged, to see what chance does
+	mostTries   = 100_000 // requests that are compared in all exchanges
 )
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
 // from a time on, if since is one; else, if alike is set, those of which a run selects rows with others of the same names;
-// else those from the first sign on, which it looks for.
+// else those from the time on from which most is different, which it looks for.
 func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
 	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
@@ -123,49 +124,60 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	x := &Explanation{}
 	switch {
 	case since != NoTime && alone:
-		x = w.since(int64(since), 0)
+		at, _ := slices.BinarySearchFunc(w.requests, int64(since), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
+		x = w.since(at, 0)
 	case !alone:
 		x = w.rank(0)
 	case slices.ContainsFunc(w.requests, func(q *request) bool { return !q.now }):
 		x = w.rank(0)
 		x.Shares, err = w.shares(ctx)
 	default:
-		best := -1.0
-		for i := 1; i < splits && len(w.requests) > 0 && ctx.Err() == nil; i++ {
-			try := w.since(w.requests[len(w.requests)*i/splits].start, math.Log10(splits)) // each try costs
-			if p := try.surest(); p > best {
-				best, x = p, try
-			}
-		}
-		if x.Found {
-			w.divide(int64(x.Since.At))
-		}
-		if w.exchange(ctx, x); !x.Found {
+		x = w.sinceSign()
+		requests := slices.Clone(w.requests)
+		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceSign)
+		w.requests = requests
+		if w.divide(x.Looked.Requests[0]); !x.Found {
 			if x.Since = nil; w.slow() {
 				x.Shares, err = w.shares(ctx)
 			}
 		}
 	}
-	w.exchange(ctx, x)
+	w.exchange(ctx, x, 1, func(i, k int) {
+		a, b := w.requests[i], w.requests[k]
+		a.now, b.now = b.now, a.now
+	}, func() *Explanation { return w.rank(0) })
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
 		x.Verdict = "no cause found: there are no requests to compare"
 	}
 	return x, cmp.Or(err, ctx.Err())
 }
 
-// divide makes the requests from a time on those that are explained.
-func (w *workload) divide(at int64) {
-	for _, q := range w.requests {
-		q.now = q.start >= at
+// divide makes the requests from the i-th on those that are explained.
+func (w *workload) divide(i int) {
+	for k, q := range w.requests {
+		q.now = k >= i
 	}
 }
 
-// since ranks the requests from a time on.
-func (w *workload) since(at int64, more float64) *Explanation {
-	w.divide(at)
+// since ranks the requests from the i-th on beside those before.
+func (w *workload) since(i int, more float64) *Explanation {
+	w.divide(i)
 	x := w.rank(more)
 	if x.Looked.Series > 0 {
+		at := w.requests[i].start
 		x.Since = &Since{Time(at), at - w.requests[0].start}
+	}
+	return x
+}
+
+// sinceSign ranks the requests from that one on from which on most is different.
+func (w *workload) sinceSign() *Explanation {
+	x := &Explanation{}
+	for i, n := 1, len(w.requests); i < splits; i++ {
+		at := n * i / splits
+		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() { // each try costs
+			x = try
+		}
 	}
 	return x
 }
@@ -190,27 +202,24 @@ func (w *workload) slow() bool {
 	return n >= few
 }
 
-// exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent. What it
-// does in more than a tenth of the tries is no cause.
-func (w *workload) exchange(ctx context.Context, x *Explanation) {
-	tries := min(exchanges, mostTries/max(1, len(w.requests)))
+// exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent, and ranked
+// again, at so many places. What chance does in more than a tenth of the tries is no cause; in a twelfth, if the place was looked for.
+func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swap func(i, k int), again func() *Explanation) {
+	tries := min(exchanges, mostTries/max(1, places*len(w.requests)))
 	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
 		return
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
 	for range tries {
-		r.Shuffle(len(w.requests), func(i, k int) {
-			a, b := w.requests[i], w.requests[k]
-			a.now, b.now = b.now, a.now
-		})
-		if x.Chance[1]++; w.rank(0).surest() >= x.surest() {
+		r.Shuffle(len(w.requests), swap)
+		if x.Chance[1]++; again().surest() >= x.surest() {
 			x.Chance[0]++
 		}
 		if ctx.Err() != nil {
 			return
 		}
 	}
-	if 10*x.Chance[0] > x.Chance[1] {
+	if max(10, places)*x.Chance[0] > x.Chance[1] {
 		for i := range x.Causes {
 			x.Causes[i].Sure = false
 		}
@@ -264,6 +273,15 @@ func (x *Explanation) surest() (p float64) {
 		break
 	}
 	return p
+}
+
+// apart says how much of now the first cause is to blame for. It is as large as can be where a change began.
+func (x *Explanation) apart() float64 {
+	if len(x.Causes) == 0 {
+		return 0
+	}
+	before, now := float64(x.Looked.Requests[0]), float64(x.Looked.Requests[1])
+	return x.Causes[0].weight() * math.Sqrt(before*now/(before+now))
 }
 
 // An end is one of the two services of calls.
@@ -394,14 +412,15 @@ func (w *workload) rank(more float64) *Explanation {
 	return x
 }
 
+func (c *Cause) weight() float64 {
+	if c.Sure {
+		return c.Score
+	}
+	return c.Score * notSure
+}
+
 // conclude sorts the causes, and says which it is.
 func (x *Explanation) conclude(causes map[string]*Cause) {
-	weight := func(c *Cause) float64 {
-		if c.Sure {
-			return c.Score
-		}
-		return c.Score * notSure
-	}
 	for _, c := range causes {
 		slices.SortFunc(c.Evidence, func(a, b Evidence) int {
 			return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Place, b.Place), cmp.Compare(a.After, b.After))
@@ -415,7 +434,7 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 		x.Found = x.Found || c.Sure
 	}
 	list := slices.SortedFunc(maps.Values(causes), func(a, b *Cause) int {
-		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a.Service, b.Service))
+		return cmp.Or(cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Service, b.Service))
 	})
 	x.More = max(0, len(list)-maxCauses)
 	for _, c := range list[:len(list)-x.More] {

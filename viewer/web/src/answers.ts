@@ -71,7 +71,7 @@ export interface Strip {
 export interface Contrast {
   in: number
   others: number
-  fields: Shares[]
+  fields: FieldShares[]
 }
 
 export interface Share {
@@ -97,6 +97,7 @@ export interface Why {
   failed: number
   slow: number
   least_nano: bigint
+  most_nano: bigint
   of: string
   among: boolean
   shares: Contrast
@@ -276,7 +277,7 @@ export interface Hint {
   query?: string
 }
 
-export interface Shares {
+export interface FieldShares {
   field: string
   points: number
   values: Share[]

@@ -222,6 +222,7 @@ export class Static implements Source {
 
   why(row: number, { window }: Part, of: string): Promise<Why> {
     const key = (i: number) => `${this.d.names[i - 1]},${this.d.services[i - 1]}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
+    if (of.includes('-')) return Promise.reject(limit('What is drawn'))
     if (!list || window && !outside) return Promise.reject(limit(list ? 'Why in a part of the time' : 'Why of so many names'))
     const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
     return later({

@@ -25,11 +25,12 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
+  useEffect(() => { if (of.value.includes('-')) of.value = '' }, [w?.where]) // what is drawn is of one name
   const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
-  const took = w.took_nano
+  const took = w.took_nano, low = w.of === 'failed' ? undefined : w.least_nano, high = w.most_nano
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
   const look = (q: string) => { s.text.value = q; s.find() }
   const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.span.name)} without it</button></>
@@ -37,19 +38,19 @@ export function WhyOf({ row }: { row: number }) {
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
-      {w.bars.length > 0 && <Histogram w={w} />}
+      {w.bars.length > 0 && <Histogram w={w} low={low} high={high} draw={part => { of.value = part }} />}
       <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(w.median_nano)}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
     </Section>}
     {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
       <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
       {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
     </Section>}
-    {w.of && <Section title={w.of === 'failed' ? `What the failed ones share (${count(w.shares.in)}, and ${many(w.shares.others, 'other', 'others')})` : `What the slow ones share (${count(w.shares.in)} over ${duration(w.least_nano)}, and ${many(w.shares.others, 'other', 'others')})`}>
-      {w.slow > 0 && w.failed > 0 && w.shares.others > 0 && <div class="seg of" role="group" aria-label="What is compared with the others">
-        <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button><button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button></div>}
+    {w.of && <Section title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other', 'others')})`}>
+      {w.shares.others > 0 && (w.slow > 0 && w.failed > 0 || high > 0n) && <div class="seg of" role="group" aria-label="What is compared with the others">
+        {w.slow > 0 && <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button>}{w.failed > 0 && <button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button>}{high > 0n && <button aria-pressed>Drawn ones</button>}</div>}
       {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">No attribute tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
       {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from {moment(w.burst.from_unix_nano, 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
-      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, w.of === 'failed' ? ' && (span:failed || level >= error) }' : ` && duration >= ${w.least_nano}ns }`))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
+      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, (low === undefined ? ' && (span:failed || level >= error)' : ` && duration >= ${low}ns`) + (high ? ` && duration < ${high}ns }` : ' }')))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
     </Section>}
     {w.beside.length > 0 && <Section title="What ran meanwhile">
       {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it{b.open && <b class="warn"> never ended</b>}.
@@ -90,18 +91,11 @@ export function HitsOf() {
   return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
 }
 
-// short writes nanoseconds with three digits, as a query has them.
-function short(nanoseconds: bigint): string {
-  const ns = String(nanoseconds), unit = ns.length > 9 ? ['s', 9] as const : ns.length > 6 ? ['ms', 6] as const : ns.length > 3 ? ['us', 3] as const : ['ns', 0] as const
-  const whole = ns.slice(0, ns.length - unit[1]), rest = ns.slice(ns.length - unit[1]).slice(0, Math.max(0, 3 - whole.length)).replace(/0+$/, '')
-  return whole + (rest && unit[1] ? '.' + rest : '') + unit[0]
-}
-
-// A Histogram of durations on a log axis; a part that is drawn over it becomes a condition.
-function Histogram({ w }: { w: Why }) {
+// A Histogram of durations on a log axis; a part that is drawn over it is compared with the others.
+function Histogram({ w, low, high, draw }: { w: Why; low: bigint | undefined; high: bigint; draw: (part: string) => void }) {
   const box = useRef<HTMLDivElement>(null), part = useSignal<[number, number] | null>(null)
   const n = w.bars.length, most = Math.max(...w.bars.map(b => b.count))
-  const least = w.least_nano, took = w.took_nano
+  const took = w.took_nano
   const at = (d: bigint) => { // a place from 0 to n
     const i = w.bars.findIndex(b => d < b.to_nano)
     if (i < 0) return n
@@ -119,17 +113,15 @@ function Histogram({ w }: { w: Why }) {
       const p = part.value
       part.value = null
       if (!take || !p || p[0] === p[1]) return
-      const low = p[0] > 0 ? `duration >= ${short(w.bars[p[0]]!.from_nano)}` : '', high = p[1] < n ? `duration < ${short(w.bars[p[1]]!.from_nano)}` : ''
-      s.text.value = w.where.replace(/ }$/, [low, high].filter(Boolean).map(c => ' && ' + c).join('') + ' }')
-      s.find()
+      draw(`${w.bars[p[0]]!.from_nano}-${w.bars[p[1] - 1]!.to_nano}`)
     }
     el.onpointerup = () => end(true)
     el.onpointercancel = () => end(false)
   }
   const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
   return <div class="hist">
-    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`} title="Draw over the bars to choose others" onPointerDown={begin}>
-      {w.bars.map((b, i) => <i class={(w.of === 'slow' && b.from_nano >= least ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(b.from_nano)}: ${count(b.count)}`} />)}
+    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`} title="Draw over the bars to compare those with the others" onPointerDown={begin}>
+      {w.bars.map((b, i) => <i class={(low !== undefined && b.to_nano > low && (!high || b.from_nano < high) ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(b.from_nano)}: ${count(b.count)}`} />)}
       {took !== null && <b style={{ left: at(took) / n * 100 + '%' }} />}
     </div>
     <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}</span>)}</div>
