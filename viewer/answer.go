@@ -12,9 +12,6 @@ import (
 // A rowNumber is a row of which an answer has the number alone.
 type rowNumber uint32
 
-// A wholeText is a text that is not shortened.
-type wholeText string
-
 // A line stands for a row in an answer.
 type line struct {
 	Row      rowNumber    `json:"row"`

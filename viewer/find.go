@@ -225,35 +225,20 @@ func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Ro
 	return r.Rows, w.options(), nil
 }
 
+// maxTop is how many items the lists of an overview have.
+const maxTop = 8
+
 // top answers with an overview.
 func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer, error) {
 	rows, in, err := s.rowsIn(ctx, values)
 	if err != nil {
 		return answer{}, err
 	}
-	t, err := s.topOf(ctx, rows, in)
+	t, err := analyze.Top(ctx, s.v, rows, maxTop, in)
 	if err != nil {
 		return answer{}, err
 	}
 	return s.answer(ctx, t)
-}
-
-// A topAnswer is an overview and what a flight recorder knows of all goroutines.
-type topAnswer struct {
-	*analyze.Overview
-
-	Goroutines     []*goroutines `json:"goroutines"`
-	GoroutinesAt   analyze.Time  `json:"goroutines_at_unix_nano"`
-	MoreGoroutines int64         `json:"more_goroutines"`
-}
-
-// topOf returns an overview of some rows, which are those of the period of in.
-func (s *state) topOf(ctx context.Context, rows view.Set[view.Row], in *query.Options) (t topAnswer, err error) {
-	const few = 8
-	if t.Overview, err = analyze.Top(ctx, s.v, rows, few, in); err == nil {
-		t.Goroutines, t.GoroutinesAt, t.MoreGoroutines, err = s.goroutines(ctx)
-	}
-	return t, err
 }
 
 // title returns a short text for a row: the message of a log record, else the name.

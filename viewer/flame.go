@@ -30,31 +30,29 @@ type flameNode struct {
 	full   string // its name, which Name may have the beginning of
 	took   int64
 	weight float64
-	kids   map[int]int
 }
 
 // A flame has the nodes of a merged tree, each behind the one above it.
 type flame struct {
 	nodes []flameNode
-	first map[int]int
+	known map[flameKey]int // in nodes
 	roots int
 }
 
-// node returns the number of the node of spans with this number of a name below another node.
-func (f *flame) node(up, c int, r view.Row, v *view.View) int {
-	known := f.first
-	if up >= 0 {
-		if f.nodes[up].kids == nil {
-			f.nodes[up].kids = make(map[int]int)
-		}
-		known = f.nodes[up].kids
+type flameKey struct {
+	up            int // the number of the node above, -1 if there is none
+	service, name string
+}
+
+// node returns the number of the node of a span below another node.
+func (f *flame) node(up int, r view.Row, v *view.View) int {
+	k := flameKey{up, v.Service(r), v.Name(r)}
+	i, ok := f.known[k]
+	if !ok {
+		i = len(f.nodes)
+		f.nodes = append(f.nodes, flameNode{Name: preview(k.name), full: k.name, Service: k.service, Up: up})
+		f.known[k] = i
 	}
-	if i, ok := known[c]; ok {
-		return i
-	}
-	i := len(f.nodes)
-	f.nodes = append(f.nodes, flameNode{Name: preview(v.Name(r)), full: v.Name(r), Service: v.Service(r), Up: up})
-	known[c] = i
 	return i
 }
 
@@ -90,8 +88,7 @@ type flameAnswer struct {
 // flameOf merges the spans of a selection, and compares them with those of a side, which may be nil.
 func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount bool) (*flameAnswer, error) {
 	begins := func(r view.Row) bool { return (c.hits == nil || c.hits.Has(r)) && c.isInside(r) }
-	names := s.newNames()
-	in, err := s.merged(ctx, c.from, c.end, names, begins, c.skip)
+	in, err := s.merged(ctx, c.from, c.end, begins, c.skip)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +96,10 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount b
 	switch {
 	case in.roots == 0:
 	case than != nil:
-		others, err = than.of.merged(ctx, 0, than.of.v.Tree().Len(), than.of.newNames(), than.rows.Has, nil)
+		others, err = than.of.merged(ctx, 0, than.of.v.Tree().Len(), than.rows.Has, nil)
 	case c.hits != nil:
-		others, err = s.merged(ctx, c.from, c.end, names, func(r view.Row) bool {
-			_, same := in.first[names.of(r)]
+		others, err = s.merged(ctx, c.from, c.end, func(r view.Row) bool {
+			_, same := in.known[flameKey{-1, s.v.Service(r), s.v.Name(r)}]
 			return same && c.isInside(r)
 		}, c.hits)
 	}
@@ -118,9 +115,9 @@ func (s *state) flameOf(ctx context.Context, c *selection, than *side, byCount b
 
 // merged merges the spans of some ranks at and below those with which a flame begins, but for those at and
 // below the rows in skip, which may be nil.
-func (s *state) merged(ctx context.Context, from, end int, names *names, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
+func (s *state) merged(ctx context.Context, from, end int, begins func(r view.Row) bool, skip view.Set[view.Row]) (*flame, error) {
 	v, t := s.v, s.v.Tree()
-	f := &flame{first: make(map[int]int)}
+	f := &flame{known: make(map[flameKey]int)}
 	type level struct{ end, node int }
 	var levels []level
 	for rank := from; rank < end; rank++ {
@@ -149,7 +146,7 @@ func (s *state) merged(ctx context.Context, from, end int, names *names, begins 
 		if len(f.nodes) > maxFlameNodes {
 			return nil, badRequest("there are more than " + strconv.Itoa(maxFlameNodes) + " ways through the names of spans: choose fewer spans")
 		}
-		i := f.node(up, names.of(r), r, v)
+		i := f.node(up, r, v)
 		n := &f.nodes[i]
 		n.Count++
 		if v.Flags(r).IsError() {
@@ -180,22 +177,14 @@ func sum(a, b int64) int64 {
 // compare says how much longer the spans of each node took than those of others.
 func (f *flame) compare(others *flame) {
 	whole := int64(0)
-	for _, i := range f.first {
-		whole += f.nodes[i].Total
+	for i := range f.nodes {
+		if f.nodes[i].Up < 0 {
+			whole += f.nodes[i].Total
+		}
 	}
 	mean := float64(whole) / float64(f.roots)
 	if others.roots == 0 || mean == 0 {
 		return
-	}
-	// The others may be of another view, where names have other codes.
-	type key struct {
-		up            int
-		service, name string
-	}
-	known := make(map[key]int)
-	for i := range others.nodes {
-		n := &others.nodes[i]
-		known[key{n.Up, n.Service, n.full}] = i
 	}
 	same := make([]int, len(f.nodes)) // the node of others, -2 if there is none
 	for i := range f.nodes {
@@ -206,7 +195,7 @@ func (f *flame) compare(others *flame) {
 			up = same[n.Up]
 		}
 		took := 0.0
-		if at, ok := known[key{up, n.Service, n.full}]; ok {
+		if at, ok := others.known[flameKey{up, n.Service, n.full}]; ok {
 			same[i], took = at, float64(others.nodes[at].Self)/float64(others.roots)
 		}
 		n.More = (float64(n.Self)/float64(f.roots) - took) / mean

@@ -103,13 +103,13 @@ func TestGoroutines(t *testing.T) {
 	}
 	top := jsonOf[struct {
 		Goroutines []struct {
-			In           string
-			Count, Spans int
+			In                  string
+			Count, Spans, Ended int
 		}
 		GoroutinesAt   int64 `json:"goroutines_at_unix_nano"`
 		MoreGoroutines int   `json:"more_goroutines"`
 	}](t, serve(t, viewOf(t, format.ET, all), viewer.Options{}), "/api/top")
-	if g := top.Goroutines; len(g) != 20 || top.GoroutinesAt != 20 || top.MoreGoroutines != 7 || fmt.Sprint(g[:2]) != "[{main.idle 7 0} {main.lock 3 2}]" {
+	if g := top.Goroutines; len(g) != 20 || top.GoroutinesAt != 20 || top.MoreGoroutines != 7 || fmt.Sprint(g[:2]) != "[{main.idle 7 0 0} {main.lock 3 2 0}]" {
 		t.Errorf("%+v", top)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -247,7 +248,7 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 		n := &d.Flame.Nodes[i]
 		n.Row = view.Row(places[n.Row])
 	}
-	t, err := s.topOf(ctx, only, nil)
+	t, err := analyze.Top(ctx, s.v, only, maxTop, nil)
 	if err != nil {
 		return err
 	}

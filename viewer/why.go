@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -405,14 +404,13 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	if err != nil {
 		return nil, err
 	}
-	names := s.newNames()
-	known := make(map[int]*beside)
+	known := make(map[[2]string]*beside)
 	for _, row := range all {
 		a, z, timed := s.during(row)
 		if !timed || a > to || z < from || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
 			continue
 		}
-		key := names.of(row)
+		key := s.nameOf(row)
 		b := known[key]
 		if b == nil {
 			if len(known) > 10_000 {
@@ -437,7 +435,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	// What ran during the span itself was looked for, and says nothing about the others.
 	slow := slices.Clone(in)
 	slow[r/64] &^= 1 << (r % 64)
-	s.addShares(all, names, list, slow, others, len(known))
+	s.addShares(all, list, slow, others, len(known))
 	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && (b.chance || b.In <= b.Others) })
 	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
 	out := []beside{}
@@ -447,49 +445,20 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 	return out, nil
 }
 
-// names give each pair of a service and a name a number. Spans of several processes and targets have the
-// same one.
-type names struct {
-	s      *state
-	byCode map[[2]uint16]int
-	byName map[[2]string]int
-}
-
-func (s *state) newNames() *names {
-	return &names{s, make(map[[2]uint16]int), make(map[[2]string]int)}
-}
-
-// of returns the number of a span.
-func (n *names) of(r view.Row) int {
-	b := n.s.v.Columns().Block(int(r) / columns.BlockRows)
-	code := [2]uint16{b.Meta[r%columns.BlockRows], b.Resource[r%columns.BlockRows]}
-	isKnown := code[0] != columns.Unknown && code[1] != columns.Unknown
-	if i, ok := n.byCode[code]; ok && isKnown {
-		return i
-	}
-	key := [2]string{n.s.v.Service(r), n.s.v.Name(r)}
-	i, ok := n.byName[key]
-	if !ok {
-		i = len(n.byName)
-		n.byName[key] = i
-	}
-	if isKnown {
-		n.byCode[code] = i
-	}
-	return i
-}
+// nameOf returns the service and the name of a span.
+func (s *state) nameOf(r view.Row) [2]string { return [2]string{s.v.Service(r), s.v.Name(r)} }
 
 // addShares says during which part of two sets of spans one of another request ran for most of the time, for each name. Unlike
 // whether one ran at all, that is not likelier for long spans. All are the outermost spans; compared is how many names
 // the list was chosen from.
-func (s *state) addShares(all []view.Row, names *names, list []*beside, in, others view.Set[view.Row], compared int) {
-	number := make(map[int]int)
+func (s *state) addShares(all []view.Row, list []*beside, in, others view.Set[view.Row], compared int) {
+	number := make(map[[2]string]int)
 	for i, b := range list {
-		number[names.of(b.Row)] = i
+		number[s.nameOf(b.Row)] = i
 	}
 	begins, ends := make([][]int64, len(list)), make([][]int64, len(list))
 	for _, row := range all {
-		if n, wanted := number[names.of(row)]; wanted {
+		if n, wanted := number[s.nameOf(row)]; wanted {
 			if from, to, timed := s.during(row); timed {
 				begins[n], ends[n] = append(begins[n], from), append(ends[n], to)
 			}
@@ -517,12 +486,12 @@ func (s *state) addShares(all []view.Row, names *names, list []*beside, in, othe
 		return r
 	}
 	for i, b := range list {
-		own := names.of(b.Row)
+		own := s.nameOf(b.Row)
 		c := coverageOf(begins[i], ends[i])
 		most := func(r view.Row) bool {
 			from, to, timed := s.during(r)
 			of := c.one
-			if names.of(outermost(r)) == own {
+			if s.nameOf(outermost(r)) == own {
 				of = c.two // its own request is one
 			}
 			to = max(to, from+1)

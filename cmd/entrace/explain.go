@@ -115,7 +115,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 }
 
 func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top *analyze.Overview, o *explainOptions) error {
-	options := topOptions{lookFlags: o.lookFlags}
+	options := topOptions{o.lookFlags, 5}
 	a.topTitle(w, l, top, &options)
 	width := a.printer(l.v, o.time).width
 	line := func(color, format string, args ...any) {
@@ -175,5 +175,6 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 	if !x.Found && len(o.against) == 0 {
 		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
+	a.topRuntime(w, top)
 	return a.topNever(w, l, top, &options)
 }

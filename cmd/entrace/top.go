@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,8 @@ func (a *app) topCommand() *cobra.Command {
 		Short: "Take a first look: what is slow, failed, or never ended",
 		Long: "top says what is most conspicuous in a trace: the state of the file and why a flight\n" +
 			"recorder made it, what errors say most often, spans that have not ended with the place\n" +
-			"in the program where they wait, the services, the slowest requests with their slowest\n" +
+			"in the program where they wait, what grows and what many goroutines do, if a flight\n" +
+			"recorder sampled the runtime, the services, the slowest requests with their slowest\n" +
 			"part, what single spans do again and again, such as a query in a loop, the names that\n" +
 			"took most time themselves, and the longest times in which nothing happened. Errors\n" +
 			"are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.",
@@ -123,6 +125,25 @@ func (a *app) topNever(w *bufio.Writer, l *look, o *analyze.Overview, options *t
 	return a.topRows(w, l, options, never, o.NeverEnded, func(r view.Row) string { return openPlace(l.v, r) })
 }
 
+// topRuntime prints what grows, and what many goroutines do.
+func (a *app) topRuntime(w *bufio.Writer, o *analyze.Overview) {
+	list := []string{}
+	for _, g := range o.Growth {
+		list = append(list, fmt.Sprintf("%s: %.4g → %.4g in %s", g.Of, g.First, g.Last, duration(time.Duration(g.Time))))
+	}
+	for _, g := range o.Goroutines {
+		if g.Count >= manyGoroutines {
+			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(placeIn(string(g.Stack), ""), g.In)), count(g.Spans, "span", "spans"), g.Ended))
+		}
+	}
+	if len(list) > 0 {
+		fmt.Fprintf(w, "\n%s\n%s\n", a.paint(colorBold, "The Go runtime"), strings.Join(list, "\n"))
+	}
+}
+
+// manyGoroutines is how many goroutines with the same stack are told of.
+const manyGoroutines = 10
+
 func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	a.topTitle(w, l, o, options)
 	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
@@ -132,6 +153,7 @@ func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *to
 		err = a.topPatterns(w, o)
 	}
 	err = errors.Join(err, a.topNever(w, l, o, options))
+	a.topRuntime(w, o)
 	if len(o.Services) > 1 && err == nil {
 		head("Services")
 		err = topServices(w, o.Services)

@@ -172,8 +172,9 @@ func (w *workload) since(i int, more float64) *Explanation {
 
 // sinceSign ranks the requests from that one on from which on most is different.
 func (w *workload) sinceSign() *Explanation {
-	x := &Explanation{}
-	for i, n := 1, len(w.requests); i < splits; i++ {
+	n := len(w.requests)
+	x := w.since(n/2, math.Log10(splits))
+	for i := 1; i < splits; i++ {
 		at := n * i / splits
 		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() { // each try costs
 			x = try

@@ -38,6 +38,12 @@ type Overview struct {
 	Waits []WaitTotal `json:"waits"` // of [Waits]; Top leaves it out, which is faster
 	// Repeats tell what single spans do again and again, by time.
 	Repeats []Repeat `json:"repeats"`
+	// Growth and Goroutines are what a flight recorder knows of the Go runtime: what grows, and the goroutines of the last
+	// dump, by their stacks. MoreGoroutines have other stacks.
+	Growth         []Growth      `json:"growth"`
+	Goroutines     []*Goroutines `json:"goroutines"`
+	GoroutinesAt   Time          `json:"goroutines_at_unix_nano"`
+	MoreGoroutines int64         `json:"more_goroutines"`
 }
 
 // A ServiceCount counts what a service has.
@@ -73,7 +79,7 @@ const maxPatterns = 10_000
 // which may be nil: gaps are within it.
 func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *query.Options) (*Overview, error) {
 	from, to := o.Period()
-	top := &Overview{First: NoTime, Last: NoTime}
+	top := &Overview{First: NoTime, Last: NoTime, GoroutinesAt: NoTime}
 	services := make(map[uint16]*ServiceCount)
 	others := withoutRuns(v, rows)
 	slowest := best{limit: limit}
@@ -161,6 +167,9 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	}
 	if err == nil {
 		top.Repeats, err = repeatsOf(ctx, v, rows, limit)
+	}
+	if err == nil {
+		err = top.addRuntime(ctx, v)
 	}
 	if top.First != NoTime {
 		top.gaps(v, rows, limit, from, to)

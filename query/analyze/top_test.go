@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/testkit/tracetest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -271,6 +272,41 @@ func TestExceptionFailsItsSpan(t *testing.T) {
 		}
 		if got := line[3].String(); got != want {
 			t.Errorf("Summary has %s errors of %s, want %s", got, line[1], want)
+		}
+	}
+}
+
+// TestTopGrows: goroutines that leak and memory that is kept grow; a heap that collections empty, and one that is filled at
+// the start, do not.
+func TestTopGrows(t *testing.T) {
+	const mib = 1 << 20
+	for name, x := range map[string]struct {
+		heap, goroutines func(i int) int
+		want             string
+	}{
+		"a leak":  {func(i int) int { return (4 + i%7) * mib }, func(i int) int { return 20 + 5*i }, "[{goroutines 20 165 29000000000}]"},
+		"kept":    {func(i int) int { return (1 + 15*i) * mib }, func(int) int { return 20 }, "[{MiB of the heap 1 436 29000000000}]"},
+		"a start": {func(i int) int { return min(i, 5) * 40 * mib }, func(i int) int { return min(20+5*i, 60) }, "[]"},
+		"too few": {func(int) int { return 0 }, func(i int) int { return 1 + i/10 }, "[]"},
+		"a burst": {func(i int) int { return (1 + i%2) * 100 * mib }, func(i int) int { return 20 + 500*(i/10%2) }, "[]"},
+		"no heap": {func(i int) int { return i * 100000 }, func(int) int { return 5 }, "[]"},
+	} {
+		trace := tracetest.New(t, format.V2, format.ET)
+		trace.Add(format.Root())
+		for i := range 30 {
+			trace.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
+				{Name: format.AttrTime, Value: format.U64Value(uint64(1e18 + i*1e9))},
+				{Name: "/memory/classes/heap/objects:bytes", Value: format.U64Value(uint64(x.heap(i)))},
+				{Name: "/sched/goroutines:goroutines", Value: format.U64Value(uint64(x.goroutines(i)))},
+			}})
+		}
+		v := trace.View()
+		top, err := analyze.Top(t.Context(), v, everything(t, v), 5, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(top.Growth); got != x.want {
+			t.Errorf("%s: %s grows, want %s", name, got, x.want)
 		}
 	}
 }

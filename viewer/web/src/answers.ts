@@ -201,6 +201,7 @@ export interface Top {
   gaps: Gap[]
   waits: WaitTotal[]
   repeats: Repeat[]
+  growth: Growth[]
   goroutines: Goroutines[]
   goroutines_at_unix_nano: bigint | null
   more_goroutines: number
@@ -394,12 +395,20 @@ export interface Repeat {
   most_calls: number
 }
 
+export interface Growth {
+  of: string
+  first: number
+  last: number
+  time_nano: bigint
+}
+
 export interface Goroutines {
   row: Line
   in: string
   stack: string
   count: number
   spans: number
+  ended: number
 }
 
 export interface Frame {

@@ -1,0 +1,194 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Runtime has the samples that a flight recorder took of the Go runtime of its program.
+type Runtime struct {
+	Heap        []Sample `json:"heap"` // bytes
+	Goroutines  []Sample `json:"goroutines"`
+	Collections []Sample `json:"collections"` // nanoseconds of the pause
+}
+
+// A Sample is a value at a time, in nanoseconds since 1970.
+type Sample struct {
+	Time  int64   `json:"time_unix_nano"`
+	Value float64 `json:"value"`
+	Count int     `json:"count"` // of the samples that it stands for; it is the largest of them
+}
+
+// A Growth says that something of the runtime grows all the time.
+type Growth struct {
+	Of    string  `json:"of"` // "goroutines" or "MiB of the heap"
+	First float64 `json:"first"`
+	Last  float64 `json:"last"`
+	Time  int64   `json:"time_nano"` // between both
+}
+
+// Goroutines have the same stack.
+type Goroutines struct {
+	Row   view.Row  `json:"row"`
+	In    string    `json:"in"`
+	Stack WholeText `json:"stack"`
+	Count int64     `json:"count"`
+	Spans int       `json:"spans"` // for how many spans they worked
+	Ended int       `json:"ended"` // how many of these have ended
+
+	of map[view.Row]bool
+}
+
+// A WholeText is a text that a [Form] does not shorten.
+type WholeText string
+
+const (
+	maxSamples = 4000     // of each kind: each is the largest of as many
+	maxGroups  = 20       // of goroutines
+	maxDumped  = 2000     // entries of a dump: control/provider writes no more
+	maxStack   = 16 << 10 // bytes
+
+	metricHeap       = "/memory/classes/heap/objects:bytes"
+	metricGoroutines = "/sched/goroutines:goroutines"
+)
+
+// find returns the rows that a query selects.
+func find(ctx context.Context, v *view.View, text string) (view.Set[view.Row], error) {
+	q, err := query.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	r, err := q.Run(ctx, v, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r.Rows, nil
+}
+
+// RuntimeOf returns what package control/provider has sampled of the Go runtime.
+func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
+	rows, err := find(ctx, v, `{ (name = "runtime.metrics" && target = "runtime/metrics") || (name = "gc" && target = "runtime/debug") }`)
+	if err != nil {
+		return nil, err
+	}
+	x, read := new(Runtime), v.NewReader()
+	for r := range rows.All() {
+		at, timed := v.Start(r)
+		e, err := read.Entry(r)
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		add := func(list *[]Sample, name string) {
+			value, _ := e.Attribute(name)
+			f, err := strconv.ParseFloat(value.String(), 64)
+			if err == nil && timed && !math.IsNaN(f) && !math.IsInf(f, 0) { // which JSON cannot have
+				*list = append(*list, Sample{at, f, 1})
+			}
+		}
+		add(&x.Heap, metricHeap)
+		add(&x.Goroutines, metricGoroutines)
+		if e.Metadata.Name == "gc" {
+			add(&x.Collections, format.AttrDuration)
+		}
+	}
+	for _, list := range []*[]Sample{&x.Heap, &x.Goroutines, &x.Collections} {
+		*list = some(*list)
+	}
+	return x, nil
+}
+
+// some returns at most maxSamples of samples in order of time, each for some that follow each other.
+func some(list []Sample) []Sample {
+	slices.SortStableFunc(list, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })
+	step := max(1, (len(list)+maxSamples-1)/maxSamples)
+	out := []Sample{}
+	for part := range slices.Chunk(list, step) {
+		most := slices.MaxFunc(part, byValue)
+		most.Count = len(part)
+		out = append(out, most)
+	}
+	return out
+}
+
+func byValue(a, b Sample) int { return cmp.Compare(a.Value, b.Value) }
+
+// grows says what grows: in its last third it is never below one and a half times its most in the first third, which a heap
+// between collections and a pool that fills are not.
+func (x *Runtime) grows() (list []Growth) {
+	add := func(of string, all []Sample, unit, least float64) {
+		n := len(all)
+		if n < 6 {
+			return
+		}
+		first, last := all[0], all[n-1]
+		if slices.MinFunc(all[n-n/3:], byValue).Value >= 1.5*slices.MaxFunc(all[:n/3], byValue).Value && last.Value-first.Value >= least*unit {
+			list = append(list, Growth{of, first.Value / unit, last.Value / unit, last.Time - first.Time})
+		}
+	}
+	add("goroutines", x.Goroutines, 1, 10)
+	add("MiB of the heap", x.Heap, 1<<20, 8)
+	return list
+}
+
+// addRuntime adds what grows, and the goroutines of the last dump that package control/provider wrote, by their stacks.
+func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
+	x, err := RuntimeOf(ctx, v)
+	if err != nil {
+		return err
+	}
+	o.Growth = x.grows()
+	dumped, err := find(ctx, v, `{ name = "goroutines" && target = "runtime/pprof" }`)
+	if err != nil {
+		return err
+	}
+	var rows []view.Row
+	for r := range dumped.All() {
+		start, timed := v.Start(r)
+		if !timed || Time(start) < o.GoroutinesAt {
+			continue
+		}
+		if Time(start) > o.GoroutinesAt {
+			o.GoroutinesAt, rows = Time(start), rows[:0]
+		}
+		if len(rows) < maxDumped {
+			rows = append(rows, r)
+		}
+	}
+	groups := make(map[string]*Goroutines)
+	for _, r := range rows {
+		e, err := v.Entry(r)
+		if err != nil {
+			return err
+		}
+		text, _ := e.Attribute("stack")
+		count, _ := e.Attribute("count")
+		n, _ := strconv.ParseInt(count.String(), 10, 64)
+		stack := text.Text()
+		g := groups[stack]
+		if g == nil {
+			g = &Goroutines{Row: r, In: e.Message.Value, Stack: WholeText(strings.ToValidUTF8(stack[:min(len(stack), maxStack)], "")), of: make(map[view.Row]bool)}
+			groups[stack], o.Goroutines = g, append(o.Goroutines, g)
+		}
+		g.Count += min(max(n, 0), math.MaxInt64/maxDumped)
+		if up := v.Parent(r); v.Role(up) == view.RoleSpan && !g.of[up] {
+			g.of[up] = true
+			if g.Spans++; !v.Flags(up).Open() {
+				g.Ended++
+			}
+		}
+	}
+	slices.SortStableFunc(o.Goroutines, func(a, b *Goroutines) int { return cmp.Compare(b.Count, a.Count) })
+	for _, g := range o.Goroutines[min(len(o.Goroutines), maxGroups):] {
+		o.MoreGoroutines += g.Count
+	}
+	o.Goroutines = o.Goroutines[:min(len(o.Goroutines), maxGroups)]
+	return nil
+}
