@@ -133,7 +133,7 @@ func (a *accumulator) kindWith(k valueKind) valueKind {
 // extreme keeps v if it is the new minimum or maximum. Numbers take precedence over texts, and
 // texts over other kinds.
 func (a *accumulator) extreme(fn string, v Value) {
-	n := orderAll(v, a.one)
+	n := Compare(v, a.one)
 	if fn == "max" && v.class() == a.one.class() {
 		n = -n
 	}
@@ -258,7 +258,7 @@ func (a *accumulator) appendQuantiles(line []Value, qs []float64) []Value {
 		for _, f := range a.floats {
 			all = append(all, floatValue(f))
 		}
-		slices.SortFunc(all, func(x, y Value) int { return cmp.Or(orderAll(x, y), cmp.Compare(x.kind, y.kind)) })
+		slices.SortFunc(all, func(x, y Value) int { return cmp.Or(Compare(x, y), cmp.Compare(x.kind, y.kind)) })
 		for _, q := range qs {
 			line = append(line, all[stat.Rank(q, a.n)])
 		}

@@ -145,7 +145,7 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 			to++
 		}
 		slices.SortFunc(t.Lines[from:to], func(x, y []Value) int {
-			return cmp.Or(cmp.Compare(y[at+1].n, x[at+1].n), orderAll(x[at], y[at]))
+			return cmp.Or(cmp.Compare(y[at+1].n, x[at+1].n), Compare(x[at], y[at]))
 		})
 	}
 	return t, nil
@@ -352,7 +352,7 @@ func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Tabl
 	difference := func(s *shareOf) float64 { return share(s.in, in) - share(s.out, out) }
 	slices.SortFunc(all, func(x, y shareOf) int {
 		return cmp.Or(cmp.Compare(math.Abs(difference(&y)), math.Abs(difference(&x))), cmp.Compare(difference(&y), difference(&x)),
-			cmp.Compare(x.name, y.name), orderAll(x.value, y.value))
+			cmp.Compare(x.name, y.name), Compare(x.value, y.value))
 	})
 	shown := make(map[string]int)
 	for i := range all {

@@ -88,7 +88,7 @@ func (m *machine) attribute(name string) (*attribute, error) {
 		}
 		values := make([]Value, len(c.Values)+1)
 		for i, x := range c.Values {
-			values[i+1] = valueOf(x)
+			values[i+1] = ValueOf(x)
 		}
 		a.parts = append(a.parts, part{c, values, c.Value})
 	}
@@ -117,7 +117,7 @@ func (a *attribute) own(r view.Row) Value {
 			}
 		}
 		if v, ok := p.read(uint32(r)); ok {
-			return valueOf(v)
+			return ValueOf(v)
 		}
 	}
 	return Value{}

@@ -165,7 +165,7 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 		}
 		for i := range c.Values[:min(len(c.Values), maxCompletionValues)] {
 			if x := c.Values[i]; x.Kind() > format.KindBytes || len(x.Text()) <= maxCompletionSize {
-				texts = append(texts, (&literal{value: valueOf(x)}).String())
+				texts = append(texts, (&literal{value: ValueOf(x)}).String())
 			}
 		}
 	}

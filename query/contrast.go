@@ -129,7 +129,7 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 		f.Values = append(f.Values, x)
 	}
 	slices.SortFunc(f.Values, func(a, b ValueShare) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(b.In+b.Others, a.In+a.Others), orderAll(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(b.In+b.Others, a.In+a.Others), Compare(a.Value, b.Value))
 	})
 	return f
 }

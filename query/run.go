@@ -602,7 +602,7 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 
 // orderIn compares two values in ascending or descending order. Missing values come last in both.
 func orderIn(desc bool, a, b Value) int {
-	n := orderAll(a, b)
+	n := Compare(a, b)
 	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
 		return -n
 	}

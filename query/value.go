@@ -130,8 +130,8 @@ func (v Value) String() string {
 	return v.s
 }
 
-// valueOf returns the value of an attribute.
-func valueOf(a format.Value) Value {
+// ValueOf returns the value of an attribute.
+func ValueOf(a format.Value) Value {
 	switch a.Kind() {
 	case format.KindString, format.KindBytes:
 		return stringValue(a.Text())
@@ -226,8 +226,8 @@ func (v Value) class() int {
 	return 1 + int(v.kind)
 }
 
-// orderAll compares any two values, first by their class.
-func orderAll(a, b Value) int {
+// Compare compares any two values: numbers, texts, booleans, then levels, states and kinds. Missing values and NaN are last.
+func Compare(a, b Value) int {
 	if n := cmp.Compare(a.class(), b.class()); n != 0 {
 		return n
 	}

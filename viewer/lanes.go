@@ -386,3 +386,10 @@ func (s *state) cells(ctx context.Context, l *levels, base []int, lanes int, fro
 	}
 	return out, nil
 }
+
+func boolNumber(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

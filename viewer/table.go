@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -33,7 +34,7 @@ type column struct {
 
 // A tableLine is a line of a table.
 type tableLine struct {
-	values []any
+	values []query.Value
 	where  string   // a query that selects its rows; empty if there is none
 	row    view.Row // of a table of rows
 	spark  []uint32 // how many of its rows begin in each part of the time
@@ -122,15 +123,9 @@ func partOf(t *table, lines []tableLine, total int) *tablePart {
 	for _, l := range lines {
 		values := make([]any, len(l.values))
 		for i, v := range l.values {
-			switch v := v.(type) {
-			case int64:
-				values[i] = strconv.FormatInt(v, 10) // JavaScript's numbers do not hold all of them
-			case uint64:
-				values[i] = strconv.FormatUint(v, 10)
-			case string:
-				values[i] = preview(v)
-			default:
-				values[i] = v
+			values[i] = t.Columns[i].cell(v)
+			if s, ok := values[i].(string); ok {
+				values[i] = preview(s)
 			}
 		}
 		out.Lines = append(out.Lines, partLine{values, l.where, rowNumber(l.row), l.spark})
@@ -138,58 +133,13 @@ func partOf(t *table, lines []tableLine, total int) *tablePart {
 	return out
 }
 
-// order compares two values of a column: numbers, then texts. Without a value comes last, whatever the
-// direction.
-func order(a, b any, largestFirst bool) int {
-	if a == nil || b == nil {
-		return cmp.Compare(boolNumber(a == nil), boolNumber(b == nil))
-	}
-	x, xText := a.(string)
-	y, yText := b.(string)
-	n := 0
-	switch {
-	case xText && yText:
-		n = strings.Compare(x, y)
-	case xText || yText:
-		n = cmp.Compare(boolNumber(xText), boolNumber(yText))
-	default:
-		n = cmp.Or(cmp.Compare(numberOf(a), numberOf(b)), compareWhole(a, b))
-	}
-	if largestFirst {
+// order compares two values of a column. Without a value comes last, whatever the direction.
+func order(a, b query.Value, largestFirst bool) int {
+	n := query.Compare(a, b)
+	if largestFirst && a.Any() != nil && b.Any() != nil {
 		return -n
 	}
 	return n
-}
-
-func boolNumber(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func numberOf(x any) float64 {
-	switch x := x.(type) {
-	case int64:
-		return float64(x)
-	case uint64:
-		return float64(x)
-	case float64:
-		return x
-	}
-	return 0
-}
-
-// compareWhole compares whole numbers that are the same as floats.
-func compareWhole(a, b any) int {
-	x, xInt := a.(int64)
-	y, yInt := b.(int64)
-	if xInt && yInt {
-		return cmp.Compare(x, y)
-	}
-	u, _ := a.(uint64)
-	w, _ := b.(uint64)
-	return cmp.Compare(u, w)
 }
 
 // csvOf returns a table as CSV. Durations and times are in nanoseconds. Each text is in quotes, whatever
@@ -213,15 +163,15 @@ func csvOf(columns []column, lines []tableLine) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			switch v := v.(type) {
-			case int64:
-				b = strconv.AppendInt(b, v, 10)
-			case uint64:
-				b = strconv.AppendUint(b, v, 10)
+			switch x := columns[i].cell(v).(type) {
 			case float64:
-				b = strconv.AppendFloat(b, v, 'g', -1, 64)
+				b = strconv.AppendFloat(b, x, 'g', -1, 64)
 			case string:
-				text(v)
+				if columns[i].Kind == "text" {
+					text(x)
+				} else {
+					b = append(b, x...)
+				}
 			}
 		}
 		b = append(b, "\r\n"...)
@@ -279,50 +229,53 @@ func tableOf(from *query.Table) *table {
 	}
 	kinds := make([][]string, len(t.Columns))
 	for _, l := range from.Lines {
-		var line tableLine
 		for i, v := range l {
-			x, kind := cell(v)
-			if line.values = append(line.values, x); x != nil {
+			if x, kind := cell(v); x != nil {
 				kinds[i] = append(kinds[i], kind)
 			}
 		}
-		t.lines = append(t.lines, line)
+		t.lines = append(t.lines, tableLine{values: slices.Clone(l)})
 	}
 	for i, all := range kinds { // values of several kinds are written as texts
 		if all = slices.Compact(all); len(all) == 1 {
 			t.Columns[i].Kind = all[0]
-			continue
-		}
-		for k, l := range from.Lines {
-			if t.lines[k].values[i] != nil {
-				t.lines[k].values[i] = l[i].String()
-			}
 		}
 	}
 	return t
 }
 
-// cell returns a value of a query in the form that tables have.
+// cell returns a value in the form that answers have, and its kind. Whole numbers are texts, as JavaScript's do not hold all of
+// them.
 func cell(v query.Value) (x any, kind string) {
 	switch x := v.Any().(type) {
 	case nil:
 		return nil, "text"
-	case int64:
-		return x, "number"
-	case uint64:
-		return x, "number"
+	case int64, uint64:
+		return v.String(), "number"
 	case float64:
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return strconv.FormatFloat(x, 'g', -1, 64), "text"
+		if !math.IsNaN(x) && !math.IsInf(x, 0) {
+			return x, "number"
 		}
-		return x, "number"
 	case time.Duration:
-		return int64(x), "duration"
+		return strconv.FormatInt(int64(x), 10), "duration"
 	case time.Time:
-		return x.UnixNano(), "time"
+		return strconv.FormatInt(x.UnixNano(), 10), "time"
 	}
 	return v.String(), "text"
 }
+
+// cell returns a value in the form that the column has in an answer.
+func (c *column) cell(v query.Value) any {
+	x, _ := cell(v)
+	if x != nil && c.Kind == "text" {
+		return v.String()
+	}
+	return x
+}
+
+func textValue(s string) query.Value { return query.ValueOf(format.StringValue(s)) }
+
+func intValue[N int | int64](n N) query.Value { return query.ValueOf(format.I64Value(int64(n))) }
 
 // addSparks adds how the rows of each line are spread over the time.
 func (s *state) addSparks(ctx context.Context, t *table, rows view.Set[view.Row], from *query.Table, w window) error {
@@ -366,9 +319,9 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 	t := tableOf(from)
 	for i := range t.lines {
 		l := &t.lines[i]
-		caller, _ := l.values[0].(string)
-		callee, _ := l.values[1].(string)
-		l.values[0], l.values[1] = caller, callee
+		caller, _ := l.values[0].Any().(string)
+		callee, _ := l.values[1].Any().(string)
+		l.values[0], l.values[1] = textValue(caller), textValue(callee)
 		l.where = "{ entry:role = span && " + query.Where("service", caller) + " } > { entry:role = span && " + query.Where("service", callee) + " }"
 	}
 	slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[2], b.values[2], true) })
@@ -416,9 +369,9 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 			names = append(names, step.Name)
 		}
 		change, significant := p.Change()
-		var percent any
+		var percent query.Value
 		if !math.IsInf(change, 0) && p.Before.Count > 0 && p.After.Count > 0 {
-			percent = math.Round(1000*change) / 10
+			percent = query.ValueOf(format.FloatValue(math.Round(1000*change) / 10))
 		}
 		if significant && change != 0 {
 			marks = append(marks, map[bool]string{true: "slower", false: "faster"}[change > 0])
@@ -429,16 +382,16 @@ func (s *state) compareTable(ctx context.Context, q url.Values, w window) (*tabl
 		if p.ErrorsP <= d.Level {
 			marks = append(marks, "errors")
 		}
-		took := func(n int64, of analyze.PathStats) any {
+		took := func(n int64, of analyze.PathStats) query.Value {
 			if of.Count == 0 {
-				return nil
+				return query.Value{}
 			}
-			return n
+			return intValue(n)
 		}
 		t.lines = append(t.lines, tableLine{
-			values: []any{
-				last.Service, strings.Join(names, " › "), strings.Join(marks, ", "), percent, took(p.After.P95, p.After), took(p.Before.P95, p.Before), took(p.After.P50, p.After), took(p.Before.P50, p.Before),
-				int64(p.After.Count), int64(p.Before.Count), int64(p.After.Errors), int64(p.Before.Errors), took(p.After.Self, p.After), took(p.Before.Self, p.Before),
+			values: []query.Value{
+				textValue(last.Service), textValue(strings.Join(names, " › ")), textValue(strings.Join(marks, ", ")), percent, took(p.After.P95, p.After), took(p.Before.P95, p.Before), took(p.After.P50, p.After), took(p.Before.P50, p.Before),
+				intValue(p.After.Count), intValue(p.Before.Count), intValue(p.After.Errors), intValue(p.Before.Errors), took(p.After.Self, p.After), took(p.Before.Self, p.Before),
 			},
 			where: "{ entry:role = span && " + query.Where("service", last.Service) + " && " + query.Where("name", last.Name) + " }",
 		})
@@ -483,7 +436,7 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		for i := range rowColumns[:len(rowColumns)-1] {
 			l.values = append(l.values, s.valueAt(r, i))
 		}
-		l.values = append(l.values, strings.Clone(attributesText(ranker.Attributes(r, e))))
+		l.values = append(l.values, textValue(strings.Clone(attributesText(ranker.Attributes(r, e)))))
 		lines = append(lines, l)
 	}
 	if asCSV {
@@ -493,47 +446,47 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 }
 
 // valueAt returns the value of a row in a column of rowColumns.
-func (s *state) valueAt(r view.Row, column int) any {
+func (s *state) valueAt(r view.Row, column int) query.Value {
 	v := s.v
 	switch rowColumns[column].Name {
 	case "time":
 		if start, timed := v.Start(r); timed {
-			return start
+			return intValue(start)
 		}
 	case "service":
 		if name := v.Service(r); name != "" {
-			return name
+			return textValue(name)
 		}
 	case "name":
-		return s.title(r)
+		return textValue(s.title(r))
 	case "duration":
 		if took, known := v.Lasted(r); known {
-			return int64(took)
+			return intValue(int64(took))
 		}
 	case "self":
 		if self, ended := v.SelfTime(r); ended {
-			return int64(self)
+			return intValue(int64(self))
 		}
 	case "status":
 		f := v.Flags(r)
 		switch {
 		case f.IsError():
-			return "error"
+			return textValue("error")
 		case f.Open():
-			return "never ended"
+			return textValue("never ended")
 		case f.Role() == view.RoleSpan:
-			return f.Status()
+			return textValue(f.Status())
 		}
-		return f.Severity().String()
+		return textValue(f.Severity().String())
 	}
-	return nil
+	return query.Value{}
 }
 
 // A rowHeap holds the rows that come first in an order; its top is the last of them.
 type rowHeap struct {
 	rows  []view.Row
-	keys  []any
-	order func(a, b any) int
+	keys  []query.Value
+	order func(a, b query.Value) int
 }
 
 func (h *rowHeap) Len() int { return len(h.rows) }
@@ -555,7 +508,7 @@ func (h *rowHeap) Pop() any {
 
 // firstRows returns the first n rows of a set in the order of a column.
 func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, largestFirst bool, n int) ([]view.Row, error) {
-	h := &rowHeap{order: func(a, b any) int { return order(a, b, largestFirst) }}
+	h := &rowHeap{order: func(a, b query.Value) int { return order(a, b, largestFirst) }}
 	t := s.v.Tree()
 	i := 0
 	for rank := range ranks.All() {

@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -424,11 +425,7 @@ func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view
 			b.Took, b.Row, b.Open = took, row, v.Flags(row).Open()
 		}
 	}
-	list := make([]*beside, 0, len(known))
-	for _, b := range known {
-		list = append(list, b)
-	}
-	slices.SortFunc(list, func(a, b *beside) int {
+	list := slices.SortedFunc(maps.Values(known), func(a, b *beside) int {
 		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]

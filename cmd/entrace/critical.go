@@ -150,7 +150,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least fl
 	if c.Open {
 		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to what is recorded last"))
 	}
-	lines := [][]string{}
+	var lines [][]string
 	folded, short := 0, time.Duration(0)
 	fold := func() {
 		if folded > 0 {

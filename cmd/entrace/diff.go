@@ -36,7 +36,9 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: "diff compares the spans of runs by their path: service, name and kind, and those of the\n" +
 			"spans above. Each FILE is a run. It prints how many spans there are, how many failed,\n" +
 			"quantiles of their durations and the sum of their self times, and first the paths that\n" +
-			"exceed a limit. It exits with 1 if a path does, and with 2 for any other error.\n\n" +
+			"exceed a limit. It exits with 1 if a path does, and with 2 for any other error.\n" +
+			"Below stand errors and warnings that more calls have than before, by what they say,\n" +
+			"more than chance explains; with --fail-on more-errors these are a limit as well.\n\n" +
 			"One run on each side: machine noise is not in its \"chance\", which takes the spans of a run\n" +
 			"as independent of each other (test of Mann and Whitney). The same program is slower on a\n" +
 			"busy machine, and one run cannot tell that from a change. So by default durations exceed no\n" +
@@ -75,7 +77,7 @@ func (a *app) diffCommand() *cobra.Command {
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object for each path")
 	c.Flags().StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
 	c.Flags().StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
-	c.Flags().StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, both with a comma, or none")
+	c.Flags().StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
 	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit as well")
 	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
 	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
@@ -86,6 +88,7 @@ func (a *app) diffCommand() *cobra.Command {
 const (
 	failErrors = "new-errors"
 	failSpans  = "new-spans"
+	failMore   = "more-errors"
 	noLimit    = "none"
 )
 
@@ -178,9 +181,9 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 			l.newErrors = true
 		case failSpans:
 			l.newSpans = true
-		case noLimit:
+		case failMore, noLimit:
 		default:
-			return l, usagef("--fail-on is %q, it must be new-errors, new-spans or none", f)
+			return l, usagef("--fail-on is %q, it must be new-errors, new-spans, more-errors or none", f)
 		}
 	}
 	return l, nil
@@ -297,6 +300,10 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 			}
 		}
 	}
+	d.Errors = slices.DeleteFunc(d.Errors, func(e analyze.Evidence) bool { return !e.Sure && !limits.any })
+	if slices.Contains(o.failOn, failMore) {
+		r.more = len(d.Errors)
+	}
 	w := bufio.NewWriter(a.out)
 	if o.json {
 		err = r.json(w)
@@ -304,9 +311,12 @@ func (a *app) diff(ctx context.Context, o *diffOptions) error {
 		fmt.Fprintln(w, a.paint(colorBold, safe(runNames(o.before)+" → "+runNames(o.after))+": "+r.summary()))
 		fmt.Fprintln(w, a.paint(colorDim, r.method()))
 		err = r.table(w, o.limit)
+		for _, e := range d.Errors {
+			fmt.Fprintln(w, "more errors:", safe(short(e.Text, maxValue)))
+		}
 		r.verdict(w)
 	}
-	if err = errors.Join(err, w.Flush()); err == nil && r.failed > 0 {
+	if err = errors.Join(err, w.Flush()); err == nil && r.failed+r.more > 0 {
 		if o.json {
 			r.verdict(a.err)
 		}
@@ -332,6 +342,7 @@ type diffReport struct {
 	found          []finding // of each path
 	worse          [numWorse]int
 	failed, chance int // paths that exceed a limit; paths that exceed one, but perhaps by chance
+	more           int // errors that exceed the limit of --fail-on more-errors
 }
 
 // summary says how many paths are worse, for each kind of limit that is set.
@@ -368,7 +379,10 @@ func (r *diffReport) verdict(w io.Writer) {
 			fmt.Fprintln(w, r.paint(colorRed, fmt.Sprintf("FAIL: %s %s", count(n, "path exceeds", "paths exceed"), texts[i])))
 		}
 	}
-	if r.failed == 0 && r.limits.String() != "" {
+	if r.more > 0 {
+		fmt.Fprintln(w, r.paint(colorRed, "FAIL: "+count(r.more, "error exceeds", "errors exceed")+" --fail-on "+failMore))
+	}
+	if r.failed+r.more == 0 && r.limits.String() != "" {
 		fmt.Fprintln(w, "ok: no path exceeds "+r.limits.String())
 	}
 	if r.chance > 0 {

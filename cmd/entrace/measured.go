@@ -51,7 +51,7 @@ func (p *rowPrinter) measured(w *bufio.Writer, m *analyze.MeasuredPath, least fl
 	if m.Open {
 		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to the end of the execution trace"))
 	}
-	lines := [][]string{}
+	var lines [][]string
 	steps, shorter, short := m.Lines(p.v, least)
 	for i := range steps {
 		s := &steps[i]
@@ -120,7 +120,7 @@ func requestText(request string) string {
 
 // topWaits prints where spans waited longest.
 func (a *app) topWaits(w *bufio.Writer, waits []analyze.WaitTotal) error {
-	lines := [][]string{}
+	var lines [][]string
 	for i := range waits {
 		x := &waits[i]
 		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(x.Text())})

@@ -127,7 +127,7 @@ func (a *app) topNever(w *bufio.Writer, l *look, o *analyze.Overview, options *t
 
 // topRuntime prints what grows, and what many goroutines do.
 func (a *app) topRuntime(w *bufio.Writer, o *analyze.Overview) {
-	list := []string{}
+	var list []string
 	for _, g := range o.Growth {
 		list = append(list, fmt.Sprintf("%s: %.4g → %.4g in %s", g.Of, g.First, g.Last, duration(time.Duration(g.Time))))
 	}
@@ -232,7 +232,7 @@ func topServices(w io.Writer, list []analyze.ServiceCount) error {
 }
 
 func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
-	lines := [][]string{}
+	var lines [][]string
 	for _, p := range o.Patterns {
 		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})
 	}
@@ -243,7 +243,7 @@ func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
 }
 
 func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
-	lines := [][]string{}
+	var lines [][]string
 	for i := range o.Repeats {
 		x := &o.Repeats[i]
 		times := fmt.Sprintf("%d times", x.MostCalls)
@@ -256,7 +256,7 @@ func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
 }
 
 func (a *app) topGaps(w io.Writer, l *look, o *analyze.Overview, options *topOptions) error {
-	lines := [][]string{}
+	var lines [][]string
 	for _, g := range o.Gaps {
 		from, after := "", "until the end"
 		if g.After != 0 {

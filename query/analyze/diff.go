@@ -33,6 +33,8 @@ type Diff struct {
 	// Other is the number of spans, before and after, that are not compared because there are too
 	// many paths.
 	Other [2]int
+	// Errors are the errors and warnings that calls have more often after, the surest first.
+	Errors []Evidence
 }
 
 // A PathDiff compares the spans of one path. Spans are on the same path if they have the same
@@ -184,6 +186,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 		return nil, err
 	}
 	causes := w.rank(0).Causes
+	d.Errors = w.moreErrors()
 	rank := func(p *PathDiff) int { // -1, the largest of uint, if its service is no cause
 		return slices.IndexFunc(causes, func(c Cause) bool { return c.Sure && c.Service == p.Path[len(p.Path)-1].Service })
 	}

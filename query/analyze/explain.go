@@ -420,6 +420,18 @@ func (c *Cause) weight() float64 {
 	return c.Score * notSure
 }
 
+// moreErrors returns the errors and warnings that calls have more often now, the surest first.
+func (w *workload) moreErrors() (list []Evidence) {
+	odd, n := w.oddities()
+	for _, o := range odd {
+		if kind, _, bound := w.family(o, n, 0); kind == "error" || kind == "warning" {
+			list = append(list, w.oddity(o, kind, 0, o.p >= bound))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Evidence) int { return cmp.Compare(a.Log10P, b.Log10P) })
+	return list
+}
+
 // conclude sorts the causes, and says which it is.
 func (x *Explanation) conclude(causes map[string]*Cause) {
 	for _, c := range causes {

@@ -1,6 +1,7 @@
 package analyze_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -150,6 +151,27 @@ func TestExplainHostile(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
+		}
+	}
+}
+
+// TestMoreErrors: a kind of error that is twice as frequent is found where others are as frequent as before; between equal runs
+// none is.
+func TestMoreErrors(t *testing.T) {
+	before := record(t, &querytest.Mall{Requests: 3000}, 1)
+	for declined, want := range map[float64]string{0: "[]", .06: "[error card declined for user <number>]"} {
+		d, err := analyze.Compare(t.Context(), []query.Run{before}, []query.Run{record(t, &querytest.Mall{Requests: 3000, Declined: declined}, 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sure []string
+		for _, e := range d.Errors {
+			if e.Sure {
+				sure = append(sure, e.Kind+" "+e.Pattern)
+			}
+		}
+		if got := fmt.Sprint(sure); got != want {
+			t.Errorf("with %v declined %s are more frequent, want %s", declined, got, want)
 		}
 	}
 }

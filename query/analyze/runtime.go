@@ -60,27 +60,23 @@ const (
 	metricGoroutines = "/sched/goroutines:goroutines"
 )
 
-// find returns the rows that a query selects.
-func find(ctx context.Context, v *view.View, text string) (view.Set[view.Row], error) {
+// find runs a query.
+func find(ctx context.Context, v *view.View, text string) (*query.Result, error) {
 	q, err := query.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	r, err := q.Run(ctx, v, nil)
-	if err != nil {
-		return nil, err
-	}
-	return r.Rows, nil
+	return q.Run(ctx, v, nil)
 }
 
 // RuntimeOf returns what package control/provider has sampled of the Go runtime.
 func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
-	rows, err := find(ctx, v, `{ (name = "runtime.metrics" && target = "runtime/metrics") || (name = "gc" && target = "runtime/debug") }`)
+	found, err := find(ctx, v, `{ (name = "runtime.metrics" && target = "runtime/metrics") || (name = "gc" && target = "runtime/debug") }`)
 	if err != nil {
 		return nil, err
 	}
 	x, read := new(Runtime), v.NewReader()
-	for r := range rows.All() {
+	for r := range found.Rows.All() {
 		at, timed := v.Start(r)
 		e, err := read.Entry(r)
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -150,7 +146,7 @@ func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 		return err
 	}
 	var rows []view.Row
-	for r := range dumped.All() {
+	for r := range dumped.Rows.All() {
 		start, timed := v.Start(r)
 		if !timed || Time(start) < o.GoroutinesAt {
 			continue

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -416,11 +417,7 @@ func (c *copying) place(e *journal.Entry) {
 
 // orphans writes the records of spans whose beginning is missing.
 func (c *copying) orphans() {
-	refs := make([]record.Ref, 0, len(c.late))
-	for ref := range c.late {
-		refs = append(refs, ref)
-	}
-	slices.SortFunc(refs, func(a, b record.Ref) int {
+	refs := slices.SortedFunc(maps.Keys(c.late), func(a, b record.Ref) int {
 		return cmp.Or(cmp.Compare(c.late[a][0].e.Time, c.late[b][0].e.Time), slices.Compare(a[:], b[:]))
 	})
 	keeps := c.to.KeepOrphans(true)
