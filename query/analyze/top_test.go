@@ -295,7 +295,7 @@ func TestTopGrows(t *testing.T) {
 		trace.Add(format.Root())
 		for i := range 30 {
 			trace.Add(&format.TraceEntry{Metadata: format.Metadata{Name: "runtime.metrics", Target: "runtime/metrics"}, Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.U64Value(uint64(1e18 + i*1e9))},
+				{Name: format.AttrTime, Value: format.U64Value(1e18 + uint64(i)*1e9)},
 				{Name: "/memory/classes/heap/objects:bytes", Value: format.U64Value(uint64(x.heap(i)))},
 				{Name: "/sched/goroutines:goroutines", Value: format.U64Value(uint64(x.goroutines(i)))},
 			}})

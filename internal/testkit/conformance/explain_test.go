@@ -71,7 +71,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 	type score struct{ first, three, right, wrong int } // right and wrong: the first cause that is called sure
 	wants := [4]score{{19, 22, 17, 11}, {33, 35, 29, 5}, {43, 44, 39, 2}, {39, 42, 17, 2}}
 	var got [4]score
-	n, alarms := 0, 0
+	n, alarms, alone := 0, 0, 0
 	for day, normal := range map[string]string{"2023-01-29": "08_50", "2023-01-30": "11_39"} {
 		healthy := minute(t, filepath.Join(dir, day+"_"+normal+"_normal.jsonl"))
 		b, err := os.ReadFile(filepath.Join(faults, day, day+"-fault_list.json"))
@@ -93,6 +93,19 @@ func TestExplainNamesTheCause(t *testing.T) {
 			if must(t, err); x.Found {
 				alarms++
 			}
+			part := v.NewSet() // three quarters of it alone
+			for row := range halves[0].All() {
+				part.Add(row)
+			}
+			for row := range halves[1].All() {
+				if r.IntN(2) == 0 {
+					part.Add(row)
+				}
+			}
+			if x, err = analyze.Explain(t.Context(), nil, []query.Run{{View: v, Rows: part}}, analyze.NoTime, false); err == nil && x.Found {
+				alone++
+			}
+			must(t, err)
 		}
 		for _, list := range lists {
 			for _, fault := range list {
@@ -132,6 +145,9 @@ func TestExplainNamesTheCause(t *testing.T) {
 				}
 			}
 		}
+	}
+	if t.Logf("%d of 60 three quarters of healthy minutes alone have a cause", alone); alone > 2 {
+		t.Errorf("%d of 60 three quarters of healthy minutes alone have a cause", alone)
 	}
 	if t.Logf("%d of 60 equal halves of healthy minutes have a cause", alarms); alarms > 2 {
 		t.Errorf("%d of 60 equal halves of healthy minutes have a cause", alarms)
