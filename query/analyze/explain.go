@@ -73,13 +73,13 @@ type Parts struct {
 type Evidence struct {
 	Kind      string  `json:"kind"` // slower, slower calls, error, warning, new or no longer
 	Operation string  `json:"operation"`
-	Place     string  `json:"place"` // in the source
-	Pattern   string  `json:"pattern"`
-	After     string  `json:"after"` // what calls did before what they do no longer
+	Place     string  `json:"place,omitempty"` // in the source
+	Pattern   string  `json:"pattern,omitempty"`
+	After     string  `json:"after,omitempty"` // what calls did before what they do no longer
 	Before    Count   `json:"before"`
 	Now       Count   `json:"now"`
-	Over      int64   `json:"over_nano"` // from there on a call is slow
-	Text      string  `json:"text"`      // a sentence
+	Over      int64   `json:"over_nano,omitempty"` // from there on a call is slow
+	Text      string  `json:"text"`                // a sentence
 	Share     float64 `json:"share"`
 	Log10P    float64 `json:"log10p"` // of the chance
 	Sure      bool    `json:"sure"`
@@ -91,7 +91,7 @@ type Evidence struct {
 type Count struct {
 	N      int   `json:"n"`
 	Of     int   `json:"of"`
-	Median int64 `json:"median_nano"`
+	Median int64 `json:"median_nano,omitempty"`
 }
 
 // A Share is a value that selected or slow requests have more often than others.
