@@ -129,7 +129,7 @@ func (a *app) topNever(w *bufio.Writer, l *look, o *analyze.Overview, options *t
 func (a *app) topRuntime(w *bufio.Writer, o *analyze.Overview) {
 	var list []string
 	for _, g := range o.Growth {
-		list = append(list, fmt.Sprintf("%s: %.4g → %.4g in %s", g.Of, g.First, g.Last, duration(time.Duration(g.Time))))
+		list = append(list, fmt.Sprintf("%s: %v → %v in %s", g.Of, g.First, g.Last, duration(time.Duration(g.Time))))
 	}
 	for _, g := range o.Goroutines {
 		if g.Count >= manyGoroutines {

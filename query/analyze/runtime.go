@@ -126,7 +126,7 @@ func (x *Runtime) grows() (list []Growth) {
 		}
 		first, last := all[0], all[n-1]
 		if slices.MinFunc(all[n-n/3:], byValue).Value >= 1.5*slices.MaxFunc(all[:n/3], byValue).Value && last.Value-first.Value >= least*unit {
-			list = append(list, Growth{of, first.Value / unit, last.Value / unit, last.Time - first.Time})
+			list = append(list, Growth{of, math.Round(10*first.Value/unit) / 10, math.Round(10*last.Value/unit) / 10, last.Time - first.Time})
 		}
 	}
 	add("goroutines", x.Goroutines, 1, 10)
