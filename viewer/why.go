@@ -3,11 +3,11 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/query"
@@ -55,7 +55,7 @@ func whereNamesake(v *view.View, r view.Row) string {
 	return "{ entry:role = span && " + query.Where("name", v.Name(r)) + " && " + query.Where("service", v.Service(r)) + " }"
 }
 
-// contrastOf keeps the values that the first set has more often, if differing. Beside says that the page
+// contrastOf changes c into the form that the page shows, with the values that the first set has more often, if differing. Beside says that the page
 // shows the first set beside all rows, and not beside the others.
 func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 	fields := []query.FieldShares{}
@@ -202,11 +202,9 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		least = d.list[len(d.list)-out.Slow]
 	}
 	failed := v.Flags(r).IsError()
-	switch from, to, isDrawn := strings.Cut(of, "-"); {
-	case isDrawn:
-		var zerr error
-		least, err = strconv.ParseInt(from, 10, 64)
-		if out.Most, zerr = strconv.ParseInt(to, 10, 64); err != nil || zerr != nil {
+	switch {
+	case strings.Contains(of, "-"):
+		if _, err := fmt.Sscanf(of, "%d-%d", &least, &out.Most); err != nil {
 			return nil, nil, badRequest("of is not slow, failed or two durations")
 		}
 		out.Of, most = "drawn", out.Most-1

@@ -115,7 +115,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 }
 
 func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top *analyze.Overview, o *explainOptions) error {
-	options := topOptions{o.lookFlags, 5}
+	options := topOptions{lookFlags: o.lookFlags}
 	a.topTitle(w, l, top, &options)
 	width := a.printer(l.v, o.time).width
 	line := func(color, format string, args ...any) {

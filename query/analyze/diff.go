@@ -185,8 +185,9 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	causes := w.rank(0).Causes
-	d.Errors = w.moreErrors()
+	x := w.rank(0)
+	causes := x.Causes
+	d.Errors = w.moreErrors(x)
 	rank := func(p *PathDiff) int { // -1, the largest of uint, if its service is no cause
 		return slices.IndexFunc(causes, func(c Cause) bool { return c.Sure && c.Service == p.Path[len(p.Path)-1].Service })
 	}

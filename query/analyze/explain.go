@@ -30,6 +30,9 @@ type Explanation struct {
 	Shares   []Share `json:"shares"`     // what the selected requests, or the slow ones, have more often than the others
 	Failed   [2]int  `json:"failed"`     // requests, before and now
 	Apart    int     `json:"logs_apart"` // log records that belong to no request, and were not looked at
+
+	odd   []*oddity
+	tried tried
 }
 
 // Looked counts what was compared: requests, and tests of each kind.
@@ -105,15 +108,15 @@ type Share struct {
 const (
 	maxCauses   = 6
 	maxEvidence = 5
-	splits      = 12      // one less is at how many places a recording without a baseline may be divided
-	fewApart    = 10      // requests on each side of such a place
+	splits      = 12      // parts, between which a recording without a baseline may be divided
+	fewApart    = 10      // requests before and behind, unless all are fewer than twice as many
 	exchanges   = 20      // how often requests are exchanged, to see what chance does
 	mostTries   = 100_000 // requests that are compared in all exchanges
 )
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
 // from a time on, if since is one; else, if alike is set, those of which a run selects rows with others of the same names;
-// else those from the time on from which most is different, which it looks for.
+// else those from the largest change on, which it looks for.
 func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
 	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
@@ -132,9 +135,9 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		x = w.rank(0)
 		x.Shares, err = w.shares(ctx)
 	default:
-		x = w.sinceSign()
+		x = w.sinceChange()
 		requests := slices.Clone(w.requests)
-		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceSign)
+		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
 		w.requests = requests
 		if w.divide(x.Looked.Requests[0]); !x.Found {
 			if x.Since = nil; w.slow() {
@@ -170,8 +173,8 @@ func (w *workload) since(i int, more float64) *Explanation {
 	return x
 }
 
-// sinceSign ranks the requests from that one on from which on most is different.
-func (w *workload) sinceSign() *Explanation {
+// sinceChange ranks the requests from the largest change on.
+func (w *workload) sinceChange() *Explanation {
 	n := len(w.requests)
 	x := w.since(n/2, math.Log10(splits))
 	for i := 1; i < splits; i++ {
@@ -204,7 +207,8 @@ func (w *workload) slow() bool {
 }
 
 // exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent, and ranked
-// again, at so many places. What chance does in more than a tenth of the tries is no cause; in a twelfth, if the place was looked for.
+// again, which looks at so many places. A cause that more than a tenth of the tries have is none, or more than a twelfth if the
+// place was looked for.
 func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swap func(i, k int), again func() *Explanation) {
 	tries := min(exchanges, mostTries/max(1, places*len(w.requests)))
 	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
@@ -312,6 +316,7 @@ func (w *workload) rank(more float64) *Explanation {
 	times, mid, scale := w.series()
 	odd, n := w.oddities()
 	n.times = len(times)
+	x.odd, x.tried = odd, n
 	x.Looked = Looked{x.Looked.Requests, n.times, n.errors, n.habits, mid, scale}
 	causes := make(map[string]*Cause)
 	cause := func(service string) *Cause {
@@ -420,11 +425,10 @@ func (c *Cause) weight() float64 {
 	return c.Score * notSure
 }
 
-// moreErrors returns the errors and warnings that calls have more often now, the surest first.
-func (w *workload) moreErrors() (list []Evidence) {
-	odd, n := w.oddities()
-	for _, o := range odd {
-		if kind, _, bound := w.family(o, n, 0); kind == "error" || kind == "warning" {
+// moreErrors returns the errors and warnings that calls have more often now, the surest first, of those that rank looked at.
+func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
+	for _, o := range x.odd {
+		if kind, _, bound := w.family(o, x.tried, 0); kind == "error" || kind == "warning" {
 			list = append(list, w.oddity(o, kind, 0, o.p >= bound))
 		}
 	}
