@@ -29,15 +29,17 @@ var ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, 
 // A witness is a process in the group of this one that says which of these signals it gets. A signal that it gets as
 // well, the command has got from the terminal; one that it does not get is for this process alone, and is passed on.
 type witness struct {
-	in  io.Closer
-	got chan byte
+	in  io.WriteCloser
+	out io.Reader
+	got uint64 // a bit for each signal that it has got, and that this process has not asked for yet
 }
 
 // witnessCommand is the name of the command that runs it.
 const witnessCommand = "bear-witness"
 
-// witnessWait is how long a witness has to say that it got a signal.
-const witnessWait = 250 * time.Millisecond
+// witnessWait is how long a witness waits for a signal after it was asked for one. It counts the time itself, so that a
+// busy machine delays the signal and the answer alike.
+const witnessWait = 100 * time.Millisecond
 
 // newWitness returns nil if this process is not in the foreground of a terminal.
 func newWitness() *witness {
@@ -55,21 +57,10 @@ func newWitness() *witness {
 	if errors.Join(err, err2) != nil || cmd.Start() != nil {
 		return nil
 	}
-	w := &witness{in, make(chan byte, 64)}
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it listens now
 		return nil
 	}
-	go func() {
-		var b [1]byte
-		for {
-			if _, err := out.Read(b[:]); err != nil {
-				_ = cmd.Wait()
-				return
-			}
-			w.got <- b[0]
-		}
-	}()
-	return w
+	return &witness{in: in, out: out}
 }
 
 // saw reports whether the terminal has sent a signal that this process has got.
@@ -78,16 +69,14 @@ func (w *witness) saw(s os.Signal) bool {
 	if w == nil || !isNumber || !slices.Contains(ofTerminal, s) {
 		return false
 	}
-	for end := time.After(witnessWait); ; {
-		select {
-		case b := <-w.got:
-			if b == byte(n) {
-				return true
-			}
-		case <-end:
-			return false
-		}
+	_, err := w.in.Write([]byte{0})
+	for b := []byte{255}; err == nil && b[0] > 0; w.got |= 1 << b[0] {
+		_, err = w.out.Read(b)
 	}
+	bit := uint64(1) << n
+	saw := w.got&bit > 0
+	w.got &^= bit
+	return saw
 }
 
 func (w *witness) close() {
@@ -96,19 +85,25 @@ func (w *witness) close() {
 	}
 }
 
-// bearWitness is what a witness does: it writes the number of each signal, until its input ends.
+// bearWitness is what a witness does, until its input ends: it writes the number of each signal, and answers a byte with
+// 0 when the signals before it have had their time.
 func bearWitness() error {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, ofTerminal...)
+	_, err := os.Stdout.Write([]byte{0})
 	go func() {
-		_, _ = os.Stdout.Write([]byte{0})
 		for s := range signals {
 			if n, ok := s.(syscall.Signal); ok {
 				_, _ = os.Stdout.Write([]byte{byte(n)})
 			}
 		}
 	}()
-	_, err := io.Copy(io.Discard, os.Stdin)
+	for b := make([]byte, 1); err == nil; _, err = os.Stdout.Write([]byte{0}) {
+		if _, err := os.Stdin.Read(b); err != nil {
+			return nil
+		}
+		time.Sleep(witnessWait)
+	}
 	return err
 }
 
