@@ -162,7 +162,6 @@ func (h *Handler) rest() {
 		s.findsIn.drop()
 		s.layouts.drop()
 		s.insides.drop()
-		s.outermosts.drop()
 		s.strips.drop()
 		s.levels.drop()
 		s.levelsIn.drop()

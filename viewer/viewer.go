@@ -130,7 +130,6 @@ type state struct {
 	times        [][2]int64 // the first and the last time in each block
 	layouts      latest[*layout]
 	insides      latest[view.Set[view.Row]]
-	outermosts   latest[[]view.Row]
 	strips       latest[*strip]
 	levels       latest[*levels]
 	levelsIn     latest[*levels] // in a part of the time

@@ -4,41 +4,41 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
 // A why says where a span stands among the spans of its name and service, and what those share that
 // were slow, or failed.
 type why struct {
-	Name    string         `json:"name"`
-	Service string         `json:"service"`
-	Where   string         `json:"where"`   // a query that selects the spans of that name and service
-	Without string         `json:"without"` // a query of the requests without such a span; empty for a request itself
-	Outside bool           `json:"outside"` // the span is outside of the window, and all of its name are compared
-	Count   int            `json:"count"`   // of them, as far as they have ended
-	Faster  int            `json:"faster"`
-	Median  int64          `json:"median_nano"`
-	Took    *int64         `json:"took_nano"`
-	Open    bool           `json:"open"`
-	Bars    []bar          `json:"bars"`
-	Failed  int            `json:"failed"`     // how many failed
-	Slow    int            `json:"slow"`       // how many took long
-	Least   int64          `json:"least_nano"` // what is compared took at least that long, if it is not the failed ones
-	Most    int64          `json:"most_nano"`  // and less than that, if it was drawn; else 0
-	Of      string         `json:"of"`         // what is compared with the others: slow, failed, drawn, or empty
-	Among   bool           `json:"among"`
-	Shares  query.Contrast `json:"shares"`
-	Burst   *burst         `json:"burst"` // nil: those that are compared began at any time
-	Beside  []beside       `json:"beside"`
-	CPU     *processorTime `json:"cpu"`     // nil: no samples
-	Against *against       `json:"against"` // nil: the page compares with no other trace
+	Name    string           `json:"name"`
+	Service string           `json:"service"`
+	Where   string           `json:"where"`   // a query that selects the spans of that name and service
+	Without string           `json:"without"` // a query of the requests without such a span; empty for a request itself
+	Outside bool             `json:"outside"` // the span is outside of the window, and all of its name are compared
+	Count   int              `json:"count"`   // of them, as far as they have ended
+	Faster  int              `json:"faster"`
+	Median  int64            `json:"median_nano"`
+	Took    *int64           `json:"took_nano"`
+	Open    bool             `json:"open"`
+	Bars    []bar            `json:"bars"`
+	Failed  int              `json:"failed"`     // how many failed
+	Slow    int              `json:"slow"`       // how many took long
+	Least   int64            `json:"least_nano"` // what is compared took at least that long, if it is not the failed ones
+	Most    int64            `json:"most_nano"`  // and less than that, if it was drawn; else 0
+	Of      string           `json:"of"`         // what is compared with the others: slow, failed, drawn, or empty
+	Among   bool             `json:"among"`
+	Shares  query.Contrast   `json:"shares"`
+	Burst   *burst           `json:"burst"` // nil: those that are compared began at any time
+	Beside  []analyze.Beside `json:"beside"`
+	CPU     *processorTime   `json:"cpu"`     // nil: no samples
+	Against *against         `json:"against"` // nil: the page compares with no other trace
 }
 
 // A bar counts the spans that took from From up to To nanoseconds.
@@ -175,8 +175,9 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 			return answer{}, err
 		}
 	}
-	if out.Beside, err = s.beside(ctx, r, in, without(same.rows, in)); err != nil {
-		return answer{}, err
+	out.Beside = analyze.RanBeside(v, r, in, without(same.rows, in))
+	for i := range out.Beside {
+		out.Beside[i].Name = preview(out.Beside[i].Name)
 	}
 	if out.CPU, err = s.processorTime(ctx, r, same.rows); err != nil {
 		return answer{}, err
@@ -188,7 +189,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 // the others, which it returns as well.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
-	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []beside{}}
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}}
 	mine := int64(-1)
 	if took, known := v.Lasted(r); known {
 		mine = int64(took)
@@ -338,7 +339,7 @@ const (
 // take much longer than those.
 func (d *durations) slow() int {
 	list := split(d.list, 1, 1.2)
-	for more := list; len(more) > 0; more = split(list, besideFewest, muchSlow) {
+	for more := list; len(more) > 0; more = split(list, 3, muchSlow) {
 		list = more
 	}
 	return len(list)
@@ -368,240 +369,4 @@ func split(list []int64, few int, times float64) (slow []int64) {
 		}
 	}
 	return slow
-}
-
-// A beside holds the outermost spans of one name, of other requests, that ran during a span.
-type beside struct {
-	Row     view.Row `json:"row"` // the one that ran longest meanwhile
-	Name    string   `json:"name"`
-	Service string   `json:"service"`
-	Count   int      `json:"count"`
-	Open    bool     `json:"open"`
-	Took    int64    `json:"took_nano"` // how long of the span they ran
-	In      float64  `json:"in"`        // the share of the compared spans during most of whose time one ran
-	Others  float64  `json:"others"`    // the same of the others
-
-	chance bool // the shares may differ by chance
-}
-
-const (
-	maxBeside    = 5
-	besideLooked = 12   // names that are looked at
-	besideSample = 4000 // spans of each set
-	besideFewest = 3    // of the compared spans, without the one that is asked about
-)
-
-// beside returns what ran during a span and not during others, as far as it is of other requests.
-func (s *state) beside(ctx context.Context, r view.Row, in, others view.Set[view.Row]) ([]beside, error) {
-	v, t := s.v, s.v.Tree()
-	from, to, timed := s.during(r)
-	if !timed {
-		return []beside{}, nil
-	}
-	whole := s.v.Outermost(r)
-	all, err := s.outermostSpans(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[[2]string]*beside)
-	for _, row := range all {
-		a, z, timed := s.during(row)
-		if !timed || a > to || z < from || t.Rank(row) >= t.Rank(whole) && t.Rank(row) < t.End(whole) {
-			continue
-		}
-		key := s.nameOf(row)
-		b := known[key]
-		if b == nil {
-			if len(known) > 10_000 {
-				continue
-			}
-			b = &beside{Name: preview(v.Name(row)), Service: v.Service(row)}
-			known[key] = b
-		}
-		b.Count++
-		if took := min(z, to) - max(a, from); took > b.Took || b.Row == 0 {
-			b.Took, b.Row, b.Open = took, row, v.Flags(row).Open()
-		}
-	}
-	list := slices.SortedFunc(maps.Values(known), func(a, b *beside) int {
-		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Row, b.Row))
-	})
-	list = list[:min(len(list), besideLooked)]
-	// What ran during the span itself was looked for, and says nothing about the others.
-	slow := slices.Clone(in)
-	slow[r/64] &^= 1 << (r % 64)
-	s.addShares(all, list, slow, others, len(known))
-	list = slices.DeleteFunc(list, func(b *beside) bool { return !b.Open && (b.chance || b.In <= b.Others) })
-	slices.SortStableFunc(list, func(a, b *beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
-	out := []beside{}
-	for _, b := range list[:min(len(list), maxBeside)] {
-		out = append(out, *b)
-	}
-	return out, nil
-}
-
-// nameOf returns the service and the name of a span.
-func (s *state) nameOf(r view.Row) [2]string { return [2]string{s.v.Service(r), s.v.Name(r)} }
-
-// addShares says during which part of two sets of spans one of another request ran for most of the time, for each name. Unlike
-// whether one ran at all, that is not likelier for long spans. All are the outermost spans; compared is how many names
-// the list was chosen from.
-func (s *state) addShares(all []view.Row, list []*beside, in, others view.Set[view.Row], compared int) {
-	number := make(map[[2]string]int)
-	for i, b := range list {
-		number[s.nameOf(b.Row)] = i
-	}
-	begins, ends := make([][]int64, len(list)), make([][]int64, len(list))
-	for _, row := range all {
-		if n, wanted := number[s.nameOf(row)]; wanted {
-			if from, to, timed := s.during(row); timed {
-				begins[n], ends[n] = append(begins[n], from), append(ends[n], to)
-			}
-		}
-	}
-	known := make(map[view.Row]view.Row) // the outermost span above each span that was looked at, which may be far up
-	var path []view.Row
-	outermost := func(r view.Row) view.Row {
-		path = path[:0]
-		for {
-			if top, ok := known[r]; ok {
-				r = top
-				break
-			}
-			path = append(path, r)
-			up := s.v.Parent(r)
-			if s.v.Role(up) != view.RoleSpan {
-				break
-			}
-			r = up
-		}
-		for _, span := range path {
-			known[span] = r
-		}
-		return r
-	}
-	for i, b := range list {
-		own := s.nameOf(b.Row)
-		c := coverageOf(begins[i], ends[i])
-		most := func(r view.Row) bool {
-			from, to, timed := s.during(r)
-			of := c.one
-			if s.nameOf(outermost(r)) == own {
-				of = c.two // its own request is one
-			}
-			to = max(to, from+1)
-			return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
-		}
-		ran, rows := [2]int64{}, [2]int64{}
-		ran[0], rows[0] = countOf(in, most)
-		ran[1], rows[1] = countOf(others, most)
-		b.In, b.Others = float64(ran[0])/float64(max(1, rows[0])), float64(ran[1])/float64(max(1, rows[1]))
-		b.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
-	}
-}
-
-// A coverage says for how long at least one, and at least two, of some spans run.
-type coverage struct {
-	at       []int64 // when a span begins or ends, ascending
-	one, two covered
-}
-
-// A covered has for how long enough spans ran before each time, and whether they do from then on.
-type covered struct {
-	before []int64
-	runs   []bool
-}
-
-// coverageOf takes the times over.
-func coverageOf(begins, ends []int64) *coverage {
-	slices.Sort(begins)
-	slices.Sort(ends)
-	c := new(coverage)
-	open := 0
-	for i, k := 0, 0; k < len(ends); {
-		at := ends[k]
-		if i < len(begins) {
-			at = min(at, begins[i])
-		}
-		for ; i < len(begins) && begins[i] == at; i++ {
-			open++
-		}
-		for ; k < len(ends) && ends[k] == at; k++ {
-			open--
-		}
-		c.one.add(c.at, at, open >= 1)
-		c.two.add(c.at, at, open >= 2)
-		c.at = append(c.at, at)
-	}
-	return c
-}
-
-func (c *covered) add(times []int64, at int64, runs bool) {
-	before := int64(0)
-	if n := len(times) - 1; n >= 0 {
-		before = c.before[n]
-		if c.runs[n] {
-			before += at - times[n]
-		}
-	}
-	c.before, c.runs = append(c.before, before), append(c.runs, runs)
-}
-
-// until returns for how long enough spans ran until a time.
-func (c *covered) until(times []int64, at int64) int64 {
-	n, _ := slices.BinarySearch(times, at+1)
-	if n--; n < 0 {
-		return 0
-	}
-	if c.runs[n] {
-		return c.before[n] + at - times[n]
-	}
-	return c.before[n]
-}
-
-// countOf returns for how many of a sample of some rows is holds, and how many there are in the sample.
-func countOf(rows view.Set[view.Row], is func(r view.Row) bool) (hits, n int64) {
-	for r := range rows.Sample(besideSample) {
-		if n++; is(r) {
-			hits++
-		}
-	}
-	return hits, n
-}
-
-// during returns from when to when a span was open.
-func (s *state) during(r view.Row) (from, to int64, timed bool) {
-	from, timed = s.v.Start(r)
-	to = from
-	if took, ended := s.v.Duration(r); ended {
-		to += max(0, int64(took))
-	} else if s.v.Flags(r).Open() {
-		to = max(to, s.extent(0).to)
-	}
-	return from, to, timed
-}
-
-// outermostSpans returns the spans that are below no other span.
-func (s *state) outermostSpans(ctx context.Context) ([]view.Row, error) {
-	if all, ok := s.outermosts.get(""); ok {
-		return all, nil
-	}
-	c := s.v.Columns()
-	blocks := make([][]view.Row, c.Blocks())
-	err := c.Each(ctx, func() func(k int) {
-		return func(k int) {
-			b := c.Block(k)
-			for i, f := range b.Flags {
-				if view.Flags(f).Role() == view.RoleSpan && s.v.Role(view.Row(b.Parent[i])) != view.RoleSpan {
-					blocks[k] = append(blocks[k], view.Row(b.First)+view.Row(i))
-				}
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := slices.Concat(blocks...)
-	s.outermosts.put("", all)
-	return all, nil
 }

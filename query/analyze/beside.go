@@ -1,0 +1,200 @@
+package analyze
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// A Beside is a name of which spans of other requests ran during a span.
+type Beside struct {
+	Row     view.Row `json:"row"` // the one that ran longest meanwhile
+	Name    string   `json:"name"`
+	Service string   `json:"service"`
+	Count   int      `json:"count"`
+	Open    bool     `json:"open"`
+	Took    int64    `json:"took_nano"` // how long of the span they ran
+	In      float64  `json:"in"`        // the share of the compared spans during most of whose time one ran
+	Others  float64  `json:"others"`    // the same of the others
+
+	chance bool // the shares may differ by chance
+}
+
+const (
+	maxBeside    = 5
+	besideLooked = 12   // names that are looked at
+	besideSample = 4000 // spans of each set
+	besideFewest = 3    // of the compared spans, without the one that is asked about
+)
+
+// RanBeside returns what ran during a span and during others in its set, and less often during the others of its name, as far as
+// it is of other requests. What has not ended is told in any case.
+func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside {
+	out := []Beside{}
+	from, to, timed := during(v, r)
+	if !timed {
+		return out
+	}
+	b := besides{v: v}
+	t := v.Tree()
+	for rank := 1; rank < t.Len(); {
+		row := t.Row(rank)
+		if rank++; v.Role(row) == view.RoleSpan {
+			b.whole, rank = append(b.whole, row), t.End(row)
+		}
+	}
+	if len(b.whole) == 0 {
+		return out
+	}
+	known := make(map[operation]*Beside)
+	own := b.outermost(r)
+	for _, row := range b.whole {
+		a, z, timed := during(v, row)
+		if !timed || a > to || z < from || row == own {
+			continue
+		}
+		key := operationOf(v, row)
+		x := known[key]
+		if x == nil {
+			if len(known) > 10_000 {
+				continue
+			}
+			x = &Beside{Name: key.name, Service: key.service}
+			known[key] = x
+		}
+		x.Count++
+		if took := min(z, to) - max(a, from); took > x.Took || x.Row == 0 {
+			x.Took, x.Row, x.Open = took, row, v.Flags(row).Open()
+		}
+	}
+	list := slices.SortedFunc(maps.Values(known), func(a, b *Beside) int {
+		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Row, b.Row))
+	})
+	list = list[:min(len(list), besideLooked)]
+	// What ran during the span itself was looked for, and says nothing about the others.
+	slow := slices.Clone(in)
+	slow[r/64] &^= 1 << (r % 64)
+	for _, x := range list {
+		b.addShares(x, slow, others, len(known))
+	}
+	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
+	slices.SortStableFunc(list, func(a, b *Beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
+	for _, x := range list[:min(len(list), maxBeside)] {
+		out = append(out, *x)
+	}
+	return out
+}
+
+// besides compares what runs beside spans.
+type besides struct {
+	v     *view.View
+	whole []view.Row // the outermost spans, in the order of the tree
+}
+
+// outermost returns the one that a row is below.
+func (b *besides) outermost(r view.Row) view.Row {
+	t := b.v.Tree()
+	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
+}
+
+// addShares says during which part of two sets of spans one of another request, with the name of x, ran for most of the time.
+// Unlike whether one ran at all, that is not likelier for long spans. Compared is how many names x was chosen from.
+func (b *besides) addShares(x *Beside, in, others view.Set[view.Row], compared int) {
+	var begins, ends []int64
+	own := operation{x.Service, x.Name}
+	for _, row := range b.whole {
+		if from, to, timed := during(b.v, row); timed && operationOf(b.v, row) == own {
+			begins, ends = append(begins, from), append(ends, to)
+		}
+	}
+	c := coverageOf(begins, ends)
+	most := func(r view.Row) bool {
+		from, to, timed := during(b.v, r)
+		of := c.one
+		if operationOf(b.v, b.outermost(r)) == own {
+			of = c.two // its own request is one
+		}
+		to = max(to, from+1)
+		return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
+	}
+	var ran, rows [2]int64
+	for i, set := range [2]view.Set[view.Row]{in, others} {
+		for r := range set.Sample(besideSample) {
+			if rows[i]++; most(r) {
+				ran[i]++
+			}
+		}
+	}
+	x.In, x.Others = float64(ran[0])/float64(max(1, rows[0])), float64(ran[1])/float64(max(1, rows[1]))
+	x.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
+}
+
+// A coverage says for how long at least one, and at least two, of some spans run.
+type coverage struct {
+	at       []int64 // when a span begins or ends, ascending
+	one, two covered
+}
+
+// A covered has for how long enough spans ran before each time, and whether they do from then on.
+type covered struct {
+	before []int64
+	runs   []bool
+}
+
+// coverageOf takes the times over.
+func coverageOf(begins, ends []int64) *coverage {
+	slices.Sort(begins)
+	slices.Sort(ends)
+	c := new(coverage)
+	open := 0
+	for i, k := 0, 0; k < len(ends); {
+		at := ends[k]
+		if i < len(begins) {
+			at = min(at, begins[i])
+		}
+		for ; i < len(begins) && begins[i] == at; i++ {
+			open++
+		}
+		for ; k < len(ends) && ends[k] == at; k++ {
+			open--
+		}
+		c.one.add(c.at, at, open >= 1)
+		c.two.add(c.at, at, open >= 2)
+		c.at = append(c.at, at)
+	}
+	return c
+}
+
+func (c *covered) add(times []int64, at int64, runs bool) {
+	before := int64(0)
+	if n := len(times) - 1; n >= 0 {
+		before = c.before[n]
+		if c.runs[n] {
+			before += at - times[n]
+		}
+	}
+	c.before, c.runs = append(c.before, before), append(c.runs, runs)
+}
+
+// until returns for how long enough spans ran until a time.
+func (c *covered) until(times []int64, at int64) int64 {
+	n, _ := slices.BinarySearch(times, at+1)
+	if n--; n < 0 {
+		return 0
+	}
+	if c.runs[n] {
+		return c.before[n] + at - times[n]
+	}
+	return c.before[n]
+}
+
+// during returns from when to when a span was open.
+func during(v *view.View, r view.Row) (from, to int64, timed bool) {
+	from, timed = v.Start(r)
+	took, _ := v.Lasted(r)
+	return from, from + max(0, int64(took)), timed
+}
