@@ -1,10 +1,13 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// A prefix is the beginning of the tokens of one kind.
-type prefix struct {
-	text string
+// A prefixGroup has beginnings of tokens, and what has to follow them.
+type prefixGroup struct {
+	texts []string
 	// least is the least number of bytes after the prefix, of letters, digits, "_" and "-".
 	least int
 	// dots says that these bytes may include dots.
@@ -13,175 +16,151 @@ type prefix struct {
 	upper bool
 }
 
+// A prefix is the beginning of the tokens of one kind.
+type prefix struct {
+	text string
+	*prefixGroup
+}
+
 // prefixes are the beginnings of tokens of clouds, forges and services. Their sources are the
 // documents of those who issue them and the list that secret scanners of forges agree on; see
 // doc.go.
-var prefixes = [...]prefix{
-	// clouds
-	{text: "AKIA", least: 16, upper: true},
-	{text: "ASIA", least: 16, upper: true}, // Amazon
-	{text: "ABIA", least: 16, upper: true},
-	{text: "ACCA", least: 16, upper: true},
-	{text: "ABSK", least: 40}, // Amazon Bedrock
-	{text: "AIza", least: 35},
-	{text: "GOCSPX-", least: 20},
-	{text: "ya29.", least: 20, dots: true}, // Google
-	{text: "LTAI", least: 16},              // Alibaba
-	{text: "AKID", least: 28},              // Tencent
-	{text: "dop_v1_", least: 32},
-	{text: "doo_v1_", least: 32},
-	{text: "dor_v1_", least: 32}, // DigitalOcean
-	{text: "HRKU-", least: 30},
-	{text: "fo1_", least: 30},
-	{text: "fm2_", least: 30}, // Heroku, Fly.io
-	{text: "tskey-", least: 16},
-	{text: "sbp_", least: 30},
-	{text: "sb_secret_", least: 16}, // Tailscale, Supabase
-	{text: "pscale_tkn_", least: 20},
-	{text: "pscale_pw_", least: 20},
-	{text: "pscale_oauth_", least: 20},   // PlanetScale
-	{text: "nfp_", least: 30},            // Netlify
-	{text: "t1.", least: 40, dots: true}, // Yandex
-	// forges and registries
-	{text: "ghp_", least: 30},
-	{text: "gho_", least: 30},
-	{text: "ghu_", least: 30},
-	{text: "ghs_", least: 30},
-	{text: "ghr_", least: 30}, // GitHub
-	{text: "github_pat_", least: 30},
-	{text: "glpat-", least: 16, dots: true},
-	{text: "gldt-", least: 16},
-	{text: "glrt-", least: 16, dots: true},
-	{text: "glcbt-", least: 16}, // GitLab
-	{text: "glptt-", least: 16},
-	{text: "glft-", least: 16},
-	{text: "glimt-", least: 16},
-	{text: "glagent-", least: 16},
-	{text: "gloas-", least: 16},
-	{text: "glsoat-", least: 16},
-	{text: "glffct-", least: 16},
-	{text: "ATATT3", least: 40},
-	{text: "ATCTT3", least: 40},
-	{text: "ATBB", least: 24}, // Atlassian
-	{text: "npm_", least: 30},
-	{text: "pypi-", least: 40},
-	{text: "rubygems_", least: 40},
-	{text: "dckr_pat_", least: 20},
-	{text: "dckr_oat_", least: 20},
-	{text: "CLOJARS_", least: 40},
-	{text: "oy2", least: 43},
-	{text: "AKCp", least: 60}, // NuGet, JFrog
-	{text: "bkua_", least: 32},
-	{text: "CCIPAT_", least: 20},
-	{text: "CCIPRJ_", least: 20}, // Buildkite, CircleCI
-	{text: "squ_", least: 32},
-	{text: "sqp_", least: 32},
-	{text: "sqa_", least: 32},
-	{text: "sgp_", least: 32}, // SonarQube, Sourcegraph
-	// messages and mail
-	{text: "xoxb-", least: 16},
-	{text: "xoxp-", least: 16},
-	{text: "xoxa-", least: 16},
-	{text: "xoxr-", least: 16},
-	{text: "xoxs-", least: 16}, // Slack
-	{text: "xoxe-", least: 16},
-	{text: "xoxe.", least: 16, dots: true},
-	{text: "xapp-", least: 16},
-	{text: "xwfp-", least: 16},
-	{text: "SG.", least: 40, dots: true},
-	{text: "xkeysib-", least: 40},
-	{text: "key-", least: 32}, // SendGrid, Brevo, Mailgun
-	// payment and shops
-	{text: "sk_live_", least: 16},
-	{text: "sk_test_", least: 16},
-	{text: "rk_live_", least: 16},
-	{text: "rk_test_", least: 16},
-	{text: "whsec_", least: 24}, // Stripe
-	{text: "shpat_", least: 30},
-	{text: "shpca_", least: 30},
-	{text: "shppa_", least: 30},
-	{text: "shpss_", least: 30}, // Shopify
-	{text: "sq0atp-", least: 20},
-	{text: "sq0csp-", least: 40},
-	{text: "shippo_live_", least: 30},
-	{text: "EZAK", least: 50},
-	{text: "FLWSECK", least: 30},
-	// models
-	{text: "sk-ant-", least: 24},
-	{text: "sk-proj-", least: 24},
-	{text: "sk-svcacct-", least: 24},
-	{text: "sk-admin-", least: 24},
-	{text: "sk-or-", least: 32},
-	{text: "sk-", least: 32},
-	{text: "hf_", least: 30},
-	{text: "r8_", least: 30},
-	{text: "gsk_", least: 40},
-	{text: "xai-", least: 40},
-	{text: "pplx-", least: 40},
-	{text: "lsv2_pt_", least: 30},
-	{text: "lsv2_sk_", least: 30},
-	{text: "nvapi-", least: 40},
-	// operation
-	{text: "hvs.", least: 20},
-	{text: "hvb.", least: 20},
-	{text: "hvr.", least: 20},
-	{text: "ops_eyJ", least: 60}, // Vault, 1Password
-	{text: "dp.pt.", least: 30, dots: true},
-	{text: "dp.st.", least: 30, dots: true},
-	{text: "dp.ct.", least: 30, dots: true},
-	{text: "dp.sa.", least: 30, dots: true}, // Doppler
-	{text: "dapi", least: 32},
-	{text: "pul-", least: 40},
-	{text: "dt0c01.", least: 24, dots: true},
-	{text: "dt0s16.", least: 24, dots: true}, // Databricks, Pulumi, Dynatrace
-	{text: "glsa_", least: 32},
-	{text: "glc_", least: 32},
-	{text: "NRAK-", least: 20},
-	{text: "NRII-", least: 20}, // Grafana, New Relic
-	{text: "sntrys_", least: 40},
-	{text: "sntryu_", least: 40},
-	{text: "phc_", least: 40},
-	{text: "phx_", least: 40}, // Sentry, PostHog
-	{text: "lin_api_", least: 30},
-	{text: "ntn_", least: 40},
-	{text: "figd_", least: 30},
-	{text: "PMAK-", least: 30},
-	{text: "tfp_", least: 40}, // Linear, Notion, Figma, Postman
-	{text: "rdme_", least: 40},
-	{text: "ico-", least: 32},
-	{text: "pnu_", least: 30},
-	{text: "duffel_live_", least: 30},
-	{text: "duffel_test_", least: 30},
-	{text: "AGE-SECRET-KEY-1", least: 50},
-	{text: "SK", least: 32}, // age, Twilio
-	{text: "A3-", least: 34},
-	{text: "aio_", least: 28}, // 1Password, Adafruit
-	{text: "p8e-", least: 32},
-	{text: "cmVmdGtu", least: 56},
-	{text: "EZTK", least: 50},
-	{text: "dnkey-", least: 60}, // Adobe, JFrog, EasyPost, Defined Networking
-	{text: "fio-u-", least: 60},
-	{text: "GR1348941", least: 20},
-	{text: "eyJrIjoi", least: 60},
-	{text: "ZXlK", least: 60}, // Frame.io, GitLab, Grafana, a token in Base64
-	{text: "pat-na1-", least: 36},
-	{text: "pat-eu1-", least: 36},
-	{text: "s-s4t2ud-", least: 60},
-	{text: "sk.eyJ", least: 60, dots: true}, // HubSpot, 42, Mapbox
-	{text: "NRJS-", least: 19},
-	{text: "API-", least: 26, upper: true},
-	{text: "access-production-", least: 36},
-	{text: "access-sandbox-", least: 36}, // New Relic, Octopus, Plaid
-	{text: "sm_aat_", least: 16},
-	{text: "tk-us-", least: 48},
-	{text: "AQVN", least: 34},
-	{text: "pat.", least: 60, dots: true}, // SettleMint, Scalingo, Yandex, Harness
+var prefixes = []prefixGroup{
+	{least: 16, texts: []string{
+		"LTAI",                                                                                     // Alibaba
+		"tskey-",                                                                                   // Tailscale
+		"sb_secret_",                                                                               // Supabase
+		"gldt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-", "glffct-", // GitLab
+		"xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "xwfp-", // Slack
+		"sk_live_", "sk_test_", "rk_live_", "rk_test_", // Stripe
+		"sm_aat_", // SettleMint
+	}},
+	{least: 16, upper: true, texts: []string{"AKIA", "ASIA", "ABIA", "ACCA"}}, // Amazon
+	{least: 16, dots: true, texts: []string{
+		"glpat-", "glrt-", // GitLab
+		"xoxe.", // Slack
+	}},
+	{least: 19, texts: []string{"NRJS-"}}, // New Relic
+	{least: 20, texts: []string{
+		"GOCSPX-",                                    // Google
+		"pscale_tkn_", "pscale_pw_", "pscale_oauth_", // PlanetScale
+		"dckr_pat_", "dckr_oat_", // Docker
+		"CCIPAT_", "CCIPRJ_", // CircleCI
+		"sq0atp-",              // Square
+		"hvs.", "hvb.", "hvr.", // Vault
+		"NRAK-", "NRII-", // New Relic
+		"GR1348941", // GitLab
+	}},
+	{least: 20, dots: true, texts: []string{"ya29."}}, // Google
+	{least: 24, texts: []string{
+		"ATBB",                                 // Atlassian
+		"whsec_",                               // Stripe
+		"sk-ant-",                              // Anthropic
+		"sk-proj-", "sk-svcacct-", "sk-admin-", // OpenAI
+	}},
+	{least: 24, dots: true, texts: []string{"dt0c01.", "dt0s16."}}, // Dynatrace
+	{least: 26, upper: true, texts: []string{"API-"}},              // Octopus
+	{least: 28, texts: []string{
+		"AKID", // Tencent
+		"aio_", // Adafruit
+	}},
+	{least: 30, texts: []string{
+		"HRKU-",        // Heroku
+		"fo1_", "fm2_", // Fly.io
+		"sbp_",                                                // Supabase
+		"nfp_",                                                // Netlify
+		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", // GitHub
+		"npm_",                                 // npm
+		"shpat_", "shpca_", "shppa_", "shpss_", // Shopify
+		"shippo_live_",         // Shippo
+		"FLWSECK",              // Flutterwave
+		"hf_",                  // Hugging Face
+		"r8_",                  // Replicate
+		"lsv2_pt_", "lsv2_sk_", // LangSmith
+		"lin_api_",                     // Linear
+		"figd_",                        // Figma
+		"PMAK-",                        // Postman
+		"pnu_",                         // Prefect
+		"duffel_live_", "duffel_test_", // Duffel
+	}},
+	{least: 30, dots: true, texts: []string{"dp.pt.", "dp.st.", "dp.ct.", "dp.sa."}}, // Doppler
+	{least: 32, texts: []string{
+		"dop_v1_", "doo_v1_", "dor_v1_", // DigitalOcean
+		"bkua_",                // Buildkite
+		"squ_", "sqp_", "sqa_", // SonarQube
+		"sgp_",          // Sourcegraph
+		"key-",          // Mailgun
+		"sk-or-",        // OpenRouter
+		"sk-",           // OpenAI
+		"dapi",          // Databricks
+		"glsa_", "glc_", // Grafana
+		"ico-",
+		"SK",   // Twilio
+		"p8e-", // Adobe
+	}},
+	{least: 34, texts: []string{
+		"A3-",  // 1Password
+		"AQVN", // Yandex
+	}},
+	{least: 35, texts: []string{"AIza"}}, // Google
+	{least: 36, texts: []string{
+		"pat-na1-", "pat-eu1-", // HubSpot
+		"access-production-", "access-sandbox-", // Plaid
+	}},
+	{least: 40, texts: []string{
+		"ABSK",             // Amazon
+		"ATATT3", "ATCTT3", // Atlassian
+		"pypi-",              // PyPI
+		"rubygems_",          // RubyGems
+		"CLOJARS_",           // Clojars
+		"xkeysib-",           // Brevo
+		"sq0csp-",            // Square
+		"gsk_",               // Groq
+		"xai-",               // xAI
+		"pplx-",              // Perplexity
+		"nvapi-",             // NVIDIA
+		"pul-",               // Pulumi
+		"sntrys_", "sntryu_", // Sentry
+		"phc_", "phx_", // PostHog
+		"ntn_",  // Notion
+		"tfp_",  // Typeform
+		"rdme_", // ReadMe
+	}},
+	{least: 40, dots: true, texts: []string{
+		"t1.", // Yandex
+		"SG.", // SendGrid
+	}},
+	{least: 43, texts: []string{"oy2"}},    // NuGet
+	{least: 48, texts: []string{"tk-us-"}}, // Scalingo
+	{least: 50, texts: []string{
+		"EZAK", "EZTK", // EasyPost
+		"AGE-SECRET-KEY-1", // age
+	}},
+	{least: 56, texts: []string{"cmVmdGtu"}}, // JFrog
+	{least: 60, texts: []string{
+		"AKCp",      // JFrog
+		"ops_eyJ",   // 1Password
+		"dnkey-",    // Defined Networking
+		"fio-u-",    // Frame.io
+		"eyJrIjoi",  // Grafana
+		"ZXlK",      // a JSON Web Token in Base64
+		"s-s4t2ud-", // 42
+	}},
+	{least: 60, dots: true, texts: []string{
+		"sk.eyJ", // Mapbox
+		"pat.",   // Harness
+	}},
 }
 
-// byFirst has the prefixes by their first byte.
+// byFirst has the prefixes by their first byte, the longest first.
 var byFirst = func() (table [256][]prefix) {
-	for _, p := range prefixes {
-		table[p.text[0]] = append(table[p.text[0]], p)
+	for i := range prefixes {
+		for _, text := range prefixes[i].texts {
+			table[text[0]] = append(table[text[0]], prefix{text, &prefixes[i]})
+		}
+	}
+	for _, list := range table {
+		slices.SortFunc(list, func(a, b prefix) int { return len(b.text) - len(a.text) })
 	}
 	return table
 }()
@@ -211,8 +190,10 @@ func (f *finder) runs() {
 // begins has for each first byte of a token the second ones, modulo 64.
 var begins = func() (table [256]uint64) {
 	table['e'] = 1 << ('y' % 64) // of a JSON Web Token
-	for _, p := range prefixes {
-		table[p.text[0]] |= 1 << (p.text[1] % 64)
+	for first, list := range byFirst {
+		for _, p := range list {
+			table[first] |= 1 << (p.text[1] % 64)
+		}
 	}
 	return table
 }()
@@ -251,7 +232,7 @@ const (
 
 // body returns how many bytes at the beginning of s belong to a token after its prefix, 0 if it is
 // none.
-func (p *prefix) body(s string) int {
+func (p *prefixGroup) body(s string) int {
 	n := 0
 	digits := false
 	for n < len(s) && (p.dots || s[n] != '.') {

@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"math"
 	"slices"
 
 	"github.com/entrace-go/entrace/view"
@@ -23,16 +24,12 @@ const (
 // burstOf returns the shortest part of the time in which nearly all of some spans began, if it is a small
 // part of that in which all of the name began; otherwise nil.
 func (s *state) burstOf(in, same view.Set[view.Row]) *burst {
-	first, last := int64(0), int64(0)
-	isFirst := true
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	var starts []int64
 	for r := range same.All() {
 		at, timed := s.v.Start(r)
 		if !timed {
 			continue
-		}
-		if isFirst {
-			first, last, isFirst = at, at, false
 		}
 		first, last = min(first, at), max(last, at)
 		if in.Has(r) {

@@ -2,7 +2,6 @@ package viewer
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"math"
@@ -482,53 +481,35 @@ func (s *state) valueAt(r view.Row, column int) query.Value {
 	return query.Value{}
 }
 
-// A rowHeap holds the rows that come first in an order; its top is the last of them.
-type rowHeap struct {
-	rows  []view.Row
-	keys  []query.Value
-	order func(a, b query.Value) int
-}
-
-func (h *rowHeap) Len() int { return len(h.rows) }
-func (h *rowHeap) Less(i, j int) bool {
-	return cmp.Or(h.order(h.keys[i], h.keys[j]), cmp.Compare(h.rows[i], h.rows[j])) > 0
-}
-
-func (h *rowHeap) Swap(i, j int) {
-	h.rows[i], h.rows[j] = h.rows[j], h.rows[i]
-	h.keys[i], h.keys[j] = h.keys[j], h.keys[i]
-}
-func (h *rowHeap) Push(x any) { h.rows = append(h.rows, x.(view.Row)) } //nolint:forcetypeassert // heap has only rows
-func (h *rowHeap) Pop() any {
-	n := len(h.rows) - 1
-	r := h.rows[n]
-	h.rows, h.keys = h.rows[:n], h.keys[:n]
-	return r
-}
-
 // firstRows returns the first n rows of a set in the order of a column.
 func (s *state) firstRows(ctx context.Context, ranks *rankSet, column int, largestFirst bool, n int) ([]view.Row, error) {
-	h := &rowHeap{order: func(a, b query.Value) int { return order(a, b, largestFirst) }}
-	t := s.v.Tree()
-	i := 0
+	type keyed struct {
+		row view.Row
+		key query.Value
+	}
+	compare := func(a, b keyed) int {
+		return cmp.Or(order(a.key, b.key, largestFirst), cmp.Compare(a.row, b.row))
+	}
+	var list []keyed
+	sorted := false // the first n so far are at its beginning
+	t, i := s.v.Tree(), 0
 	for rank := range ranks.All() {
 		if i++; i%(1<<14) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		r := t.Row(rank)
-		key := s.valueAt(r, column)
-		switch {
-		case len(h.rows) < n:
-			h.keys = append(h.keys, key)
-			heap.Push(h, r)
-		case n > 0 && cmp.Or(h.order(key, h.keys[0]), cmp.Compare(r, h.rows[0])) < 0:
-			h.rows[0], h.keys[0] = r, key
-			heap.Fix(h, 0)
+		x := keyed{t.Row(rank), s.valueAt(t.Row(rank), column)}
+		if sorted && (n == 0 || compare(x, list[n-1]) > 0) {
+			continue
+		}
+		if list = append(list, x); len(list) == 2*n+1000 {
+			slices.SortFunc(list, compare)
+			list, sorted = list[:n], true
 		}
 	}
-	out := make([]view.Row, len(h.rows))
-	for i := range slices.Backward(out) {
-		out[i] = heap.Pop(h).(view.Row) //nolint:forcetypeassert // it has only rows
+	slices.SortFunc(list, compare)
+	out := make([]view.Row, min(n, len(list)))
+	for i := range out {
+		out[i] = list[i].row
 	}
 	return out, nil
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -137,40 +136,23 @@ const (
 // critical prints a critical path for people.
 // Steps that take less than the share least of the whole are folded.
 func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least float64) error {
-	whole := time.Duration(c.Duration)
-	e, err := p.read.Entry(c.Span)
-	if err != nil {
+	if err := p.pathHead(w, "inferred from times", c.Span, c.Open, "what is recorded last"); err != nil {
 		return err
 	}
-	line := p.lineOf(c.Span, e, 0)
-	if start, timed := p.v.Time(c.Span); timed {
-		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
-	}
-	fmt.Fprintf(w, "critical path, inferred from times: %s\n", line)
-	if c.Open {
-		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to what is recorded last"))
-	}
 	var lines [][]string
-	folded, short := 0, time.Duration(0)
+	folded, short := 0, int64(0)
 	fold := func() {
-		if folded > 0 {
-			lines = append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", count(folded, "step", "steps"), duration(short)))})
-		}
+		lines = p.fold(lines, folded, "step", short)
 		folded, short = 0, 0
 	}
 	seen := make(map[view.Row]bool) // rows whose attributes were printed
 	for _, s := range c.Steps {
-		took := time.Duration(s.Duration)
-		if float64(took) < least*float64(whole) && len(s.Beside) == 0 {
+		if float64(s.Duration) < least*float64(c.Duration) && len(s.Beside) == 0 {
 			folded++
-			short += took
+			short += s.Duration
 			continue
 		}
 		fold()
-		share := ""
-		if whole > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
-		}
 		indent := strings.Repeat("  ", min(s.Depth, maxIndent))
 		e, err := p.read.Entry(s.Span)
 		if err != nil {
@@ -184,9 +166,7 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least fl
 		if service := p.v.Service(s.Span); len(p.v.Services()) > 1 && service != "" {
 			text += " " + p.paint(colorGreen, safe(service))
 		}
-		lines = append(lines, []string{
-			p.paint(colorDim, "+"+duration(time.Duration(s.From-c.From))), p.paint(colorBlue, duration(took)), share, text,
-		})
+		lines = append(lines, p.step(s.From-c.From, s.Duration, c.Duration, text))
 		for _, r := range s.Beside {
 			e, err := p.read.Entry(r)
 			if err != nil {
@@ -196,11 +176,8 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least fl
 		}
 	}
 	fold()
-	if err := printColumns(w, slices.Values(lines), []bool{true, true, true, false}); err != nil {
+	if err := printColumns(w, slices.Values(lines), stepColumns); err != nil || len(c.Async) == 0 {
 		return err
-	}
-	if len(c.Async) == 0 {
-		return nil
 	}
 	fmt.Fprintln(w, p.paint(colorBold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
 	for i, r := range c.Async {

@@ -191,18 +191,11 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 
 // String names the limits as the command line has them.
 func (l *diffLimits) String() string {
-	var all []string
-	for i, text := range l.texts() {
-		if text != "" && worse(i) != newSpans {
-			all = append(all, text)
-		}
-	}
+	all := l.texts()
 	if l.newErrors && l.newSpans {
-		all[len(all)-1] += "," + failSpans
-	} else if l.newSpans {
-		all = append(all, l.texts()[newSpans])
+		all[newErrors], all[newSpans] = all[newErrors]+","+failSpans, ""
 	}
-	return strings.Join(all, " ")
+	return strings.Join(slices.DeleteFunc(all[:], func(text string) bool { return text == "" }), " ")
 }
 
 // texts returns the flag of each limit, "" for a kind that has no limit.
@@ -348,10 +341,10 @@ type diffReport struct {
 // summary says how many paths are worse, for each kind of limit that is set.
 func (r *diffReport) summary() string {
 	var parts []string
-	names := [numWorse][2]string{{"slower", "slower"}, {"with more spans", "with more spans"}, {"with new errors", "with new errors"}, {"new", "new"}}
+	names := [numWorse]string{"slower", "with more spans", "with new errors", "new"}
 	for i, text := range r.limits.texts() {
 		if text != "" {
-			parts = append(parts, count(r.worse[i], names[i][0], names[i][1]))
+			parts = append(parts, strconv.Itoa(r.worse[i])+" "+names[i])
 		}
 	}
 	if len(parts) == 0 {
@@ -392,19 +385,14 @@ func (r *diffReport) verdict(w io.Writer) {
 
 // table prints the paths for people, first those that exceed a limit.
 func (r *diffReport) table(w io.Writer, most int) error {
-	order := make([]int, len(r.d.Paths))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		switch {
-		case r.found[x].any() == r.found[y].any():
-			return 0
-		case r.found[x].any():
-			return -1
+	var order []int
+	for _, exceeds := range []bool{true, false} {
+		for i := range r.found {
+			if r.found[i].any() == exceeds {
+				order = append(order, i)
+			}
 		}
-		return 1
-	})
+	}
 	left := 0
 	if most > 0 && len(order) > most {
 		left = len(order) - most

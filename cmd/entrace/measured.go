@@ -34,40 +34,24 @@ func frameText(f *analyze.Frame) string {
 
 // measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
 func (p *rowPrinter) measured(w *bufio.Writer, m *analyze.MeasuredPath, least float64) error {
-	whole := time.Duration(m.Duration)
-	e, err := p.read.Entry(m.Span)
-	if err != nil {
-		return err
-	}
-	line := p.lineOf(m.Span, e, 0)
-	if start, timed := p.v.Time(m.Span); timed {
-		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
-	}
 	how := "measured"
 	if m.Join == view.Matched {
 		how += ", found by name and time"
 	}
-	fmt.Fprintf(w, "critical path, %s: %s\n", how, line)
-	if m.Open {
-		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to the end of the execution trace"))
+	if err := p.pathHead(w, how, m.Span, m.Open, "the end of the execution trace"); err != nil {
+		return err
 	}
 	var lines [][]string
 	steps, shorter, short := m.Lines(p.v, least)
 	for i := range steps {
 		s := &steps[i]
-		share := ""
-		if !s.Followed && whole > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*float64(s.Duration)/float64(whole))
+		whole := m.Duration
+		if s.Followed {
+			whole = 0
 		}
-		lines = append(lines, []string{
-			p.paint(colorDim, "+"+duration(time.Duration(s.From-m.From))), p.paint(colorBlue, duration(time.Duration(s.Duration))), share,
-			strings.Repeat("  ", min(s.Depth, maxFollowIndent)) + p.stepText(m, s),
-		})
+		lines = append(lines, p.step(s.From-m.From, s.Duration, whole, strings.Repeat("  ", min(s.Depth, maxFollowIndent))+p.stepText(m, s)))
 	}
-	if shorter > 0 {
-		lines = append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", count(shorter, "shorter step", "shorter steps"), duration(time.Duration(short))))})
-	}
-	return printColumns(w, slices.Values(lines), []bool{true, true, true, false})
+	return printColumns(w, slices.Values(p.fold(lines, shorter, "shorter step", short)), stepColumns)
 }
 
 // maxFollowIndent is how many levels of waits are indented: a queue has one for each that waits in it.
@@ -126,4 +110,41 @@ func (a *app) topWaits(w *bufio.Writer, waits []analyze.WaitTotal) error {
 		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(x.Text())})
 	}
 	return printColumns(w, slices.Values(lines), []bool{true, false})
+}
+
+// pathHead prints the lines above a critical path.
+func (p *rowPrinter) pathHead(w *bufio.Writer, how string, span view.Row, open bool, end string) error {
+	e, err := p.read.Entry(span)
+	if err != nil {
+		return err
+	}
+	line := p.lineOf(span, e, 0)
+	if start, timed := p.v.Time(span); timed {
+		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
+	}
+	fmt.Fprintf(w, "critical path, %s: %s\n", how, line)
+	if open {
+		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to "+end))
+	}
+	return nil
+}
+
+// step returns the columns of a step. Its share is left out where the whole is 0.
+func (p *rowPrinter) step(after, took, whole int64, text string) []string {
+	share := ""
+	if whole > 0 {
+		share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
+	}
+	return []string{p.paint(colorDim, "+"+duration(time.Duration(after))), p.paint(colorBlue, duration(time.Duration(took))), share, text}
+}
+
+// stepColumns says which columns of steps are numbers.
+var stepColumns = []bool{true, true, true, false}
+
+// fold adds a line for steps that are left out.
+func (p *rowPrinter) fold(lines [][]string, n int, what string, took int64) [][]string {
+	if n == 0 {
+		return lines
+	}
+	return append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", count(n, what, what+"s"), duration(time.Duration(took))))})
 }

@@ -303,7 +303,7 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	b, err := l.bytes()
 	d.texts[i] = textOf(b)
 	d.length += len(b)
-	if scalars[i].text && !isText(d.texts[i]) {
+	if scalars[i].has(text) && !isText(d.texts[i]) {
 		d.texts[i] = string([]rune(d.texts[i]))
 	}
 	return err

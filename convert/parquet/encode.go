@@ -410,7 +410,7 @@ func (e *encoder) add(leaf int, v pq.Value, def int, valid bool) {
 	switch {
 	case !valid:
 		v, def = pq.Value{}, 0
-	case leaf < numScalars && !scalars[leaf].optional:
+	case leaf < numScalars && !scalars[leaf].has(optional):
 		def = 0
 	}
 	e.values[leaf] = append(e.values[leaf], v.Level(0, def, leaf))

@@ -49,42 +49,51 @@ const (
 type column struct {
 	name     string
 	physical meta.Type
-	optional bool
-	text     bool // a STRING
-	dict     bool // few values, or those that come again and again
+	is       property
 }
 
+// A property is one of a column.
+type property uint8
+
+const (
+	optional property = 1 << iota
+	text              // a STRING
+	dict              // few values, or those that come again and again
+)
+
+func (c *column) has(p property) bool { return c.is&p > 0 }
+
 var scalars = [numScalars]column{
-	colID:           {name: "id", physical: meta.Int64},
-	colParent:       {name: "parent", physical: meta.Int64},
-	colStoredParent: {name: "stored_parent", physical: meta.Int64, optional: true},
-	colRole:         {name: "role", physical: meta.ByteArray, text: true, dict: true},
-	colName:         {name: "name", physical: meta.ByteArray, text: true, dict: true},
-	colMessage:      {name: "message", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colTarget:       {name: "target", physical: meta.ByteArray, text: true, dict: true},
-	colLevel:        {name: "level", physical: meta.ByteArray, text: true, dict: true},
-	colModulePath:   {name: "module_path", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colFile:         {name: "file", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colLine:         {name: "line", physical: meta.Int64, dict: true, optional: true},
-	colService:      {name: "service", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colTraceID:      {name: "trace_id", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colSpanID:       {name: "span_id", physical: meta.ByteArray, text: true, optional: true},
-	colParentSpanID: {name: "parent_span_id", physical: meta.ByteArray, text: true, optional: true},
-	colTime:         {name: "time_unix_nano", physical: meta.Int64, optional: true},
-	colDuration:     {name: "duration_nano", physical: meta.Int64, optional: true},
-	colKind:         {name: "kind", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colStatus:       {name: "status", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colOrder:        {name: "attribute_order", physical: meta.ByteArray, text: true, dict: true, optional: true},
-	colRest:         {name: "attribute_rest", physical: meta.ByteArray, optional: true},
+	colID:           {"id", meta.Int64, 0},
+	colParent:       {"parent", meta.Int64, 0},
+	colStoredParent: {"stored_parent", meta.Int64, optional},
+	colRole:         {"role", meta.ByteArray, text | dict},
+	colName:         {"name", meta.ByteArray, text | dict},
+	colMessage:      {"message", meta.ByteArray, text | dict | optional},
+	colTarget:       {"target", meta.ByteArray, text | dict},
+	colLevel:        {"level", meta.ByteArray, text | dict},
+	colModulePath:   {"module_path", meta.ByteArray, text | dict | optional},
+	colFile:         {"file", meta.ByteArray, text | dict | optional},
+	colLine:         {"line", meta.Int64, dict | optional},
+	colService:      {"service", meta.ByteArray, text | dict | optional},
+	colTraceID:      {"trace_id", meta.ByteArray, text | dict | optional},
+	colSpanID:       {"span_id", meta.ByteArray, text | optional},
+	colParentSpanID: {"parent_span_id", meta.ByteArray, text | optional},
+	colTime:         {"time_unix_nano", meta.Int64, optional},
+	colDuration:     {"duration_nano", meta.Int64, optional},
+	colKind:         {"kind", meta.ByteArray, text | dict | optional},
+	colStatus:       {"status", meta.ByteArray, text | dict | optional},
+	colOrder:        {"attribute_order", meta.ByteArray, text | dict | optional},
+	colRest:         {"attribute_rest", meta.ByteArray, optional},
 }
 
 var maps = [numMaps]column{
-	mapString: {name: "attributes_string", physical: meta.ByteArray, text: true, dict: true},
-	mapInt:    {name: "attributes_int", physical: meta.Int64},
-	mapFloat:  {name: "attributes_float", physical: meta.Double},
-	mapBool:   {name: "attributes_bool", physical: meta.Boolean},
-	mapBytes:  {name: "attributes_bytes", physical: meta.ByteArray},
-	mapBig:    {name: "attributes_big", physical: meta.ByteArray, text: true},
+	mapString: {"attributes_string", meta.ByteArray, text | dict},
+	mapInt:    {"attributes_int", meta.Int64, 0},
+	mapFloat:  {"attributes_float", meta.Double, 0},
+	mapBool:   {"attributes_bool", meta.Boolean, 0},
+	mapBytes:  {"attributes_bytes", meta.ByteArray, 0},
+	mapBig:    {"attributes_big", meta.ByteArray, text},
 }
 
 // The letters of colOrder: which column the next attribute of an entry is in, and
@@ -156,7 +165,7 @@ func schema() *pq.Schema {
 func (c *column) node() pq.Node {
 	var n pq.Node
 	switch {
-	case c.text:
+	case c.has(text):
 		n = pq.String()
 	case c.physical == meta.Int64:
 		n = pq.Leaf(pq.Int64Type)
@@ -167,12 +176,12 @@ func (c *column) node() pq.Node {
 	default:
 		n = pq.Leaf(pq.ByteArrayType)
 	}
-	if c.dict {
+	if c.has(dict) {
 		n = pq.Encoded(n, &pq.RLEDictionary)
 	} else {
 		n = pq.Encoded(n, &pq.Plain)
 	}
-	if c.optional {
+	if c.has(optional) {
 		n = pq.Optional(n)
 	}
 	return n

@@ -175,31 +175,33 @@ type jsonAny struct {
 	Double json.RawMessage `json:"doubleValue"`
 	Bytes  *string         `json:"bytesValue"`
 	Array  *struct {
-		Values []json.RawMessage `json:"values"`
+		Values []*jsonAny `json:"values"`
 	} `json:"arrayValue"`
 	Map *struct {
 		Values []struct {
-			Key   string          `json:"key"`
-			Value json.RawMessage `json:"value"`
+			Key   string   `json:"key"`
+			Value *jsonAny `json:"value"`
 		} `json:"values"`
 	} `json:"kvlistValue"`
 }
 
 // ParseAnyValue parses an AnyValue in the form of OTLP/JSON.
-func ParseAnyValue(text []byte) (Any, error) { return parseAnyValue(text, 0) }
+func ParseAnyValue(text []byte) (v Any, err error) {
+	var j *jsonAny
+	if len(text) > 0 {
+		err = json.Unmarshal(text, &j)
+	}
+	if err == nil {
+		v, err = j.any(0)
+	}
+	return v, err
+}
 
-func parseAnyValue(text []byte, depth int) (v Any, err error) {
-	if depth > maxDepth {
-		return v, errTooDeep
-	}
-	if len(text) == 0 || string(text) == "null" {
-		return v, nil
-	}
-	var j jsonAny
-	if err := json.Unmarshal(text, &j); err != nil {
-		return v, err
-	}
+func (j *jsonAny) any(depth int) (v Any, err error) {
 	switch {
+	case depth > maxDepth:
+		return v, errTooDeep
+	case j == nil:
 	case j.String != nil:
 		return Any{Kind: String, Text: *j.String}, nil
 	case j.Bool != nil:
@@ -215,8 +217,8 @@ func parseAnyValue(text []byte, depth int) (v Any, err error) {
 		return Any{Kind: Bytes, Text: string(b)}, err
 	case j.Array != nil:
 		v.Kind = List
-		for _, raw := range j.Array.Values {
-			item, err := parseAnyValue(raw, depth+1)
+		for _, x := range j.Array.Values {
+			item, err := x.any(depth + 1)
 			if err != nil {
 				return v, err
 			}
@@ -224,9 +226,8 @@ func parseAnyValue(text []byte, depth int) (v Any, err error) {
 		}
 	case j.Map != nil:
 		v.Kind = Map
-		for i := range j.Map.Values {
-			kv := &j.Map.Values[i]
-			item, err := parseAnyValue(kv.Value, depth+1)
+		for _, kv := range j.Map.Values {
+			item, err := kv.Value.any(depth + 1)
 			if err != nil {
 				return v, err
 			}

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"reflect"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -11,81 +12,29 @@ import (
 // in scripts. A script cannot write this key as a name.
 const concatKey = "\x00concat"
 
-// bound replaces the operator .. by calls of a function that first checks the memory. The operator
-// itself can double a text many times before the memory is checked.
-func bound(stmts []ast.Stmt) {
-	for _, s := range stmts {
-		switch s := s.(type) {
-		case *ast.AssignStmt:
-			boundAll(s.Lhs)
-			boundAll(s.Rhs)
-		case *ast.LocalAssignStmt:
-			boundAll(s.Exprs)
-		case *ast.FuncCallStmt:
-			s.Expr = boundExpr(s.Expr)
-		case *ast.DoBlockStmt:
-			bound(s.Stmts)
-		case *ast.WhileStmt:
-			s.Condition = boundExpr(s.Condition)
-			bound(s.Stmts)
-		case *ast.RepeatStmt:
-			s.Condition = boundExpr(s.Condition)
-			bound(s.Stmts)
-		case *ast.IfStmt:
-			s.Condition = boundExpr(s.Condition)
-			bound(s.Then)
-			bound(s.Else)
-		case *ast.NumberForStmt:
-			s.Init, s.Limit, s.Step = boundExpr(s.Init), boundExpr(s.Limit), boundExpr(s.Step)
-			bound(s.Stmts)
-		case *ast.GenericForStmt:
-			boundAll(s.Exprs)
-			bound(s.Stmts)
-		case *ast.FuncDefStmt:
-			s.Name.Func, s.Name.Receiver = boundExpr(s.Name.Func), boundExpr(s.Name.Receiver)
-			bound(s.Func.Stmts)
-		case *ast.ReturnStmt:
-			boundAll(s.Exprs)
+// bound replaces the operator .. at and below a part of a syntax tree by calls of a function that first checks the memory. The
+// operator itself can double a text many times before the memory is checked.
+func bound(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Interface:
+		if x, is := reflect.TypeAssert[*ast.StringConcatOpExpr](v); is {
+			v.Set(reflect.ValueOf(concatCall(x)))
+			return
+		}
+		bound(v.Elem())
+	case reflect.Pointer:
+		bound(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			bound(v.Index(i))
+		}
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				bound(f)
+			}
 		}
 	}
-}
-
-func boundAll(list []ast.Expr) {
-	for i, x := range list {
-		list[i] = boundExpr(x)
-	}
-}
-
-// boundExpr returns the expression with the operator .. replaced.
-func boundExpr(x ast.Expr) ast.Expr {
-	switch x := x.(type) {
-	case *ast.AttrGetExpr:
-		x.Object, x.Key = boundExpr(x.Object), boundExpr(x.Key)
-	case *ast.TableExpr:
-		for _, f := range x.Fields {
-			f.Key, f.Value = boundExpr(f.Key), boundExpr(f.Value)
-		}
-	case *ast.FuncCallExpr:
-		x.Func, x.Receiver = boundExpr(x.Func), boundExpr(x.Receiver)
-		boundAll(x.Args)
-	case *ast.LogicalOpExpr:
-		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
-	case *ast.RelationalOpExpr:
-		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
-	case *ast.ArithmeticOpExpr:
-		x.Lhs, x.Rhs = boundExpr(x.Lhs), boundExpr(x.Rhs)
-	case *ast.UnaryMinusOpExpr:
-		x.Expr = boundExpr(x.Expr)
-	case *ast.UnaryNotOpExpr:
-		x.Expr = boundExpr(x.Expr)
-	case *ast.UnaryLenOpExpr:
-		x.Expr = boundExpr(x.Expr)
-	case *ast.FunctionExpr:
-		bound(x.Stmts)
-	case *ast.StringConcatOpExpr:
-		return concatCall(x)
-	}
-	return x
 }
 
 // maxOperands is the maximum number of arguments of one call. A function has only 250 registers.
@@ -98,6 +47,7 @@ func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 		e.SetLastLine(x.LastLine())
 	}
 	one := func(e ast.Expr) ast.Expr { // a call or ... may have several values
+		bound(reflect.ValueOf(&e))
 		switch e := e.(type) {
 		case *ast.FuncCallExpr:
 			e.AdjustRet = true
@@ -118,10 +68,10 @@ func concatCall(x *ast.StringConcatOpExpr) ast.Expr {
 		if !more {
 			break
 		}
-		call.Args = append(call.Args, one(boundExpr(next.Lhs)))
+		call.Args = append(call.Args, one(next.Lhs))
 		rest = next.Rhs
 	}
-	call.Args = append(call.Args, one(boundExpr(rest)))
+	call.Args = append(call.Args, one(rest))
 	return call
 }
 

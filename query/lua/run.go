@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -291,7 +292,7 @@ func compileBlock(name, script string) (*vm.FunctionProto, error) {
 	if err != nil {
 		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
 	}
-	bound(chunk)
+	bound(reflect.ValueOf(chunk))
 	proto, err := vm.Compile(chunk, name)
 	if err != nil {
 		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
