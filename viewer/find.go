@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -214,15 +215,11 @@ func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Ro
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := query.Parse("")
+	f, err := s.foundIn(ctx, "{}", w)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := q.Run(ctx, s.v, w.options())
-	if err != nil {
-		return nil, nil, err
-	}
-	return r.Rows, w.options(), nil
+	return f.rows, w.options(), nil
 }
 
 // maxTop is how many items the lists of an overview have.
@@ -239,6 +236,33 @@ func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer,
 		return answer{}, err
 	}
 	return s.answer(ctx, t)
+}
+
+// explain answers why the requests of a part are slow or fail: beside those of the other side, if there is one, else beside
+// others of the same names, if a query selects them, else beside those before a change.
+func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (answer, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return answer{}, err
+	}
+	text := q.Get("q")
+	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	if err != nil {
+		return answer{}, err
+	}
+	than, err := s.sideOf(ctx, q, w)
+	if err != nil {
+		return answer{}, err
+	}
+	var before []query.Run
+	if than != nil {
+		before = append(before, than.run())
+	}
+	x, err := analyze.Explain(ctx, before, []query.Run{{View: s.v, Rows: f.rows}}, analyze.NoTime, text != "")
+	if err != nil {
+		return answer{}, err
+	}
+	return s.answer(ctx, x)
 }
 
 // title returns a short text for a row: the message of a log record, else the name.

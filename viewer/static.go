@@ -52,6 +52,7 @@ func (e *SizeError) Error() string {
 type staticData struct {
 	Meta    map[string]any                `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
+	Explain json.RawMessage               `json:"explain"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
 	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2,5", the slow and the failed
@@ -254,6 +255,13 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	}
 	number := func(r view.Row) rowNumber { return rowNumber(places[r]) }
 	if d.Top, err = s.encoded(ctx, t, number); err != nil {
+		return err
+	}
+	x, err := analyze.Explain(ctx, nil, []query.Run{{View: s.v, Rows: only}}, analyze.NoTime, false)
+	if err == nil {
+		d.Explain, err = s.encoded(ctx, x, number)
+	}
+	if err != nil {
 		return err
 	}
 	waits, err := s.waitPlaces(ctx, only)

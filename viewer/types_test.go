@@ -39,6 +39,7 @@ var answers = []struct {
 	{"Line", line{}},
 	{"Table", tablePart{}},
 	{"Top", analyze.Overview{}},
+	{"Explanation", analyze.Explanation{}},
 	{"WaitPlace", waitPlace{}},
 	{"Waited", waited{}},
 	{"CriticalPath", pathAnswer{}},

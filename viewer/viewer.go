@@ -383,7 +383,7 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
-		"api/meta": h.meta, "api/top": h.top, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
+		"api/meta": h.meta, "api/top": h.top, "api/explain": h.explain, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
 		"api/strip": h.strip, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes, "api/states": h.stateStrips, "api/waited": h.waitedFor, "api/waits": h.waits,
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -196,7 +197,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		out.Took = &mine
 	}
 	d := durationsOf(v, same)
-	out.Count, out.Failed, out.Bars, out.Slow, out.Median = len(d.list), d.failed, d.bars(), d.slow(), d.median()
+	out.Count, out.Failed, out.Bars, out.Slow, out.Median = len(d.list), d.failed, d.bars(), len(stat.Slow(d.list)), d.median()
 	out.Faster, _ = slices.BinarySearch(d.list, mine)
 	least, most := int64(math.MaxInt64), int64(math.MaxInt64)
 	if out.Slow > 0 {
@@ -327,46 +328,4 @@ func (d *durations) bars() []bar {
 		out, from, left = append(out, b), b.To, left[b.Count:]
 	}
 	return out
-}
-
-const (
-	fewest   = 10 // spans that are split into slow ones and others
-	mostSlow = 3  // at most one of so many is slow, unless the slow ones take muchSlow times as long
-	muchSlow = 3
-)
-
-// slow returns how many spans are slow. The cut lies above the median. It is tried again among the slow ones, for some that
-// take much longer than those.
-func (d *durations) slow() int {
-	list := split(d.list, 1, 1.2)
-	for more := list; len(more) > 0; more = split(list, 3, muchSlow) {
-		list = more
-	}
-	return len(list)
-}
-
-// split divides durations into two groups that are each as alike as can be, by their logarithms, and returns the slower
-// group. It is at most half of them, at least few, and takes at least times as long. It returns nil if there is none.
-func split(list []int64, few int, times float64) (slow []int64) {
-	n := len(list)
-	if n < fewest {
-		return nil
-	}
-	sum, low, best := 0.0, 0.0, 0.0
-	for _, took := range list {
-		sum += math.Log1p(float64(took))
-	}
-	for i := 1; i <= n-few; i++ {
-		if low += math.Log1p(float64(list[i-1])); 2*i < n || list[i] == list[i-1] {
-			continue
-		}
-		apart := (sum-low)/float64(n-i) - low/float64(i)
-		if n-i > n/mostSlow && apart < math.Log(muchSlow) || few > 1 && list[i]/2 < list[i-1] { // of a ramp no part is the slow one
-			continue
-		}
-		if variance := float64(i) * float64(n-i) * apart * apart; apart > math.Log(times) && variance > best {
-			best, slow = variance, list[i:]
-		}
-	}
-	return slow
 }

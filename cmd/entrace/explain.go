@@ -132,7 +132,7 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
 			time.Unix(0, int64(x.Since.At)).In(o.time.zone()).Format("15:04:05.000"), duration(time.Duration(x.Since.After)), n[0])
 	} else {
-		line("", "%d requests beside %d others", n[1], n[0])
+		line("", "%d requests%s", n[1], strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
 	}
 	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
@@ -156,16 +156,12 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		}
 		fmt.Fprintln(w, "  ", safe(c.Command))
 	}
-	of := "selected"
-	if !o.selects() {
-		of = "slow"
-	}
 	for _, s := range x.Shares {
 		fmt.Fprintln(w)
-		line("", "%s: %d of the %d %s requests, %d of the %d others", s.Where, s.In, s.Of[0], of, s.Others, s.Of[1])
+		line("", "selected: %s", s.Text)
 	}
 	fmt.Fprintln(w)
-	line("", "failed requests: %d of %d, %d of the %d others; errors of spans and log records: %d", x.Failed[1], n[1], x.Failed[0], n[0], top.Errors)
+	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), top.Errors)
 	if !x.Complete {
 		line(colorDim, "not all requests were looked at: they are too many, or have no time")
 	}

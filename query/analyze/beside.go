@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -21,7 +22,8 @@ type Beside struct {
 	In      float64  `json:"in"`        // the share of the compared spans during most of whose time one ran
 	Others  float64  `json:"others"`    // the same of the others
 
-	chance bool // the shares may differ by chance
+	chance bool    // the shares may differ by chance
+	p      float64 // -log10 of the chance, of one name
 }
 
 const (
@@ -130,6 +132,7 @@ func (b *besides) addShares(x *Beside, in, others view.Set[view.Row], compared i
 		}
 	}
 	x.In, x.Others = float64(ran[0])/float64(max(1, rows[0])), float64(ran[1])/float64(max(1, rows[1]))
+	x.p = stat.MoreOften(int(ran[0]), int(rows[0]), int(ran[1]), int(rows[1]))
 	x.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
 }
 

@@ -68,9 +68,9 @@ func newSeries(what operation, edge bool, before, now []duration, floor int64) *
 	if s.kept = [2]int{s.slow, s.m}; s.slow > 1 && s.m >= eighths {
 		var late, every [eighths]int
 		for _, d := range now {
-			every[d.request.eighth]++
+			every[d.call.request.eighth]++
 			if d.took > s.limit {
-				late[d.request.eighth]++
+				late[d.call.request.eighth]++
 			}
 		}
 		worst := 0
@@ -104,7 +104,7 @@ func tooks(list []duration) []int64 {
 func perRequest(list []duration) (out []int64) {
 	for from := 0; from < len(list); {
 		to := from
-		for to < len(list) && list[to].request == list[from].request {
+		for to < len(list) && list[to].call.request == list[from].call.request {
 			to++
 		}
 		out = append(out, tooks(list[from:to])[(to-from)/2])
@@ -141,6 +141,13 @@ func (s *series) excess() (time, share float64) {
 	return time, share
 }
 
+// divide makes the requests from the i-th on those that are explained.
+func (w *workload) divide(i int) {
+	for k, q := range w.requests {
+		q.now = k >= i
+	}
+}
+
 // divided divides a list into the items before and those now.
 func divided[T any](list []T, isNow func(T) bool) (before, now []T) {
 	for _, x := range list {
@@ -168,7 +175,7 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	}
 	for edge, m := range []map[operation][]duration{w.own, w.edges} {
 		for _, key := range slices.SortedFunc(maps.Keys(m), operation.compare) {
-			if was, is := divided(m[key], func(d duration) bool { return d.request.now }); len(was) >= few && len(is) > 0 {
+			if was, is := divided(m[key], func(d duration) bool { return d.call.request.now }); len(was) >= few && len(is) > 0 {
 				all = append(all, newSeries(key, edge > 0, was, is, floor))
 			}
 		}

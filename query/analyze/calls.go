@@ -47,6 +47,7 @@ type call struct {
 	operation
 
 	request    *request
+	row        view.Row
 	start, end int64
 	items      []int // numbers of items, ascending; 0 is the zero item, so that all calls have one in common
 	bad        bool  // it has an error
@@ -83,8 +84,8 @@ type request struct {
 
 // A duration is one of many of the same name.
 type duration struct {
-	took    int64
-	request *request
+	took int64
+	call *call
 }
 
 // A workload has what runs say of their services.
@@ -211,7 +212,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 		}
 		last = max(last, s.end)
 		if up == nil || up.call.service != op.service {
-			s.call = &call{operation: op, request: q, start: start, end: s.end, items: []int{0}}
+			s.call = &call{operation: op, request: q, row: r, start: start, end: s.end, items: []int{0}}
 			x.all, x.byName[op] = append(x.all, s.call), append(x.byName[op], s.call)
 			if up != nil {
 				s.call.up = up.call
@@ -252,7 +253,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // of several it cannot be said which one it waited for
 			list, key.name = x.edges, s.remotes[0]
 		}
-		list[key] = append(list[key], duration{s.own, q})
+		list[key] = append(list[key], duration{s.own, s.call})
 	}
 	return nil
 }

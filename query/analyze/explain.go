@@ -3,115 +3,20 @@ package analyze
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
-	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query"
 )
 
-// An Explanation says why a recording is slower than another one, or fails more often: its causes, ranked.
-type Explanation struct {
-	Verdict  string  `json:"verdict"`  // a sentence
-	Found    bool    `json:"found"`    // a cause is sure
-	Complete bool    `json:"complete"` // all requests were compared, and not a part of them
-	Looked   Looked  `json:"looked"`
-	Chance   [2]int  `json:"chance"`     // how often chance did as much, and in how many tries; none if there is no sure cause
-	Since    *Since  `json:"since"`      // nil: with a baseline, and without a sure cause
-	Causes   []Cause `json:"causes"`     // at most six
-	More     int     `json:"more"`       // causes that are left out
-	Shares   []Share `json:"shares"`     // what the selected requests, or the slow ones, have more often than the others
-	Failed   [2]int  `json:"failed"`     // requests, before and now
-	Apart    int     `json:"logs_apart"` // log records that belong to no request, and were not looked at
-
-	odd   []*oddity
-	tried tried
-}
-
-// Looked counts what was compared: requests, and tests of each kind.
-type Looked struct {
-	Requests  [2]int  `json:"requests"` // before and now
-	Series    int     `json:"series"`   // times of operations and of calls between services
-	Errors    int     `json:"errors"`
-	Habits    int     `json:"habits"`
-	AllSlower float64 `json:"all_slower"` // by how much all times moved together, in standard deviations
-	Spread    float64 `json:"spread"`
-}
-
-// Since is when the requests begin that are compared with those before them.
-type Since struct {
-	At    Time  `json:"at_unix_nano"`
-	After int64 `json:"after_nano"` // since the first request
-}
-
-// A Cause is a service that others suffer from.
-type Cause struct {
-	Service   string     `json:"service"`
-	Operation string     `json:"operation"` // of the first evidence
-	Kind      string     `json:"kind"`
-	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
-	Sure      bool       `json:"sure"`
-	Parts     Parts      `json:"parts"`
-	Evidence  []Evidence `json:"evidence"` // at most five, what says most first
-	More      int        `json:"more"`
-	Query     string     `json:"query"`   // selects what the first evidence is about
-	Command   string     `json:"command"` // shows it; set by commands
-}
-
-// Parts are what a score is the sum of.
-type Parts struct {
-	Time  float64 `json:"time"`      // of its own
-	Calls float64 `json:"calls"`     // between it and others
-	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
-}
-
-// An Evidence is a sign of a cause.
-type Evidence struct {
-	Kind      string  `json:"kind"` // slower, slower calls, error, warning, new or no longer
-	Operation string  `json:"operation"`
-	Place     string  `json:"place,omitempty"` // in the source
-	Pattern   string  `json:"pattern,omitempty"`
-	After     string  `json:"after,omitempty"` // what calls did before what they do no longer
-	Before    Count   `json:"before"`
-	Now       Count   `json:"now"`
-	Over      int64   `json:"over_nano,omitempty"` // from there on a call is slow
-	Text      string  `json:"text"`                // a sentence
-	Share     float64 `json:"share"`
-	Log10P    float64 `json:"log10p"` // of the chance
-	Sure      bool    `json:"sure"`
-
-	about item
-}
-
-// A Count is how many calls of an operation a sign is in.
-type Count struct {
-	N      int   `json:"n"`
-	Of     int   `json:"of"`
-	Median int64 `json:"median_nano,omitempty"`
-}
-
-// A Share is a value that selected or slow requests have more often than others.
-type Share struct {
-	Where  string `json:"where"` // a filter that selects rows with the value
-	In     int64  `json:"in"`
-	Others int64  `json:"others"`
-	Of     [2]int `json:"of"` // such requests, and others
-}
-
 const (
-	maxCauses   = 6
-	maxEvidence = 5
-	splits      = 12      // parts, between which a recording without a baseline may be divided
-	fewApart    = 10      // requests before and behind, unless all are fewer than twice as many
-	exchanges   = 20      // how often requests are exchanged, to see what chance does
-	mostTries   = 100_000 // requests that are compared in all exchanges
+	splits    = 12      // parts, between which a recording without a baseline may be divided
+	fewApart  = 10      // requests before and behind, unless all are fewer than twice as many
+	exchanges = 20      // how often requests are exchanged, to see what chance does
+	mostTries = 100_000 // requests that are compared in all exchanges
 )
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
@@ -124,7 +29,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		return nil, err
 	}
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
-	x := &Explanation{}
+	x, whole := &Explanation{}, false
 	switch {
 	case since != NoTime && alone:
 		at, _ := slices.BinarySearchFunc(w.requests, int64(since), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
@@ -133,33 +38,48 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		x = w.rank(0)
 	case slices.ContainsFunc(w.requests, func(q *request) bool { return !q.now }):
 		x = w.rank(0)
-		x.Shares, err = w.shares(ctx)
+		selected := &group{w.requests[0].view, make(map[bool][]*call)}
+		for _, q := range w.requests {
+			selected.sides[q.now] = append(selected.sides[q.now], &call{request: q, row: q.row})
+		}
+		x.Shares, err = w.why(ctx, selected, false, 1)
 	default:
 		x = w.sinceChange()
 		requests := slices.Clone(w.requests)
 		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
 		w.requests = requests
+		whole = len(requests) > 0
 		if w.divide(x.Looked.Requests[0]); !x.Found {
-			if x.Since = nil; w.slow() {
-				x.Shares, err = w.shares(ctx)
-			}
+			x.Since = nil
 		}
 	}
+	was, _ := divided(w.requests, func(q *request) bool { return q.now })
 	w.exchange(ctx, x, 1, func(i, k int) {
 		a, b := w.requests[i], w.requests[k]
 		a.now, b.now = b.now, a.now
 	}, func() *Explanation { return w.rank(0) })
+	if whole && !x.Found {
+		err = w.among(ctx, x)
+	} else if w.divide(0); err == nil {
+		for _, q := range was {
+			q.now = false
+		}
+		err = w.within(ctx, x.Causes)
+	}
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && len(x.Causes[at].Evidence) > 1 {
+		if e := x.Causes[at].Evidence[1]; e.Kind == "share" {
+			x.Verdict += ", " + e.Pattern
+		}
+	}
+	for i := range x.Causes {
+		c := &x.Causes[i]
+		c.More = max(0, len(c.Evidence)-maxEvidence)
+		c.Evidence = c.Evidence[:len(c.Evidence)-c.More]
+	}
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
 		x.Verdict = "no cause found: there are no requests to compare"
 	}
 	return x, cmp.Or(err, ctx.Err())
-}
-
-// divide makes the requests from the i-th on those that are explained.
-func (w *workload) divide(i int) {
-	for k, q := range w.requests {
-		q.now = k >= i
-	}
 }
 
 // since ranks the requests from the i-th on beside those before.
@@ -186,26 +106,6 @@ func (w *workload) sinceChange() *Explanation {
 	return x
 }
 
-// slow makes the requests that took far longer than most with their name those that are explained, if there are enough.
-func (w *workload) slow() bool {
-	byName := make(map[operation][]int64)
-	for _, q := range w.requests {
-		name := operationOf(q.view, q.row)
-		byName[name] = append(byName[name], q.took)
-	}
-	for name, list := range byName {
-		slices.Sort(list)
-		byName[name] = []int64{3 * list[len(list)*3/4]}
-	}
-	n := 0
-	for _, q := range w.requests {
-		if q.now = q.took > byName[operationOf(q.view, q.row)][0]; q.now {
-			n++
-		}
-	}
-	return n >= few
-}
-
 // exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent, and ranked
 // again, which looks at so many places. A cause that more than a tenth of the tries have is none, or more than a twelfth if the
 // place was looked for.
@@ -230,38 +130,6 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 		}
 		x.Found, x.Verdict = false, "no cause found; the largest difference is in "+name(x.Causes[0].Service)
 	}
-}
-
-// shares returns the attributes that the requests now have more often than the others.
-func (w *workload) shares(ctx context.Context) ([]Share, error) {
-	v := w.requests[0].view
-	in, others := v.NewSet(), v.NewSet()
-	for _, q := range w.requests {
-		switch {
-		case q.view != v: // one run is looked at
-		case q.now:
-			in.Add(q.row)
-		default:
-			others.Add(q.row)
-		}
-	}
-	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
-	if err != nil {
-		return nil, err
-	}
-	var list []Share
-	for _, f := range c.Fields {
-		if !strings.Contains(f.Field, ".") { // the query says it, or follows from what it says
-			continue
-		}
-		for _, v := range f.Values {
-			if !v.Chance && v.Difference > 0 && len(list) < 3 {
-				list = append(list, Share{v.Where, v.In, v.Others, [2]int{int(c.In), int(c.Others)}})
-				break
-			}
-		}
-	}
-	return list, nil
 }
 
 // surest returns how sure the first cause is.
@@ -446,8 +314,6 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 		c.Score = c.Parts.Time + c.Parts.Calls + c.Parts.Acts
 		c.Sure = slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Sure })
 		c.Operation, c.Kind, c.Query = first.Operation, first.Kind, first.query(c.Service)
-		c.More = max(0, len(c.Evidence)-maxEvidence)
-		c.Evidence = c.Evidence[:len(c.Evidence)-c.More]
 		x.Found = x.Found || c.Sure
 	}
 	list := slices.SortedFunc(maps.Values(causes), func(a, b *Cause) int {
@@ -466,63 +332,4 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 	default:
 		x.Verdict = "no cause found: nothing is different"
 	}
-}
-
-func took(n int64) []byte { return quantity.AppendShort(nil, time.Duration(n)) }
-
-func name(service string) string { return cmp.Or(service, "(no service)") }
-
-func (s *series) evidence(kind, operation string, share, p float64, sure bool) Evidence {
-	return Evidence{
-		Kind: kind, Operation: operation, Before: Count{s.was, s.n, s.med}, Now: Count{s.slow, s.m, s.now}, Over: s.limit, Share: share, Log10P: -p, Sure: sure,
-		Text: fmt.Sprintf("median %s → %s, %d of %d over %s (before %d of %d): %s", took(s.med), took(s.now), s.slow, s.m, took(s.limit), s.was, s.n, operation),
-	}
-}
-
-func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evidence {
-	x := w.items[o.item]
-	e := Evidence{
-		Kind: kind, Operation: o.name, Place: x.place, Pattern: x.said(), After: w.items[o.after].text, Before: Count{N: o.counts[0], Of: o.counts[1]},
-		Now: Count{N: o.counts[2], Of: o.counts[3]}, Share: share, Log10P: -o.p, Sure: sure, about: x,
-	}
-	if x.cause != "" {
-		e.Pattern += ": " + x.cause
-	}
-	verb := kind
-	if o.gone {
-		verb += map[itemKind]string{itemLog: " logged", itemSpan: " done", itemCall: " called"}[x.kind]
-	}
-	e.Text = strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d): %s %s", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of, verb, e.Pattern), " of  (", " (", 1)
-	return e
-}
-
-// query returns a query that selects what the evidence is about.
-func (e *Evidence) query(service string) string {
-	of := query.Where("service", service)
-	switch e.Kind {
-	case "slower":
-		over := e.Over
-		if e.Now.N == 0 { // all of them are a little slower
-			over = e.Before.Median
-		}
-		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
-	case "slower calls":
-		from, to, _ := strings.Cut(e.Operation, " → ")
-		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"
-	case "error", "warning":
-		if e.about.name != "" {
-			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
-		}
-		found := false
-		for _, text := range []string{e.about.said(), e.about.cause} { // up to what differs, or would have to be escaped
-			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
-				of, found = of+` && "`+text+`"`, true
-			}
-		}
-		if !found {
-			of += " && level >= warn"
-		}
-		return of
-	}
-	return "{ " + of + " && " + query.Where("name", e.Operation) + " }"
 }

@@ -78,10 +78,12 @@ func TestExplainEqualRuns(t *testing.T) {
 
 // TestExplainAlone: without a baseline, the first sign divides the requests; a healthy recording has no cause.
 func TestExplainAlone(t *testing.T) {
-	for seed := range uint64(8) {
-		if x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300}, 300+seed)}, analyze.NoTime); x.Found || x.Since != nil {
+	for seed := range uint64(30) {
+		if x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300, Report: -1}, 300+seed)}, analyze.NoTime); x.Found || x.Since != nil {
 			t.Errorf("seed %d: a healthy recording has a cause: %+v", seed, x)
 		}
+	}
+	for seed := range uint64(8) {
 		x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 400+seed)}, analyze.NoTime)
 		if x.Verdict != "cause: stock" || x.Since == nil {
 			t.Fatalf("seed %d: %+v", seed, x)
@@ -107,12 +109,34 @@ func TestExplainSelection(t *testing.T) {
 	if x.Verdict != "cause: shop" || x.Causes[0].Operation != "SELECT items" {
 		t.Errorf("it says %+v", x)
 	}
-	if len(x.Shares) != 1 || x.Shares[0].Where != `.tenant = "t7"` || x.Shares[0].In != int64(r.Rows.Len()) || x.Shares[0].Others > 2 {
+	if len(x.Shares) != 1 || x.Shares[0].Pattern != `where .tenant = "t7"` || x.Shares[0].Now.N != r.Rows.Len() || x.Shares[0].Before.N > 2 {
 		t.Errorf("they share %+v, of %d", x.Shares, r.Rows.Len())
 	}
-	// So it is for the slow ones, where nothing has begun.
-	if x := explained(t, nil, []query.Run{run}, analyze.NoTime); x.Found || len(x.Shares) != 1 || x.Shares[0].Where != `.tenant = "t7"` {
-		t.Errorf("the slow requests: %+v", x)
+}
+
+// TestExplainAllAlong: what tells slow calls, or those with an error, from others of their operation is the cause, where nothing
+// has begun.
+func TestExplainAllAlong(t *testing.T) {
+	for name, c := range map[string]struct {
+		mall                              querytest.Mall
+		verdict, kind, operation, because string
+	}{
+		"a slow tenant":         {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 2`},
+		"a text that is long":   {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Note: strings.Repeat("x", 400)}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 22 of these 22 calls, 0 of the 378 others`},
+		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
+		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of 100 % of these calls, and of 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.mall.Requests = 400
+			x := explained(t, nil, []query.Run{record(t, &c.mall, 6)}, analyze.NoTime)
+			if !x.Found || x.Verdict != c.verdict || x.Since != nil || x.Looked.Requests[0] != 0 {
+				t.Fatalf("it says %+v", x)
+			}
+			cause := x.Causes[0]
+			if cause.Kind != c.kind || cause.Operation != c.operation || !cause.Sure || len(cause.Evidence) != 2 || !strings.HasPrefix(cause.Evidence[1].Text, c.because) {
+				t.Errorf("the cause is %+v", cause)
+			}
+		})
 	}
 }
 

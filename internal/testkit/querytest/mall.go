@@ -23,7 +23,9 @@ type Mall struct {
 	Declined float64            // how often shop logs an error, in all requests .03
 	Gone     bool               // shop does not call stock
 	Tenant   string             // whose requests alone are different; there are t0 to t19
+	Note     string             // an attribute of the spans of requests that are different
 	Spread   bool               // shop has six operations
+	Report   time.Duration      // how long a lock is held by each of the requests for a report, of which it has some if it is not 0
 }
 
 // Record records the requests of a mall, with noise that a seed makes.
@@ -32,7 +34,7 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 	x, r := tracetest.New(t, format.V2, format.ET), rand.New(rand.NewPCG(seed, 7)) // #nosec G404 -- it is to be the same every time
 	x.Add(format.Root())
 	resources := make(map[string]uint32)
-	for _, name := range []string{"web", "shop", "stock"} {
+	for _, name := range []string{"web", "shop", "stock", "report"} {
 		of := otel.Resource{Attributes: otel.Attributes{{Name: "service.name", Value: format.StringValue(name)}}}
 		resources[name] = x.Add(of.Entry())
 	}
@@ -58,6 +60,9 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 			if s.Attributes = (otel.Attributes{{Name: "tenant", Value: format.StringValue(tenant)}}); failed != "" {
 				s.Status, s.Description = otel.StatusError, failed
 			}
+			if differs && o.Note != "" {
+				s.Attributes = append(s.Attributes, otel.Attribute{Name: "note", Value: format.StringValue(o.Note)})
+			}
 			e := s.Entry(otel.Where{})
 			e.Parent = resources[service]
 			x.Add(e)
@@ -70,6 +75,10 @@ func (o *Mall) Record(t testing.TB, seed uint64) *tracetest.Trace {
 			x.Add(e)
 		}
 		read, update, own := took("SELECT items", 2*time.Millisecond), took("UPDATE stock", time.Millisecond), took("POST /order", time.Millisecond)
+		if o.Report != 0 && i%10 == 3 {
+			add("report", "GET /report", [8]byte{}, at, int64(40*time.Millisecond), "")
+			read += max(0, int64(o.Report))
+		}
 		calls := !o.Gone || !differs
 		fails := calls && (r.Float64() < .02 || differs && r.Float64() < o.Fails)
 		wait := took("", 300*time.Microsecond)

@@ -207,6 +207,20 @@ export interface Top {
   more_goroutines: number
 }
 
+export interface Explanation {
+  verdict: string
+  found: boolean
+  complete: boolean
+  looked: Looked
+  chance: [number, number]
+  since: Since | null
+  causes: Cause[]
+  more: number
+  shares: Evidence[]
+  failed: [number, number]
+  logs_apart: number
+}
+
 export interface WaitPlace {
   state: string
   time_nano: bigint
@@ -411,6 +425,48 @@ export interface Goroutines {
   ended: number
 }
 
+export interface Looked {
+  requests: [number, number]
+  series: number
+  errors: number
+  habits: number
+  all_slower: number
+  spread: number
+}
+
+export interface Since {
+  at_unix_nano: bigint | null
+  after_nano: bigint
+}
+
+export interface Cause {
+  service: string
+  operation: string
+  kind: string
+  score: number
+  sure: boolean
+  parts: Parts
+  evidence: Evidence[]
+  more: number
+  query: string
+  command: string
+}
+
+export interface Evidence {
+  kind: string
+  operation: string
+  place?: string
+  pattern?: string
+  after?: string
+  before: Count
+  now: Count
+  over_nano?: bigint
+  text: string
+  share: number
+  log10p: number
+  sure: boolean
+}
+
 export interface Frame {
   function: string
   file: string
@@ -465,6 +521,18 @@ export interface Group {
   count: number
   failed: number
   median_nano: bigint
+}
+
+export interface Parts {
+  time: number
+  calls: number
+  behaviour: number
+}
+
+export interface Count {
+  n: number
+  of: number
+  median_nano?: bigint
 }
 
 export interface Waker {

@@ -1,5 +1,5 @@
 // What the page knows of a trace comes from a Source.
-import { Contrast, CriticalPath, Entry, Flame, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
+import { Contrast, CriticalPath, Entry, Explanation, Flame, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
 export * from './answers'
 
 export interface File { name: string; entries: number }
@@ -45,6 +45,7 @@ export interface News { rows: number; entries: number; generation?: number; erro
 export interface Source {
   meta(print?: string): Promise<Meta>
   top(window: string, signal?: AbortSignal): Promise<Top>
+  explain(part: Part, signal?: AbortSignal): Promise<Explanation>
   strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
   why(row: number, part: Part, of: string, signal?: AbortSignal): Promise<Why>
   runtime(signal?: AbortSignal): Promise<Runtime>
@@ -172,6 +173,7 @@ export class Server implements Source {
 
   meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
   top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
+  explain(part: Part, signal?: AbortSignal) { return this.json<Explanation>('explain', partQuery(part), signal) }
   strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
   why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...partQuery(part), row: String(row), of }, signal) }
   talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }

@@ -1,8 +1,8 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Contrast, CriticalPath, Entry, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
+import { Ask, AskTable, Contrast, CriticalPath, Entry, Explanation, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
+  meta: Meta & { static: string }; top: Top; explain: Explanation; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
   up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
 }
 
@@ -121,6 +121,7 @@ export class Static implements Source {
 
   meta() { return later<Meta>({ ...this.d.meta, same: true }) }
   top() { return later(this.d.top) }
+  explain() { return later(this.d.explain) }
 
   rows(s: Shape, ask: Ask) {
     let toggled: number[] | null = null

@@ -1,10 +1,11 @@
 // The strip shows how many rows begin when, in every view, and chooses a part of the time.
-import { signal, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Axis, begin, color, steps, timeAt, x } from './bars'
 import { Strip as StripData } from './source'
 import * as s from './state'
 import { count, duration, many, moment } from './text'
+import { useLatest } from './why'
 
 const height = 56, bars = 34, barWidth = 3
 const edge = 5 // pixels at which the end of what is chosen can be taken
@@ -23,20 +24,6 @@ export function period(): s.Period | null {
   return { from: from > first ? from : first, to: last }
 }
 
-const asked = signal('')
-
-// The strip is read anew when there are more rows or other hits, at most twice a second.
-let stop = new AbortController(), busy = false, again = false
-async function read(n: number, q: string) {
-  if (busy) { again = true; return }
-  busy = true
-  const begun = performance.now()
-  try { s.strip.value = await s.src().strip(n, q, stop.signal) } catch { /* the rows say it */ }
-  await new Promise(r => setTimeout(r, Math.max(s.meta.value!.follow ? 500 : 0, performance.now() - begun)))
-  busy = false
-  if (again) { again = false; asked.value = '' }
-}
-
 export function Strip() {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
   const width = useSignal(0), pulled = useSignal<s.Period | null>(null)
@@ -44,12 +31,7 @@ export function Strip() {
   const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width.value) }
   const n = Math.max(1, Math.floor(width.value / barWidth))
   const q = s.found.value && !s.problem.value ? s.query.value : ''
-  const key = `${n} ${m.entries} ${m.generation} ${q}`
-  useEffect(() => {
-    if (width.value < 1 || key === asked.value) return
-    asked.value = key
-    read(n, q)
-  })
+  useLatest(width.value < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => { s.strip.value = await s.src().strip(n, q) })
   useEffect(() => {
     const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
     watch.observe(box.current!)
@@ -57,7 +39,6 @@ export function Strip() {
   }, [])
   const part = pulled.value ?? period()
   void s.theme.value
-  void asked.value
   useEffect(() => { drawn = paint(canvas.current!, s.strip.value, axis, part, s.axis.value) })
   const time = (e: PointerEvent) => timeAt(axis, Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left) / axis.width)))
   // Draw over the strip to choose, pull the ends of what is chosen, or move it.

@@ -22,6 +22,25 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
   return { value: value.value, failed: failed.value }
 }
 
+// useLatest asks when the key is another one, but waits for the answer before, and a while if the trace grows.
+export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
+  const value = useSignal<T | null>(null), failed = useSignal(''), now = useRef({ key, ask, busy: false }).current
+  now.key = key; now.ask = ask
+  useEffect(() => {
+    const next = async () => {
+      if (now.busy || !now.key) return
+      now.busy = true
+      const of = now.key, begun = performance.now()
+      try { value.value = await now.ask(); failed.value = '' } catch (e) { failed.value = (e as Error).message }
+      await new Promise(r => setTimeout(r, s.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
+      now.busy = false
+      if (of !== now.key) next()
+    }
+    next()
+  }, [key])
+  return { value: value.value, failed: failed.value }
+}
+
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))

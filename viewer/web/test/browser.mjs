@@ -669,7 +669,7 @@ test('why: on which functions the processor was, of a span and of all of its nam
   assert.ok(total('scale') > 2 * total('decode'), JSON.stringify(shares))
   if (!of[2]) assert.match(of[1], /^(\d{3}\sms|[\d.]+\ss)$/) // a slow machine has samples enough of the span alone
   else {
-    assert.ok(total('decode') > 5, JSON.stringify(shares))
+    assert.ok(total('decode') > 5 || shares.length === 8 && total('scale') < 95, JSON.stringify(shares)) // of eight, it can be the ninth
     assert.match(await fns.textContent(), /there are 100 a second/)
   }
   const path = page.locator('.det .sec', { hasText: 'Critical path of GET /thumbnail' })
@@ -904,6 +904,19 @@ test('export: a page that is one file, without network: tree, strip, Why, words,
   await page.goBack()
   await page.locator('.tbs').waitFor()
   assert.deepEqual(page.requests.filter(u => !u.startsWith('file:') && !u.startsWith('data:') && u !== 'about:blank'), [])
+})
+
+test('top: the cause is said first, with its evidence and what shows it, also by a page that is one file', async () => {
+  const file = join(traces, 'cause.html')
+  execFileSync(entrace, ['export', 'warehouse.et', '-o', file], { cwd: traces })
+  const page = await open((await serve('warehouse.et')).url), exported = await open('file://' + file + '#v=top', { offline: true })
+  for (const p of [page, exported]) {
+    const text = await until(() => p.locator('section', { hasText: 'cause: stock, where .warehouse = "north"' }).textContent(), t => t.includes('120 of these 120 calls'))
+    assert.match(text, /600 requests120 of 600 took over \d+ms, \d+ms at the median beside [\d.]+ms: reserve\.warehouse = "north": 120 of these 120 calls, 0 of the 480 others/)
+  }
+  assert.equal(await exported.getByRole('button', { name: 'stock reserve' }).count(), 0)
+  await page.getByRole('button', { name: 'stock reserve' }).click()
+  await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
 })
 
 test('export: Why says what the served page says', async () => {
@@ -1461,7 +1474,8 @@ test('hostile: markup and what acts on text is shown as text', async () => {
   await page.getByRole('button', { name: /Show all 1,04\d,\d+ bytes/ }).click()
   await page.getByRole('tab', { name: 'JSON' }).click()
   await page.keyboard.press('1')
-  await page.getByRole('heading', { name: 'Services' }).waitFor()
+  await page.getByRole('heading', { name: 'Longest times without a record' }).waitFor()
+  await page.getByRole('heading', { name: /^(No )?cause/i }).waitFor()
   assert.equal(await page.evaluate(() => window.broken), undefined)
   assert.equal(await page.locator('img').count(), 0)
 })

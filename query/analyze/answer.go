@@ -1,0 +1,156 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/text/quantity"
+	"github.com/entrace-go/entrace/query"
+)
+
+// An Explanation says why a recording is slower than another one, or fails more often: its causes, ranked.
+type Explanation struct {
+	Verdict  string     `json:"verdict"`  // a sentence
+	Found    bool       `json:"found"`    // a cause is sure
+	Complete bool       `json:"complete"` // all requests were compared, and not a part of them
+	Looked   Looked     `json:"looked"`
+	Chance   [2]int     `json:"chance"`     // how often chance did as much, and in how many tries; none if there is no sure cause
+	Since    *Since     `json:"since"`      // nil: with a baseline, and without a sure cause
+	Causes   []Cause    `json:"causes"`     // at most six
+	More     int        `json:"more"`       // causes that are left out
+	Shares   []Evidence `json:"shares"`     // what the selected requests have more often than the others
+	Failed   [2]int     `json:"failed"`     // requests, before and now
+	Apart    int        `json:"logs_apart"` // log records that belong to no request, and were not looked at
+
+	odd   []*oddity
+	tried tried
+}
+
+const (
+	maxCauses   = 6
+	maxEvidence = 5
+)
+
+// Looked counts what was compared: requests, and tests of each kind.
+type Looked struct {
+	Requests  [2]int  `json:"requests"` // before and now
+	Series    int     `json:"series"`   // times of operations and of calls between services
+	Errors    int     `json:"errors"`
+	Habits    int     `json:"habits"`
+	AllSlower float64 `json:"all_slower"` // by how much all times moved together, in standard deviations
+	Spread    float64 `json:"spread"`
+}
+
+// Since is when the requests begin that are compared with those before them.
+type Since struct {
+	At    Time  `json:"at_unix_nano"`
+	After int64 `json:"after_nano"` // since the first request
+}
+
+// A Cause is a service that others suffer from.
+type Cause struct {
+	Service   string     `json:"service"`
+	Operation string     `json:"operation"` // of the first evidence
+	Kind      string     `json:"kind"`
+	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
+	Sure      bool       `json:"sure"`
+	Parts     Parts      `json:"parts"`
+	Evidence  []Evidence `json:"evidence"` // at most five, what says most first
+	More      int        `json:"more"`
+	Query     string     `json:"query"`   // selects what the first evidence is about
+	Command   string     `json:"command"` // shows it; set by commands
+}
+
+// Parts are what a score is the sum of.
+type Parts struct {
+	Time  float64 `json:"time"`      // of its own
+	Calls float64 `json:"calls"`     // between it and others
+	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
+}
+
+// An Evidence is a sign of a cause.
+type Evidence struct {
+	Kind      string  `json:"kind"` // slower, slower calls, error, warning, new or no longer
+	Operation string  `json:"operation"`
+	Place     string  `json:"place,omitempty"` // in the source
+	Pattern   string  `json:"pattern,omitempty"`
+	After     string  `json:"after,omitempty"` // what calls did before what they do no longer
+	Before    Count   `json:"before"`
+	Now       Count   `json:"now"`
+	Over      int64   `json:"over_nano,omitempty"` // from there on a call is slow
+	Text      string  `json:"text"`                // a sentence
+	Share     float64 `json:"share"`
+	Log10P    float64 `json:"log10p"` // of the chance
+	Sure      bool    `json:"sure"`
+
+	about item
+}
+
+// A Count is how many calls of an operation a sign is in.
+type Count struct {
+	N      int   `json:"n"`
+	Of     int   `json:"of"`
+	Median int64 `json:"median_nano,omitempty"`
+}
+
+func took(n int64) []byte { return quantity.AppendShort(nil, time.Duration(n)) }
+
+func name(service string) string { return cmp.Or(service, "(no service)") }
+
+func (s *series) evidence(kind, operation string, share, p float64, sure bool) Evidence {
+	return Evidence{
+		Kind: kind, Operation: operation, Before: Count{s.was, s.n, s.med}, Now: Count{s.slow, s.m, s.now}, Over: s.limit, Share: share, Log10P: -p, Sure: sure,
+		Text: fmt.Sprintf("median %s → %s, %d of %d over %s (before %d of %d): %s", took(s.med), took(s.now), s.slow, s.m, took(s.limit), s.was, s.n, operation),
+	}
+}
+
+func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evidence {
+	x := w.items[o.item]
+	e := Evidence{
+		Kind: kind, Operation: o.name, Place: x.place, Pattern: x.said(), After: w.items[o.after].text, Before: Count{N: o.counts[0], Of: o.counts[1]},
+		Now: Count{N: o.counts[2], Of: o.counts[3]}, Share: share, Log10P: -o.p, Sure: sure, about: x,
+	}
+	if x.cause != "" {
+		e.Pattern += ": " + x.cause
+	}
+	verb := kind
+	if o.gone {
+		verb += map[itemKind]string{itemLog: " logged", itemSpan: " done", itemCall: " called"}[x.kind]
+	}
+	e.Text = strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d): %s %s", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of, verb, e.Pattern), " of  (", " (", 1)
+	return e
+}
+
+// query returns a query that selects what the evidence is about.
+func (e *Evidence) query(service string) string {
+	of := query.Where("service", service)
+	switch e.Kind {
+	case "slower", "slow":
+		over := e.Over
+		if e.Now.N == 0 { // all of them are a little slower
+			over = e.Before.Median
+		}
+		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
+	case "slower calls":
+		from, to, _ := strings.Cut(e.Operation, " → ")
+		return "{ " + query.Where("service", to) + " && " + query.Where("parent:service", from) + " }"
+	case "error", "warning":
+		if e.about.name != "" {
+			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
+		}
+		found := false
+		for _, text := range []string{e.about.said(), e.about.cause} { // up to what differs, or would have to be escaped
+			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
+				of, found = of+` && "`+text+`"`, true
+			}
+		}
+		if !found {
+			of += " && level >= warn"
+		}
+		return of
+	}
+	return "{ " + of + " && " + query.Where("name", e.Operation) + " }"
+}

@@ -1,0 +1,201 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+const (
+	farAbove = 3   // slow calls of an operation are told if their median is that times the one of all
+	leastGap = 0.2 // between the shares of the calls that a value explains, and of the others
+	gapByRun = 0.5 // the same of what ran meanwhile, as many things do
+)
+
+// ofOutcome are attributes that say how a call ended, and not why. What a resource has is not looked at either: it says who is
+// slow, as the operation does, or who calls.
+var ofOutcome = regexp.MustCompile(`response|status|error|exception`)
+
+// A group is some calls of a service that were slow or had an error, beside the others of the same operation.
+type group struct {
+	view  *view.View
+	sides map[bool][]*call // these, and the others
+}
+
+// slow returns as causes the calls that were far slower than most of their operation, and those with an error, if they are at
+// most half of all. What matters most comes first.
+func (w *workload) slow() (list []Cause) {
+	add := func(service string, e Evidence, p Parts) {
+		list = append(list, Cause{Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
+	}
+	time := 0.0
+	for _, q := range w.requests {
+		time += float64(q.took)
+	}
+	for op, durations := range w.own {
+		all := tooks(durations)
+		slow, median, over := stat.Slow(all), all[len(all)/2], 0.0
+		for _, n := range slow {
+			over += float64(n-median) / time
+		}
+		if len(slow) < few || over < leastTime || slow[len(slow)/2] < farAbove*median {
+			continue
+		}
+		e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true}
+		e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name)
+		add(op.service, e, Parts{Time: over})
+	}
+	byService, passes := make(map[string][]*call), make(map[*call]bool)
+	for _, c := range slices.Backward(w.all) { // callees come behind their callers
+		if c.bad && c.up != nil {
+			passes[c.up] = true
+		}
+		if !passes[c] {
+			byService[c.service] = append(byService[c.service], c)
+		}
+	}
+	for service, calls := range byService {
+		for n, f := range frequencies(calls) {
+			if w.items[n].kind != itemError || f.requests < few || 2*f.calls > len(calls) {
+				continue
+			}
+			e := w.oddity(&oddity{item: n, counts: [4]int{0, 0, f.calls, len(calls)}}, "error", float64(f.calls)/float64(len(w.requests)), true)
+			e.Text = strings.Replace(e.Text, " (before 0 of 0)", "", 1)
+			add(service, e, Parts{Acts: e.Share})
+		}
+	}
+	slices.SortFunc(list, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Evidence[0].Text, b.Evidence[0].Text))
+	})
+	return list[:min(len(list), maxCauses)]
+}
+
+// among makes slow calls and those with an error the causes, if something tells them from the others: an attribute, or what ran
+// meanwhile.
+func (w *workload) among(ctx context.Context, x *Explanation) error {
+	w.divide(0)
+	causes := w.slow()
+	err := w.within(ctx, causes)
+	if causes = slices.DeleteFunc(causes, func(c Cause) bool { return len(c.Evidence) == 1 }); len(causes) > 0 {
+		x.Found, x.Verdict, x.Causes, x.More = true, "cause: "+name(causes[0].Service), causes, 0
+		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
+	}
+	return err
+}
+
+// within adds to the sure causes what tells their calls from the others now.
+func (w *workload) within(ctx context.Context, causes []Cause) error {
+	for i := range causes {
+		c := &causes[i]
+		if !c.Sure {
+			continue
+		}
+		why, err := w.why(ctx, w.group(c.Service, &c.Evidence[0]), c.Evidence[0].Kind == "slow", len(causes))
+		if err != nil {
+			return err
+		}
+		c.Evidence = slices.Insert(c.Evidence, 1, why...)
+	}
+	return nil
+}
+
+// group returns the calls now that an evidence is about, and the others.
+func (w *workload) group(service string, e *Evidence) *group {
+	g := &group{sides: make(map[bool][]*call)}
+	switch n, known := w.numbers[e.about]; {
+	case e.Kind == "slow" || e.Kind == "slower":
+		for _, d := range w.own[operation{service, e.Operation}] {
+			g.add(d.call, d.took > e.Over)
+		}
+	case known && (e.Kind == "error" || e.Kind == "warning"):
+		for _, c := range w.all {
+			if c.service == service && (c.name == e.Operation || e.Operation == "") {
+				g.add(c, c.does(n))
+			}
+		}
+	}
+	return g
+}
+
+// add adds a call that is explained, of the run of the first one.
+func (g *group) add(c *call, in bool) {
+	if v := c.request.view; c.request.now && (g.view == nil || g.view == v) {
+		g.view, g.sides[in] = v, append(g.sides[in], c)
+	}
+}
+
+// why returns what tells the calls of a group from the others, one of so many. What ran meanwhile is looked at for slow calls.
+func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (list []Evidence, err error) {
+	if len(g.sides[true]) < few || len(g.sides[false]) < few {
+		return nil, nil
+	}
+	v := g.view
+	tell := func(e Evidence) {
+		known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern }) // of the call, and of its request
+		if e.Kind, e.Sure = "share", true; !known && len(list) < maxEvidence-1 {
+			list = append(list, e)
+		}
+	}
+	for i, rowOf := range []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }} {
+		in, others := v.NewSet(), v.NewSet()
+		inner := false
+		for _, c := range g.sides[true] {
+			in.Add(rowOf(c))
+			inner = inner || c.up != nil
+		}
+		for _, c := range g.sides[false] {
+			if r := rowOf(c); !in.Has(r) {
+				others.Add(r)
+			}
+		}
+		if i > 0 && !inner {
+			break
+		}
+		c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
+		if err != nil {
+			return nil, err
+		}
+		tests := groups
+		for _, f := range c.Fields {
+			tests += groups * len(f.Values)
+		}
+		for _, f := range c.Fields {
+			if f.Field[0] != '.' || ofOutcome.MatchString(f.Field) {
+				continue
+			}
+			if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
+				x := f.Values[at]
+				p := stat.MoreOften(int(x.In), int(c.In), int(x.Others), int(c.Others))
+				// What a query cannot name, or is too long for a sentence, is not told.
+				if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
+					continue
+				}
+				tell(Evidence{
+					Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
+					Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),
+				})
+			}
+		}
+		if i > 0 || !slow {
+			continue
+		}
+		longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
+		for _, b := range RanBeside(v, longest.row, in, others) {
+			if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
+				tell(Evidence{
+					Log10P: -b.p, Pattern: "while " + b.Name + " runs",
+					Text: fmt.Sprintf("%s of %s runs during most of %.0f %% of these calls, and of %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
+				})
+			}
+		}
+	}
+	return list, nil
+}
