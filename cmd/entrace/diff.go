@@ -428,10 +428,10 @@ func (r *diffReport) table(w io.Writer, most int) error {
 		for i := range lines {
 			lines[i] = lines[i][1 : len(lines[i])-1]
 		}
-		if err := printColumns(w, slices.Values(lines), []bool{true, true, true, true, true, true, false, false}); err != nil {
+		if err := printColumns(w, slices.Values(lines), "rrrrrrll"); err != nil {
 			return err
 		}
-	} else if err := printColumns(w, slices.Values(lines), []bool{false, true, true, true, true, true, true, false, false, false}); err != nil {
+	} else if err := printColumns(w, slices.Values(lines), "lrrrrrrlll"); err != nil {
 		return err
 	}
 	if left > 0 {

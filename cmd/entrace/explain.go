@@ -132,7 +132,7 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
 			time.Unix(0, int64(x.Since.At)).In(o.time.zone()).Format("15:04:05.000"), duration(time.Duration(x.Since.After)), n[0])
 	} else {
-		line("", "%d requests%s", n[1], strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
+		line("", "%s%s", count(n[1], "request", "requests"), strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
 	}
 	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {

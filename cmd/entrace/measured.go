@@ -109,7 +109,7 @@ func (a *app) topWaits(w *bufio.Writer, waits []analyze.WaitTotal) error {
 		x := &waits[i]
 		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(x.Text())})
 	}
-	return printColumns(w, slices.Values(lines), []bool{true, false})
+	return printColumns(w, slices.Values(lines), "rl")
 }
 
 // pathHead prints the lines above a critical path.
@@ -138,8 +138,8 @@ func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 	return []string{p.paint(colorDim, "+"+duration(time.Duration(after))), p.paint(colorBlue, duration(time.Duration(took))), share, text}
 }
 
-// stepColumns says which columns of steps are numbers.
-var stepColumns = []bool{true, true, true, false}
+// stepColumns are the sides of the columns of steps.
+const stepColumns = "rrrl"
 
 // fold adds a line for steps that are left out.
 func (p *rowPrinter) fold(lines [][]string, n int, what string, took int64) [][]string {

@@ -137,12 +137,12 @@ func cell(v query.Value, style timeStyle) string {
 // table prints a table in columns. Columns of numbers are aligned to the right. It keeps the texts of
 // only one line in memory.
 func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
-	right := make([]bool, len(t.Columns))
+	sides := []byte(strings.Repeat("l", len(t.Columns)))
 	for _, line := range t.Lines {
 		for i, v := range line {
 			switch v.Any().(type) {
 			case time.Duration, float64, int64, uint64:
-				right[i] = true
+				sides[i] = 'r'
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 		for _, line := range t.Lines {
 			for i, v := range line {
 				texts[i] = cell(v, style)
-				if text, ok := v.Any().(string); ok && right[i] { // a string in a column of numbers: quote it if it looks like a number
+				if text, ok := v.Any().(string); ok && sides[i] == 'r' { // a string in a column of numbers: quote it if it looks like a number
 					if _, err := strconv.ParseFloat(text, 64); err == nil {
 						texts[i] = strconv.Quote(texts[i])
 					}
@@ -167,13 +167,13 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 				return
 			}
 		}
-	}, right)
+	}, string(sides))
 }
 
-// printColumns prints lines of texts in columns. right says which columns are aligned to the right.
+// printColumns prints lines of texts in columns. sides has an r or an l for each column: the side to which it is aligned.
 // The texts must be safe for a terminal. printColumns iterates over the lines twice.
-func printColumns(w io.Writer, lines iter.Seq[[]string], right []bool) error {
-	width := make([]int, len(right))
+func printColumns(w io.Writer, lines iter.Seq[[]string], sides string) error {
+	width := make([]int, len(sides))
 	for line := range lines {
 		for i, s := range line {
 			width[i] = max(width[i], utf8.RuneCountInString(plain(s)))
@@ -185,11 +185,11 @@ func printColumns(w io.Writer, lines iter.Seq[[]string], right []bool) error {
 		for i, s := range line {
 			pad := width[i] - utf8.RuneCountInString(plain(s))
 			last := i == len(line)-1
-			if right[i] {
+			if sides[i] == 'r' {
 				writeSpaces(&b, pad)
 			}
 			b.WriteString(s)
-			if !right[i] && !last {
+			if sides[i] == 'l' && !last {
 				writeSpaces(&b, pad)
 			}
 			if !last {

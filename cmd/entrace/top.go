@@ -228,7 +228,7 @@ func topServices(w io.Writer, list []analyze.ServiceCount) error {
 	for _, x := range list {
 		lines = append(lines, []string{safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
 	}
-	return printColumns(w, slices.Values(lines), []bool{false, true, true, true})
+	return printColumns(w, slices.Values(lines), "lrrr")
 }
 
 func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
@@ -239,7 +239,7 @@ func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
 	if o.OtherErrors > 0 {
 		lines = append(lines, []string{strconv.Itoa(o.OtherErrors), "", a.paint(colorDim, "others")})
 	}
-	return printColumns(w, slices.Values(lines), []bool{true, false, false})
+	return printColumns(w, slices.Values(lines), "rll")
 }
 
 func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
@@ -252,7 +252,7 @@ func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
 		}
 		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(short(x.Call(), maxValue)), times + " below " + safe(x.Of)})
 	}
-	return printColumns(w, slices.Values(lines), []bool{false, false, false})
+	return printColumns(w, slices.Values(lines), "lll")
 }
 
 func (a *app) topGaps(w io.Writer, l *look, o *analyze.Overview, options *topOptions) error {
@@ -267,7 +267,7 @@ func (a *app) topGaps(w io.Writer, l *look, o *analyze.Overview, options *topOpt
 		}
 		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.Duration))), "after " + what(l.v, g.Before), after})
 	}
-	return printColumns(w, slices.Values(lines), []bool{false, false, false})
+	return printColumns(w, slices.Values(lines), "lll")
 }
 
 // what names a row in a few words.

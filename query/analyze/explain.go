@@ -329,6 +329,8 @@ func (x *Explanation) conclude(causes map[string]*Cause) {
 		x.Verdict = "cause: " + name(list[at].Service)
 	case len(list) > 0:
 		x.Verdict = "no cause found; the largest difference is in " + name(list[0].Service)
+	case x.Looked.Series+x.Looked.Errors == 0:
+		x.Verdict = "no cause found: too few calls of the same operations to compare"
 	default:
 		x.Verdict = "no cause found: nothing is different"
 	}

@@ -179,6 +179,15 @@ func TestExplainHostile(t *testing.T) {
 	}
 }
 
+// TestExplainOthers: runs of programs that have no operation in common cannot be compared, and that is said.
+func TestExplainOthers(t *testing.T) {
+	v := viewOf(t, fixed())
+	x := explained(t, []query.Run{record(t, &querytest.Mall{Requests: 5}, 1)}, []query.Run{{View: v, Rows: everything(t, v)}}, analyze.NoTime)
+	if x.Verdict != "no cause found: too few calls of the same operations to compare" || x.Looked.Requests[0] != 5 {
+		t.Errorf("it says %+v", x)
+	}
+}
+
 // TestMoreErrors: a kind of error that is twice as frequent is found where others are as frequent as before; between equal runs
 // none is.
 func TestMoreErrors(t *testing.T) {
