@@ -79,7 +79,7 @@ func writeMany(t *testing.T, name string, version format.Version, f format.Stora
 // it ended: a file of four times the size costs no more memory.
 func TestTailOfLargeTraceReadsItsEnd(t *testing.T) {
 	if tracetest.Race {
-		t.Skip("it counts what is allocated")
+		t.Skip("it writes large files, and counts what is allocated")
 	}
 	for _, f := range []format.StorageFormat{format.ET, format.IET} {
 		for _, version := range []format.Version{format.V1, format.V2} {

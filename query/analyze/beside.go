@@ -24,6 +24,8 @@ type Beside struct {
 
 	chance bool    // the shares may differ by chance
 	p      float64 // -log10 of the chance, of one name
+
+	begins, ends []int64 // of the spans of the name
 }
 
 const (
@@ -80,6 +82,13 @@ func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside
 	// What ran during the span itself was looked for, and says nothing about the others.
 	slow := slices.Clone(in)
 	slow[r/64] &^= 1 << (r % 64)
+	for _, row := range b.whole {
+		if x := known[operationOf(v, row)]; x != nil {
+			if from, to, timed := during(v, row); timed {
+				x.begins, x.ends = append(x.begins, from), append(x.ends, to)
+			}
+		}
+	}
 	for _, x := range list {
 		b.addShares(x, slow, others, len(known))
 	}
@@ -106,14 +115,8 @@ func (b *besides) outermost(r view.Row) view.Row {
 // addShares says during which part of two sets of spans one of another request, with the name of x, ran for most of the time.
 // Unlike whether one ran at all, that is not likelier for long spans. Compared is how many names x was chosen from.
 func (b *besides) addShares(x *Beside, in, others view.Set[view.Row], compared int) {
-	var begins, ends []int64
 	own := operation{x.Service, x.Name}
-	for _, row := range b.whole {
-		if from, to, timed := during(b.v, row); timed && operationOf(b.v, row) == own {
-			begins, ends = append(begins, from), append(ends, to)
-		}
-	}
-	c := coverageOf(begins, ends)
+	c := coverageOf(x.begins, x.ends)
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		of := c.one

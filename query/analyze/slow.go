@@ -125,7 +125,7 @@ func (w *workload) group(service string, e *Evidence) *group {
 	return g
 }
 
-// add adds a call that is explained, of the run of the first one.
+// add adds a call, if it is explained and of the same run as those before.
 func (g *group) add(c *call, in bool) {
 	if v := c.request.view; c.request.now && (g.view == nil || g.view == v) {
 		g.view, g.sides[in] = v, append(g.sides[in], c)
@@ -144,20 +144,19 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 			list = append(list, e)
 		}
 	}
-	for i, rowOf := range []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }} {
+	rows := []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }}
+	if !slices.ContainsFunc(g.sides[true], func(c *call) bool { return c.up != nil }) {
+		rows = rows[:1] // they are requests
+	}
+	for i, rowOf := range rows {
 		in, others := v.NewSet(), v.NewSet()
-		inner := false
 		for _, c := range g.sides[true] {
 			in.Add(rowOf(c))
-			inner = inner || c.up != nil
 		}
 		for _, c := range g.sides[false] {
 			if r := rowOf(c); !in.Has(r) {
 				others.Add(r)
 			}
-		}
-		if i > 0 && !inner {
-			break
 		}
 		c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 		if err != nil {
