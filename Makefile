@@ -41,7 +41,7 @@ test: ## test every module
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) test -timeout 30m ./...); done
 
 race: ## test under the race detector, without what -short leaves out
-	@set -e; for m in . collector exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -short -timeout 30m ./...); done
+	@set -e; export GORACE=atexit_sleep_ms=0; for m in . collector exporter/autoexport; do (cd $$m && GOWORK=off $(GO) test -race -short -timeout 30m ./...); done
 
 soak: ## kill, fill and cut the power for half an hour, which needs root, strace and mkfs.ext4
 	@[ "$$(id -u)" = 0 ] || { echo "soak mounts file systems: it needs root" >&2; exit 1; }

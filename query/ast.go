@@ -62,7 +62,7 @@ type (
 // The parts of a query that select rows.
 type (
 	// A spanset is one of the types below.
-	spanset interface{ String() string }
+	spanset any
 
 	// filter is {…}.
 	filter struct{ x expr } // a nil x selects everything
@@ -95,7 +95,7 @@ type pipeline struct {
 }
 
 // A stage is one of the types below.
-type stage interface{ String() string }
+type stage any
 
 type (
 	stageFilter   struct{ x expr }
@@ -172,68 +172,10 @@ func (c *compare) String() string {
 
 func (w *words) String() string { return w.text }
 
-func (f *filter) String() string {
-	if f.x == nil {
-		return "{}"
-	}
-	return "{" + f.x.String() + "}"
-}
-func (w *without) String() string { return "!" + w.x.String() }
-func (b *both) String() string    { return "(" + b.a.String() + " " + b.op + " " + b.b.String() + ")" }
-
-func (s *structural) String() string {
-	op := s.op
-	if s.negate {
-		op = "!" + op
-	}
-	if s.union {
-		op = "&" + op
-	}
-	return "(" + s.a.String() + " " + op + " " + s.b.String() + ")"
-}
-func (n *nested) String() string { return "(" + n.p.String() + ")" }
-
-func (p *pipeline) String() string {
-	parts := []string{p.set.String()}
-	for _, st := range p.stages {
-		parts = append(parts, st.String())
-	}
-	return strings.Join(parts, " | ")
-}
-
 func list(all []expr) string {
 	texts := make([]string, len(all))
 	for i, x := range all {
 		texts[i] = x.String()
 	}
 	return strings.Join(texts, ", ")
-}
-
-func (s *stageFilter) String() string {
-	if s.x == nil {
-		return "{}"
-	}
-	return "{" + s.x.String() + "}"
-}
-func (s *stageBy) String() string       { return "by(" + list(s.list) + ")" }
-func (s *stageCoalesce) String() string { return "coalesce()" }
-func (s *stageSelect) String() string   { return "select(" + list(s.list) + ")" }
-func (s *stageTop) String() string {
-	name := "topk"
-	if s.bottom {
-		name = "bottomk"
-	}
-	return name + "(" + intValue(s.n).String() + ", " + s.x.String() + ")"
-}
-func (s *stageSort) String() string  { return "sort(" + s.x.String() + ")" }
-func (s *stageLimit) String() string { return "limit(" + intValue(s.n).String() + ")" }
-func (s *stageAggregate) String() string {
-	t := s.text
-	if s.cond != nil {
-		t += " " + s.cond.op + " " + s.cond.value.String()
-	}
-	if len(s.by) > 0 {
-		t += " by(" + list(s.by) + ")"
-	}
-	return t
 }

@@ -16,9 +16,9 @@ import (
 
 // A Completion is one way to complete the last word of a query.
 type Completion struct {
-	Text  string
-	Kind  string // name, attribute, value, operator or function
-	Count int    // the number of entries that have the attribute
+	Text  string `json:"text"`
+	Kind  string `json:"kind"`            // name, attribute, value, operator or function
+	Count int    `json:"count,omitempty"` // the number of entries that have the attribute
 }
 
 const (

@@ -1,7 +1,75 @@
 package query
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Tree returns the query with brackets around each expression.
 func Tree(q *Query) string { return q.root.String() }
+
+func show(x any) string { return fmt.Sprint(x) }
+
+func (f *filter) String() string {
+	if f.x == nil {
+		return "{}"
+	}
+	return "{" + f.x.String() + "}"
+}
+func (w *without) String() string { return "!" + show(w.x) }
+func (b *both) String() string    { return "(" + show(b.a) + " " + b.op + " " + show(b.b) + ")" }
+
+func (s *structural) String() string {
+	op := s.op
+	if s.negate {
+		op = "!" + op
+	}
+	if s.union {
+		op = "&" + op
+	}
+	return "(" + show(s.a) + " " + op + " " + show(s.b) + ")"
+}
+func (n *nested) String() string { return "(" + n.p.String() + ")" }
+
+func (p *pipeline) String() string {
+	parts := []string{show(p.set)}
+	for _, st := range p.stages {
+		parts = append(parts, show(st))
+	}
+	return strings.Join(parts, " | ")
+}
+
+func (s *stageFilter) String() string {
+	if s.x == nil {
+		return "{}"
+	}
+	return "{" + s.x.String() + "}"
+}
+func (s *stageBy) String() string       { return "by(" + list(s.list) + ")" }
+func (s *stageCoalesce) String() string { return "coalesce()" }
+func (s *stageSelect) String() string   { return "select(" + list(s.list) + ")" }
+func (s *stageTop) String() string {
+	name := "topk"
+	if s.bottom {
+		name = "bottomk"
+	}
+	return name + "(" + intValue(s.n).String() + ", " + s.x.String() + ")"
+}
+func (s *stageSort) String() string  { return "sort(" + s.x.String() + ")" }
+func (s *stageLimit) String() string { return "limit(" + intValue(s.n).String() + ")" }
+func (s *stageAggregate) String() string {
+	t := s.text
+	if s.set != nil {
+		t = "compare(" + show(s.set) + ")"
+	}
+	if s.cond != nil {
+		t += " " + s.cond.op + " " + s.cond.value.String()
+	}
+	if len(s.by) > 0 {
+		t += " by(" + list(s.by) + ")"
+	}
+	return t
+}
 
 // Number returns a duration or a time in nanoseconds, and any other value as Any does.
 func Number(v Value) any {

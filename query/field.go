@@ -106,21 +106,20 @@ var scopes = map[string]fieldKind{
 }
 
 // enumWords maps the names of enum values to the values. A name can have values of several kinds.
-var enumWords = map[string][]Value{
-	"ok": {enumValue(kindStatus, uint8(otel.StatusOK))}, "unset": {enumValue(kindStatus, uint8(otel.StatusUnset))},
-	"error": {
-		enumValue(kindStatus, uint8(otel.StatusError)), enumValue(kindLevel, uint8(format.LevelError)),
-	},
-	"trace": {enumValue(kindLevel, uint8(format.LevelTrace))}, "debug": {enumValue(kindLevel, uint8(format.LevelDebug))},
-	"info": {enumValue(kindLevel, uint8(format.LevelInfo))}, "warn": {enumValue(kindLevel, uint8(format.LevelWarn))},
-	"unspecified": {enumValue(kindSpanKind, uint8(otel.KindUnspecified))}, "internal": {enumValue(kindSpanKind, uint8(otel.KindInternal))},
-	"server": {enumValue(kindSpanKind, uint8(otel.KindServer))}, "client": {enumValue(kindSpanKind, uint8(otel.KindClient))},
-	"producer": {enumValue(kindSpanKind, uint8(otel.KindProducer))}, "consumer": {enumValue(kindSpanKind, uint8(otel.KindConsumer))},
-	"span": {enumValue(kindRole, uint8(view.RoleSpan))}, "event": {enumValue(kindRole, uint8(view.RoleEvent))},
-	"log": {enumValue(kindRole, uint8(view.RoleLog))}, "link": {enumValue(kindRole, uint8(view.RoleLink))},
-	"resource": {enumValue(kindRole, uint8(view.RoleResource))}, "recorder": {enumValue(kindRole, uint8(view.RoleRecorder))},
-	"root": {enumValue(kindRole, uint8(view.RoleRoot))}, "other": {enumValue(kindRole, uint8(view.RoleOther))},
-}
+var enumWords = func() map[string][]Value {
+	words := make(map[string][]Value)
+	for _, of := range [...]struct {
+		kind valueKind
+		n    uint8
+	}{{kindStatus, uint8(otel.StatusError)}, {kindLevel, uint8(format.LevelError)}, {kindSpanKind, uint8(otel.KindConsumer)}, {kindRole, uint8(view.RoleRecorder)}} {
+		for n := range of.n + 1 {
+			if v := enumValue(of.kind, n); v.n != int64(view.RoleFolded) || of.kind != kindRole {
+				words[strings.ToLower(v.String())] = append(words[strings.ToLower(v.String())], v) // of error, the status is first
+			}
+		}
+	}
+	return words
+}()
 
 // enumOf returns the kind of the values of a field if it is an enum, otherwise kindNil.
 func (k fieldKind) enumOf() valueKind {

@@ -18,8 +18,8 @@ type Query struct {
 
 // A Hint explains something that may surprise the user in a query or its result.
 type Hint struct {
-	Text  string // for people
-	Query string // a complete query that the user may have meant, or empty
+	Text  string `json:"text"`            // for people
+	Query string `json:"query,omitempty"` // a complete query that the user may have meant, or empty
 }
 
 // String returns the text of the query.

@@ -1,11 +1,11 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -75,18 +75,16 @@ type Options struct {
 // Run runs the query on a view. A nil o means defaults. The error is the error of ctx, or an
 // [*Error].
 func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
-	if o == nil {
-		o = &Options{}
-	}
 	m := q.machine(ctx, v)
 	r := &Result{Hints: slices.Clone(q.hints)}
 	rows, err := m.set(q.root.set)
 	if err != nil {
 		return nil, err
 	}
-	cut := !o.From.IsZero() || !o.To.IsZero() // the result is restricted to a period
+	from, to := o.Period()
+	cut := from != math.MinInt64 || to != math.MaxInt64 // the result is restricted to a period
 	if cut {
-		if rows, err = inTimes(ctx, v, rows, o); err != nil {
+		if rows, err = Overlapping(ctx, v, rows, from, to); err != nil {
 			return nil, err
 		}
 	}
@@ -101,16 +99,6 @@ func (q *Query) Run(ctx context.Context, v *view.View, o *Options) (*Result, err
 		r.Hints = append(r.Hints, q.emptyHints(m)...)
 	}
 	return r, nil
-}
-
-// anyIn reports whether a row of block k is in a set.
-func anyIn(s view.Set[view.Row], k int) bool {
-	for _, w := range s[k*words64 : min(len(s), (k+1)*words64)] {
-		if w != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // machine returns a machine that runs the query on a view.
@@ -193,8 +181,13 @@ func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], 
 	if err != nil {
 		return nil, err
 	}
+	return m.refine(n, within)
+}
+
+// refine returns the selectable rows of within for which a node is true.
+func (m *machine) refine(n node, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	out := m.v.NewSet()
-	err = m.v.Columns().Each(m.ctx, func() func(k int) {
+	err := m.v.Columns().Each(m.ctx, func() func(k int) {
 		e := &env{m: m, read: m.v.NewReader()}
 		return func(k int) {
 			set := m.block(e, n, k, within)
@@ -233,38 +226,25 @@ func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Ro
 		return nil, false
 	}
 	return func(yield func(view.Row, error) bool) {
-		if err := q.first(ctx, v, f, within, func(r view.Row) bool { return yield(r, nil) }); err != nil {
-			yield(0, err)
-		}
-	}, true
-}
-
-// first calls fn for the rows of a filter until it returns false.
-func (q *Query) first(ctx context.Context, v *view.View, f *filter, within view.Set[view.Row], fn func(r view.Row) bool) error {
-	m := q.machine(ctx, v)
-	m.few = true
-	node, err := m.filter(f.x)
-	if err != nil {
-		return err
-	}
-	e := &env{m: m, read: v.NewReader()}
-	for k := range v.Columns().Blocks() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if within != nil && !anyIn(within, k) {
-			continue
-		}
-		set := m.block(e, node, k, within)
-		for i, word := range set {
-			for ; word != 0; word &= word - 1 {
-				if !fn(view.Row(k*columns.BlockRows + i*64 + bits.TrailingZeros64(word))) {
-					return nil
+		m := q.machine(ctx, v)
+		m.few = true
+		node, err := m.filter(f.x)
+		e := &env{m: m, read: v.NewReader()}
+		for k := 0; k < v.Columns().Blocks() && err == nil; k++ {
+			if err = ctx.Err(); err != nil || within != nil && within[k*words64:min(len(within), (k+1)*words64)].Len() == 0 {
+				continue
+			}
+			set := m.block(e, node, k, within)
+			for i := range view.Set[view.Row](set[:]).All() {
+				if !yield(view.Row(k*columns.BlockRows)+i, nil) {
+					return
 				}
 			}
 		}
-	}
-	return nil
+		if err != nil {
+			yield(0, err)
+		}
+	}, true
 }
 
 // set returns the rows that a spanset selects.
@@ -284,29 +264,13 @@ func (m *machine) set(s spanset) (view.Set[view.Row], error) {
 			return nil, err
 		}
 		traces := m.tracesOf(has)
-		return m.where2(func(r view.Row) bool { return !m.inTraces(traces, has, r) })
+		return m.refine(&rows{is: func(e *env) bool { return !m.inTraces(traces, has, e.row) }}, nil)
 	case *both:
 		return m.combine(s)
 	case *structural:
 		return m.structure(s)
 	}
 	return m.v.NewSet(), nil
-}
-
-// where2 returns the selectable rows for which a function returns true.
-func (m *machine) where2(is func(r view.Row) bool) (view.Set[view.Row], error) {
-	out := m.v.NewSet()
-	err := m.v.Columns().Each(m.ctx, func() func(k int) {
-		return func(k int) {
-			b := m.v.Columns().Block(k)
-			for i, f := range b.Flags {
-				if r := view.Row(b.First) + view.Row(i); m.selectable(view.Flags(f)) && is(r) {
-					out.Add(r)
-				}
-			}
-		}
-	})
-	return out, err
 }
 
 // tracesOf returns the traces of rows.
@@ -454,25 +418,16 @@ func (m *machine) below(a, b, out view.Set[view.Row]) {
 
 // above adds to out the rows of b that are above a row of a.
 func (m *machine) above(a, b, out view.Set[view.Row]) {
-	v := m.v
-	over := v.NewSet()
-	visit := func(r view.Row) {
-		if over.Has(r) && b.Has(r) {
-			out.Add(r)
+	over := m.v.NewSet()
+	for r := range a.All() {
+		for r != 0 {
+			if r = m.v.Parent(r); over.Has(r) {
+				break
+			}
+			if over.Add(r); b.Has(r) {
+				out.Add(r)
+			}
 		}
-		if r != 0 && (over.Has(r) || a.Has(r)) {
-			over.Add(v.Parent(r))
-		}
-	}
-	if v.Columns().ParentsFirst() {
-		for r := view.Row(v.Len()); r > 0; r-- {
-			visit(r - 1)
-		}
-		return
-	}
-	t := v.Tree()
-	for rank := t.Len(); rank > 0; rank-- {
-		visit(t.Row(rank - 1))
 	}
 }
 
@@ -525,7 +480,7 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 			}
 		case *stageLimit:
 			if r.Order == nil && r.Table == nil {
-				r.Order = m.byTime(rows)
+				r.Order = InTime(m.v, rows)
 			}
 			rows = r.cut(int(min(s.n, int64(m.v.Len()))), rows)
 		}
@@ -566,9 +521,6 @@ func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 	return kept
 }
 
-// byTime returns rows in the order of time.
-func (m *machine) byTime(rows view.Set[view.Row]) []view.Row { return InTime(m.v, rows) }
-
 // InTime returns rows in the order of their times. A row without a time stays behind the row before
 // it.
 func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
@@ -588,15 +540,7 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 		}
 		return times[r]
 	}
-	slices.SortStableFunc(list, func(a, b view.Row) int {
-		if x, y := at(a), at(b); x != y {
-			if x < y {
-				return -1
-			}
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b view.Row) int { return cmp.Compare(at(a), at(b)) })
 	return list
 }
 
@@ -631,7 +575,7 @@ func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) er
 		return err
 	}
 	e := &env{m: m, read: m.v.NewReader()}
-	list := m.byTime(rows)
+	list := InTime(m.v, rows)
 	keys := make(map[view.Row]Value, len(list))
 	for _, row := range list {
 		e.row = row

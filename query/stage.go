@@ -223,7 +223,7 @@ func (p *parser) call(t *token) (*stageAggregate, error) {
 		if a.set, err = p.sets(); err != nil {
 			return nil, err
 		}
-		a.text = "compare(" + a.set.String() + ")"
+		a.text = "compare({…})"
 		return a, p.want(")")
 	case aggregates[t.text]:
 		if p.is(")") {

@@ -5,24 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
-
-// thoseOf returns the rows of a set for which is holds, which several goroutines call.
-func thoseOf(ctx context.Context, v *view.View, rows view.Set[view.Row], is func(b *columns.Block, i int) bool) (view.Set[view.Row], error) {
-	some := slices.Clone(rows)
-	return some, v.Columns().Each(ctx, func() func(k int) {
-		return func(k int) {
-			b := v.Columns().Block(k)
-			for i := range b.Flags {
-				if !is(&b, i) {
-					some[k*words64+i/64] &^= 1 << (i % 64)
-				}
-			}
-		}
-	})
-}
 
 // minForRate is the minimum number of spans for which a rate is shown.
 const minForRate = 20
@@ -33,18 +17,19 @@ const minForRate = 20
 // the self times. More than a million names are an [*Error]. The period of o, which may be nil, takes
 // the place of the whole trace.
 func Summary(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (*Table, error) {
-	spans, err := thoseOf(ctx, v, rows, func(b *columns.Block, i int) bool { return view.Flags(b.Flags[i]).Role() == view.RoleSpan })
+	q, err := Parse("{} | sum(self) by(service, name)")
 	if err != nil {
 		return nil, err
 	}
-	q, err := Parse("{} | sum(self) by(service, name)")
+	m := q.machine(ctx, v)
+	spans, err := m.refine(onlyRole[view.RoleSpan], rows)
 	if err != nil {
 		return nil, err
 	}
 	self := q.root.stages[0].(*stageAggregate) //nolint:forcetypeassert // it is one
 	took := &field{kind: fieldDuration, text: "duration"}
 	stages := []*stageAggregate{{fn: "count"}, {fn: "errors"}, {fn: "quantile", x: took, args: []float64{.5, .95, .99}}, {fn: "max", x: took}, {fn: "sum", x: took}, self}
-	from, err := q.machine(ctx, v).table(stages, self.by, spans)
+	from, err := m.table(stages, self.by, spans)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -38,26 +37,20 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	if t.groups == 0 {
 		return out, nil
 	}
-	of := ""
-	if t.spans {
-		of = "entry:role = span"
+	every = max(1, every)
+	of := fmt.Sprintf("start >= %d", from)
+	if to := from + every*int64(periods); to > from { // a number can say when they end
+		of += fmt.Sprintf(" && start < %d", to)
 	}
-	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, max(1, every)))
+	if t.spans {
+		of += " && entry:role = span"
+	}
+	q, err := Parse(fmt.Sprintf("{ %s } | count() by(%s, bucket(start - %d, %dns))", of, strings.Join(t.Columns[:t.groups], ", "), from, every))
 	if err != nil {
 		return nil, err
 	}
 	m := q.machine(ctx, v)
-	all, err := m.set(q.root.set)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		all[i] &= rows[i]
-	}
-	begun, err := thoseOf(ctx, v, all, func(b *columns.Block, i int) bool {
-		at := b.Start[i]
-		return at != columns.NoTime && at >= from && uint64(at-from) < uint64(max(1, every))*uint64(periods)
-	})
+	begun, err := m.where(q.root.set.(*filter).x, rows) //nolint:forcetypeassert // it is one
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +62,7 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	for _, line := range counts.Lines {
 		at, timed := line[t.groups].number()
 		n, _ := line[t.groups+1].number()
-		i := int(at / float64(max(1, every)))
+		i := int(at / float64(every))
 		if !timed || i < 0 || i > periods {
 			continue
 		}

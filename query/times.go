@@ -78,12 +78,6 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// inTimes returns the rows of a set whose time overlaps the period between o.From and o.To.
-func inTimes(ctx context.Context, v *view.View, rows view.Set[view.Row], o *Options) (view.Set[view.Row], error) {
-	from, to := o.Period()
-	return Overlapping(ctx, v, rows, from, to)
-}
-
 // Period returns the times of o, in nanoseconds since 1970. A nil o has all times.
 func (o *Options) Period() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64

@@ -16,19 +16,21 @@ func (a *app) archiveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive DIR --to TARGET",
 		Short: "Make Parquet of all finished traces of a folder, by service and day",
-		Long: "archive writes each finished trace of DIR, an ET, to TARGET as Parquet: an object for each\n" +
-			"service and day (UTC), service=NAME/day=2026-11-24/ID-N.parquet, as DuckDB and ClickHouse\n" +
-			"read partitions. ID is the SHA-256 of the file. When all objects of a file are there,\n" +
-			"_manifest/ID.json says so, and the file is not archived again. Whatever kills archive, run\n" +
-			"it again: nothing is there twice and nothing is lost. Several may work on one TARGET.\n\n" +
-			"Traces that are not finished are left, as are the folders in DIR. A damaged one is reported,\n" +
-			"and the others are archived.\n\n" +
-			"S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other\n" +
-			"programs: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or\n" +
-			"the role of the machine or container.",
-		Example: "  entrace archive traces --to archive\n" +
-			"  entrace archive traces --to s3://my-bucket/traces",
-		Args: exactArgs(1),
+		Long: `archive writes each finished trace of DIR, an ET, to TARGET as Parquet: an object for each
+service and day (UTC), service=NAME/day=2026-11-24/ID-N.parquet, as DuckDB and ClickHouse
+read partitions. ID is the SHA-256 of the file. When all objects of a file are there,
+_manifest/ID.json says so, and the file is not archived again. Whatever kills archive, run
+it again: nothing is there twice and nothing is lost. Several may work on one TARGET.
+
+Traces that are not finished are left, as are the folders in DIR. A damaged one is reported,
+and the others are archived.
+
+S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other
+programs: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or
+the role of the machine or container.`,
+		Example: `  entrace archive traces --to archive
+  entrace archive traces --to s3://my-bucket/traces`,
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return usagef("--to must name the folder or bucket of the archive")
@@ -56,7 +58,7 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 			errs = errors.Join(errs, err)
 			return
 		case r.Left != "":
-			fmt.Fprintf(a.err, "entrace: skipped %s: %s\n", safe(r.File), r.Left)
+			a.say("skipped %s: %s", r.File, r.Left)
 			return
 		case r.Before:
 			before++

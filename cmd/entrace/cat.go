@@ -22,17 +22,17 @@ func (a *app) catCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cat FILE...",
 		Short: "Print the entries of a trace as they are stored, a line each",
-		Long: "cat prints the entries of each FILE, or of the standard input for -, in the order\n" +
-			"of their ids and as they are stored:\n\n" +
-			"  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…\n\n" +
-			"With -q, --since or --until it prints the entries of the rows that these select, the\n" +
-			"ends of spans with them. Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are\n" +
-			"numbers of up to 64 bits, which some programs, old versions of jq say, round.",
-		Args: someArgs,
+		Long: `cat prints the entries of each FILE, or of the standard input for -, in the order
+of their ids and as they are stored:
+
+  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
+
+With -q, --since or --until it prints the entries of the rows that these select, the
+ends of spans with them. Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are
+numbers of up to 64 bits, which some programs, old versions of jq say, round.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)

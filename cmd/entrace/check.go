@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,21 +23,21 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
 		Short: "Hold a trace against an expectation, for tests and CI",
-		Long: "check exits with 0 if QUERY selects as many rows of the files as --expect says, with 1\n" +
-			"if it does not, and prints what it selects then, and with 2 for anything else. A file\n" +
-			"that is damaged or not finished is such a thing, unless --allow-partial is given.\n\n" +
-			"  entrace check -q 'level = error' --expect none app.et\n" +
-			"  entrace check -q '{ name = \"GET /cart\" && duration > 100ms }' --expect '<=3' app.et",
-		Args:              someArgs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
-		ValidArgsFunction: completeTraces,
+		Long: `check exits with 0 if QUERY selects as many rows of the files as --expect says, with 1
+if it does not, and prints what it selects then, and with 2 for anything else. A file
+that is damaged or not finished is such a thing, unless --allow-partial is given.
+
+  entrace check -q 'level = error' --expect none app.et
+  entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et`,
+		RunE: func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
 	}
 	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
-	c.Flags().StringVar(&o.expect, "expect", o.expect, "how many rows: none, some, `N`, or >=N and the like")
-	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
-	c.Flags().IntVar(&o.limit, "limit", o.limit, "print no more than that many rows, 0 for all")
+	flags := c.Flags()
+	flags.StringVar(&o.expect, "expect", o.expect, "how many rows: none, some, `N`, or >=N and the like")
+	flags.BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
+	flags.IntVar(&o.limit, "limit", o.limit, "print no more than that many rows, 0 for all")
 	return c
 }
 
@@ -105,7 +104,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 		return nil
 	}
 	w := bufio.NewWriter(a.out)
-	fmt.Fprintf(a.err, "entrace: %s, expected %s\n", count(len(rows), "row", "rows"), safe(o.expect))
+	a.say("%s, expected %s", count(len(rows), "row", "rows"), o.expect)
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}

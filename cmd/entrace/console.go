@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -216,30 +214,15 @@ const rustFields = "fields."
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
 // jsonFields reads a line that is one JSON object.
-func jsonFields(line string) ([]otel.KeyValue, bool) {
-	if !strings.HasPrefix(strings.TrimSpace(line), "{") {
+func jsonFields(line string) (fields []otel.KeyValue, ok bool) {
+	v, err := otel.ParseJSON(line)
+	if err != nil || v.Kind != otel.Map {
 		return nil, false
 	}
-	d := json.NewDecoder(strings.NewReader(line))
-	d.UseNumber()
-	if _, err := d.Token(); err != nil {
-		return nil, false
+	for _, f := range v.Map {
+		fields = flat(fields, f.Key, f.Value, maxFlat)
 	}
-	var fields []otel.KeyValue
-	for d.More() {
-		key, err := d.Token()
-		name, ok := key.(string)
-		if err != nil || !ok {
-			return nil, false
-		}
-		var v any
-		if err := d.Decode(&v); err != nil {
-			return nil, false
-		}
-		fields = flat(fields, name, anyOf(v), maxFlat)
-	}
-	_, err := d.Token()
-	return fields, err == nil && !d.More()
+	return fields, true
 }
 
 // maxFlat is how many objects within each other have their fields joined with dots.
@@ -254,34 +237,6 @@ func flat(fields []otel.KeyValue, name string, v otel.Any, depth int) []otel.Key
 		fields = flat(fields, name+"."+v.Map[i].Key, v.Map[i].Value, depth-1)
 	}
 	return fields
-}
-
-func anyOf(v any) otel.Any {
-	switch v := v.(type) {
-	case string:
-		return otel.Any{Kind: otel.String, Text: v}
-	case bool:
-		return otel.Any{Kind: otel.Bool, Bool: v}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return otel.Any{Kind: otel.Int, Int: n}
-		}
-		f, _ := v.Float64() // infinity if the number is out of range
-		return otel.Any{Kind: otel.Float, Float: f}
-	case []any:
-		list := otel.Any{Kind: otel.List}
-		for _, x := range v {
-			list.List = append(list.List, anyOf(x))
-		}
-		return list
-	case map[string]any:
-		m := otel.Any{Kind: otel.Map}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			m.Map = append(m.Map, otel.KeyValue{Key: key, Value: anyOf(v[key])})
-		}
-		return m
-	}
-	return otel.Any{}
 }
 
 // logfmtPair matches a key and a value of logfmt. The value may be in quotes.

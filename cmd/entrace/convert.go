@@ -36,11 +36,11 @@ func (a *app) convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
-		Long: "convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or\n" +
-			"--from says it. OUT is of the format that --to names, or else its extension. - is the\n" +
-			"standard input or output. Without OUT the output is the standard output, which needs --to.\n" +
-			"The version of ENTRACE's own formats stays unless --version names another. --list\n" +
-			"prints all formats, and what each cannot hold.",
+		Long: `convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or
+--from says it. OUT is of the format that --to names, or else its extension. - is the
+standard input or output. Without OUT the output is the standard output, which needs --to.
+The version of ENTRACE's own formats stays unless --version names another. --list
+prints all formats, and what each cannot hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.list {
 				return a.listFormats()
@@ -56,11 +56,12 @@ func (a *app) convertCommand() *cobra.Command {
 	flags.addDescendants(c)
 	flags.add(c)
 	redactFlag(c, &flags.redact, redactRead)
-	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
-	c.Flags().StringVar(&flags.weight, "weight", weights[0], "for flame graphs: the time that spans took, or cpu: the samples of CPU profiles at and below what is selected")
-	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
-	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
-	c.Flags().BoolVar(&flags.list, "list", false, "print the formats there are")
+	set := c.Flags()
+	set.StringVar(&flags.to, "to", "", "the format of OUT")
+	set.StringVar(&flags.weight, "weight", weights[0], "for flame graphs: the time that spans took, or cpu: the samples of CPU profiles at and below what is selected")
+	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
+	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	set.BoolVar(&flags.list, "list", false, "print the formats there are")
 	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}, "weight": weights[:]} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		if err != nil {
@@ -74,7 +75,7 @@ func (a *app) convertCommand() *cobra.Command {
 		if len(args) == 1 && flags.to != "" {
 			return nil
 		}
-		return exactArgs(2)(cmd, args)
+		return takes(2, 2)(cmd, args)
 	}
 	return c
 }
@@ -183,12 +184,12 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		}
 		switch text := safe(strings.Join(late, ", ")); {
 		case len(late) > 0 && auto:
-			fmt.Fprintln(a.err, "entrace: clocks are corrected:", text)
+			a.say("clocks are corrected: %s", text)
 			if err = t.Close(); err == nil {
 				t, err = convert.Open(ctx, names, options)
 			}
 		case len(late) > 0:
-			fmt.Fprintf(a.err, "entrace: clocks seem to be wrong: %s; --clock auto corrects them\n", text)
+			a.say("clocks seem to be wrong: %s; --clock auto corrects them", text)
 		}
 	}
 	if t == nil {
@@ -198,10 +199,10 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		return nil, err
 	}
 	if v := t.View(); v != nil && v.Copies() > 0 {
-		fmt.Fprintf(a.err, "entrace: %s in several files, shown once\n", count(v.Copies(), "row is", "rows are"))
+		a.say("%s in several files, shown once", count(v.Copies(), "row is", "rows are"))
 	}
 	for _, text := range t.LeftOut() {
-		fmt.Fprintln(a.err, "entrace:", safe(text))
+		a.say("%s", text)
 	}
 	a.tellReplaced(r)
 	return t, nil // Trace.Damage reports damage after the whole entries were read

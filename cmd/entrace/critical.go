@@ -30,25 +30,25 @@ func (a *app) criticalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "critical FILE|DIR...",
 		Short: "Say what a span waited for, from its start to its end",
-		Long: "critical prints the critical path of the slowest span that -q selects: what it did itself\n" +
-			"and which spans below it it waited for, one after the other from its start to its end.\n" +
-			"That is inferred from their times: nothing says in a trace who waited for whom. Spans that\n" +
-			"outlive the one above are asynchronous, and are printed apart. A link or log record that\n" +
-			"names another span is printed below the step to which it belongs.\n" +
-			"If the file has an execution trace of Go that explains 95 % of the span or more, the path is\n" +
-			"measured instead: what its goroutine did, where it waited, who ended the wait, and what that\n" +
-			"one did meanwhile.\n\n" +
-			"  entrace critical app.et -q 'name = \"GET /cart\"'",
-		Args:              someArgs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.critical(cmd.Context(), args, &o) },
-		ValidArgsFunction: completeTraces,
+		Long: `critical prints the critical path of the slowest span that -q selects: what it did itself
+and which spans below it it waited for, one after the other from its start to its end.
+That is inferred from their times: nothing says in a trace who waited for whom. Spans that
+outlive the one above are asynchronous, and are printed apart. A link or log record that
+names another span is printed below the step to which it belongs.
+If the file has an execution trace of Go that explains 95 % of the span or more, the path is
+measured instead: what its goroutine did, where it waited, who ended the wait, and what that
+one did meanwhile.
+
+  entrace critical app.et -q 'name = "GET /cart"'`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.critical(cmd.Context(), args, &o) },
 	}
 	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
-	c.Flags().StringVar(&o.min, "min", "1%", "fold steps that take less than that `SHARE` of the whole")
-	c.Flags().BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
-	c.Flags().BoolVar(&o.all, "all", false, "of each span that is selected, the slowest first")
+	flags := c.Flags()
+	flags.StringVar(&o.min, "min", "1%", "fold steps that take less than that `SHARE` of the whole")
+	flags.BoolVar(&o.inferred, "inferred", false, "infer the path from times, also where it could be measured")
+	flags.BoolVar(&o.all, "all", false, "of each span that is selected, the slowest first")
 	return c
 }
 

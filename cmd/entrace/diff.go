@@ -33,24 +33,28 @@ func (a *app) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
 		Short: "Compare runs of a program, and fail on what got worse",
-		Long: "diff compares the spans of runs by their path: service, name and kind, and those of the\n" +
-			"spans above. Each FILE is a run. It prints how many spans there are, how many failed,\n" +
-			"quantiles of their durations and the sum of their self times, and first the paths that\n" +
-			"exceed a limit. It exits with 1 if a path does, and with 2 for any other error.\n" +
-			"Below stand errors and warnings that more calls have than before, by what they say,\n" +
-			"more than chance explains; with --fail-on more-errors these are a limit as well.\n\n" +
-			"One run on each side: machine noise is not in its \"chance\", which takes the spans of a run\n" +
-			"as independent of each other (test of Mann and Whitney). The same program is slower on a\n" +
-			"busy machine, and one run cannot tell that from a change. So by default durations exceed no\n" +
-			"limit; spans for each request, errors and new spans can. --max-p95 also limits durations.\n\n" +
-			"Several runs on each side, five if possible and recorded in turn: the test is between runs\n" +
-			"(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.\n\n" +
-			"\"Chance\" holds over all paths together. A change that can be chance exceeds no limit unless\n" +
-			"--any-change is given. \"Too few\" are less than " + strconv.Itoa(analyze.MinSamples) + " spans of a run, or a path that some run\n" +
-			"does not have. A file that is damaged or still running ends it with 2, unless --allow-partial\n" +
-			"is given.\n\n" +
-			"  entrace diff old.et new.et\n" +
-			"  entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et",
+		Long: `diff compares the spans of runs by their path: service, name and kind, and those of the
+spans above. Each FILE is a run. It prints the number of spans and of those that failed,
+quantiles of their durations and the sum of their self times, and first the paths that
+exceed a limit. It exits with 1 if a path does, and with 2 for any other error.
+Below stand errors and warnings that more calls have than before, by what they say,
+more than chance explains; with --fail-on more-errors these are a limit as well.
+
+One run on each side: machine noise is not in its "chance", which takes the spans of a run
+as independent of each other (test of Mann and Whitney). The same program is slower on a
+busy machine, and one run cannot tell that from a change. So by default durations exceed no
+limit; spans for each request, errors and new spans can. --max-p95 also limits durations.
+
+Several runs on each side, five if possible and recorded in turn: the test is between runs
+(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.
+
+"Chance" holds over all paths together. A change that can be chance exceeds no limit unless
+--any-change is given. "Too few" are less than ` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run
+does not have. A file that is damaged or still running ends it with 2, unless --allow-partial
+is given.
+
+  entrace diff old.et new.et
+  entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch several := len(o.before)+len(o.after) > 0; {
 			case several && len(args) > 0:
@@ -72,15 +76,16 @@ func (a *app) diffCommand() *cobra.Command {
 	}
 	o.addQuery(c)
 	o.add(c)
-	c.Flags().StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
-	c.Flags().StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
-	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object for each path")
-	c.Flags().StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
-	c.Flags().StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
-	c.Flags().StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
-	c.Flags().BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit as well")
-	c.Flags().BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
-	c.Flags().IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
+	flags := c.Flags()
+	flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
+	flags.StringSliceVar(&o.after, "after", nil, "the `FILES` of the runs after")
+	flags.BoolVar(&o.json, "json", false, "print JSON, an object for each path")
+	flags.StringVar(&o.maxP95, "max-p95", "", "how much the 95th percentile may `GROW`, as +10% or +5ms, or none; +10% for three runs or more, else none")
+	flags.StringVar(&o.maxCount, "max-count", "+10%", "how many more spans of a path there may be for each root span, as +1 or +10%, or none")
+	flags.StringSliceVar(&o.failOn, "fail-on", []string{failErrors, failSpans}, "new-errors, new-spans, more-errors, several with commas, or none")
+	flags.BoolVar(&o.anyChange, "any-change", false, "a change that can be chance exceeds a limit as well")
+	flags.BoolVar(&o.allowPartial, "allow-partial", false, "take what is whole of a damaged or unfinished file")
+	flags.IntVar(&o.limit, "limit", o.limit, "how many paths to print, 0 for all")
 	return c
 }
 

@@ -28,31 +28,32 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain FILE|DIR...",
 		Short: "Name the cause: what is slower, fails more often, or is no longer done",
-		Long: "explain compares requests that fail or are slow with others, and ranks the services that\n" +
-			"are to blame: by the time that they work themselves, by the calls between them, by new\n" +
-			"or more frequent errors, and by what they no longer do. Each cause has its evidence, how\n" +
-			"often it was seen before, and a command that shows it. What can be chance is no cause.\n\n" +
-			"  entrace explain bad.et --against good.et         a healthy recording is the baseline\n" +
-			"  entrace explain app.et                           the requests before the change are\n" +
-			"  entrace explain app.et --since 12:00             those before that time are\n" +
-			"  entrace explain app.et -q '{ duration > 1s }'    the others of the same names are\n\n" +
-			"docs/explain.md says how it decides, and how often it is right.",
-		Args: someArgs,
+		Long: `explain compares requests that fail or are slow with others, and ranks the services that
+are to blame: by the time that they work themselves, by the calls between them, by new
+or more frequent errors, and by what they no longer do. Each cause has its evidence, how
+often it was seen before, and a command that shows it. What can be chance is no cause.
+
+  entrace explain bad.et --against good.et         a healthy recording is the baseline
+  entrace explain app.et                           the requests before the change are
+  entrace explain app.et --since 12:00             those before that time are
+  entrace explain app.et -q '{ duration > 1s }'    the others of the same names are
+
+docs/explain.md says how it decides, and how often it is right.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.failOn != "" && o.failOn != "cause" {
 				return usagef("--fail-on is %q, it must be cause", o.failOn)
 			}
 			return a.explain(cmd.Context(), args, &o)
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)
 	o.addTime(c)
-	c.Flags().Lookup("since").Usage = "what to explain began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
-	c.Flags().StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
-	c.Flags().StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
-	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
+	flags := c.Flags()
+	flags.Lookup("since").Usage = "what to explain began at this `TIME`: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339"
+	flags.StringSliceVar(&o.against, "against", nil, "a `FILE` or folder of healthy runs, to compare with")
+	flags.StringVar(&o.failOn, "fail-on", "", "exit with 1 if there is a `cause`")
+	flags.BoolVar(&o.json, "json", false, "print one JSON object")
 	return c
 }
 

@@ -21,11 +21,11 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FILE|DIR... -o report.html",
 		Short: "Write a page with a trace that needs no program",
-		Long: "export writes the page of 'entrace view' with the rows that -q selects, and those above them,\n" +
-			"as one file: for a mail or an issue, without network. It shows tree, strip, flame, details and\n" +
-			"tables; it finds words, and no queries. A page has at most 200,000 rows and, unless\n" +
-			"--max-size says otherwise, 20 MB. 'entrace redact' takes secrets out before, and so does\n" +
-			"--redact.",
+		Long: `export writes the page of 'entrace view' with the rows that -q selects, and those above them,
+as one file: for a mail or an issue, without network. It shows tree, strip, flame, details and
+tables; it finds words, and no queries. A page has at most 200,000 rows and, unless
+--max-size says otherwise, 20 MB. 'entrace redact' takes secrets out before, and so does
+--redact.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.export(cmd.Context(), args, output, maxSize, force, &o)
@@ -35,9 +35,10 @@ func (a *app) exportCommand() *cobra.Command {
 	o.addQuery(c)
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
-	c.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write")
-	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
-	c.Flags().StringVar(&maxSize, "max-size", "20MB", "the most `BYTES` that the page may have")
+	flags := c.Flags()
+	flags.StringVarP(&output, "output", "o", "", "the `FILE` to write")
+	flags.BoolVar(&force, "force", false, "replace the file if it exists")
+	flags.StringVar(&maxSize, "max-size", "20MB", "the most `BYTES` that the page may have")
 	return c
 }
 

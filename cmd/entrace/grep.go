@@ -28,35 +28,32 @@ func (a *app) grepCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grep QUERY FILE|DIR...",
 		Short: "Print the spans and log records that a query selects",
-		Long: "grep prints a line for each span, event and log record of the files that QUERY selects,\n" +
-			"in the order of time: time, level, service, name or message, duration, attributes.\n\n" +
-			"  entrace grep 'payment failed' app.et                     words, in texts, names and keys\n" +
-			"  entrace grep 'level >= warn user = ada' app.et           comparisons\n" +
-			"  entrace grep '{ name = \"GET /cart\" } >> { span:failed }' app.et      below one another\n\n" +
-			"'' selects everything. A word finds parts of words: user-1 also finds user-17.\n" +
-			"docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,\n" +
-			"and 2 for anything else.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return wrongArgs(c, args)
-			}
-			return nil
-		},
+		Long: `grep prints a line for each span, event and log record of the files that QUERY selects,
+in the order of time: time, level, service, name or message, duration, attributes.
+
+  entrace grep 'payment failed' app.et                     words, in texts, names and keys
+  entrace grep 'level >= warn user = ada' app.et           comparisons
+  entrace grep '{ name = "GET /cart" } >> { span:failed }' app.et      below one another
+
+'' selects everything. A word finds parts of words: user-1 also finds user-17.
+docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,
+and 2 for anything else.`,
+		ValidArgsFunction: completeTraces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.query = args[0]
 			return asCheck(a.grep(cmd.Context(), args[1:], &o))
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.add(c)
 	o.addPrint(c)
-	c.Flags().BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
-	c.Flags().BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
-	c.Flags().BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
-	c.Flags().BoolVar(&o.logs, "logs", false, "also print all log records below them")
-	c.Flags().IntVarP(&o.before, "before", "B", 0, "print as many rows before each")
-	c.Flags().IntVarP(&o.after, "after", "A", 0, "print as many rows after each")
-	c.Flags().IntVar(&o.limit, "limit", 0, "print no more than that many matches, 0 for all")
+	flags := c.Flags()
+	flags.BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
+	flags.BoolVar(&o.byFile, "by-file", false, "with --count, a line FILE:N for each file")
+	flags.BoolVar(&o.tree, "tree", false, "print them in the tree, with what they are below")
+	flags.BoolVar(&o.logs, "logs", false, "also print all log records below them")
+	flags.IntVarP(&o.before, "before", "B", 0, "print as many rows before each")
+	flags.IntVarP(&o.after, "after", "A", 0, "print as many rows after each")
+	flags.IntVar(&o.limit, "limit", 0, "print no more than that many matches, 0 for all")
 	return c
 }
 

@@ -58,11 +58,9 @@ func (a *app) infoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info FILE|DIR...",
 		Short: "Say what is in a trace, and whether it is whole",
-		Args:  someArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.info(c.Context(), name, &o) })
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)

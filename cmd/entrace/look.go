@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,10 +31,11 @@ type lookFlags struct {
 
 // add adds the flags that say how files are opened and which time span of them is used.
 func (o *lookFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
-	c.Flags().StringVar(&o.until, "until", "", "up to a `TIME`")
+	flags := c.Flags()
+	flags.StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
+	flags.StringVar(&o.until, "until", "", "up to a `TIME`")
 	o.addFrom(c)
-	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
+	flags.StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
 }
 
 // addFrom adds the flags that say how files of other formats are opened.
@@ -121,7 +121,7 @@ func (a *app) look(ctx context.Context, names []string, o *lookFlags) (*look, er
 	}
 	a.tellNone(l, o)
 	for _, h := range l.result.Hints {
-		fmt.Fprintln(a.err, "entrace:", safe(h.Text))
+		a.say("%s", h.Text)
 		a.tellTry(h.Query)
 	}
 	return l, nil
@@ -138,7 +138,7 @@ func asUsage(err error) error {
 // tellTry suggests the query text on a line of its own, quoted for a shell.
 func (a *app) tellTry(text string) {
 	if text != "" {
-		fmt.Fprintln(a.err, "entrace: try", safe(shellQuoted(text)))
+		a.say("try %s", shellQuoted(text))
 	}
 }
 
@@ -182,7 +182,7 @@ func (a *app) tellNone(l *look, o *lookFlags) {
 	}
 	if first, last, ok := query.Span(l.v); ok {
 		from, to := time.Unix(0, first).In(o.time.zone()), time.Unix(0, last).In(o.time.zone())
-		fmt.Fprintf(a.err, "entrace: nothing was selected; the trace is from %s to %s\n", from.Format("2006-01-02 15:04:05.000"), to.Format("2006-01-02 15:04:05.000"))
+		a.say("nothing was selected; the trace is from %s to %s", from.Format("2006-01-02 15:04:05.000"), to.Format("2006-01-02 15:04:05.000"))
 	}
 }
 
@@ -234,7 +234,7 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	whole(l.v)
 	part := l.part(o)
 	if l.result.Rows.Len() == 0 {
-		fmt.Fprintln(a.err, "entrace: the query selects nothing, so the output will have no rows")
+		a.say("the query selects nothing, so the output will have no rows")
 	}
 	t, err := l.Select(ctx, l.v, part.Has)
 	return t, errors.Join(err, l.Close())

@@ -32,21 +32,22 @@ func (a *app) luaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lua SCRIPT FILE",
 		Short: "Run a Lua script of ENTRACE's on a trace",
-		Long: "lua runs SCRIPT, which calls ENTRACE's functions en_…, on the entries of FILE as they are\n" +
-			"stored. It prints what the script prints, and if that returns a list of ids or a\n" +
-			"filterset, these ids, one a line.\n\n" +
-			"  return en_filter(\"meta.level\", \"EQ\", 4, en_filterset_universe())     -- errors\n\n" +
-			"docs/lua.md has the functions.",
-		Args:              exactArgs(2),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.lua(cmd.Context(), args[0], args[1], &o) },
-		ValidArgsFunction: nil,
+		Long: `lua runs SCRIPT, which calls ENTRACE's functions en_…, on the entries of FILE as they are
+stored. It prints what the script prints, and if that returns a list of ids or a
+filterset, these ids, one a line.
+
+  return en_filter("meta.level", "EQ", 4, en_filterset_universe())     -- errors
+
+docs/lua.md has the functions.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.lua(cmd.Context(), args[0], args[1], &o) },
 	}
 	o.addFrom(c)
-	c.Flags().BoolVar(&o.json, "json", false, "print the ids as a JSON list")
-	c.Flags().IntVar(&o.threads, "threads", o.threads, "run the script on that many parts of the file at once")
-	c.Flags().StringVar(&o.compat, "compat", "", "`upstream`: do what ENTRACE does where it errs")
-	c.Flags().DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
-	c.Flags().StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
+	flags := c.Flags()
+	flags.BoolVar(&o.json, "json", false, "print the ids as a JSON list")
+	flags.IntVar(&o.threads, "threads", o.threads, "run the script on that many parts of the file at once")
+	flags.StringVar(&o.compat, "compat", "", "`upstream`: do what ENTRACE does where it errs")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long the script may run, 0 for as long as it takes")
+	flags.StringVar(&o.maxMemory, "max-memory", o.maxMemory, "about how much memory the script may use")
 	return c
 }
 
@@ -91,11 +92,11 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		case <-over:
 		case <-time.After(graceTime):
 			if errors.Is(ctx.Err(), context.Canceled) {
-				fmt.Fprintln(a.err, "entrace: interrupted")
+				a.say("interrupted")
 				a.exit(exitInterrupted)
 				return
 			}
-			fmt.Fprintln(a.err, "entrace:", safe(context.Cause(ctx).Error()))
+			a.say("%s", context.Cause(ctx))
 			a.exit(exitData)
 		}
 	})()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -70,6 +71,11 @@ type app struct {
 	exit func(code int) // ends the process
 }
 
+// say prints a line on stderr.
+func (a *app) say(text string, args ...any) {
+	fmt.Fprintln(a.err, "entrace:", safe(fmt.Sprintf(text, args...)))
+}
+
 func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
 	a := &app{in: in, out: out, err: errw, exit: os.Exit}
 	root := a.root()
@@ -86,7 +92,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	}
 	if s, ok := errors.AsType[*statusError](err); ok {
 		if s.err != nil {
-			fmt.Fprintln(errw, "entrace:", safe(s.Error()))
+			a.say("%s", s)
 		}
 		return s.code
 	}
@@ -94,11 +100,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	case isBrokenPipe(err):
 		return exitFine // the reader has closed the pipe
 	case isInterrupt(ctx, err):
-		fmt.Fprintln(errw, "entrace: interrupted")
+		a.say("interrupted")
 		return exitInterrupted
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // joined errors have one line each
-		fmt.Fprintln(errw, "entrace:", safe(line))
+		a.say("%s", line)
 	}
 	if q, ok := errors.AsType[*query.Error](err); ok {
 		a.tellTry(q.Try)
@@ -111,11 +117,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 			}
 		}
 		if len(have) > 0 {
-			fmt.Fprintf(errw, "entrace: these commands have it: %s\n", strings.Join(have, ", "))
+			a.say("these commands have it: %s", strings.Join(have, ", "))
 		}
 	}
 	if _, usage := errors.AsType[*usageError](err); usage || !a.started {
-		fmt.Fprintf(errw, "entrace: see '%s --help'\n", cmd.CommandPath())
+		a.say("see '%s --help'", cmd.CommandPath())
 		return exitUsage
 	}
 	if _, check := errors.AsType[*checkError](err); check || errors.Is(err, replay.ErrUnreachable) {
@@ -157,11 +163,14 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "entrace",
 		Short: "Look at, convert and repair traces",
-		Long: "entrace looks at, converts and repairs trace files in ENTRACE's formats ET and IET.\n\n" +
-			"FILE may be the name that a program was given for its trace, whatever is left of\n" +
-			"it: for app.et also the app.iet of one that still runs or was killed.\n\n" +
-			"Files that it writes can be read by their user alone (mode 0600).\n\n" +
-			"Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.",
+		Long: `entrace looks at, converts and repairs trace files in ENTRACE's formats ET and IET.
+
+FILE may be the name that a program was given for its trace, whatever is left of
+it: for app.et also the app.iet of one that still runs or was killed.
+
+Files that it writes can be read by their user alone (mode 0600).
+
+Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		Version:           version(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -196,6 +205,7 @@ func (a *app) root() *cobra.Command {
 		a.checkCommand(), a.viewCommand(), a.verifyCommand(),
 	} {
 		a.takesNewest(c, 0)
+		c.ValidArgsFunction = completeTraces
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{a.grepCommand(), a.luaCommand()} {
@@ -239,23 +249,17 @@ func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// exactArgs returns a check that a command has exactly n arguments.
-func exactArgs(n int) cobra.PositionalArgs {
+// takes returns a check that a command has so many arguments.
+func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
+		if len(args) < least || len(args) > most {
 			return wrongArgs(c, args)
 		}
 		return nil
 	}
 }
 
-// someArgs is a check that a command has at least one argument.
-func someArgs(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return wrongArgs(c, args)
-	}
-	return nil
-}
+var someArgs = takes(1, math.MaxInt)
 
 func wrongArgs(c *cobra.Command, args []string) error {
 	_, want, _ := strings.Cut(c.Use, " ")
@@ -344,7 +348,7 @@ func knownRing(name string) error {
 // entries are missing.
 func (a *app) tellJournal(name, what string, some bool, missing error) {
 	if some {
-		fmt.Fprintf(a.err, "entrace: %s: %s from the crash buffer; 'entrace recover' puts all entries into one file\n", safe(name), what)
+		a.say("%s: %s from the crash buffer; 'entrace recover' puts all entries into one file", name, what)
 	}
 	switch {
 	case missing == nil:
@@ -353,11 +357,11 @@ func (a *app) tellJournal(name, what string, some bool, missing error) {
 		if _, pid := osfile.LockHolder(format.Find(name)); pid > 0 {
 			by = fmt.Sprintf(" (pid %d)", pid)
 		}
-		fmt.Fprintf(a.err, "entrace: %s: still being written%s: run the command again for newer entries\n", safe(name), by)
+		a.say("%s: still being written%s: run the command again for newer entries", name, by)
 	case errors.Is(missing, fs.ErrPermission):
-		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing, because the crash buffer belongs to another user: %s\n", safe(name), safe(missing.Error()))
+		a.say("%s: the last entries are missing, because the crash buffer belongs to another user: %s", name, missing)
 	default:
-		fmt.Fprintf(a.err, "entrace: %s: the last entries are missing: %s\n", safe(name), safe(missing.Error()))
+		a.say("%s: the last entries are missing: %s", name, missing)
 	}
 }
 

@@ -19,7 +19,7 @@ func (a *app) tellStates(ctx context.Context, v *view.View) error {
 		return err
 	}
 	for _, problem := range states.Problems() {
-		fmt.Fprintln(a.err, "entrace:", safe(problem.Error()))
+		a.say("%s", problem)
 	}
 	return nil
 }

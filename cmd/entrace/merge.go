@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -16,22 +15,23 @@ func (a *app) mergeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "merge FILE|DIR... -o OUT",
 		Short: "Join the traces of several services, or of one that rotated",
-		Long: "merge joins traces, of whatever format, into OUT. A span that a service began for a\n" +
-			"caller whose span is in another file hangs below that one. Files of one service\n" +
-			"that followed each other, as app.20261120T212712.021Z.et and app.et, become one\n" +
-			"again: a span that was open in between is one span.",
+		Long: `merge joins traces, of whatever format, into OUT. A span that a service began for a
+caller whose span is in another file hangs below that one. Files of one service
+that followed each other, as app.20261120T212712.021Z.et and app.et, become one
+again: a span that was open in between is one span.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.merge(cmd.Context(), args, out, &flags)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "the file to write, - for the standard output")
+	set := c.Flags()
+	set.StringVarP(&out, "output", "o", "", "the file to write, - for the standard output")
 	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
-	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
-	c.Flags().StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
-	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	set.StringVar(&flags.to, "to", "", "the format of OUT")
+	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
+	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
 	return c
 }
 
@@ -52,7 +52,7 @@ func (a *app) eachOnce(names []string) []string {
 			return false
 		}
 		if slices.ContainsFunc(infos, func(other fs.FileInfo) bool { return os.SameFile(info, other) }) {
-			fmt.Fprintf(a.err, "entrace: %s is the same file as an earlier one, and is read only once\n", safe(name))
+			a.say("%s is the same file as an earlier one, and is read only once", name)
 			return true
 		}
 		infos = append(infos, info)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,17 +16,12 @@ import (
 // takesNewest makes a command use the newest trace of the current folder if its command line names no
 // file. others is the number of arguments before the files.
 func (a *app) takesNewest(c *cobra.Command, others int) {
-	most := func([]string) bool { return false }
-	if name := strings.Fields(c.Use); name[len(name)-1] == "FILE" {
-		most = func(args []string) bool { return len(args) > others+1 }
+	most := math.MaxInt
+	if strings.HasSuffix(c.Use, " FILE") {
+		most = others + 1
 	}
+	c.Args = takes(others, most)
 	c.Use = strings.Replace(strings.Replace(c.Use, "FILE|DIR...", "[FILE|DIR]...", 1), " FILE", " [FILE]", 1)
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) < others || most(args) {
-			return wrongArgs(c, args)
-		}
-		return nil
-	}
 	c.Long = strings.TrimSpace(c.Long + "\n\nWithout a FILE it takes the newest trace in the current folder.")
 	do := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -44,7 +40,7 @@ func (a *app) takesNewest(c *cobra.Command, others int) {
 		if newest == "" {
 			return usagef("no FILE was given, and the current folder has no trace%s", otherFolder("."))
 		}
-		fmt.Fprintf(a.err, "entrace: using the newest trace, %s\n", safe(newest))
+		a.say("using the newest trace, %s", newest)
 		return do(c, append(args, newest))
 	}
 }

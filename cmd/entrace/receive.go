@@ -33,24 +33,27 @@ func (a *app) receiveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
-		Long: "receive takes what programs send that have OTEL_EXPORTER_ENTRACE_ENDPOINT set, or\n" +
-			"ENTRACE's own clients, many at once. Each connection becomes an IET in the folder,\n" +
-			"readable by you alone, and an ET when the sender has gone; recover finishes what a\n" +
-			"killed receive leaves. It prints a line for each, and ends when it is interrupted.\n\n" +
-			"ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that\n" +
-			"other machines can reach needs a token or client certificates. The token is 16 to 256\n" +
-			"bytes in the environment variable that --token-env names, and senders have it in\n" +
-			"OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt what is sent, but do not\n" +
-			"tell who sends; for that, add --client-ca.\n\n" +
-			"When the traces in the folder reach --max-bytes or --max-files, or the disk is full,\n" +
-			"those that are growing end with their last whole entry, and new senders are refused\n" +
-			"until somebody removes files.\n\n" +
-			"With --otlp it also takes OTLP, OpenTelemetry's protocol, from programs in any language,\n" +
-			"at the ports that their SDKs send to by default. Each service, as service.name and\n" +
-			"service.instance.id say, or process.pid and host.name, has a file of its own. A request is\n" +
-			"answered when its records survive the death of receive. When the folder is full it is\n" +
-			"answered with 503, and the sender tries again. A token is sent as OTLP has it:\n" +
-			"OTEL_EXPORTER_OTLP_HEADERS=\"authorization=Bearer TOKEN\".",
+		Long: `receive takes what programs send that have OTEL_EXPORTER_ENTRACE_ENDPOINT set, or
+ENTRACE's own clients, many at once. Each connection becomes an IET in the folder,
+readable by you alone, and an ET when the sender has gone; recover finishes what a
+killed receive leaves. It prints a line for each, and ends when it is interrupted.
+
+ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that
+other machines can reach needs a token or client certificates. The token is 16 to 256
+bytes in the environment variable that --token-env names, and senders have it in
+OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt what is sent, but do not
+tell who sends; for that, add --client-ca.
+
+When the traces in the folder reach --max-bytes or --max-files, or the disk is full,
+those that are growing end with their last whole entry, and new senders are refused
+until somebody removes files.
+
+With --otlp it also takes OTLP, OpenTelemetry's protocol, from programs in any language,
+at the ports that their SDKs send to by default. Each service, as service.name and
+service.instance.id say, or process.pid and host.name, has a file of its own. A request is
+answered when its records survive the death of receive. When the folder is full it is
+answered with 503, and the sender tries again. A token is sent as OTLP has it:
+OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {
@@ -59,18 +62,19 @@ func (a *app) receiveCommand() *cobra.Command {
 			return a.receive(cmd.Context(), &f)
 		},
 	}
-	c.Flags().StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named, and with --otlp it may be empty")
-	c.Flags().StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
-	c.Flags().StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
-	c.Flags().StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
-	c.Flags().StringVar(&f.key, "tls-key", "", "its key, a PEM file")
-	c.Flags().StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
-	c.Flags().IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
-	c.Flags().IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
-	c.Flags().Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
-	c.Flags().IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
-	c.Flags().Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
-	c.Flags().Var(&f.entry, "max-entry", "size of the largest entry")
+	flags := c.Flags()
+	flags.StringVar(&f.listen, "listen", "tcp://127.0.0.1", "where to listen; the port is 6142 if none is named, and with --otlp it may be empty")
+	flags.StringVar(&f.dir, "dir", ".", "the folder for the traces; it is created")
+	flags.StringVar(&f.tokenEnv, "token-env", "OTEL_EXPORTER_ENTRACE_TOKEN", "the environment variable with the token, empty for none")
+	flags.StringVar(&f.cert, "tls-cert", "", "the certificate to show, a PEM file")
+	flags.StringVar(&f.key, "tls-key", "", "its key, a PEM file")
+	flags.StringVar(&f.clientCA, "client-ca", "", "the authorities of which senders need a certificate, a PEM file")
+	flags.IntVar(&f.connections, "max-connections", d.MaxConnections, "how many senders there may be at once")
+	flags.IntVar(&f.perAddress, "max-per-address", 0, "how many of them may come from one address; 0 is a quarter, and no limit for this machine")
+	flags.Var(&f.maxBytes, "max-bytes", "total size of the traces in the folder; 0 is no limit")
+	flags.IntVar(&f.maxFiles, "max-files", d.MaxFiles, "number of traces in the folder; 0 is no limit")
+	flags.Var(&f.buffer, "max-buffer", "memory for entries that have not arrived completely")
+	flags.Var(&f.entry, "max-entry", "size of the largest entry")
 	f.otlp.add(c)
 	for _, flag := range []string{"tls-cert", "tls-key", "client-ca"} {
 		if err := c.MarkFlagFilename(flag, "pem", "crt", "key"); err != nil {
@@ -114,7 +118,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 		a.received(x)
 	}
 	r.OnBegun = func(x remote.Received) {
-		fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(x.Path), safe(describe(x.Sender)))
+		a.say("%s: from %s", x.Path, describe(x.Sender))
 	}
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
@@ -126,7 +130,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "entrace: listening at %s\n", safe(describe(l.Addr())))
+	a.say("listening at %s", describe(l.Addr()))
 	if !f.otlp.on {
 		return r.Serve(ctx, l)
 	}
@@ -169,7 +173,7 @@ func (a *app) received(x remote.Received) {
 		if x.Path != "" {
 			what = x.Path + ": " + what
 		}
-		fmt.Fprintf(a.err, "entrace: %s: %s\n", safe(what), safe(x.Err.Error()))
+		a.say("%s: %s", what, x.Err)
 	}
 }
 

@@ -35,18 +35,19 @@ type otlpFlags struct {
 }
 
 func (f *otlpFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.on, "otlp", false, "take OTLP as well: a file for each service, below the same bounds")
-	c.Flags().StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP, empty for nowhere")
-	c.Flags().StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC, empty for nowhere")
-	c.Flags().DurationVar(&f.idle, "idle", 5*time.Minute, "how long a service sends nothing by OTLP before its file is finished")
-	c.Flags().IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections there may be at once at each address of OTLP; the one that is idle longest gives way")
-	c.Flags().IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many of them may come from one machine; 0 is a quarter, and no limit for this machine")
-	c.Flags().Var(&f.request, "max-request", "size of the largest request, decompressed")
-	c.Flags().Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
-	c.Flags().BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
-	c.Flags().StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
+	flags := c.Flags()
+	flags.BoolVar(&f.on, "otlp", false, "take OTLP as well: a file for each service, below the same bounds")
+	flags.StringVar(&f.http, "otlp-http", "127.0.0.1:4318", "where to listen for OTLP over HTTP, empty for nowhere")
+	flags.StringVar(&f.grpc, "otlp-grpc", "127.0.0.1:4317", "where to listen for OTLP over gRPC, empty for nowhere")
+	flags.DurationVar(&f.idle, "idle", 5*time.Minute, "how long a service sends nothing by OTLP before its file is finished")
+	flags.IntVar(&f.connections, "otlp-max-connections", receive.DefaultMaxConnections, "how many connections there may be at once at each address of OTLP; the one that is idle longest gives way")
+	flags.IntVar(&f.perAddress, "otlp-max-per-address", 0, "how many of them may come from one machine; 0 is a quarter, and no limit for this machine")
+	flags.Var(&f.request, "max-request", "size of the largest request, decompressed")
+	flags.Var(&f.keep, "keep-bytes", "remove the oldest finished files of OTLP above this size together; 0 keeps all")
+	flags.BoolVar(&f.console, "console", false, "print the log records, events and spans that come by OTLP, as tail -f does")
+	flags.StringSliceVar(&f.hosts, "allow-host", nil, "a host name that stands for this machine in requests over HTTP, such as host.docker.internal")
 	redactFlag(c, &f.redact, "replace secrets in what comes by OTLP")
-	c.Flags().StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
+	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
 
 // followGrace is how long serveOTLP waits at the end for lines of --console that are not printed yet.
@@ -82,7 +83,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	files, err := receive.NewFiles(receive.FilesOptions{
 		Dir: f.dir, Redact: policy, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
-			fmt.Fprintf(a.err, "entrace: %s: from %s\n", safe(path), safe(orUnknown(service)))
+			a.say("%s: from %s", path, orUnknown(service))
 			if f.otlp.console {
 				following.Go(func() { a.followReceived(follow, path, "", a.out) })
 			}
@@ -122,7 +123,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 		if config != nil {
 			scheme += "s"
 		}
-		fmt.Fprintf(a.err, "entrace: listening for OTLP at %s\n", safe(scheme+"://"+l.Addr().String()))
+		a.say("listening for OTLP at %s", scheme+"://"+l.Addr().String())
 		s := receive.NewServer(files, receive.Options{
 			MaxRequest: int64(f.otlp.request), Token: token, TLS: config, MaxConnections: f.otlp.connections, MaxPerAddress: f.otlp.perAddress,
 			Local: listener.Loopback(l.Addr()), Hosts: f.otlp.hosts, Tell: func(text string) { a.tellNew(&told, text, errors.New(text)) },
@@ -206,7 +207,7 @@ func (a *app) tellNew(r *repeats, key string, err error) {
 // tell prints err on stderr, unless err is nil.
 func (a *app) tell(err error) {
 	if err != nil {
-		fmt.Fprintf(a.err, "entrace: %s\n", safe(err.Error()))
+		a.say("%s", err)
 	}
 }
 

@@ -45,15 +45,16 @@ func (a *app) recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover FILE|DIR...",
 		Short: "Finish the traces of programs that died",
-		Long: "recover brings in what the crash buffer beside FILE still holds, then keeps the\n" +
-			"entries up to where it is damaged, and says where and why that is. It finishes\n" +
-			"FILE in place: app.iet becomes app.et, unless it came to a clean end. A corrupt\n" +
-			"original is kept as FILE.broken. With -o it leaves FILE alone and writes OUT, an\n" +
-			"IET if it is called x.iet and else an ET.\n\n" +
-			"Of DIR it finishes all that programs which died have left there: each .iet becomes\n" +
-			"an .et, unless it is whole and read-only. Of every ring of a flight recorder whose\n" +
-			"process died it makes a trace, DATE-…-crash.et. What living processes write is left\n" +
-			"alone.",
+		Long: `recover brings in what the crash buffer beside FILE still holds, then keeps the
+entries up to where it is damaged, and says where and why that is. It finishes
+FILE in place: app.iet becomes app.et, unless it came to a clean end. A corrupt
+original is kept as FILE.broken. With -o it leaves FILE alone and writes OUT, an
+IET if it is called x.iet and else an ET.
+
+Of DIR it finishes all that programs which died have left there: each .iet becomes
+an .et, unless it is whole and read-only. Of every ring of a flight recorder whose
+process died it makes a trace, DATE-…-crash.et. What living processes write is left
+alone.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "" && len(args) > 1 {
@@ -84,7 +85,7 @@ func (a *app) recover(ctx context.Context, name, output string, asJSON bool) err
 	}
 	defer done()
 	if cut != nil {
-		fmt.Fprintln(a.err, "entrace:", safe(name+": "+cut.Error()))
+		a.say("%s: %s", name, cut)
 	}
 	if output == "" && path != name {
 		return usagef("to recover a compressed file, set -o to the output file")

@@ -48,7 +48,7 @@ func (a *app) tellReplaced(r *redact.Redactor) {
 	if n, rules := replaced(r); n > 0 {
 		text = count(n, "secret is", "secrets are") + " replaced: " + rules
 	}
-	fmt.Fprintln(a.err, "entrace:", text)
+	a.say("%s", text)
 }
 
 // replaced returns how many secrets r has replaced, and how many by each rule.
@@ -66,15 +66,16 @@ func (a *app) redactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redact IN OUT",
 		Short: "Write a trace without its secrets",
-		Long: "redact writes IN to OUT and replaces secrets by [redacted]: what the default policy takes, or what\n" +
-			"--policy says. IN and OUT may have different formats, as those of convert. It prints how much\n" +
-			"each rule has replaced. IN stays as it is: delete it when you have looked at OUT.",
-		Args: exactArgs(2),
+		Long: `redact writes IN to OUT and replaces secrets by [redacted]: what the default policy takes, or what
+--policy says. IN and OUT may have different formats, as those of convert. It prints how much
+each rule has replaced. IN stays as it is: delete it when you have looked at OUT.`,
+		Args: takes(2, 2),
 		RunE: func(c *cobra.Command, args []string) error { return a.convert(c.Context(), args[0], args[1], &flags) },
 	}
 	flags.addFrom(c)
-	c.Flags().StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
-	c.Flags().StringVar(&flags.to, "to", "", "the format of OUT")
-	c.Flags().BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	set := c.Flags()
+	set.StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
+	set.StringVar(&flags.to, "to", "", "the format of OUT")
+	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
 	return c
 }

@@ -30,29 +30,31 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Send traces by OTLP to another system",
-		Long: "replay sends the spans and log records of traces, of whatever format, by OTLP over HTTP:\n" +
-			"to a Collector, Jaeger, Tempo or another system. OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS,\n" +
-			"_TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY say how, and those\n" +
-			"with _TRACES or _LOGS behind OTLP, as for an SDK; a flag beats them. A request has up to\n" +
-			"512 spans or log records in 4 MiB, is compressed, and is sent again when the other side is\n" +
-			"busy or gone for a while.\n\n" +
-			"Exit status: 0 all was taken, 1 something was refused, 2 wrong usage, or the endpoint cannot\n" +
-			"be reached.",
-		Example: "  entrace replay app.et --endpoint http://localhost:4318\n" +
-			"  entrace replay traces/ -q '{ status = error }' --shift now --new-ids\n" +
-			"  entrace replay app.et --header 'Authorization=Bearer TOKEN' --endpoint https://otlp.example.com",
+		Long: `replay sends the spans and log records of traces, of whatever format, by OTLP over HTTP:
+to a Collector, Jaeger, Tempo or another system. OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS,
+_TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY say how, and those
+with _TRACES or _LOGS behind OTLP, as for an SDK; a flag beats them. A request has up to
+512 spans or log records in 4 MiB, is compressed, and is sent again when the other side is
+busy or gone for a while.
+
+Exit status: 0 all was taken, 1 something was refused, 2 wrong usage, or the endpoint cannot
+be reached.`,
+		Example: `  entrace replay app.et --endpoint http://localhost:4318
+  entrace replay traces/ -q '{ status = error }' --shift now --new-ids
+  entrace replay app.et --header 'Authorization=Bearer TOKEN' --endpoint https://otlp.example.com`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.replay(cmd.Context(), args, &flags)
 		},
 	}
-	c.Flags().StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
-	c.Flags().StringVar(&flags.shift, "shift", "none", "change all times: none, `now` makes the last end of all files now, or as +2h")
-	c.Flags().StringVar(&flags.ids, "new-ids", "", "give traces and spans other ids; the same `KEY` gives the same ones")
-	c.Flags().Lookup("new-ids").NoOptDefVal = madeKey
-	c.Flags().StringVar(&flags.speed, "speed", "max", "`max`, or 1x: as fast as it was recorded")
-	c.Flags().StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
-	c.Flags().BoolVar(&flags.dry, "dry-run", false, "send nothing, and say what would be sent")
+	set := c.Flags()
+	set.StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
+	set.StringVar(&flags.shift, "shift", "none", "change all times: none, `now` makes the last end of all files now, or as +2h")
+	set.StringVar(&flags.ids, "new-ids", "", "give traces and spans other ids; the same `KEY` gives the same ones")
+	set.Lookup("new-ids").NoOptDefVal = madeKey
+	set.StringVar(&flags.speed, "speed", "max", "`max`, or 1x: as fast as it was recorded")
+	set.StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
+	set.BoolVar(&flags.dry, "dry-run", false, "send nothing, and say what would be sent")
 	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
@@ -87,7 +89,7 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	case "":
 	case madeKey:
 		key := hex.EncodeToString(randomBytes(8))
-		fmt.Fprintf(a.err, "entrace: the new ids are made with the key %s; use --new-ids=%s for the same ids in other files\n", key, key)
+		a.say("the new ids are made with the key %s; use --new-ids=%s for the same ids in other files", key, key)
 		o.Key = []byte(key)
 	default:
 		o.Key = []byte(flags.ids)
@@ -122,7 +124,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 		fmt.Fprintf(a.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))
 	}
 	for _, text := range r.Messages {
-		fmt.Fprintln(a.err, "entrace: the endpoint says:", safe(text))
+		a.say("the endpoint says: %s", text)
 	}
 	if r.Refused() > 0 {
 		return fmt.Errorf("%s and %s were refused", count(int(r.RefusedSpans), "span", "spans"), count(int(r.RefusedLogs), "log record", "log records"))

@@ -92,10 +92,7 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	case format.KindBool:
 		return strconv.AppendBool(b, v.Bool())
 	case format.KindFloat:
-		if out, ok := jsontext.AppendFloat(b, v.Float()); ok {
-			return out
-		}
-		return jsontext.AppendSafeString(b, jsontext.FloatName(v.Float()))
+		return jsontext.AppendNumber(b, v.Float())
 	case format.KindString:
 		return jsontext.AppendSafeString(b, v.Text())
 	case format.KindBytes:

@@ -44,24 +44,22 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND ARGS...",
 		Short: "Run a program and record what it sends by OTLP",
-		Long: "run starts COMMAND with OpenTelemetry's environment variables set so that the SDKs of all\n" +
-			"languages send their spans and log records here, and records them to one file. The command\n" +
-			"is a span there, with its arguments and its exit status. Programs that read TRACEPARENT hang\n" +
-			"their spans below it.\n" +
-			"A Go program that uses entrace itself records to a second file beside it, STEM.self.et.\n\n" +
-			"--console also records the lines that COMMAND prints, as log records, so that run is of use\n" +
-			"for a program without any SDK: level and time are found in JSON, in logfmt and in plain text.\n\n" +
-			"The standard output is that of COMMAND alone, signals go to it, and run exits as it does:\n" +
-			"with 128 and the number of a signal that ended it, 126 or 127 if it cannot be started, and\n" +
-			"125 if run itself fails.\n\n" +
-			"  entrace run -- python app.py\n" +
-			"  entrace run --console -- ./build.sh",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return wrongArgs(c, args)
-			}
-			return nil
-		},
+		Long: `run starts COMMAND with OpenTelemetry's environment variables set so that the SDKs of all
+languages send their spans and log records here, and records them to one file. The command
+is a span there, with its arguments and its exit status. Programs that read TRACEPARENT hang
+their spans below it.
+A Go program that uses entrace itself records to a second file beside it, STEM.self.et.
+
+--console also records the lines that COMMAND prints, as log records, so that run is of use
+for a program without any SDK: level and time are found in JSON, in logfmt and in plain text.
+
+The standard output is that of COMMAND alone, signals go to it, and run exits as it does:
+with 128 and the number of a signal that ended it, 126 or 127 if it cannot be started, and
+125 if run itself fails.
+
+  entrace run -- python app.py
+  entrace run --console -- ./build.sh`,
+		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {
 				return usagef("--protocol is %q, it must be http/protobuf, http/json or grpc", f.protocol)
@@ -73,15 +71,16 @@ func (a *app) runCommand() *cobra.Command {
 			return a.run(cmd.Context(), args, &f)
 		},
 	}
-	c.Flags().SetInterspersed(false)
-	c.Flags().StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
-	c.Flags().StringVar(&f.protocol, "protocol", f.protocol, "how programs are told to send: http/protobuf, http/json or grpc")
-	c.Flags().BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
+	flags := c.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVarP(&f.output, "output", "o", "", "the file, by default COMMAND-PID.et with the id of this process")
+	flags.StringVar(&f.protocol, "protocol", f.protocol, "how programs are told to send: http/protobuf, http/json or grpc")
+	flags.BoolVar(&f.console, "console", false, "record the lines that the command prints as log records")
 	redactFlag(c, &f.redact, "replace secrets in what is recorded")
-	c.Flags().BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
-	c.Flags().StringVar(&f.against, "against", "", "compare with the run in this `FILE` at the end, as diff does")
-	c.Flags().BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, with which SDKs ignore the other variables")
-	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
+	flags.BoolVar(&f.view, "view", false, "show the trace in the browser when the command has ended")
+	flags.StringVar(&f.against, "against", "", "compare with the run in this `FILE` at the end, as diff does")
+	flags.BoolVar(&f.noConfigFile, "no-config-file", false, "unset OTEL_CONFIG_FILE, with which SDKs ignore the other variables")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the variables that are set and unset")
 	return c
 }
 
@@ -276,7 +275,7 @@ func (r *running) environment(own []string) []string {
 			delete(kept, name)
 			continue
 		}
-		fmt.Fprintf(r.err, "entrace: SDKs take %s and ignore other variables: write the endpoint http://%s there, or use --no-config-file\n", name, r.listener.Addr())
+		r.say("SDKs take %s and ignore other variables: write the endpoint http://%s there, or use --no-config-file", name, r.listener.Addr())
 	}
 	self, err := filepath.Abs(r.self())
 	if err != nil {
@@ -303,10 +302,10 @@ func (r *running) environment(own []string) []string {
 			if _, ok := set[name]; ok {
 				continue
 			}
-			fmt.Fprintf(r.err, "entrace: %s is not set for the command\n", safe(name))
+			r.say("%s is not set for the command", name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(set)) {
-			fmt.Fprintf(r.err, "entrace: %s=%s\n", name, safe(set[name]))
+			r.say("%s=%s", name, set[name])
 		}
 	}
 	maps.Copy(kept, set)
@@ -414,7 +413,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 		return
 	}
 	if signalOf(state) > 0 {
-		fmt.Fprintln(r.err, "entrace: a signal has ended the command: what its SDK had not sent by then is lost")
+		r.say("a signal has ended the command: what its SDK had not sent by then is lost")
 	}
 	r.report(ctx)
 }
@@ -436,7 +435,7 @@ func (r *running) report(ctx context.Context) {
 	names := r.names()
 	r.tell(own.topLines(ctx, names))
 	if n := r.server.Metrics(); n > 0 {
-		fmt.Fprintf(r.err, "entrace: %s with metrics came, which are not kept\n", count(int(n), "request", "requests"))
+		r.say("%s with metrics came, which are not kept", count(int(n), "request", "requests"))
 	}
 	if r.flags.against != "" {
 		var b strings.Builder
@@ -478,21 +477,21 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	if found.Errors > 0 {
 		title += ", " + count(found.Errors, "error", "errors")
 	}
-	fmt.Fprintf(a.err, "entrace: %s\n", safe(title))
+	a.say("%s", title)
 	if found.Spans == 1 && found.Logs == 0 {
-		fmt.Fprintln(a.err, "entrace: no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
+		a.say("no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
 	}
 	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
-		fmt.Fprintf(a.err, "entrace: most frequent error: %s, %s\n", safe(p.Pattern), count(p.Count, "time", "times"))
+		a.say("most frequent error: %s, %s", p.Pattern, count(p.Count, "time", "times"))
 	}
 	for _, row := range found.NeverEnded[:min(1, len(found.NeverEnded))] {
-		fmt.Fprintf(a.err, "entrace: never ended: %s\n", safe(l.v.Name(row)))
+		a.say("never ended: %s", l.v.Name(row))
 	}
 	if t := found.Self; found.Spans > 1 {
 		name, n, self := slices.Index(t.Columns, "name"), slices.Index(t.Columns, "count"), slices.Index(t.Columns, "self")
 		x := t.Lines[0]
-		fmt.Fprintf(a.err, "entrace: most time of their own: %s, %s of %s\n", cell(x[self], o.time), cell(x[n], o.time), cell(x[name], o.time))
+		a.say("most time of their own: %s, %s of %s", cell(x[self], o.time), cell(x[n], o.time), cell(x[name], o.time))
 	}
-	fmt.Fprintf(a.err, "entrace: 'entrace view %s' shows it\n", safe(strings.Join(names, " ")))
+	a.say("'entrace view %s' shows it", strings.Join(names, " "))
 	return nil
 }

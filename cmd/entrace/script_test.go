@@ -71,6 +71,7 @@ func setupScript(e *testscript.Env) error {
 	})
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "format", "testdata"))
 	e.Setenv("FIXTURES", fixtures)
+	e.Setenv("GORACE", os.Getenv("GORACE"))
 	e.Setenv("PID", strconv.Itoa(os.Getpid()))
 	return err
 }

@@ -34,30 +34,31 @@ func (a *app) statsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats FILE|DIR...",
 		Short: "Count spans, and say how long they take",
-		Long: "stats prints a table of the spans by service and name: how many there are, how many\n" +
-			"failed, how many began a second, how long they took, and as self the sum of the time in\n" +
-			"which no span right below them was open. With a query it prints what that computes:\n\n" +
-			"  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'\n" +
-			"  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'\n" +
-			"  entrace stats app.et --every 1s -q 'kind = server'              when did it begin?\n" +
-			"  entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'\n\n" +
-			"docs/query.md has the language.",
-		Args: someArgs,
+		Long: `stats prints a table of the spans by service and name: how many there are, how many
+failed, how many began a second, how long they took, and as self the sum of the time in
+which no span right below them was open. With a query it prints what that computes:
+
+  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'
+  entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'
+  entrace stats app.et --every 1s -q 'kind = server'              when did it begin?
+  entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'
+
+docs/query.md has the language.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("every") && o.every <= 0 {
 				return usagef("--every is %s, it must be a duration such as 1s", o.every)
 			}
 			return a.stats(cmd.Context(), args, &o)
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
-	c.Flags().StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
-	c.Flags().BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
-	c.Flags().DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
-	c.Flags().BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
+	flags := c.Flags()
+	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
+	flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
+	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
+	flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")
 	return c
 }
 
@@ -272,10 +273,7 @@ func appendLineJSON(b []byte, columns []string, line []query.Value) []byte {
 		case uint64:
 			b = strconv.AppendUint(b, x, 10)
 		case float64:
-			var ok bool
-			if b, ok = jsontext.AppendFloat(b, x); !ok {
-				b = jsontext.AppendSafeString(b, jsontext.FloatName(x))
-			}
+			b = jsontext.AppendNumber(b, x)
 		default:
 			b = jsontext.AppendSafeString(b, line[i].String())
 		}

@@ -36,19 +36,15 @@ func (a *app) tailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [FILE|DIR]",
 		Short: "Print what a trace has last, and with -f what comes",
-		Long: "tail prints a line for each of the last log records, events and spans that have\n" +
-			"ended in FILE, or in the newest trace in DIR, by default the current folder. With\n" +
-			"-f it goes on with those that a running program adds, each once, until the program\n" +
-			"ends or tail is interrupted; it waits for a FILE that is not there yet, and of a\n" +
-			"DIR it goes on with the next program's. With -q, --since or --until it prints what\n" +
-			"that selects. The time of a span is that of its end.\n\n" +
-			"--raw prints entries as they are stored, as cat does.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return wrongArgs(c, args)
-			}
-			return nil
-		},
+		Long: `tail prints a line for each of the last log records, events and spans that have
+ended in FILE, or in the newest trace in DIR, by default the current folder. With
+-f it goes on with those that a running program adds, each once, until the program
+ends or tail is interrupted; it waits for a FILE that is not there yet, and of a
+DIR it goes on with the next program's. With -q, --since or --until it prints what
+that selects. The time of a span is that of its end.
+
+--raw prints entries as they are stored, as cat does.`,
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.time.check(); err != nil {
 				return err
@@ -64,9 +60,10 @@ func (a *app) tailCommand() *cobra.Command {
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for more")
-	c.Flags().IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
-	c.Flags().BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
+	flags := c.Flags()
+	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
+	flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
+	flags.BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
 	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
@@ -91,10 +88,10 @@ func (a *app) tail(ctx context.Context, name string, o tailOptions) error {
 		case newest != "" && (newest != seen || !os.SameFile(now, was)):
 			seen, was = newest, now
 			if !o.follow || strings.HasSuffix(newest, ".iet") { // a finished file is not followed
-				fmt.Fprintf(a.err, "entrace: using the newest trace, %s\n", safe(newest))
+				a.say("using the newest trace, %s", newest)
 				err := a.tailFile(ctx, newest, o)
 				if died, ok := errors.AsType[diedError](err); ok { // wait for the next program
-					fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
+					a.say("%s", died)
 					err = nil
 				}
 				if err != nil || !o.follow {
@@ -120,7 +117,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 			break
 		}
 		if !told {
-			fmt.Fprintf(a.err, "entrace: waiting for %s\n", safe(name))
+			a.say("waiting for %s", name)
 		}
 		if !wait(ctx) {
 			return nil
@@ -141,7 +138,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		}
 		if err == nil && own && !o.json && !o.asRows() && (l.last == nil || !l.last.ended()) {
 			if word, died := a.died(ctx, l.path()); word == deadtrace.Killed {
-				fmt.Fprintln(a.err, "entrace:", safe(died.Error()))
+				a.say("%s", died)
 			}
 		}
 		return torn(name, errors.Join(err, l.damage()))

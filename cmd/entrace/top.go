@@ -31,21 +31,19 @@ func (a *app) topCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top FILE|DIR...",
 		Short: "Take a first look: what is slow, failed, or never ended",
-		Long: "top says what is most conspicuous in a trace: the state of the file and why a flight\n" +
-			"recorder made it, what errors say most often, spans that have not ended with the place\n" +
-			"in the program where they wait, what grows and what many goroutines do, if a flight\n" +
-			"recorder sampled the runtime, the services, the slowest requests with their slowest\n" +
-			"part, what single spans do again and again, such as a query in a loop, the names that\n" +
-			"took most time themselves, and the longest times in which nothing happened. Errors\n" +
-			"are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.",
-		Args: someArgs,
+		Long: `top says what is most conspicuous in a trace: the state of the file and why a flight
+recorder made it, what errors say most often, spans that have not ended with the place
+in the program where they wait, what grows and what many goroutines do, if a flight
+recorder sampled the runtime, the services, the slowest requests with their slowest
+part, what single spans do again and again, such as a query in a loop, the names that
+took most time themselves, and the longest times in which nothing happened. Errors
+are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.limit < 1 {
 				return usagef("--limit is %d, it must be above 0", o.limit)
 			}
 			return a.top(cmd.Context(), args, &o)
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.add(c)
@@ -164,15 +162,15 @@ func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *to
 		err = a.topWaits(w, o.Waits)
 	}
 	if len(o.Repeats) > 0 && err == nil {
-		head("Done again and again")
+		head("Repeated calls")
 		err = a.topRepeats(w, o)
 	}
 	if len(o.Self.Lines) > 0 && err == nil {
-		head("Most time of their own, without the spans below")
+		head("Self time, without the spans below")
 		err = a.table(w, o.Self, options.time)
 	}
 	if len(o.Gaps) > 0 && err == nil {
-		head("Longest times in which nothing began, ended or was logged")
+		head("Longest gaps, in which nothing began, ended or was logged")
 		err = a.topGaps(w, l, o, options)
 	}
 	return err

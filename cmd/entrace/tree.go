@@ -33,29 +33,28 @@ func (a *app) treeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",
-		Long: "tree prints FILE, or the standard input for -, of any format: spans with their\n" +
-			"durations, events and log records below the span they belong to, in the order of\n" +
-			"time. Several files, or those of a folder, are one tree: a span hangs below its\n" +
-			"caller in another file. What tells siblings apart comes first. On a terminal a line shows as\n" +
-			"many attributes as there is room for, and of a stack a few lines; --full, or a pipe,\n" +
-			"has it all. Of a damaged file it prints what is whole and exits with 1.",
-		Args: someArgs,
+		Long: `tree prints FILE, or the standard input for -, of any format: spans with their
+durations, events and log records below the span they belong to, in the order of
+time. Several files, or those of a folder, are one tree: a span hangs below its
+caller in another file. What tells siblings apart comes first. On a terminal a line shows as
+many attributes as there is room for, and of a stack a few lines; --full, or a pipe,
+has it all. Of a damaged file it prints what is whole and exits with 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.depth < 0 {
 				return usagef("--depth is %d, it must not be below 0", o.depth)
 			}
 			return a.tree(cmd.Context(), args, &o)
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	o.addQuery(c)
 	o.addDescendants(c)
 	o.add(c)
 	o.addPrint(c)
-	c.Flags().IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
-	c.Flags().BoolVar(&o.bare, "no-attributes", false, "print no attributes")
-	c.Flags().BoolVar(&o.states, "states", false, "say what the goroutines of spans did, as an execution trace in the file tells")
-	c.Flags().BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
+	flags := c.Flags()
+	flags.IntVar(&o.depth, "depth", 0, "how many levels to print, 0 for all")
+	flags.BoolVar(&o.bare, "no-attributes", false, "print no attributes")
+	flags.BoolVar(&o.states, "states", false, "say what the goroutines of spans did, as an execution trace in the file tells")
+	flags.BoolVar(&o.full, "full", false, "cut nothing on a terminal either")
 	return c
 }
 
@@ -109,7 +108,7 @@ func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
 			return err
 		}
 		if text := query.NoStates(v, states); text != "" {
-			fmt.Fprintln(a.err, "entrace:", safe(text))
+			a.say("%s", text)
 		}
 		if p.strips, err = analyze.NewStrips(ctx, v, within.All(), math.MaxInt64); err != nil {
 			return err

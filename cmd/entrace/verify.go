@@ -21,14 +21,14 @@ func (a *app) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Look for everything that is wrong or odd in a trace",
-		Long: "verify looks at every byte of each FILE: whether the entries are whole and where the\n" +
-			"tables say, whether the tree is one, whether other readers can read it, and whether\n" +
-			"Go's execution traces in it can be read. It prints\n" +
-			"a line for each problem and exits with 1 if there is any. It cannot find a bit\n" +
-			"that flipped within a text.\n\n" +
-			"--secrets looks for secrets that a recorder replaces by default, in files of all formats. It prints\n" +
-			"where each is, never what it is, and exits with 1 if there is any. entrace redact removes them.",
-		Args: someArgs,
+		Long: `verify looks at every byte of each FILE: whether the entries are whole and where the
+tables say, whether the tree is one, whether other readers can read it, and whether
+Go's execution traces in it can be read. It prints
+a line for each problem and exits with 1 if there is any. It cannot find a bit
+that flipped within a text.
+
+--secrets looks for secrets that a recorder replaces by default, in files of all formats. It prints
+where each is, never what it is, and exits with 1 if there is any. entrace redact removes them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return each(args, func(name string) error {
 				if lookForSecrets {
@@ -37,7 +37,6 @@ func (a *app) verifyCommand() *cobra.Command {
 				return a.verify(c.Context(), name)
 			})
 		},
-		ValidArgsFunction: completeTraces,
 	}
 	c.Flags().BoolVar(&lookForSecrets, "secrets", false, "look for secrets instead")
 	return c

@@ -44,26 +44,25 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view FILE|DIR...",
 		Short: "Show a trace in the browser",
-		Long: "view serves a page that shows the files, and opens it in the browser. By default it listens\n" +
-			"on the loopback interface alone, and only who has the address that it prints can see the\n" +
-			"trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.\n" +
-			"With --follow the page shows what is written to the files meanwhile, waits for files\n" +
-			"that are not there yet, and goes on with those of the next program. It ends with ^C\n" +
-			"or, with --once, five seconds after the last page has gone.",
-		Args:              someArgs,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.view(cmd.Context(), args, &o) },
-		ValidArgsFunction: completeTraces,
+		Long: `view serves a page that shows the files, and opens it in the browser. By default it listens
+on the loopback interface alone, and only who has the address that it prints can see the
+trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
+With --follow the page shows what is written to the files meanwhile, waits for files
+that are not there yet, and goes on with those of the next program. It ends with ^C
+or, with --once, five seconds after the last page has gone.`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.view(cmd.Context(), args, &o) },
 	}
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
-	c.Flags().StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
-	c.Flags().StringVar(&o.listen, "listen", o.listen, "the address to listen on")
-	c.Flags().BoolVar(&o.noOpen, "no-open", false, "open no browser")
-	c.Flags().StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
-	c.Flags().BoolVar(&o.once, "once", false, "end when the last page has gone")
-	c.Flags().BoolVar(&o.follow, "follow", false, "show what is written to the files meanwhile")
-	c.Flags().StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
-	c.Flags().StringVar(&o.state, "state", "", "what the page shows first, as 'Copy link' has it")
+	flags := c.Flags()
+	flags.StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
+	flags.StringVar(&o.listen, "listen", o.listen, "the address to listen on")
+	flags.BoolVar(&o.noOpen, "no-open", false, "open no browser")
+	flags.StringArrayVar(&o.against, "against", nil, "compare with the trace `FILE`, which may be given several times")
+	flags.BoolVar(&o.once, "once", false, "end when the last page has gone")
+	flags.BoolVar(&o.follow, "follow", false, "show what is written to the files meanwhile")
+	flags.StringVar(&o.editor, "editor", "", "a `URL` that opens a source file, as vscode://file{path}:{line}")
+	flags.StringVar(&o.state, "state", "", "what the page shows first, as 'Copy link' has it")
 	return c
 }
 
@@ -99,7 +98,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	addr, _ := l.Addr().(*net.TCPAddr)
 	if !listener.Loopback(l.Addr()) {
-		fmt.Fprintf(a.err, "entrace: other machines can reach %s; only the token protects the trace, and it is sent without encryption\n", l.Addr())
+		a.say("other machines can reach %s; only the token protects the trace, and it is sent without encryption", l.Addr())
 	}
 	token := rand.Text()
 	host := l.Addr().String()
@@ -138,7 +137,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		if !o.noOpen {
 			r, err := openBrowser(ctx, address)
 			if err != nil {
-				fmt.Fprintln(a.err, "entrace: no browser was opened:", safe(err.Error()))
+				a.say("no browser was opened: %s", err)
 			}
 			remove = r
 		}
@@ -153,7 +152,7 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 	}
 	o.follows = o.follow
 	t, err := a.openShown(ctx, names, o, func() {
-		fmt.Fprintf(a.err, "entrace: %s\n", safe(options.Waiting))
+		a.say("%s", options.Waiting)
 		show(viewer.New(nil, &options))
 	})
 	if t == nil {

@@ -2,11 +2,9 @@ package chrome
 
 import (
 	"encoding/base64"
-	"math"
 	"slices"
 	"strconv"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/internal/text"
@@ -22,12 +20,8 @@ func (e *encoder) args(d *timeline.Details) {
 			e.b = append(e.b, ',')
 		}
 		e.b = append(jsontext.AppendSafeString(e.b, argName(d.Args, a.Name)), ':')
-		if a.Encoding == otel.Native {
-			e.b = appendValue(e.b, a.Value)
-		} else {
-			v := a.Any()
-			e.b = appendAny(e.b, &v)
-		}
+		v := a.Any()
+		e.b = appendAny(e.b, &v)
 	}
 	if d.Links.Kind == otel.List {
 		e.b = appendAny(append(e.b, `,"links":`...), &d.Links)
@@ -48,47 +42,10 @@ func argName(all []otel.Attribute, name string) string {
 	return name
 }
 
-// appendValue appends a value as JSON of the matching type.
-func appendValue(b []byte, v format.Value) []byte {
-	switch v.Kind() {
-	case format.KindString:
-		return jsontext.AppendSafeString(b, v.Text())
-	case format.KindBytes:
-		return appendBytes(b, v.Bytes())
-	case format.KindBool:
-		return strconv.AppendBool(b, v.Bool())
-	case format.KindFloat:
-		return appendFloat(b, v.Float())
-	}
-	if n, ok := v.I64(); ok {
-		return appendInt(b, n)
-	}
-	return append(v.AppendDecimal(append(b, '"')), '"')
-}
-
 // maxExact is the largest integer up to which a float64, which readers use, is exact.
 const maxExact = 1 << 53
 
-func appendInt(b []byte, n int64) []byte {
-	if n >= -maxExact && n <= maxExact {
-		return strconv.AppendInt(b, n, 10)
-	}
-	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
-}
-
-func appendFloat(b []byte, f float64) []byte {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return jsontext.AppendString(b, jsontext.FloatName(f))
-	}
-	b, _ = jsontext.AppendFloat(b, f)
-	return b
-}
-
-func appendBytes(b, value []byte) []byte {
-	return append(base64.StdEncoding.AppendEncode(append(b, '"'), value), '"')
-}
-
-// appendAny appends a list or map, or an item of one. Package telemetry bounds how deep they nest.
+// appendAny appends a value as JSON. Package telemetry bounds how deep they nest.
 func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:
@@ -96,11 +53,14 @@ func appendAny(b []byte, v *otel.Any) []byte {
 	case otel.Bool:
 		return strconv.AppendBool(b, v.Bool)
 	case otel.Int:
-		return appendInt(b, v.Int)
+		if v.Int >= -maxExact && v.Int <= maxExact {
+			return strconv.AppendInt(b, v.Int, 10)
+		}
+		return append(strconv.AppendInt(append(b, '"'), v.Int, 10), '"')
 	case otel.Float:
-		return appendFloat(b, v.Float)
+		return jsontext.AppendNumber(b, v.Float)
 	case otel.Bytes:
-		return appendBytes(b, []byte(v.Text))
+		return append(base64.StdEncoding.AppendEncode(append(b, '"'), []byte(v.Text)), '"')
 	case otel.List:
 		b = append(b, '[')
 		for i := range v.List {

@@ -3,7 +3,6 @@ package perfetto
 import (
 	"encoding/base64"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 )
@@ -15,13 +14,8 @@ func (e *encoder) appendArgs(b []byte, d *timeline.Details) []byte {
 		var at int
 		b, at = open(b, eventArg)
 		b = e.appendName(b, a.Name)
-		if a.Encoding == otel.Native {
-			b = appendValue(b, a.Value)
-		} else {
-			v := a.Any()
-			b = e.appendAny(b, &v)
-		}
-		b = end(b, at)
+		v := a.Any()
+		b = end(e.appendAny(b, &v), at)
 	}
 	if d.Links.Kind == otel.List {
 		var at int
@@ -38,42 +32,17 @@ func (e *encoder) appendName(b []byte, name string) []byte {
 	return appendText(b, argName, name)
 }
 
-// appendValue appends a value with its type. Numbers beyond 63 bits are texts: what
-// reads them knows no others.
-func appendValue(b []byte, v format.Value) []byte {
-	switch v.Kind() {
-	case format.KindString:
-		return appendText(b, argText, v.Text())
-	case format.KindBytes:
-		return appendText(b, argText, base64.StdEncoding.EncodeToString(v.Bytes()))
-	case format.KindBool:
-		return appendBool(b, v.Bool())
-	case format.KindFloat:
-		return appendDouble(b, argDouble, v.Float())
-	}
-	if n, ok := v.I64(); ok {
-		return appendUint(b, argInt, uint64(n))
-	}
-	return appendText(b, argText, string(v.AppendDecimal(nil)))
-}
-
-func appendBool(b []byte, value bool) []byte {
-	n := uint64(0)
-	if value {
-		n = 1
-	}
-	return appendUint(b, argBool, n)
-}
-
-// appendAny appends a list or map, or what is in one. Those that are read here are
-// not nested deeper than package telemetry reads them. What is empty has no form of
-// its own and becomes a text.
+// appendAny appends a value with its type. Those that are read here are not nested deeper than package telemetry reads them.
+// What is empty has no form of its own and becomes a text, as do numbers beyond 63 bits, which readers do not know.
 func (e *encoder) appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:
 		return appendText(b, argText, v.Text)
 	case otel.Bool:
-		return appendBool(b, v.Bool)
+		if v.Bool {
+			return appendUint(b, argBool, 1)
+		}
+		return appendUint(b, argBool, 0)
 	case otel.Int:
 		return appendUint(b, argInt, uint64(v.Int))
 	case otel.Float:

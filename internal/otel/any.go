@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -77,7 +76,7 @@ var errTooDeep = errors.New("values nest too deep")
 func (a *Attribute) Any() Any {
 	switch a.Encoding {
 	case JSON:
-		if v, err := parseJSON(a.Value.Text()); err == nil {
+		if v, err := ParseJSON(a.Value.Text()); err == nil {
 			return v
 		}
 	case AnyValue:
@@ -105,8 +104,8 @@ func nativeAny(v format.Value) Any {
 	return Any{Kind: String, Text: string(v.AppendDecimal(nil))}
 }
 
-// parseJSON reads JSON in which numbers with a point or an exponent are floats.
-func parseJSON(text string) (Any, error) {
+// ParseJSON reads JSON in which numbers with a point or an exponent are floats.
+func ParseJSON(text string) (Any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	v, err := readJSON(d, 0)
@@ -332,12 +331,7 @@ func AppendAnyValue(b []byte, v *Any) []byte {
 	case Int:
 		b = append(strconv.AppendInt(append(b, `{"intValue":"`...), v.Int, 10), '"')
 	case Float:
-		b = append(b, `{"doubleValue":`...)
-		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
-			b = jsontext.AppendString(b, jsontext.FloatName(v.Float))
-		} else {
-			b, _ = jsontext.AppendFloat(b, v.Float)
-		}
+		b = jsontext.AppendNumber(append(b, `{"doubleValue":`...), v.Float)
 	case List:
 		b = append(b, `{"arrayValue":{"values":[`...)
 		for i := range v.List {

@@ -81,7 +81,7 @@ func (p *parsed) get(name string) (v format.Value, ok bool) {
 
 // Names returns the names in v, the value of otel.json, otel.anyvalue or entrace.duration.
 func Names(v format.Value) map[string]bool {
-	list, err := parseJSON(v.Text())
+	list, err := ParseJSON(v.Text())
 	if err != nil || list.Kind != List {
 		return nil
 	}

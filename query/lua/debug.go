@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -63,13 +64,8 @@ func appendOption(b []byte, s format.Optional[string]) []byte {
 	return append(appendQuoted(append(b, "Some("...), s.Value), ')')
 }
 
-var kindNames = map[format.Kind]string{
-	format.KindString: "String", format.KindBytes: "Bytes", format.KindBool: "Bool", format.KindFloat: "Float",
-	format.KindU64: "U64", format.KindI64: "I64", format.KindU128: "U128", format.KindI128: "I128",
-}
-
 func appendDebugValue(b []byte, v format.Value) []byte {
-	b = append(append(b, kindNames[v.Kind()]...), '(')
+	b = append(append(b, v.Kind().String()...), '(')
 	switch v.Kind() {
 	case format.KindString:
 		b = appendQuoted(b, v.Text())
@@ -248,25 +244,13 @@ func compareKeys(x, y vm.LValue) int {
 	switch x := x.(type) {
 	case vm.LBool:
 		y, _ := y.(vm.LBool)
-		switch {
-		case bool(x) == bool(y):
-			return 0
-		case bool(y):
-			return -1
-		}
-		return 1
+		return boolOrder(bool(x)) - boolOrder(bool(y))
 	case vm.LNumber:
 		y, _ := y.(vm.LNumber)
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
+		return cmp.Compare(x, y)
 	case vm.LString:
 		y, _ := y.(vm.LString)
-		return strings.Compare(string(x), string(y))
+		return cmp.Compare(x, y)
 	}
 	return 0
 }

@@ -64,10 +64,7 @@ func appendValue(b []byte, v format.Value) []byte {
 	case format.KindBool:
 		b = strconv.AppendBool(b, v.Bool())
 	case format.KindFloat:
-		var ok bool
-		if b, ok = jsontext.AppendFloat(b, v.Float()); !ok {
-			b = jsontext.AppendString(b, jsontext.FloatName(v.Float()))
-		}
+		b = jsontext.AppendNumber(b, v.Float())
 	default:
 		b = v.AppendDecimal(b)
 	}

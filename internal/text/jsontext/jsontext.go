@@ -116,6 +116,14 @@ func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	return append(b, ".0"...), true
 }
 
+// AppendNumber appends f as a JSON number, or its name as a string if JSON has no number for it.
+func AppendNumber(b []byte, f float64) []byte {
+	if b, ok := AppendFloat(b, f); ok {
+		return b
+	}
+	return AppendString(b, FloatName(f))
+}
+
 // FloatName returns the name of f, which is NaN or an infinity.
 func FloatName(f float64) string {
 	switch {
