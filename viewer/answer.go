@@ -45,14 +45,6 @@ func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
 	return l, nil
 }
 
-// startOf returns the start of a row.
-func (s *state) startOf(r view.Row) analyze.Time {
-	if at, timed := s.v.Start(r); timed {
-		return analyze.Time(at)
-	}
-	return analyze.NoTime
-}
-
 // encoded returns an answer as JSON. The function number changes the numbers of rows.
 func (s *state) encoded(ctx context.Context, x any, number func(view.Row) rowNumber) (json.RawMessage, error) {
 	return (&analyze.Form{
@@ -71,9 +63,4 @@ func (s *state) encoded(ctx context.Context, x any, number func(view.Row) rowNum
 		},
 		Text: preview,
 	}).JSON(x, "")
-}
-
-func (s *state) answer(ctx context.Context, x any) (answer, error) {
-	b, err := s.encoded(ctx, x, nil)
-	return answer{json: b}, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/entrace-go/entrace/internal/read/callstack"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -45,25 +46,12 @@ func (s *state) processorTime(ctx context.Context, r view.Row, same view.Set[vie
 	}
 	var own, all []view.Row
 	t := s.v.Tree()
-	within := make(map[view.Row]bool) // whether a span is at or below one of same
-	var path []view.Row
+	above := analyze.Above(s.v, same)
 	for x := range f.rows.All() {
-		path = path[:0]
-		up, is := s.v.Parent(x), false
-		for ; s.v.Role(up) == view.RoleSpan; up = s.v.Parent(up) {
-			known, seen := within[up]
-			if is = known || same.Has(up); is || seen {
-				break
-			}
-			path = append(path, up)
-		}
-		for _, span := range path {
-			within[span] = is
-		}
 		if rank := t.Rank(x); rank > t.Rank(r) && rank < t.End(r) {
 			own = append(own, x)
 		}
-		if is {
+		if above(x) {
 			all = append(all, x)
 		}
 	}

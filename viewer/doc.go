@@ -17,7 +17,7 @@
 //
 //	api/meta            properties of the trace: files, services, times, and a fingerprint
 //	api/top             an overview: the slowest spans, errors and gaps
-//	api/rows            rows of the tree that are visible, as columns
+//	api/rows            rows of the tree that are visible
 //	api/entry?row=      everything about a row
 //	api/row?id=FILE#ID  the row of an entry
 //	api/logs?row=       log records at and below a row, by time

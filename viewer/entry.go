@@ -190,10 +190,10 @@ func (d *details) addStack(v *view.View, r view.Row, most int) error {
 }
 
 // entry answers with everything about a row. With the parameter all, values are not cut.
-func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	most := cutSize
 	if q.Has("all") {
@@ -201,11 +201,11 @@ func (h *Handler) entry(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	d, err := s.detailsOf(ctx, r, most)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	d.Path = s.path(r)
 	d.Talk, err = s.hasTalk(r)
-	return answer{json: d}, err
+	return d, err
 }
 
 // detailsOf returns everything about a row but its path, and whether it is a part of a conversation. Values with more
@@ -322,16 +322,16 @@ type record struct {
 const maxLogs = 1000
 
 // logs answers with the log records and events at and below a row, ordered by time.
-func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	v, t := s.v, s.v.Tree()
 	rows := v.NewSet()
 	for rank := t.Rank(r); rank < t.End(r); rank++ {
 		if rank%(1<<16) == 0 && ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		if kid := t.Row(rank); v.Role(kid) == view.RoleLog || v.Role(kid) == view.RoleEvent {
 			rows.Add(kid)
@@ -343,7 +343,7 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 	for _, r := range order[:min(len(order), maxLogs)] {
 		e, err := read.Entry(r)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		x := record{Row: r, Time: s.startOf(r), Level: v.Flags(r).Severity().String(), Text: strings.Clone(preview(e.Message.Value)), More: attributesText(ranker.Attributes(r, e))}
 		if !e.Message.Valid {
@@ -354,5 +354,5 @@ func (h *Handler) logs(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 		list = append(list, x)
 	}
-	return answer{json: map[string]any{"logs": list, "total": len(order)}}, nil
+	return map[string]any{"logs": list, "total": len(order)}, nil
 }

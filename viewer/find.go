@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 
@@ -20,10 +21,10 @@ const (
 
 // first answers with a lower bound for the number of hits. It searches only few rows, because the
 // page also requests the complete search.
-func (s *state) first(ctx context.Context, text string) (answer, error) {
+func (s *state) first(ctx context.Context, text string) (any, error) {
 	q, err := query.Parse(text)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	within := s.v.NewSet()
 	for r := range view.Row(min(firstRows, s.v.Len())) {
@@ -34,7 +35,7 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 	if ok {
 		for r, err := range rows {
 			if err != nil {
-				return answer{}, err
+				return nil, err
 			}
 			if isShown(s.v, r) {
 				n++
@@ -44,7 +45,7 @@ func (s *state) first(ctx context.Context, text string) (answer, error) {
 			}
 		}
 	}
-	return answer{json: map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}}, nil
+	return map[string]any{"count": n, "known": ok, "words": append([]string{}, q.Words()...)}, nil
 }
 
 // maxWay is the largest number of rows that are opened for hits. It leaves room for rows that the
@@ -53,18 +54,18 @@ const maxWay = maxToggled - 200
 
 // way answers with the rows at and below root that must be open so that the rows that a query selects
 // are visible. If there are too many for a shape, it answers with the first ones.
-func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) way(ctx context.Context, s *state, q url.Values) (any, error) {
 	root, err := s.rowOf(q, "root")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	f, err := s.foundIn(ctx, q.Get("q"), w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	out := struct {
 		Rows []view.Row `json:"rows"` // ascending
@@ -79,7 +80,7 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, erro
 	last := f.ranks.before(end)
 	for k := f.ranks.before(from); k < last && !out.More; k++ {
 		if k%1024 == 0 && ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		for r := s.v.Parent(t.Row(f.ranks.at(k))); r != 0 && !seen.Has(t.Rank(r)); r = s.v.Parent(r) {
 			seen.Add(t.Rank(r))
@@ -94,24 +95,24 @@ func (h *Handler) way(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	slices.Sort(out.Rows)
 	out.Rows = out.Rows[:min(len(out.Rows), maxWay)]
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // find answers with the number of rows that a query selects, and with one of these rows: with dir=next
 // the next one after the row at, with dir=prev the one before it, and otherwise the row at itself, if
 // it is one. In place of a query, what=error selects errors, and what=open spans that have not ended.
 // With the parameter first it answers quickly, with the number of the first hits.
-func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) find(ctx context.Context, s *state, q url.Values) (any, error) {
 	at, err := s.rowOf(q, "at")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if q.Has("first") {
 		return s.first(ctx, q.Get("q"))
 	}
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	f := new(found)
 	switch what := q.Get("what"); what {
@@ -127,10 +128,10 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		err = badRequest("what can be error or open")
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	ranks := f.ranks
-	out := foundRow{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: hintsOf(f.hints), Words: append([]string{}, f.words...)}
+	out := foundRow{Count: ranks.n, Outside: f.outside, Path: []place{}, Hints: append([]query.Hint{}, f.hints...), Words: append([]string{}, f.words...)}
 	t := s.v.Tree()
 	rank := t.Rank(at)
 	here := ranks.before(rank)
@@ -151,62 +152,38 @@ func (h *Handler) find(ctx context.Context, s *state, q url.Values) (answer, err
 		out.Row = t.Row(ranks.at(out.Index - 1))
 		out.Path = s.path(out.Row)
 	}
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // A foundRow is one of the rows that a query selects.
 type foundRow struct {
 	Count int `json:"count"`
 	// Outside is the number of selected rows that do not overlap the window, and are not counted.
-	Outside int      `json:"outside"`
-	Index   int      `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
-	Row     view.Row `json:"row"`
-	Path    []place  `json:"path"`
-	Hints   []hint   `json:"hints"`
-	Words   []string `json:"words"`          // to be marked in the rows
-	Known   bool     `json:"known,omitzero"` // the row is known already
-}
-
-// A hint describes a property of a query that may surprise its author.
-type hint struct {
-	Text  string `json:"text"`
-	Query string `json:"query,omitempty"` // the query that the author may have meant
-}
-
-func hintsOf(list []query.Hint) []hint {
-	out := []hint{}
-	for _, h := range list {
-		out = append(out, hint{h.Text, h.Query})
-	}
-	return out
+	Outside int          `json:"outside"`
+	Index   int          `json:"index"` // of Row among the selected rows, from 1 on; 0 if there is no Row
+	Row     view.Row     `json:"row"`
+	Path    []place      `json:"path"`
+	Hints   []query.Hint `json:"hints"`
+	Words   []string     `json:"words"`          // to be marked in the rows
+	Known   bool         `json:"known,omitzero"` // the row is known already
 }
 
 // maxItems is the largest number of completions in an answer.
 const maxItems = 30
 
-// An item is one possible completion of a query.
-type item struct {
-	Text  string `json:"text"`
-	Kind  string `json:"kind"` // as query.Completion has it
-	Count int    `json:"count,omitempty"`
-}
-
 // complete answers with the texts that can follow at the offset at of a query.
-func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) complete(ctx context.Context, s *state, q url.Values) (any, error) {
 	text := q.Get("q")
 	at, err := number(q, "at", len(text), len(text)+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	from, list, err := query.Complete(ctx, s.v, text[:at])
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	items := []item{}
-	for _, c := range list[:min(len(list), maxItems)] {
-		items = append(items, item(c))
-	}
-	return answer{json: map[string]any{"from": from, "items": items}}, nil
+	items := append([]query.Completion{}, list[:min(len(list), maxItems)]...)
+	return map[string]any{"from": from, "items": items}, nil
 }
 
 // rowsIn returns the rows of the window that a request has, or all, and its period.
@@ -226,33 +203,33 @@ func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Ro
 const maxTop = 8
 
 // top answers with an overview.
-func (h *Handler) top(ctx context.Context, s *state, values url.Values) (answer, error) {
+func (h *Handler) top(ctx context.Context, s *state, values url.Values) (any, error) {
 	rows, in, err := s.rowsIn(ctx, values)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	t, err := analyze.Top(ctx, s.v, rows, maxTop, in)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return s.answer(ctx, t)
+	return s.encoded(ctx, t, nil)
 }
 
 // explain answers why the requests of a part are slow or fail: beside those of the other side, if there is one, else beside
 // others of the same names, if a query selects them, else beside those before a change.
-func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	text := q.Get("q")
 	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	var before []query.Run
 	if than != nil {
@@ -260,9 +237,56 @@ func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (answer, 
 	}
 	x, err := analyze.Explain(ctx, before, []query.Run{{View: s.v, Rows: f.rows}}, analyze.NoTime, text != "")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return s.answer(ctx, x)
+	return s.encoded(ctx, x, nil)
+}
+
+const (
+	heatColumns, heatRows = 120, 40
+	maxHeat               = 1000 // columns or rows
+)
+
+// heat answers with the requests of a window by when they began and how long they took, in n columns and m rows; with a box, as
+// in "FROM,TO,LEAST,MOST" with an "f" behind it for those that failed, with what its requests share.
+func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return nil, err
+	}
+	x, known := s.requests.get(fmt.Sprint(w))
+	if !known {
+		f, err := s.foundIn(ctx, "{}", w)
+		if err != nil {
+			return nil, err
+		}
+		if x, err = analyze.RequestsOf(ctx, s.v, f.rows); err != nil {
+			return nil, err
+		}
+		s.requests.put(fmt.Sprint(w), x)
+	}
+	if text := q.Get("box"); text != "" {
+		var b analyze.Box
+		failed := ""
+		if n, _ := fmt.Sscanf(text, "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
+			return nil, badRequest("box is not four numbers")
+		}
+		b.Failed = failed != ""
+		c, err := x.Choose(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		return s.encoded(ctx, c, nil)
+	}
+	n, err := number(q, "n", heatColumns, maxHeat)
+	if err != nil {
+		return nil, err
+	}
+	m, err := number(q, "m", heatRows, maxHeat)
+	if err != nil {
+		return nil, err
+	}
+	return s.encoded(ctx, x.Heat(max(1, n), max(1, m)), nil)
 }
 
 // title returns a short text for a row: the message of a log record, else the name.

@@ -65,17 +65,16 @@ const (
 // them, else all spans at and below root. A node is as wide as the self times of its spans and of those
 // below, or with by=count as their number. With a query each node is compared with the spans of the same
 // names that the query does not select, or with the other side.
-func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) flame(ctx context.Context, s *state, q url.Values) (any, error) {
 	c, err := s.selectionOf(ctx, q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	than, err := s.sideOf(ctx, q, c.window)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	out, err := s.flameOf(ctx, c, than, q.Get("by") == "count")
-	return answer{json: out}, err
+	return s.flameOf(ctx, c, than, q.Get("by") == "count")
 }
 
 // A flameAnswer has the widest nodes of a flame, and how many are left out.

@@ -53,7 +53,7 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		r := rowsOf(t, h, "depth=9&q="+url.QueryEscape(q))
 		hits := 0
 		for _, f := range r.flags {
-			hits += int(f >> 17 & 1)
+			hits += f >> 17 & 1
 		}
 		if got := jsonOf[found](t, h, "/api/find?q="+url.QueryEscape(q)).Count; got != hits {
 			t.Errorf("%s: %d hits are counted, the tree has %d", q, got, hits)
@@ -61,7 +61,7 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		only := rowsOf(t, h, "depth=9&only="+url.QueryEscape(q)+"&q="+url.QueryEscape(q))
 		marked := 0
 		for _, f := range only.flags {
-			marked += int(f >> 17 & 1)
+			marked += f >> 17 & 1
 		}
 		if marked != hits || hits == 0 && only.Total > 0 {
 			t.Errorf("%s: the hits alone are %d rows, %d of them hits, want %d", q, only.Total, marked, hits)
@@ -74,8 +74,8 @@ func TestHitsErrorsAndTimesAreThoseOfTheTree(t *testing.T) {
 		First int64 `json:"first_unix_nano"`
 		Last  int64 `json:"last_unix_nano"`
 	}](t, h, "/api/meta")
-	if first, last := slices.Min(all.starts), slices.Max(all.starts); all.From != strconv.FormatInt(first, 10) || all.To != strconv.FormatInt(last, 10) || meta.First != first || meta.Last != last {
-		t.Errorf("the axis is from %s to %s, the trace from %d to %d, the rows from %d to %d", all.From, all.To, meta.First, meta.Last, first, last)
+	if first, last := slices.Min(all.starts), slices.Max(all.starts); all.From != first || all.To != last || meta.First != first || meta.Last != last {
+		t.Errorf("the axis is from %d to %d, the trace from %d to %d, the rows from %d to %d", all.From, all.To, meta.First, meta.Last, first, last)
 	}
 	for _, r := range all.row {
 		if w := ask(h, http.MethodGet, "/api/entry?row="+strconv.Itoa(int(r))); w.Code != http.StatusOK {
@@ -140,7 +140,7 @@ func TestOpenSpanIsOpenForAsLongAsItsFileSays(t *testing.T) {
 	h := serve(t, v, viewer.Options{})
 	const want = 850_000_000 // from 100 ms until the crash
 	all := rowsOf(t, h, "depth=9")
-	at := slices.IndexFunc(all.flags, func(f uint32) bool { return f&(1<<13) != 0 })
+	at := slices.IndexFunc(all.flags, func(f int) bool { return f&(1<<13) != 0 })
 	if at < 0 || all.tooks[at] != want {
 		t.Fatalf("of row %d of %s it is %v", at, all.text(), all.tooks)
 	}

@@ -163,6 +163,7 @@ func (h *Handler) rest() {
 		s.layouts.drop()
 		s.insides.drop()
 		s.strips.drop()
+		s.requests.drop()
 		s.levels.drop()
 		s.levelsIn.drop()
 		s.tables.drop()

@@ -3,10 +3,10 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/view"
@@ -56,22 +56,22 @@ type laneHead struct {
 // lanes answers with the spans that a flame in time shows: with a query, the selected spans and all below
 // them, else all spans at and below root, as far as they overlap the time from from to to. The parameter n
 // is how many parts of this time can be told apart.
-func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (any, error) {
 	n, err := number(q, "n", 1000, maxBins+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if n == 0 {
-		return answer{}, badRequest("n is not a number from 1 on")
+		return nil, badRequest("n is not a number from 1 on")
 	}
 	c, err := s.selectionOf(ctx, q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	l, ok := s.levels.get(c.key)
 	if !ok {
 		if l, err = s.levelsOf(ctx, c); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		s.levels.put(c.key, l)
 	}
@@ -82,16 +82,16 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 	if q.Has("from") {
 		part, err := s.windowOf(url.Values{"window": {q.Get("from") + "," + q.Get("to")}})
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		x.from, x.to = part.from, part.to
 	}
 	if !l.packed && q.Has("from") {
-		key := c.key + " " + strconv.FormatInt(x.from, 10) + " " + strconv.FormatInt(x.to, 10)
+		key := fmt.Sprint(c.key, " ", x.from, x.to)
 		part, ok := s.levelsIn.get(key)
 		if !ok {
 			if part, err = s.packPart(ctx, l, x.from, x.to); err != nil {
-				return answer{}, err
+				return nil, err
 			}
 			s.levelsIn.put(key, part)
 		}
@@ -99,9 +99,9 @@ func (h *Handler) lanes(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	out, err := s.runsOf(ctx, l, x.from, x.to, n)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // levelsOf gives each selected span its lane.

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"net/url"
@@ -121,15 +122,6 @@ func (s *state) shapeOf(q url.Values) (h shape, err error) {
 	return h, nil
 }
 
-func (h *shape) key() string {
-	var b strings.Builder
-	b.WriteString(strconv.Itoa(int(h.root)) + " " + strconv.Itoa(h.depth))
-	for _, r := range h.toggled {
-		b.WriteString("." + strconv.FormatUint(uint64(r), 36))
-	}
-	return b.String() + " " + strconv.FormatInt(h.least, 10) + " " + h.window.key() + " " + h.only
-}
-
 func (h *shape) isToggled(r view.Row) bool {
 	_, is := slices.BinarySearch(h.toggled, r)
 	return is
@@ -178,7 +170,7 @@ func (l *latest[T]) put(key string, v T) {
 
 // layout returns the layout of a shape.
 func (s *state) layout(ctx context.Context, h shape) (*layout, error) {
-	key := h.key()
+	key := fmt.Sprint(h)
 	if l, ok := s.layouts.get(key); ok {
 		return l, nil
 	}

@@ -25,7 +25,7 @@ func TestDeepTraceOpensToItsLastRow(t *testing.T) {
 		t.Errorf("of the hit alone there are %d rows, the last is %s", r.Total, r.text())
 	}
 	for i, depth := range r.depths {
-		if want := levels - len(r.depths) + i; int(depth) != want {
+		if want := levels - len(r.depths) + i; depth != want {
 			t.Fatalf("row %d of those above is at level %d, want %d", i, depth, want)
 		}
 	}

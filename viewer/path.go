@@ -48,19 +48,19 @@ func (s *state) pathOf(ctx context.Context, whole view.Row) (*analyze.CriticalPa
 }
 
 // critical answers with the critical path of the outermost span above a row.
-func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) critical(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	for r != 0 && s.v.Role(r) != view.RoleSpan {
 		r = s.v.Parent(r)
 	}
 	out, err := s.pathAnswer(ctx, s.v.Outermost(r), func(r view.Row) rowNumber { return rowNumber(r) })
 	if err != nil || out == nil {
-		return answer{json: nil}, err
+		return nil, err
 	}
-	return s.answer(ctx, out)
+	return s.encoded(ctx, out, nil)
 }
 
 // pathAnswer returns the critical path of a span, with the numbers of rows that number returns. It has no steps if nothing is known.

@@ -2,19 +2,16 @@ package viewer
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/internal/text"
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -33,60 +30,72 @@ const (
 	maxAbove = 100 // rows above the first one; the nearest are kept
 )
 
-// rowsHead is the JSON text before the columns of an answer.
-type rowsHead struct {
-	Total   int      `json:"total"` // visible rows
-	First   int      `json:"first"` // index of the first row of this answer among the visible rows
-	Above   int      `json:"above"` // number of rows above the first row; they come first in the columns
-	Rows    int      `json:"rows"`  // number of rows in the columns, including those of Above
-	Ticks   int      `json:"ticks"` // number of ticks in their columns
-	From    string   `json:"from"`  // From and To: the window, else the first and the last time of the rows below the root
-	To      string   `json:"to"`
-	Outside int      `json:"outside"` // outermost rows that are left out because they do not overlap the window
-	Toggled []int    `json:"toggled"` // with fill: the rows that are open
-	Strings []string `json:"strings"`
+// A treeRows is some of the visible rows.
+type treeRows struct {
+	Total   int       `json:"total"`     // visible rows
+	First   int       `json:"first"`     // index of the first row of this answer among the visible rows
+	From    int64     `json:"from_nano"` // From and To: the window, else the first and the last time of the rows below the root
+	To      int64     `json:"to_nano"`
+	Outside int       `json:"outside"`            // outermost rows that are left out because they do not overlap the window
+	Toggled []int     `json:"toggled" null:"yes"` // with fill: the rows that are open
+	Above   []treeRow `json:"above"`              // those that the first row is below, the outermost first
+	Rows    []treeRow `json:"rows"`
+}
+
+// A treeRow is a visible row.
+type treeRow struct {
+	Row     view.Row     `json:"row"`
+	Start   analyze.Time `json:"start_unix_nano"`
+	Took    *int64       `json:"took_nano"` // of a span that has not ended: how long it was open at least
+	Below   int          `json:"below"`     // rows below, and how many of them are errors
+	Errors  int          `json:"errors"`
+	Name    string       `json:"name"`
+	Service string       `json:"service"`
+	Text    string       `json:"text"` // attributes
+	Depth   int          `json:"depth"`
+	Flags   uint32       `json:"flags"`
+	Ticks   []tick       `json:"ticks"` // of a span: the log records and events directly below
+}
+
+type tick struct {
+	Time  int64        `json:"time_nano"`
+	Level format.Level `json:"level"`
 }
 
 // rows answers with up to n visible rows. The parameters select the first one: first is its index
 // among the visible rows; at is a row that is to be in the answer; last selects the last rows. With
 // fill, rows are opened from the top on until so many are visible.
-//
-// The answer begins with the length of a JSON text in four bytes, and the text. It is filled up to a
-// multiple of eight bytes. Then follow columns, little-endian. The columns of the rows are start and
-// duration (int64 nanoseconds), row, rows below, errors below, name, service, text (numbers of
-// strings) and flags (uint32), and depth (uint16). They are filled up to a multiple of eight bytes.
-// The columns of the ticks are time (int64), index of the row (uint32) and level (uint32).
-func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error) {
 	form, err := s.shapeOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	n, err := number(q, "n", 60, maxRows+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	fill, err := number(q, "fill", 0, maxRows+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	var toggled []int
 	if fill > 0 && len(form.toggled) == 0 {
 		if toggled, err = s.fill(ctx, &form, fill); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
 	l, err := s.layout(ctx, form)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	first, err := number(q, "first", 0, math.MaxInt32)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if q.Has("at") {
 		at, err := s.rowOf(q, "at")
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		first = max(0, l.ranks.before(s.v.Tree().Rank(at))-n/3)
 	}
@@ -96,28 +105,36 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (answer, err
 	}
 	first = max(0, min(first, l.ranks.n))
 	above, rows := s.between(l, first, min(first+n, l.ranks.n))
-	p := packer{s: s, l: l, read: s.v.NewReader(), ranker: interest.NewRanker(s.v), numbers: make(map[string]uint32)}
-	p.head = rowsHead{Total: l.ranks.n, First: first, Above: above, Toggled: toggled}
-	if p.hits, err = s.hits(ctx, q.Get("q"), rows); err != nil {
-		return answer{}, err
-	}
-	depths := s.depths(rows, form.root)
-	for i, r := range rows {
-		if i%64 == 0 && ctx.Err() != nil {
-			return answer{}, ctx.Err()
-		}
-		if err := p.add(r, depths[i]); err != nil {
-			return answer{}, err
-		}
+	hits, err := s.hits(ctx, q.Get("q"), rows)
+	if err != nil {
+		return nil, err
 	}
 	x := s.extent(form.root)
 	if form.window.isSet {
 		x.from, x.to = form.window.from, form.window.to
 	}
-	p.head.Outside = l.outside
-	p.head.From, p.head.To = strconv.FormatInt(x.from, 10), strconv.FormatInt(x.to, 10)
-	b, err := p.pack()
-	return answer{bytes: b}, err
+	out := &treeRows{Total: l.ranks.n, First: first, From: x.from, To: x.to, Outside: l.outside, Toggled: toggled}
+	read, ranker, depths := s.v.NewReader(), interest.NewRanker(s.v), make(map[view.Row]int)
+	list := make([]treeRow, len(rows))
+	for i, r := range rows {
+		if i%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e, err := read.Entry(r)
+		if err != nil {
+			return nil, err
+		}
+		depths[r] = s.depth(r, form.root, depths)
+		list[i] = s.treeRow(r, e, ranker)
+		if list[i].Depth = depths[r]; hits[r] {
+			list[i].Flags |= flagHit
+		}
+		if rank := s.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, s.v.Tree().End(r)) > 0 {
+			list[i].Flags |= flagExpanded
+		}
+	}
+	out.Above, out.Rows = list[:above], list[above:]
+	return out, nil
 }
 
 // between returns the rows of a layout from index first up to end. The ancestors of the first of these
@@ -179,32 +196,20 @@ func (s *state) hits(ctx context.Context, text string, rows []view.Row) (map[vie
 	return hits, nil
 }
 
-// depths returns for each row the number of shown rows above it, up to and including root. The rows
-// must be in the order of the tree, so that the rows above a row come before it.
-func (s *state) depths(rows []view.Row, root view.Row) []int {
-	if len(rows) == 0 {
-		return nil
-	}
-	t := s.v.Tree()
-	var ends []int // the ends of the rows above the current one, the innermost last
-	for r := rows[0]; r != root; {
+// depth returns the number of shown rows above a row, up to and including root. It climbs as far as to a row whose depth is known.
+func (s *state) depth(r, root view.Row, known map[view.Row]int) (n int) {
+	for r != root {
 		if r = s.v.Parent(r); r == 0 {
 			break
 		}
+		if d, ok := known[r]; ok {
+			return n + d + 1
+		}
 		if isShown(s.v, r) {
-			ends = append(ends, t.End(r))
+			n++
 		}
 	}
-	slices.Reverse(ends)
-	depths := make([]int, len(rows))
-	for i, r := range rows {
-		for len(ends) > 0 && ends[len(ends)-1] <= t.Rank(r) {
-			ends = ends[:len(ends)-1]
-		}
-		depths[i] = len(ends)
-		ends = append(ends, t.End(r))
-	}
-	return depths
+	return n
 }
 
 // fill opens rows from the top on until want rows are visible, and returns the rows that it opened.
@@ -221,7 +226,7 @@ func (s *state) fill(ctx context.Context, h *shape, want int) ([]int, error) {
 			rank := l.ranks.at(i)
 			r := t.Row(rank)
 			// Do not open the recorder's measurements, which are less interesting than the program's rows.
-			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.v.Role(r) != view.RoleRecorder && s.hasShown(r) && !h.isToggled(r) {
+			if closed := i+1 >= l.ranks.n || l.ranks.at(i+1) >= t.End(r); closed && s.v.Role(r) != view.RoleRecorder && s.below(r) > 0 && !h.isToggled(r) {
 				next = r
 				break
 			}
@@ -240,17 +245,6 @@ func (s *state) below(r view.Row) int {
 	t := s.v.Tree()
 	rank, end := t.Rank(r), t.End(r)
 	return end - rank - 1 - s.hiddenRanks().between(rank+1, end)
-}
-
-// hasShown reports whether a row below r is shown.
-func (s *state) hasShown(r view.Row) bool {
-	t := s.v.Tree()
-	for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
-		if isShown(s.v, t.Row(rank)) {
-			return true
-		}
-	}
-	return false
 }
 
 // An extent is the time range of some rows.
@@ -302,107 +296,53 @@ func (s *state) extent(root view.Row) extent {
 	return x
 }
 
-// A packer makes an answer of rows.
-type packer struct {
-	s       *state
-	l       *layout
-	hits    map[view.Row]bool
-	read    *view.Reader
-	ranker  *interest.Ranker
-	head    rowsHead
-	numbers map[string]uint32 // of strings
-
-	starts, tooks                                      []int64
-	rows, below, errors, names, services, texts, flags []uint32
-	depths                                             []uint16
-	tickTimes                                          []int64
-	tickRows, tickLevels                               []uint32
-}
-
-// text returns the number of a string.
-func (p *packer) text(s string) uint32 {
-	n, ok := p.numbers[s]
-	if !ok {
-		s = strings.Clone(s) // s is in memory that the reader will reuse
-		n = uint32(len(p.head.Strings))
-		p.head.Strings = append(p.head.Strings, s)
-		p.numbers[s] = n
-	}
-	return n
-}
-
-func (p *packer) add(r view.Row, depth int) error {
-	v, t := p.s.v, p.s.v.Tree()
+// treeRow returns a row as the tree shows it, without what depends on the other rows.
+func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranker) treeRow {
+	v, t := s.v, s.v.Tree()
 	f := v.Flags(r)
-	rank, end := t.Rank(r), t.End(r)
-	start, _ := v.Start(r)
-	if _, timed := v.Start(r); !timed {
-		start = columns.NoTime
+	x := treeRow{
+		Row: r, Start: s.startOf(r), Below: s.below(r), Errors: s.errorRanks().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
+		Text: attributesText(ranker.Attributes(r, e)), Flags: uint32(f), Ticks: []tick{},
 	}
-	took := int64(-1)
 	if d, known := v.Lasted(r); known {
-		took = int64(d)
+		x.Took = new(int64(d))
 	}
-	flags := uint32(f)
-	if p.s.hasShown(r) {
-		flags |= flagParent
-		if p.l.ranks.between(rank+1, end) > 0 {
-			flags |= flagExpanded
-		}
+	if f.Role() == view.RoleLog || x.Name == "" {
+		x.Name = e.Message.Value
+	} else if e.Message.Value != "" && x.Name != e.Message.Value {
+		x.Text = strings.TrimRight(preview(e.Message.Value)+" "+x.Text, " ")
 	}
-	if p.hits[r] {
-		flags |= flagHit
+	x.Name = strings.Clone(preview(x.Name)) // it is in memory that the reader will reuse
+	if x.Below > 0 {
+		x.Flags |= flagParent
 	}
-	if p.s.errorRanks().Has(rank) {
-		flags |= flagError
+	if s.errorRanks().Has(t.Rank(r)) {
+		x.Flags |= flagError
 	}
-	e, err := p.read.Entry(r)
-	if err != nil {
-		return err
+	if f.Role() != view.RoleSpan {
+		return x
 	}
-	name := e.Metadata.Name
-	if f.Role() == view.RoleLog || name == "" {
-		name = e.Message.Value
-	}
-	p.starts, p.tooks = append(p.starts, start), append(p.tooks, took)
-	p.rows, p.below = append(p.rows, uint32(r)), append(p.below, uint32(p.s.below(r)))
-	p.errors = append(p.errors, uint32(p.s.errorRanks().between(rank+1, end)))
-	p.names, p.services = append(p.names, p.text(preview(name))), append(p.services, p.text(v.Service(r)))
-	text := attributesText(p.ranker.Attributes(r, e))
-	if e.Message.Value != "" && name != e.Message.Value {
-		text = strings.TrimRight(preview(e.Message.Value)+" "+text, " ")
-	}
-	p.texts = append(p.texts, p.text(text))
-	p.depths, p.flags = append(p.depths, uint16(min(depth, math.MaxUint16))), append(p.flags, flags)
-	if p.ticks(r) {
-		p.flags[len(p.flags)-1] |= flagSpans
-	}
-	return nil
-}
-
-// ticks adds the times of the log records and events directly below a span. It reports whether it saw
-// spans there.
-func (p *packer) ticks(r view.Row) (spans bool) {
-	v, t := p.s.v, p.s.v.Tree()
-	if v.Role(r) != view.RoleSpan {
-		return false
-	}
-	n := 0
-	for rank, looked := t.Rank(r)+1, 0; rank < t.End(r) && n < maxTicks && looked < 10*maxTicks; looked++ {
+	for rank, looked := t.Rank(r)+1, 0; rank < t.End(r) && len(x.Ticks) < maxTicks && looked < 10*maxTicks; looked++ {
 		kid := t.Row(rank)
 		switch v.Role(kid) {
 		case view.RoleSpan:
-			spans = true
+			x.Flags |= flagSpans
 		case view.RoleLog, view.RoleEvent:
 			if at, timed := v.Start(kid); timed {
-				p.tickTimes, p.tickRows = append(p.tickTimes, at), append(p.tickRows, uint32(len(p.rows)-1))
-				p.tickLevels = append(p.tickLevels, uint32(v.Flags(kid).Level()))
-				n++
+				x.Ticks = append(x.Ticks, tick{at, v.Flags(kid).Level()})
 			}
 		}
 		rank = t.End(kid)
 	}
-	return spans
+	return x
+}
+
+// startOf returns the start of a row.
+func (s *state) startOf(r view.Row) analyze.Time {
+	if at, timed := s.v.Start(r); timed {
+		return analyze.Time(at)
+	}
+	return analyze.NoTime
 }
 
 // previewSize is the largest number of bytes of a text in a row.
@@ -426,47 +366,4 @@ func attributesText(list []format.Attribute) string {
 		b.WriteString(a.Name + "=" + text.Cut(a.Value.String(), 80))
 	}
 	return preview(b.String())
-}
-
-// pack returns the answer in the form that rows describes.
-func (p *packer) pack() ([]byte, error) {
-	p.head.Rows, p.head.Ticks = len(p.rows), len(p.tickTimes)
-	if p.head.Strings == nil {
-		p.head.Strings = []string{}
-	}
-	head, err := json.Marshal(p.head)
-	if err != nil {
-		return nil, err
-	}
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(head)))
-	b = append(b, head...)
-	pad := func() {
-		for len(b)%8 != 0 {
-			b = append(b, ' ')
-		}
-	}
-	pad()
-	for _, column := range [][]int64{p.starts, p.tooks} {
-		for _, n := range column {
-			b = binary.LittleEndian.AppendUint64(b, uint64(n))
-		}
-	}
-	for _, column := range [][]uint32{p.rows, p.below, p.errors, p.names, p.services, p.texts, p.flags} {
-		for _, n := range column {
-			b = binary.LittleEndian.AppendUint32(b, n)
-		}
-	}
-	for _, n := range p.depths {
-		b = binary.LittleEndian.AppendUint16(b, n)
-	}
-	pad()
-	for _, n := range p.tickTimes {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	for _, column := range [][]uint32{p.tickRows, p.tickLevels} {
-		for _, n := range column {
-			b = binary.LittleEndian.AppendUint32(b, n)
-		}
-	}
-	return b, nil
 }

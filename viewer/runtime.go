@@ -44,7 +44,6 @@ func isDump(m format.Metadata) bool { return m.Name == "goroutines" && m.Target 
 
 // runtime answers with what a flight recorder knows of the Go runtime: the size of the heap, the number
 // of goroutines, and the collections with the length of their pauses.
-func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (answer, error) {
-	out, err := analyze.RuntimeOf(ctx, s.v)
-	return answer{json: out}, err
+func (h *Handler) runtime(ctx context.Context, s *state, _ url.Values) (any, error) {
+	return analyze.RuntimeOf(ctx, s.v)
 }

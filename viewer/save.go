@@ -9,14 +9,14 @@ import (
 
 // save answers with the selected rows in the format that the parameter format names: those that the query
 // selects, or else the rows at and below root, and of these what overlaps the window.
-func (h *Handler) save(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) save(ctx context.Context, s *state, q url.Values) (any, error) {
 	format := q.Get("format")
 	if h.options.Save == nil || !slices.ContainsFunc(h.options.Formats, func(f Format) bool { return f.Name == format }) {
-		return answer{}, badRequest("this page cannot save as " + format)
+		return nil, badRequest("this page cannot save as " + format)
 	}
 	c, err := s.selectionOf(ctx, q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	rows := c.hits
 	if rows == nil {
@@ -27,5 +27,5 @@ func (h *Handler) save(ctx context.Context, s *state, q url.Values) (answer, err
 			}
 		}
 	}
-	return answer{write: func(to io.Writer) error { return h.options.Save(ctx, to, s.v, rows, format) }}, nil
+	return func(to io.Writer) error { return h.options.Save(ctx, to, s.v, rows, format) }, nil
 }

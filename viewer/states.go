@@ -20,25 +20,25 @@ const (
 
 // stateStrips answers with what the goroutines of spans did. The parameter rows has rows and the number of parts of
 // their strips, as 7:40,9:120.
-func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (any, error) {
 	var rows []view.Row
 	parts := make(map[view.Row]int)
 	for pair := range strings.SplitSeq(q.Get("rows"), ",") {
 		row, n, _ := strings.Cut(pair, ":")
 		r, err := s.rowOf(url.Values{"row": {row}}, "row")
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		width, err := strconv.Atoi(n)
 		if err != nil || width < 1 || width > maxStrip || len(rows) == maxStrips {
-			return answer{}, badRequest("a row and 1 to " + strconv.Itoa(maxStrip) + " parts are needed, of " + strconv.Itoa(maxStrips) + " rows at most")
+			return nil, badRequest("a row and 1 to " + strconv.Itoa(maxStrip) + " parts are needed, of " + strconv.Itoa(maxStrips) + " rows at most")
 		}
 		rows = append(rows, r)
 		parts[r] = width
 	}
 	strips, err := analyze.NewStrips(ctx, s.v, slices.Values(rows), stripsBudget)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	out := make(map[string][]string)
 	for _, r := range rows {
@@ -46,7 +46,7 @@ func (h *Handler) stateStrips(ctx context.Context, s *state, q url.Values) (answ
 			out[strconv.Itoa(int(r))] = strip
 		}
 	}
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // A waited says what a span waited for, as an execution trace tells. Its steps are those of [analyze.MeasuredPath.Lines].
@@ -66,20 +66,20 @@ const (
 )
 
 // waitedFor answers with what a span waited for.
-func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) waitedFor(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	m, err := analyze.Measured(ctx, s.v, r)
 	if err != nil || m == nil {
-		return answer{}, err
+		return nil, err
 	}
 	out := waited{m, m.Known >= analyze.MeasuredShare, m.Own(), m.Sums(), m.Longest(s.v, maxWaits), 0}
 	m.Steps, out.Rest, _ = m.Lines(s.v, .01)
 	out.Rest += max(0, len(m.Steps)-maxWaitSteps)
 	m.Steps = m.Steps[:min(len(m.Steps), maxWaitSteps)]
-	return s.answer(ctx, out)
+	return s.encoded(ctx, out, nil)
 }
 
 // A waitPlace is a place at which spans waited, and what people are told of it.
@@ -93,16 +93,16 @@ type waitPlace struct {
 const maxPlaces = 8
 
 // waits answers with the places at which spans waited longest.
-func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) waits(ctx context.Context, s *state, q url.Values) (any, error) {
 	rows, _, err := s.rowsIn(ctx, q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	out, err := s.waitPlaces(ctx, rows)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return s.answer(ctx, out)
+	return s.encoded(ctx, out, nil)
 }
 
 func (s *state) waitPlaces(ctx context.Context, rows view.Set[view.Row]) (out []waitPlace, err error) {

@@ -12,11 +12,9 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"io/fs"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/entrace-go/entrace/internal/read/interest"
@@ -53,21 +51,20 @@ type staticData struct {
 	Meta    map[string]any                `json:"meta"`
 	Top     json.RawMessage               `json:"top"`
 	Explain json.RawMessage               `json:"explain"`
+	Heat    json.RawMessage               `json:"heat"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
-	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2,5", the slow and the failed
+	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2shop", the slow and the failed
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
-	Flame   *flameAnswer                  `json:"flame"`
+	Flames  map[string]*flameAnswer       `json:"flames"` // by time and by count
+	CSV     string                        `json:"csv"`    // of Table
 	Strings []string                      `json:"strings"`
 	// Columns of the rows, in the order of the tree. Up is the place of the row above, from 1 on; 0 if there is
 	// none. Row numbers in all answers are such places.
 	Up      []int      `json:"up"`
-	Start   []string   `json:"start"` // "" without a time
-	Took    []string   `json:"took"`  // "" if it is not known
 	Flags   []uint32   `json:"flags"`
 	Names   []int      `json:"names"`
-	Service []int      `json:"services"`
 	Texts   []int      `json:"texts"`
 	Entries []*details `json:"entries"`
 }
@@ -97,10 +94,7 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 	if err := z.Close(); err != nil {
 		return err
 	}
-	page, err := staticPage(base64.StdEncoding.EncodeToString(packed.Bytes()))
-	if err != nil {
-		return err
-	}
+	page := staticPage(base64.StdEncoding.EncodeToString(packed.Bytes()))
 	if n := int64(len(page)); n > maxBytes {
 		return &SizeError{Rows: len(data.Up), MaxRows: maxRows, Bytes: n, MaxBytes: maxBytes}
 	}
@@ -109,14 +103,11 @@ func (h *Handler) Static(ctx context.Context, w io.Writer, o *StaticOptions) err
 }
 
 // staticPage returns the page with its script and style, and a policy that allows these alone.
-func staticPage(data string) ([]byte, error) {
+func staticPage(data string) []byte {
 	var parts [2]string
 	var hashes [2]string
 	for i, name := range []string{"app.js", "app.css"} {
-		b, err := fs.ReadFile(dist, "dist/"+name)
-		if err != nil {
-			return nil, fmt.Errorf("this program was built without the page: %w", err)
-		}
+		b, _ := dist.ReadFile("dist/" + name)
 		// What would end the script or the style within it.
 		parts[i] = strings.NewReplacer("</script", `<\/script`, "</style", `<\/style`, "<!--", `<\!--`).Replace(strings.TrimSpace(string(b)))
 		sum := sha256.Sum256([]byte(parts[i]))
@@ -128,7 +119,7 @@ func staticPage(data string) ([]byte, error) {
 		`"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer"><title>entrace</title><link rel="icon" href="data:,"><style>` +
 		parts[1] + `</style></head>` + "\n" + `<body><div id="app"><noscript>This page needs JavaScript.</noscript></div><script type="application/octet-stream" id="entrace-data">` + data +
 		`</script><script type="module">` + parts[0] + `</script></body></html>` + "\n")
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*staticData, error) {
@@ -172,14 +163,6 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 			up = v.Parent(up)
 		}
 		d.Up = append(d.Up, places[up])
-		start, took := "", ""
-		if at, timed := v.Start(r); timed {
-			start = strconv.FormatInt(at, 10)
-		}
-		if n, known := v.Lasted(r); known {
-			took = strconv.FormatInt(int64(n), 10)
-		}
-		d.Start, d.Took = append(d.Start, start), append(d.Took, took)
 		flags := uint32(v.Flags(r))
 		if s.errorRanks().Has(t.Rank(r)) {
 			flags |= flagError
@@ -189,7 +172,7 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 		if err != nil {
 			return nil, err
 		}
-		d.Names, d.Service = append(d.Names, number(preview(s.title(r)))), append(d.Service, number(v.Service(r)))
+		d.Names = append(d.Names, number(preview(s.title(r))))
 		d.Texts = append(d.Texts, number(attributesText(ranker.Attributes(r, e))))
 		x, err := s.detailsOf(ctx, r, cutSize)
 		if err != nil {
@@ -220,20 +203,21 @@ func (h *Handler) staticData(ctx context.Context, text string, maxRows int) (*st
 
 // addAnswers adds what the handler answers as of now, of the rows of the page alone.
 func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text string, only view.Set[view.Row], places map[view.Row]int) error {
-	q := url.Values{}
-	if text != "" && !isTable(text) {
-		q.Set("q", text)
-	}
+	q := url.Values{"q": {text}}
 	c, err := query.ContrastOf(ctx, query.Run{View: s.v, Rows: s.withoutSamples(only)}, query.Run{View: s.v, Rows: s.v.NewSet()})
 	if err != nil {
 		return err
 	}
 	d.Facets = contrastOf(c, false, true)
-	table, err := h.table(ctx, s, q)
+	if d.Table, err = h.table(ctx, s, q); err != nil {
+		return err
+	}
+	q.Set("csv", "1")
+	lines, err := h.table(ctx, s, q)
 	if err != nil {
 		return err
 	}
-	d.Table = table.json
+	d.CSV = string(lines.([]byte))
 	chosen, err := s.selectionOf(ctx, q)
 	if err != nil {
 		return err
@@ -242,12 +226,16 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	for i := range chosen.skip {
 		chosen.skip[i] = ^only[i]
 	}
-	if d.Flame, err = s.flameOf(ctx, chosen, nil, false); err != nil {
-		return err
-	}
-	for i := range d.Flame.Nodes {
-		n := &d.Flame.Nodes[i]
-		n.Row = view.Row(places[n.Row])
+	d.Flames = make(map[string]*flameAnswer)
+	for _, by := range []string{"time", "count"} {
+		f, err := s.flameOf(ctx, chosen, nil, by == "count")
+		if err != nil {
+			return err
+		}
+		for i := range f.Nodes {
+			f.Nodes[i].Row = view.Row(places[f.Nodes[i].Row])
+		}
+		d.Flames[by] = f
 	}
 	t, err := analyze.Top(ctx, s.v, only, maxTop, nil)
 	if err != nil {
@@ -260,6 +248,13 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	x, err := analyze.Explain(ctx, nil, []query.Run{{View: s.v, Rows: only}}, analyze.NoTime, false)
 	if err == nil {
 		d.Explain, err = s.encoded(ctx, x, number)
+	}
+	if err != nil {
+		return err
+	}
+	requests, err := analyze.RequestsOf(ctx, s.v, only)
+	if err == nil {
+		d.Heat, err = s.encoded(ctx, requests.Heat(heatColumns, heatRows), number)
 	}
 	if err != nil {
 		return err
@@ -278,11 +273,11 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	if err != nil {
 		return err
 	}
-	d.Meta, _ = a.json.(map[string]any)
+	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // of execution traces, only the waits are in the page
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
-		return !slices.ContainsFunc(d.Service, func(n int) bool { return d.Strings[n] == name })
+		return !slices.ContainsFunc(d.Entries, func(x *details) bool { return x.Service == name })
 	})
 	return nil
 }
@@ -316,7 +311,7 @@ func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Ro
 	rows := make(map[string][]view.Row)
 	for r := range only.All() {
 		if s.v.Role(r) == view.RoleSpan {
-			key := fmt.Sprint(d.Names[places[r]-1], ",", d.Service[places[r]-1])
+			key := fmt.Sprint(d.Names[places[r]-1], s.v.Service(r))
 			rows[key] = append(rows[key], r)
 		}
 	}
@@ -338,9 +333,4 @@ func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Ro
 		}
 	}
 	return nil
-}
-
-func isTable(text string) bool {
-	q, err := query.Parse(text)
-	return err == nil && q.MakesTable()
 }

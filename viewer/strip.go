@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
@@ -33,35 +34,35 @@ type strip struct {
 
 // strip answers with the density of the rows over time. The parameter n is the number of bins. They cover
 // the window, or all of the time.
-func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (any, error) {
 	n, err := number(q, "n", 1000, maxBins+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if n == 0 {
-		return answer{}, badRequest("n is not a number from 1 on")
+		return nil, badRequest("n is not a number from 1 on")
 	}
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	all := s.extent(0)
 	from, to := all.from, all.to
 	if w.isSet {
 		from, to = w.from, w.to
 	}
-	key := strconv.Itoa(n) + " " + strconv.FormatInt(from, 10) + " " + strconv.FormatInt(to, 10)
+	key := fmt.Sprint(n, from, to)
 	out, ok := s.strips.get(key)
 	if !ok {
 		if out, err = s.stripOf(ctx, n, from, to); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		s.strips.put(key, out)
 	}
 	if text := q.Get("q"); text != "" {
 		f, err := s.found(ctx, text)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		with := *out
 		with.Hits = make([]uint32, n)
@@ -74,7 +75,7 @@ func (h *Handler) strip(ctx context.Context, s *state, q url.Values) (answer, er
 		}
 		out = &with
 	}
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // bin returns which of the n equal parts between two times a time is in.
@@ -99,7 +100,6 @@ const fineBins = 1 << 14
 func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, error) {
 	numbers, none, samples := s.serviceNumbers(), len(s.services()), s.sampleMetas()
 	spans := s.blockTimes()
-	scale, fine := float64(n)/float64(max(1, uint64(to-from))), float64(fineBins)/float64(max(1, uint64(to-from)))
 	parts, err := columns.Collect(ctx, s.v.Columns().Each, func() (*stripPart, func(k int)) {
 		p := &stripPart{errors: make([]uint32, n), open: make([]uint32, n), busy: make([]uint64, fineBins/64)}
 		for i := range p.services {
@@ -115,32 +115,24 @@ func (s *state) stripOf(ctx context.Context, n int, from, to int64) (*strip, err
 					continue
 				}
 				f := view.Flags(b.Flags[i])
-				role := f.Role()
-				switch role {
-				case view.RoleSpan, view.RoleEvent, view.RoleLog, view.RoleOther:
-				case view.RoleRecorder:
-					if !isShown(s.v, view.Row(b.First)+view.Row(i)) {
-						continue
+				if !isShown(s.v, view.Row(b.First)+view.Row(i)) {
+					continue
+				}
+				for _, t := range [...]int64{start, start + max(0, b.Duration[i])} {
+					if at := bin(t, from, to, fineBins); at != noBin {
+						p.busy[at/64] |= 1 << (at % 64)
 					}
-				default:
+				}
+				at := bin(start, from, to, n)
+				if at == noBin {
 					continue
 				}
-				if end := start + max(0, b.Duration[i]); end >= from && end <= to && end != start {
-					at := min(fineBins-1, int(float64(uint64(end-from))*fine))
-					p.busy[at/64] |= 1 << (at % 64)
-				}
-				if start < from || start > to {
-					continue
-				}
-				at := min(fineBins-1, int(float64(uint64(start-from))*fine))
-				p.busy[at/64] |= 1 << (at % 64)
-				at = min(n-1, int(float64(uint64(start-from))*scale))
 				color := serviceIn(&b, i, numbers, none)
 				if color == none {
 					color = 0 // as the page has it
 				}
 				p.services[color%stripColors][at]++
-				if role != view.RoleRecorder && f.IsError() {
+				if f.Role() != view.RoleRecorder && f.IsError() {
 					p.errors[at]++
 				}
 				if f.Open() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
@@ -22,7 +23,7 @@ import (
 type table struct {
 	Columns []column
 	lines   []tableLine
-	hints   []hint
+	hints   []query.Hint
 }
 
 // A column of a table.
@@ -50,28 +51,28 @@ const (
 // Without form it is the table that the query computes, or else one of the selected spans by service and
 // name. sort is the number of a column, from 1 on; below 0 the smallest come first. Another number stands
 // for no order. With csv the answer has all lines as CSV (RFC 4180).
-func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) table(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	first, err := number(q, "first", 0, 1<<30)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	n, err := number(q, "n", 100, maxLines+1)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	by, err := strconv.Atoi(cmp.Or(q.Get("sort"), "0"))
 	if err != nil {
-		return answer{}, badRequest("sort is not a number of a column")
+		return nil, badRequest("sort is not a number of a column")
 	}
 	text, form := q.Get("q"), q.Get("form")
 	if form == "rows" {
 		return s.rowTable(ctx, text, w, by, first, n, q.Has("csv"))
 	}
-	key := form + " " + w.key() + " " + text + "\x00" + q.Get("than")
+	key := fmt.Sprintf("%s %v %q %s", form, w, text, q.Get("than"))
 	t, ok := s.tables.get(key)
 	if !ok {
 		switch form {
@@ -85,7 +86,7 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 			err = badRequest("form can be rows, calls or compare")
 		}
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		s.tables.put(key, t)
 	}
@@ -96,18 +97,18 @@ func (h *Handler) table(ctx context.Context, s *state, q url.Values) (answer, er
 	}
 	total := len(lines)
 	if q.Has("csv") {
-		return answer{bytes: csvOf(t.Columns, lines)}, nil
+		return csvOf(t.Columns, lines), nil
 	}
 	lines = lines[min(first, total):min(first+n, total)]
-	return answer{json: partOf(t, lines, total)}, nil
+	return partOf(t, lines, total), nil
 }
 
 // A tablePart is a part of a table in an answer.
 type tablePart struct {
-	Columns []column   `json:"columns"`
-	Lines   []partLine `json:"lines"`
-	Total   int        `json:"total"`
-	Hints   []hint     `json:"hints"`
+	Columns []column     `json:"columns"`
+	Lines   []partLine   `json:"lines"`
+	Total   int          `json:"total"`
+	Hints   []query.Hint `json:"hints"`
 }
 
 type partLine struct {
@@ -118,7 +119,7 @@ type partLine struct {
 }
 
 func partOf(t *table, lines []tableLine, total int) *tablePart {
-	out := &tablePart{t.Columns, []partLine{}, total, append([]hint{}, t.hints...)}
+	out := &tablePart{t.Columns, []partLine{}, total, append([]query.Hint{}, t.hints...)}
 	for _, l := range lines {
 		values := make([]any, len(l.values))
 		for i, v := range l.values {
@@ -199,25 +200,21 @@ func (s *state) queryTable(ctx context.Context, text string, w window) (*table, 
 	from := r.Table
 	summary := from == nil
 	if summary {
-		if from, err = query.Summary(ctx, s.v, r.Rows, w.options()); err != nil {
+		if from, err = query.Summary(ctx, s.v, r.Rows, w.options()); err == nil {
+			err = from.Sort("total")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	t := tableOf(from)
-	t.hints = hintsOf(r.Hints)
+	t.hints = r.Hints
 	for i := range t.lines {
 		if t.lines[i].where = from.Where(from.Lines[i]); summary {
 			t.lines[i].where = "{ entry:role = span && " + t.lines[i].where + " }"
 		}
 	}
-	if err := s.addSparks(ctx, t, r.Rows, from, w); err != nil {
-		return nil, err
-	}
-	if summary {
-		at := slices.Index(from.Columns, "total")
-		slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[at], b.values[at], true) })
-	}
-	return t, nil
+	return t, s.addSparks(ctx, t, r.Rows, from, w)
 }
 
 // tableOf returns the columns and values of a table.
@@ -315,6 +312,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 		return nil, err
 	}
 	from.Columns = []string{"caller", "callee", "count", "errors", "p50", "p95", "p99"}
+	err = from.Sort("count")
 	t := tableOf(from)
 	for i := range t.lines {
 		l := &t.lines[i]
@@ -323,8 +321,7 @@ func (s *state) callTable(ctx context.Context, text string, w window) (*table, e
 		l.values[0], l.values[1] = textValue(caller), textValue(callee)
 		l.where = "{ entry:role = span && " + query.Where("service", caller) + " } > { entry:role = span && " + query.Where("service", callee) + " }"
 	}
-	slices.SortStableFunc(t.lines, func(a, b tableLine) int { return order(a.values[2], b.values[2], true) })
-	return t, nil
+	return t, err
 }
 
 // compareTable returns how the spans that a query selects differ from those of the other side, by path, as
@@ -403,10 +400,10 @@ var rowColumns = []column{{"time", "time"}, {"service", "text"}, {"name", "text"
 
 // rowTable answers with the rows that a query selects, sorted by a column; without one, by time, the
 // newest first. Only the lines of the answer are read.
-func (s *state) rowTable(ctx context.Context, text string, w window, by, first, n int, asCSV bool) (answer, error) {
+func (s *state) rowTable(ctx context.Context, text string, w window, by, first, n int, asCSV bool) (any, error) {
 	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	at := max(by, -by) - 1
 	if at < 0 || at >= len(rowColumns)-1 {
@@ -417,19 +414,19 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		first, n = 0, mostCSV
 	}
 	if first+n > mostCSV {
-		return answer{}, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
+		return nil, badRequest("only the first " + strconv.Itoa(mostCSV) + " lines are sorted")
 	}
 	list, err := s.firstRows(ctx, f.ranks, at, by > 0, first+n)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	t := &table{Columns: rowColumns, hints: hintsOf(f.hints)}
+	t := &table{Columns: rowColumns, hints: f.hints}
 	read, ranker := s.v.NewReader(), interest.NewRanker(s.v)
 	var lines []tableLine
 	for _, r := range list[min(first, len(list)):] {
 		e, err := read.Entry(r)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		l := tableLine{row: r}
 		for i := range rowColumns[:len(rowColumns)-1] {
@@ -439,9 +436,9 @@ func (s *state) rowTable(ctx context.Context, text string, w window, by, first, 
 		lines = append(lines, l)
 	}
 	if asCSV {
-		return answer{bytes: csvOf(t.Columns, lines)}, nil
+		return csvOf(t.Columns, lines), nil
 	}
-	return answer{json: partOf(t, lines, f.ranks.n)}, nil
+	return partOf(t, lines, f.ranks.n), nil
 }
 
 // valueAt returns the value of a row in a column of rowColumns.

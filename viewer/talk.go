@@ -61,10 +61,10 @@ func (s *state) hasTalk(r view.Row) (bool, error) {
 }
 
 // talk answers with the conversation at and below a row.
-func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	v, t := s.v, s.v.Tree()
 	var rows []view.Row // in the order of the tree, because log records may have no time
@@ -72,12 +72,12 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 	read := v.NewReader()
 	for rank := t.Rank(r); rank < end; rank++ {
 		if ctx.Err() != nil {
-			return answer{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		row := t.Row(rank)
 		e, err := read.Entry(row)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		if role := v.Role(row); role != view.RoleResource && role != view.RoleLink && (strings.HasPrefix(e.Metadata.Name, genAI) || len(spokenOf(e.UserAttributes())) > 0) {
 			rows = append(rows, row)
@@ -87,7 +87,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 	for _, row := range rows[:min(len(rows), maxTurns)] {
 		e, err := v.Entry(row)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		x := turn{
 			Row: row, Span: row, Start: s.startOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
@@ -104,5 +104,5 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (answer, err
 		}
 		out = append(out, x)
 	}
-	return answer{json: map[string]any{"turns": out, "more": len(rows) - len(out), "cut": t.End(r) > end}}, nil
+	return map[string]any{"turns": out, "more": len(rows) - len(out), "cut": t.End(r) > end}, nil
 }

@@ -9,9 +9,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -85,11 +86,11 @@ type State struct {
 	Text string `json:"text"` // the same with details
 }
 
-//go:embed dist
+//go:embed dist/index.html dist/app.js dist/app.css
 var dist embed.FS
 
-// assets are the files of the page, by their paths.
-var assets = map[string]string{"": "index.html", "app.js": "app.js", "app.css": "app.css"}
+// assets are the kinds of the files of the page, by their paths.
+var assets = map[string]string{"": "html", "app.js": "javascript", "app.css": "css"}
 
 // A Handler serves a trace. It is safe for concurrent use.
 type Handler struct {
@@ -131,6 +132,7 @@ type state struct {
 	layouts      latest[*layout]
 	insides      latest[view.Set[view.Row]]
 	strips       latest[*strip]
+	requests     latest[*analyze.Requests]
 	levels       latest[*levels]
 	levelsIn     latest[*levels] // in a part of the time
 	tables       latest[*table]
@@ -279,11 +281,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, h.options.Base+"/")
-	name, isAsset := assets[path]
+	kind, isAsset := assets[path]
 	switch {
 	case ok && isAsset:
 		if h.isRead(w, r) {
-			h.asset(w, r, name)
+			asset(w, r, path, kind)
 		}
 	case h.options.Authorize != nil && !h.options.Authorize(r):
 		fail(w, http.StatusUnauthorized, "open the address that 'entrace view' has printed")
@@ -326,22 +328,12 @@ func (h *Handler) isRead(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (h *Handler) asset(w http.ResponseWriter, r *http.Request, name string) {
-	b, err := fs.ReadFile(dist, "dist/"+name)
-	if err != nil {
-		fail(w, http.StatusNotFound, "this program was built without the page")
-		return
-	}
-	switch {
-	case strings.HasSuffix(name, ".js"):
-		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-	case strings.HasSuffix(name, ".css"):
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	default:
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	}
+// asset answers with a file of the page.
+func asset(w http.ResponseWriter, r *http.Request, name, kind string) {
+	b, _ := dist.ReadFile("dist/" + cmp.Or(name, "index.html"))
+	w.Header().Set("Content-Type", "text/"+kind+"; charset=utf-8")
 	sum := sha256.Sum256(b)
-	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) })
+	cached(w, r, hex.EncodeToString(sum[:8]), func() { _, _ = w.Write(b) }) //nolint:gosec // a file of the page
 }
 
 // cached writes an answer, unless the client already has the answer with that tag.
@@ -356,14 +348,6 @@ func cached(w http.ResponseWriter, r *http.Request, tag string, write func()) {
 	if r.Method != http.MethodHead {
 		write()
 	}
-}
-
-// An answer is the body of a response of the API: something to write as JSON, bytes, or what a function
-// writes.
-type answer struct {
-	json  any
-	bytes []byte
-	write func(w io.Writer) error
 }
 
 // A problem is an error with the HTTP status and the text for the client.
@@ -382,10 +366,10 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		h.events(w, r)
 		return
 	}
-	calls := map[string]func(ctx context.Context, s *state, q url.Values) (answer, error){
+	calls := map[string]func(ctx context.Context, s *state, q url.Values) (any, error){
 		"api/meta": h.meta, "api/top": h.top, "api/explain": h.explain, "api/rows": h.rows, "api/entry": h.entry, "api/logs": h.logs,
 		"api/find": h.find, "api/complete": h.complete, "api/row": h.row, "api/way": h.way,
-		"api/strip": h.strip, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes, "api/states": h.stateStrips, "api/waited": h.waitedFor, "api/waits": h.waits,
+		"api/strip": h.strip, "api/heat": h.heat, "api/why": h.why, "api/critical": h.critical, "api/flame": h.flame, "api/talk": h.talk, "api/runtime": h.runtime, "api/facets": h.facets, "api/table": h.table, "api/save": h.save, "api/lanes": h.lanes, "api/states": h.stateStrips, "api/waited": h.waitedFor, "api/waits": h.waits,
 	}
 	call := calls[path]
 	if call == nil {
@@ -398,17 +382,17 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	s := h.pinned(values.Get("pin"))
-	tag := h.nonce + "-" + strconv.Itoa(s.generation) + "-" + strconv.Itoa(s.entries()) + "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(r.URL.RawQuery))), 36)
+	tag := fmt.Sprintf("%s-%d-%d-%x", h.nonce, s.generation, s.entries(), crc32.ChecksumIEEE([]byte(r.URL.RawQuery)))
 	if path == "api/meta" { // it also has what no entry says, such as that the program was killed
 		all, states := h.states(s.v)
 		b, _ := json.Marshal([]any{all, states, h.notices()}) //nolint:errchkjson // of texts
-		tag += "-" + strconv.FormatUint(uint64(crc32.ChecksumIEEE(b)), 36)
+		tag += fmt.Sprintf("-%x", crc32.ChecksumIEEE(b))
 	}
 	if r.Header.Get("If-None-Match") == strconv.Quote(tag) {
 		cached(w, r, tag, nil)
 		return
 	}
-	var a answer
+	var a any // a json.RawMessage or what becomes one, bytes, or what writes them
 	if err = s.intact(); err == nil {
 		a, err = call(r.Context(), s, values)
 	}
@@ -418,20 +402,18 @@ func (h *Handler) api(w http.ResponseWriter, r *http.Request, path string) {
 		return
 	}
 	cached(w, r, tag, func() {
-		if a.bytes != nil {
-			w.Header().Set("Content-Type", "application/octet-stream")
-			_, _ = w.Write(a.bytes)
-			return
-		}
-		if a.write != nil {
-			w.Header().Set("Content-Type", "application/octet-stream")
-			if a.write(w) != nil {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		switch x := a.(type) {
+		case []byte:
+			_, _ = w.Write(x)
+		case func(io.Writer) error:
+			if x(w) != nil {
 				panic(http.ErrAbortHandler) // the client must not take it for whole
 			}
-			return
+		default:
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			_ = json.NewEncoder(w).Encode(a)
 		}
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_ = json.NewEncoder(w).Encode(a.json)
 	})
 }
 
@@ -500,25 +482,25 @@ func (s *state) rowOf(q url.Values, name string) (view.Row, error) {
 
 // row answers with the row of the entry FILE#ID. Links use entries, so that they stay valid when the
 // files are converted.
-func (h *Handler) row(_ context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) row(_ context.Context, s *state, q url.Values) (any, error) {
 	at := strings.LastIndexByte(q.Get("id"), '#') // a file's name may have one
 	name, id := q.Get("id")[:max(0, at)], q.Get("id")[at+1:]
 	n, err := strconv.ParseUint(id, 10, 32)
 	if at < 0 || err != nil {
-		return answer{}, badRequest("id is not as in app.et#12")
+		return nil, badRequest("id is not as in app.et#12")
 	}
 	for i := range s.v.Files() {
 		if name == "" && i == 0 || s.names[i] == name {
 			if r, ok := s.v.Row(i, uint32(n)); ok {
-				return answer{json: map[string]any{"row": r}}, nil
+				return map[string]any{"row": r}, nil
 			}
 		}
 	}
-	return answer{}, &problem{status: http.StatusNotFound, text: "entry " + q.Get("id") + " is not in this trace"}
+	return nil, &problem{status: http.StatusNotFound, text: "entry " + q.Get("id") + " is not in this trace"}
 }
 
 // meta answers with properties of the trace.
-func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) meta(_ context.Context, s *state, q url.Values) (any, error) {
 	v := s.v
 	type file struct {
 		Name    string `json:"name"`
@@ -530,11 +512,11 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (answer, error
 	}
 	whole := s.extent(0)
 	state, states := h.states(v)
-	return answer{json: map[string]any{
+	return map[string]any{
 		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
 		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
-	}}, nil
+	}, nil
 }
 
 // command returns a command line of 'entrace' with verb and flags for the same files, quoted for a

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -123,14 +121,24 @@ func TestDoor(t *testing.T) {
 
 // A rows is an answer of api/rows.
 type rows struct {
-	Total, First, Above, Rows, Ticks, Outside int
-	From, To                                  string
-	Toggled                                   []int
-	Strings                                   []string
+	Total, First, Outside int
+	From                  int64 `json:"from_nano"`
+	To                    int64 `json:"to_nano"`
+	Toggled               []int
+	Above, Rows           []row
 
-	starts, tooks                                     []int64
-	row, below, errors, names, services, texts, flags []uint32
-	depths                                            []uint16
+	// Of the rows above, and then of the rows.
+	starts, tooks                []int64
+	row                          []uint32
+	below, errors, flags, depths []int
+}
+
+type row struct {
+	Row                         uint32
+	Below, Errors, Flags, Depth int
+	Start                       int64  `json:"start_unix_nano"`
+	Took                        *int64 `json:"took_nano"`
+	Name                        string
 }
 
 func rowsOf(t testing.TB, h http.Handler, query string) *rows {
@@ -139,35 +147,25 @@ func rowsOf(t testing.TB, h http.Handler, query string) *rows {
 	if w.Code != 200 {
 		t.Fatalf("%s: %d %s", query, w.Code, w.Body)
 	}
-	b := w.Body.Bytes()
-	n := int(binary.LittleEndian.Uint32(b))
 	r := new(rows)
-	must(t, json.Unmarshal(b[4:4+n], r))
-	b = b[(4+n+7)/8*8:]
-	read := bytes.NewReader(b)
-	column := func(to any) { must(t, binary.Read(read, binary.LittleEndian, to)) }
-	for _, c := range []*[]int64{&r.starts, &r.tooks} {
-		*c = make([]int64, r.Rows)
-		column(*c)
+	must(t, json.Unmarshal(w.Body.Bytes(), r))
+	for _, x := range slices.Concat(r.Above, r.Rows) {
+		took := int64(-1)
+		if x.Took != nil {
+			took = *x.Took
+		}
+		r.starts, r.tooks, r.row, r.below = append(r.starts, x.Start), append(r.tooks, took), append(r.row, x.Row), append(r.below, x.Below)
+		r.errors, r.flags, r.depths = append(r.errors, x.Errors), append(r.flags, x.Flags), append(r.depths, x.Depth)
 	}
-	for _, c := range []*[]uint32{&r.row, &r.below, &r.errors, &r.names, &r.services, &r.texts, &r.flags} {
-		*c = make([]uint32, r.Rows)
-		column(*c)
-	}
-	r.depths = make([]uint16, r.Rows)
-	column(r.depths)
 	return r
 }
 
 func (r *rows) text() string {
-	var b strings.Builder
-	for i := r.Above; i < r.Rows; i++ {
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s%s", strings.Repeat("·", int(r.depths[i])), r.Strings[r.names[i]])
+	var list []string
+	for _, x := range r.Rows {
+		list = append(list, strings.Repeat("·", x.Depth)+x.Name)
 	}
-	return b.String()
+	return strings.Join(list, ", ")
 }
 
 // TestRows checks which rows are visible, depending on which rows are open.
@@ -192,7 +190,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	r := rowsOf(t, h, "depth=9&first=3&n=1&q=payment")
-	if r.Above != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>17&1 != 1 || r.flags[0]>>17&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
+	if len(r.Above) != 2 || r.Total != 13 || r.row[0] != 2 || r.row[1] != 4 || r.flags[2]>>17&1 != 1 || r.flags[0]>>17&1 != 0 || r.errors[0] != 2 || r.below[0] != 4 {
 		t.Errorf("the rows are %+v", r)
 	}
 	if r = rowsOf(t, h, "fill=8"); !slices.Equal(r.Toggled, []int{2, 4}) {
@@ -201,8 +199,8 @@ func TestRows(t *testing.T) {
 	if r = rowsOf(t, h, "depth=9&at=11&n=3"); !slices.Contains(r.row, 11) {
 		t.Errorf("around row 11 are %v", r.row)
 	}
-	if r = rowsOf(t, h, ""); r.From != "1" || r.To != "500000000" {
-		t.Errorf("times are from %s to %s", r.From, r.To)
+	if r = rowsOf(t, h, ""); r.From != 1 || r.To != 500000000 {
+		t.Errorf("times are from %d to %d", r.From, r.To)
 	}
 }
 
@@ -346,8 +344,8 @@ func TestHostile(t *testing.T) {
 	if d.Attributes[0].Size != len(evil) {
 		t.Errorf("%+v", d)
 	}
-	if r := rowsOf(t, h, ""); len(r.Strings[r.names[0]]) > 400 {
-		t.Errorf("a row has a name of %d bytes", len(r.Strings[r.names[0]]))
+	if r := rowsOf(t, h, ""); len(r.Rows[0].Name) > 400 {
+		t.Errorf("a row has a name of %d bytes", len(r.Rows[0].Name))
 	}
 }
 

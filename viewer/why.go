@@ -91,14 +91,14 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 
 // facets answers with the fields of the rows in the window, and by how much those that the query
 // selects differ from the others.
-func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	found, err := s.foundIn(ctx, "{}", w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	all := s.withoutSamples(found.rows)
 	in, others := query.Run{View: s.v, Rows: all}, query.Run{View: s.v, Rows: s.v.NewSet()}
@@ -106,23 +106,23 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (answer, e
 	if text != "" {
 		f, err := s.foundIn(ctx, text, w)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		in.Rows = both(all, f.rows)
 		others.Rows = without(all, f.rows)
 	}
 	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if than != nil {
 		others = than.run()
 	}
 	c, err := query.ContrastOf(ctx, in, others)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return answer{json: contrastOf(c, false, than == nil)}, nil
+	return contrastOf(c, false, than == nil), nil
 }
 
 // without returns the rows of a that are not in b.
@@ -135,33 +135,33 @@ func without(a, b view.Set[view.Row]) view.Set[view.Row] {
 }
 
 // why answers why a span took so long, or failed.
-func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, error) {
+func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) {
 	r, err := s.rowOf(q, "row")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	w, err := s.windowOf(q)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	v := s.v
 	if v.Role(r) != view.RoleSpan {
-		return answer{}, badRequest("it is no span")
+		return nil, badRequest("it is no span")
 	}
 	where, outside := whereNamesake(v, r), false
 	same, err := s.foundIn(ctx, where, w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if w.isSet && !same.rows.Has(r) { // it is outside: all of its name are its measure
 		w, outside = window{}, true
 		if same, err = s.foundIn(ctx, where, w); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
 	out, in, err := s.whyOf(ctx, r, same.rows, q.Get("of"))
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	out.Where, out.Outside = where, outside
 	if root := s.v.Outermost(r); root != r {
@@ -169,11 +169,11 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 	}
 	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if than != nil {
 		if err := s.whyAgainst(ctx, out, q.Get("q"), w, than); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
 	out.Beside = analyze.RanBeside(v, r, in, without(same.rows, in))
@@ -181,9 +181,9 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (answer, erro
 		out.Beside[i].Name = preview(out.Beside[i].Name)
 	}
 	if out.CPU, err = s.processorTime(ctx, r, same.rows); err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return answer{json: out}, nil
+	return out, nil
 }
 
 // whyOf says where a span stands among those of its name, and what is different about those that are compared with

@@ -3,6 +3,7 @@ package viewer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -42,13 +43,6 @@ func (s *state) windowOf(q url.Values) (window, error) {
 	return window{from, to, true}, nil
 }
 
-func (w window) key() string {
-	if !w.isSet {
-		return ""
-	}
-	return strconv.FormatInt(w.from, 10) + "," + strconv.FormatInt(w.to, 10)
-}
-
 // options returns the options with which a query looks at the rows of a window alone.
 func (w window) options() *query.Options {
 	if !w.isSet {
@@ -59,14 +53,14 @@ func (w window) options() *query.Options {
 
 // inside returns the rows that overlap a window.
 func (s *state) inside(ctx context.Context, w window) (view.Set[view.Row], error) {
-	if rows, ok := s.insides.get(w.key()); ok {
+	if rows, ok := s.insides.get(fmt.Sprint(w)); ok {
 		return rows, nil
 	}
 	rows, err := query.Overlapping(ctx, s.v, nil, w.from, w.to)
 	if err != nil {
 		return nil, err
 	}
-	s.insides.put(w.key(), rows)
+	s.insides.put(fmt.Sprint(w), rows)
 	return rows, nil
 }
 
@@ -95,7 +89,7 @@ func (s *state) foundIn(ctx context.Context, text string, w window) (*found, err
 	if !w.isSet {
 		return s.found(ctx, text)
 	}
-	key := w.key() + " " + text
+	key := fmt.Sprint(w, text)
 	if f, ok := s.findsIn.get(key); ok {
 		return f, nil
 	}
@@ -193,7 +187,7 @@ func (s *state) selectionOf(ctx context.Context, q url.Values) (*selection, erro
 		return nil, err
 	}
 	t, text := s.v.Tree(), q.Get("q")
-	c := &selection{key: strconv.Itoa(int(root)) + " " + w.key() + " " + text, from: t.Rank(root), end: t.End(root), window: w, root: root}
+	c := &selection{key: strconv.Itoa(int(root)) + " " + fmt.Sprint(w, text), from: t.Rank(root), end: t.End(root), window: w, root: root}
 	if root == 0 {
 		c.end = t.Len()
 	}

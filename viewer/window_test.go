@@ -111,7 +111,7 @@ func TestWindow(t *testing.T) {
 				got = append(got, int(row))
 			}
 			slices.Sort(got)
-			if !slices.Equal(got, want) || r.Outside != outside || r.From != strconv.FormatInt(w[0], 10) {
+			if !slices.Equal(got, want) || r.Outside != outside || r.From != w[0] {
 				t.Errorf("trace %d, %s: %d rows and %d outside, want %d and %d", seed, window, len(got), r.Outside, len(want), outside)
 			}
 			found := jsonOf[struct{ Count, Outside int }](t, h, "/api/find?at=0&q=level%3Derror&"+window)

@@ -137,19 +137,16 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 	if len(g.sides[true]) < few || len(g.sides[false]) < few {
 		return nil, nil
 	}
-	v := g.view
-	tell := func(e Evidence) {
-		known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern }) // of the call, and of its request
-		if e.Kind, e.Sure = "share", true; !known && len(list) < maxEvidence-1 {
-			list = append(list, e)
-		}
+	longest := view.Row(0)
+	if slow {
+		longest = slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) }).row
 	}
 	rows := []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }}
 	if !slices.ContainsFunc(g.sides[true], func(c *call) bool { return c.up != nil }) {
 		rows = rows[:1] // they are requests
 	}
-	for i, rowOf := range rows {
-		in, others := v.NewSet(), v.NewSet()
+	for _, rowOf := range rows {
+		in, others := g.view.NewSet(), g.view.NewSet()
 		for _, c := range g.sides[true] {
 			in.Add(rowOf(c))
 		}
@@ -158,42 +155,57 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 				others.Add(r)
 			}
 		}
-		c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
-		if err != nil {
+		if list, err = tell(ctx, list, g.view, in, others, longest, groups); err != nil {
 			return nil, err
 		}
-		tests := groups
-		for _, f := range c.Fields {
-			tests += groups * len(f.Values)
+		longest = 0
+	}
+	return list, nil
+}
+
+// tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran during the longest, if
+// it is given.
+func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], longest view.Row, groups int) ([]Evidence, error) {
+	add := func(e Evidence) {
+		known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern }) // of the call, and of its request
+		if e.Kind, e.Sure = "share", true; !known && len(list) < maxEvidence-1 {
+			list = append(list, e)
 		}
-		for _, f := range c.Fields {
-			if f.Field[0] != '.' || ofOutcome.MatchString(f.Field) {
-				continue
-			}
-			if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
-				x := f.Values[at]
-				p := stat.MoreOften(int(x.In), int(c.In), int(x.Others), int(c.Others))
-				// What a query cannot name, or is too long for a sentence, is not told.
-				if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
-					continue
-				}
-				tell(Evidence{
-					Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
-					Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),
-				})
-			}
-		}
-		if i > 0 || !slow {
+	}
+	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
+	if err != nil {
+		return nil, err
+	}
+	tests := groups
+	for _, f := range c.Fields {
+		tests += groups * len(f.Values)
+	}
+	for _, f := range c.Fields {
+		if f.Field[0] != '.' || ofOutcome.MatchString(f.Field) {
 			continue
 		}
-		longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
-		for _, b := range RanBeside(v, longest.row, in, others) {
-			if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
-				tell(Evidence{
-					Log10P: -b.p, Pattern: "while " + b.Name + " runs",
-					Text: fmt.Sprintf("%s of %s runs during most of %.0f %% of these calls, and of %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
-				})
+		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
+			x := f.Values[at]
+			p := stat.MoreOften(int(x.In), int(c.In), int(x.Others), int(c.Others))
+			// What a query cannot name, or is too long for a sentence, is not told.
+			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
+				continue
 			}
+			add(Evidence{
+				Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
+				Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),
+			})
+		}
+	}
+	if longest == 0 {
+		return list, nil
+	}
+	for _, b := range RanBeside(v, longest, in, others) {
+		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
+			add(Evidence{
+				Log10P: -b.p, Pattern: "while " + b.Name + " runs",
+				Text: fmt.Sprintf("%s of %s runs during most of %.0f %% of these calls, and of %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
+			})
 		}
 	}
 	return list, nil

@@ -83,7 +83,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	services := make(map[uint16]*ServiceCount)
 	others := withoutRuns(v, rows)
 	slowest := best{limit: limit}
-	requests := outermost{v: v, rows: others, looked: v.NewSet(), is: v.NewSet()}
+	within := Above(v, others)
 	open := best{limit: limit}
 	var errs []view.Row
 	for k := range v.Columns().Blocks() {
@@ -106,7 +106,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					s.Spans++
 					switch d := b.Duration[i]; {
 					case d != columns.NoDuration:
-						if slowest.takes(d) && others.Has(r) && !requests.above(r) {
+						if slowest.takes(d) && others.Has(r) && !within(r) {
 							slowest.add(d, r)
 						}
 					case f.Open():
@@ -198,27 +198,22 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	return left
 }
 
-// outermost finds the spans that are below no other span. It visits each row only once.
-type outermost struct {
-	v      *view.View
-	rows   view.Set[view.Row]
-	looked view.Set[view.Row] // the rows for which is is known
-	is     view.Set[view.Row] // the rows that are a span in rows, or are below one
-}
-
-// above reports whether an ancestor of row r is a span in x.rows.
-func (x *outermost) above(r view.Row) bool {
-	up, is := x.v.Parent(r), false
-	for ; up != 0 && !is && !x.looked.Has(up); up = x.v.Parent(up) {
-		is = x.v.Role(up) == view.RoleSpan && x.rows.Has(up)
-	}
-	is = is || x.is.Has(up)
-	for r = x.v.Parent(r); r != up; r = x.v.Parent(r) {
-		if x.looked.Add(r); is {
-			x.is.Add(r)
+// Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
+func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
+	looked, below := v.NewSet(), v.NewSet() // rows that are known, and those of them that are a span of the set, or below one
+	return func(r view.Row) bool {
+		up, is := v.Parent(r), false
+		for ; up != 0 && !is && !looked.Has(up); up = v.Parent(up) {
+			is = v.Role(up) == view.RoleSpan && rows.Has(up)
 		}
+		is = is || below.Has(up)
+		for r = v.Parent(r); r != up; r = v.Parent(r) {
+			if looked.Add(r); is {
+				below.Add(r)
+			}
+		}
+		return is
 	}
-	return is
 }
 
 // SlowestPart returns the span below row r with the largest self time. It returns false if no span

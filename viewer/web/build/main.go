@@ -4,10 +4,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,67 +26,48 @@ const (
 
 func main() {
 	log.SetFlags(0)
-	web := flag.String("web", "viewer/web", "the folder of the sources")
 	modules := flag.String("modules", "", "the node_modules with the packages")
 	out := flag.String("out", "viewer/dist", "the folder to write")
 	units := flag.String("units", "", "bundle the unit tests into that file instead")
 	flag.Parse()
-	if *units != "" {
-		if err := bundleUnits(*web, *modules, *units); err != nil {
-			log.Fatal("webbuild: ", err)
-		}
-		return
-	}
-	if err := build(*web, *modules, *out); err != nil {
+	err := build(*modules, *out, *units)
+	if err != nil {
 		log.Fatal("webbuild: ", err)
 	}
 }
 
-func build(web, modules, out string) error {
-	web, err := filepath.Abs(web)
-	if err != nil {
-		return err
+const web = "viewer/web"
+
+func build(modules, out, units string) error {
+	if units != "" { // they need no browser
+		return bundle("units.test.ts", units, math.MaxInt, api.BuildOptions{NodePaths: []string{modules}, Platform: api.PlatformNode})
 	}
-	if err := uniqueClasses(filepath.Join(web, "src/app.css")); err != nil {
-		return err
+	page := api.BuildOptions{
+		NodePaths: []string{modules}, MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
+		JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsEndOfFile, Charset: api.CharsetUTF8,
+		Engines: []api.Engine{{Name: api.EngineChrome, Version: "123"}, {Name: api.EngineFirefox, Version: "128"}, {Name: api.EngineSafari, Version: "17.5"}},
 	}
-	if err := os.MkdirAll(out, 0o750); err != nil {
-		return err
+	b, err := os.ReadFile(web + "/index.html")
+	return cmp.Or(
+		err, uniqueClasses(web+"/src/app.css"), os.MkdirAll(out, 0o750), bundle("main.tsx", out+"/app.js", maxScript, page), bundle("app.css", out+"/app.css", maxStyle, page),
+		os.WriteFile(out+"/index.html", b, 0o600), //nolint:gosec // into the folder that it is given
+	)
+}
+
+// bundle writes what a source and those that it imports become, if it is not larger than most, compressed.
+func bundle(in, out string, most int, o api.BuildOptions) error {
+	o.EntryPoints, o.Bundle, o.Format, o.Target, o.LogLevel = []string{web + "/src/" + in}, true, api.FormatESModule, api.ES2022, api.LogLevelError
+	r := api.Build(o)
+	if len(r.Errors) > 0 {
+		return fmt.Errorf("%s has %d errors", in, len(r.Errors))
 	}
-	for _, f := range []struct {
-		in, out string
-		most    int
-	}{{"src/main.tsx", "app.js", maxScript}, {"src/app.css", "app.css", maxStyle}} {
-		r := api.Build(api.BuildOptions{
-			EntryPoints: []string{filepath.Join(web, f.in)}, AbsWorkingDir: web, NodePaths: []string{modules},
-			Bundle: true, MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, Format: api.FormatESModule,
-			Target: api.ES2022, JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsEndOfFile, Charset: api.CharsetUTF8,
-			Engines: []api.Engine{{Name: api.EngineChrome, Version: "123"}, {Name: api.EngineFirefox, Version: "128"}, {Name: api.EngineSafari, Version: "17.5"}},
-		})
-		if len(r.Errors) > 0 {
-			for _, s := range api.FormatMessages(r.Errors, api.FormatMessagesOptions{}) {
-				fmt.Fprint(os.Stderr, s)
-			}
-			return fmt.Errorf("%s has %d errors", f.in, len(r.Errors))
-		}
-		b := r.OutputFiles[0].Contents
-		size, err := compressed(b)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-8s %6d bytes, %6d compressed, of %d\n", f.out, len(b), size, f.most)
-		if size > f.most {
-			return fmt.Errorf("%s is too large", f.out)
-		}
-		if err := os.WriteFile(filepath.Join(out, f.out), b, 0o600); err != nil {
-			return err
-		}
+	b := r.OutputFiles[0].Contents
+	size := compressed(b)
+	fmt.Printf("%-8s %6d bytes, %6d compressed, of %d\n", filepath.Base(out), len(b), size, most)
+	if size > most {
+		return fmt.Errorf("%s is too large", out)
 	}
-	b, err := os.ReadFile(filepath.Join(web, "index.html"))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(out, "index.html"), b, 0o600) //nolint:gosec // into the folder that it is given
+	return os.WriteFile(out, b, 0o600)
 }
 
 // uniqueClasses fails if a style sheet has two rules for a class alone: two parts of the page use one name.
@@ -116,31 +99,10 @@ var (
 	cssClass   = regexp.MustCompile(`^\.[\w-]+$`)
 )
 
-// bundleUnits bundles the tests that need no browser, for node.
-func bundleUnits(web, modules, out string) error {
-	web, err := filepath.Abs(web)
-	if err != nil {
-		return err
-	}
-	r := api.Build(api.BuildOptions{
-		EntryPoints: []string{filepath.Join(web, "src/units.test.ts")}, AbsWorkingDir: web, NodePaths: []string{modules}, Outfile: out, Write: true,
-		Bundle: true, Format: api.FormatESModule, Platform: api.PlatformNode, Target: api.ES2022,
-	})
-	if len(r.Errors) > 0 {
-		return fmt.Errorf("%s", r.Errors[0].Text)
-	}
-	return nil
-}
-
-func compressed(b []byte) (int, error) {
+func compressed(b []byte) int {
 	var out bytes.Buffer
-	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return 0, err
-	}
-	_, err = w.Write(b)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
-	return out.Len(), err
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // a level that is right
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return out.Len()
 }

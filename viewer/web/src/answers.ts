@@ -68,6 +68,31 @@ export interface Strip {
   idle: ([string, string])[]
 }
 
+export interface Rows {
+  total: number
+  first: number
+  from_nano: bigint
+  to_nano: bigint
+  outside: number
+  toggled: number[] | null
+  above: TreeRow[]
+  rows: TreeRow[]
+}
+
+export interface TreeRow {
+  row: number
+  start_unix_nano: bigint | null
+  took_nano: bigint | null
+  below: number
+  errors: number
+  name: string
+  service: string
+  text: string
+  depth: number
+  flags: number
+  ticks: Tick[]
+}
+
 export interface Contrast {
   in: number
   others: number
@@ -221,6 +246,29 @@ export interface Explanation {
   logs_apart: number
 }
 
+export interface Heat {
+  from_unix_nano: bigint | null
+  column_nano: bigint
+  columns: number
+  edges: number[]
+  requests: number
+  failed: number
+  open: number
+  p50_nano: bigint
+  p95_nano: bigint
+  p99_nano: bigint
+  longest: Line | null
+  cells: number[]
+}
+
+export interface Choice {
+  requests: number
+  failed: number
+  query: string
+  groups: ChoiceGroup[]
+  more: number
+}
+
 export interface WaitPlace {
   state: string
   time_nano: bigint
@@ -290,6 +338,11 @@ export interface Stack {
 export interface Hint {
   text: string
   query?: string
+}
+
+export interface Tick {
+  time_nano: bigint
+  level: number
 }
 
 export interface FieldShares {
@@ -465,6 +518,14 @@ export interface Evidence {
   share: number
   log10p: number
   sure: boolean
+}
+
+export interface ChoiceGroup {
+  service: string
+  name: string
+  text: string
+  longest: Line
+  evidence: Evidence[]
 }
 
 export interface Frame {

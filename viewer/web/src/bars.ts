@@ -1,8 +1,8 @@
 // The bars of the visible rows, drawn onto one canvas.
-import { hasSpans, isError, isOpen, levelOf, noTime, roleEvent, roleOf, roleSpan } from './source'
+import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, TreeRow } from './source'
 
 export interface Bar {
-  y: number; row: number; start: bigint; took: bigint; flags: number; below: number; expanded: boolean; service: number; ticks: { time: bigint; level: number }[]; path: Period[]; states: string[]
+  y: number; of: TreeRow; service: number; path: Period[]; states: string[]
 }
 
 // An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
@@ -12,9 +12,6 @@ export interface Period { from: bigint; to: bigint }
 
 // A Shape of a frame is what was drawn, for those who look at it.
 export interface Drawn { kind: 'state' | 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'; row: number; x: number; y: number; width: number; color: string }
-
-// A Renderer draws frames.
-export interface Renderer { draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] }
 
 // foldsIn returns the parts of some periods that are within two times.
 export const foldsIn = (all: Period[], from: bigint, to: bigint): Period[] =>
@@ -100,131 +97,127 @@ export const stateColors: Record<string, string> = {
   running: '#2e9e5b', runnable: '#e8b33a', syscall: '#5b8bd6', 'gc work': '#9a5fd0', 'gc wait': '#c09be6', mutex: '#d0453e', sync: '#e07b54', chan: '#e59a9a', select: '#dbb8cc', net: '#7fb5cc', sleep: '#b9bec6', other: '#8d8d8d',
 }
 
-export class Canvas2D implements Renderer {
-  constructor(private canvas: HTMLCanvasElement, private offset: () => number) {}
-
-  draw(bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
-    const left = this.offset()
-    const width = left + axis.width + 16
-    const c = begin(this.canvas, width, height)
-    const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
-    const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
-    const drawn: Drawn[] = []
-    const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
-    c.translate(left, 0)
-    c.save()
-    c.beginPath()
-    c.rect(-10, 0, axis.width + 26, height)
-    c.clip()
-    c.fillStyle = line
-    for (const t of lines) {
-      const at = Math.round(x(axis, t))
-      c.fillRect(at, 0, 1, height)
-      note('line', 0, at, 0, 1, line)
-    }
-    for (const f of axis.folds ?? []) {
-      const at = Math.round(x(axis, f.from))
-      c.strokeStyle = text
-      c.lineWidth = 1
-      c.setLineDash([2, 3])
-      for (const beside of [-1.5, 1.5]) { c.beginPath(); c.moveTo(at + beside, 0); c.lineTo(at + beside, height); c.stroke() }
-      c.setLineDash([])
-      note('fold', 0, at, 0, 3, text)
-    }
-    for (const b of bars) {
-      if (b.start === noTime) continue
-      const role = roleOf(b.flags), at = x(axis, b.start), open = isOpen(b.flags)
-      const ends = role !== roleSpan ? b.start : b.start + (b.took > 0n ? b.took : 0n)
-      if (ends < axis.from || b.start > axis.to) { // an arrow says where it is
-        const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
-        c.fillStyle = text
-        c.beginPath()
-        c.moveTo(back, b.y + 7)
-        c.lineTo(tip, b.y + 11)
-        c.lineTo(back, b.y + 15)
-        c.fill()
-        note('out', b.row, tip, b.y, 5, text)
-        continue
-      }
-      if (role !== roleSpan) {
-        const level = levelOf(b.flags)
-        c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
-        mark(c, at, b.y + 11, level, role === roleEvent)
-        note('mark', b.row, at, b.y, 8, c.fillStyle)
-        continue
-      }
-      const end = x(axis, ends)
-      const w = Math.max(2, end - at)
-      const [solid, tint] = services[b.service % 8]!
-      const y = b.y + barTop
-      b.states.forEach((state, i) => { // one rectangle for parts that are alike
-        if (i && b.states[i - 1] === state) return
-        let n = i + 1
-        while (b.states[n] === state) n++
-        const from = at + w * i / b.states.length, wide = Math.max(1, w * (n - i) / b.states.length)
-        if (from > axis.width + 10 || from + wide < -10) return
-        c.fillStyle = stateColors[state] ?? line // the execution trace does not reach it
-        c.fillRect(from, y + barHeight + 1, wide, 3)
-        note('state', b.row, from, y + barHeight + 1, wide, state)
-      })
-      if (open) {
-        c.save()
-        c.beginPath()
-        c.rect(at, y, w, barHeight)
-        c.clip()
-        c.fillStyle = tint
-        c.fillRect(at, y, w, barHeight)
-        c.strokeStyle = solid
-        c.lineWidth = 1.5
-        c.beginPath()
-        for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) { c.moveTo(i, y + barHeight); c.lineTo(i + barHeight, y) }
-        c.stroke()
-        c.restore()
-        c.strokeStyle = solid
-        c.setLineDash([3, 2])
-        c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
-        c.setLineDash([])
-        note('ghost', b.row, at, y, w, solid)
-      } else {
-        const whole = !hasSpans(b.flags)
-        c.fillStyle = whole ? solid : tint
-        c.fillRect(at, y, w, barHeight)
-        if (!whole && w > 2) {
-          c.strokeStyle = solid
-          c.lineWidth = 1
-          c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
-        }
-        note('bar', b.row, at, y, w, whole ? solid : tint)
-      }
-      if (isError(b.flags) && ends <= axis.to) {
-        c.fillStyle = error
-        c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
-        note('end', b.row, at + w - 3, y, 3, error)
-      }
-      for (const p of b.path) {
-        if (p.to < axis.from || p.from > axis.to) continue
-        const left = x(axis, p.from), long = Math.max(2, x(axis, p.to) - left)
-        c.fillStyle = ink
-        c.fillRect(left, y + barHeight + 1, long, 2)
-        note('path', b.row, left, y + barHeight + 1, long, ink)
-      }
-      for (const t of b.ticks) {
-        if (t.time < axis.from || t.time > axis.to) continue
-        const tx = x(axis, t.time)
-        c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
-        if (t.level >= 3) {
-          c.beginPath()
-          c.moveTo(tx - 3, b.y + 3)
-          c.lineTo(tx + 3, b.y + 3)
-          c.lineTo(tx, b.y + 7)
-          c.fill()
-        } else c.fillRect(tx - .5, b.y + 3, 1, 4)
-        note('tick', b.row, tx, b.y + 3, 1, c.fillStyle)
-      }
-    }
-    c.restore()
-    return drawn
+// draw draws bars, and lines at times.
+export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
+  const c = begin(canvas, axis.width + 26, height)
+  const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
+  const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
+  const drawn: Drawn[] = []
+  const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
+  c.translate(10, 0)
+  c.save()
+  c.beginPath()
+  c.rect(-10, 0, axis.width + 26, height)
+  c.clip()
+  c.fillStyle = line
+  for (const t of lines) {
+    const at = Math.round(x(axis, t))
+    c.fillRect(at, 0, 1, height)
+    note('line', 0, at, 0, 1, line)
   }
+  for (const f of axis.folds ?? []) {
+    const at = Math.round(x(axis, f.from))
+    c.strokeStyle = text
+    c.lineWidth = 1
+    c.setLineDash([2, 3])
+    for (const beside of [-1.5, 1.5]) { c.beginPath(); c.moveTo(at + beside, 0); c.lineTo(at + beside, height); c.stroke() }
+    c.setLineDash([])
+    note('fold', 0, at, 0, 3, text)
+  }
+  for (const b of bars) {
+    const { row, start_unix_nano: start, flags } = b.of
+    if (start === null) continue
+    const role = roleOf(flags), at = x(axis, start), open = isOpen(flags)
+    const ends = role !== roleSpan ? start : start + (b.of.took_nano ?? 0n)
+    if (ends < axis.from || start > axis.to) { // an arrow says where it is
+      const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
+      c.fillStyle = text
+      c.beginPath()
+      c.moveTo(back, b.y + 7)
+      c.lineTo(tip, b.y + 11)
+      c.lineTo(back, b.y + 15)
+      c.fill()
+      note('out', row, tip, b.y, 5, text)
+      continue
+    }
+    if (role !== roleSpan) {
+      const level = levelOf(flags)
+      c.fillStyle = level >= 4 ? error : level === 3 ? warn : text
+      mark(c, at, b.y + 11, level, role === roleEvent)
+      note('mark', row, at, b.y, 8, c.fillStyle)
+      continue
+    }
+    const end = x(axis, ends)
+    const w = Math.max(2, end - at)
+    const [solid, tint] = services[b.service % 8]!
+    const y = b.y + barTop
+    b.states.forEach((state, i) => { // one rectangle for parts that are alike
+      if (i && b.states[i - 1] === state) return
+      let n = i + 1
+      while (b.states[n] === state) n++
+      const from = at + w * i / b.states.length, wide = Math.max(1, w * (n - i) / b.states.length)
+      if (from > axis.width + 10 || from + wide < -10) return
+      c.fillStyle = stateColors[state] ?? line // the execution trace does not reach it
+      c.fillRect(from, y + barHeight + 1, wide, 3)
+      note('state', row, from, y + barHeight + 1, wide, state)
+    })
+    if (open) {
+      c.save()
+      c.beginPath()
+      c.rect(at, y, w, barHeight)
+      c.clip()
+      c.fillStyle = tint
+      c.fillRect(at, y, w, barHeight)
+      c.strokeStyle = solid
+      c.lineWidth = 1.5
+      c.beginPath()
+      for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) { c.moveTo(i, y + barHeight); c.lineTo(i + barHeight, y) }
+      c.stroke()
+      c.restore()
+      c.strokeStyle = solid
+      c.setLineDash([3, 2])
+      c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+      c.setLineDash([])
+      note('ghost', row, at, y, w, solid)
+    } else {
+      const whole = !hasSpans(flags)
+      c.fillStyle = whole ? solid : tint
+      c.fillRect(at, y, w, barHeight)
+      if (!whole && w > 2) {
+        c.strokeStyle = solid
+        c.lineWidth = 1
+        c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+      }
+      note('bar', row, at, y, w, whole ? solid : tint)
+    }
+    if (isError(flags) && ends <= axis.to) {
+      c.fillStyle = error
+      c.fillRect(at + w - 3, y - 1, 3, barHeight + 2)
+      note('end', row, at + w - 3, y, 3, error)
+    }
+    for (const p of b.path) {
+      if (p.to < axis.from || p.from > axis.to) continue
+      const left = x(axis, p.from), long = Math.max(2, x(axis, p.to) - left)
+      c.fillStyle = ink
+      c.fillRect(left, y + barHeight + 1, long, 2)
+      note('path', row, left, y + barHeight + 1, long, ink)
+    }
+    for (const t of b.of.ticks) {
+      if (t.time_nano < axis.from || t.time_nano > axis.to) continue
+      const tx = x(axis, t.time_nano)
+      c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
+      if (t.level >= 3) {
+        c.beginPath()
+        c.moveTo(tx - 3, b.y + 3)
+        c.lineTo(tx + 3, b.y + 3)
+        c.lineTo(tx, b.y + 7)
+        c.fill()
+      } else c.fillRect(tx - .5, b.y + 3, 1, 4)
+      note('tick', row, tx, b.y + 3, 1, c.fillStyle)
+    }
+  }
+  c.restore()
+  return drawn
 }
 
 // mark draws the sign of a log record: its level is its shape.

@@ -6,7 +6,7 @@ import { LanesView } from './lanes'
 import { Flame, FlameNode } from './source'
 import * as s from './state'
 import { count, duration, many, plain, quoted } from './text'
-import { percent, useAnswer } from './why'
+import { percent, useAnswer, useWidth } from './why'
 
 const row = 20
 const letter = 6.4 // pixels
@@ -36,12 +36,7 @@ export function FlameView() {
 
 function Chart({ f }: { f: Flame }) {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useSignal(0), at = useSignal(0), zoom = useSignal(-1), over = useSignal(-1)
-  useEffect(() => {
-    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
+  const width = useWidth(box), at = useSignal(0), zoom = useSignal(-1), over = useSignal(-1)
   useEffect(() => { at.value = 0; zoom.value = over.value = -1 }, [f])
   // Kids of each node, the widest first.
   const kids: number[][] = f.nodes.map(() => []), top: number[] = []
@@ -62,15 +57,15 @@ function Chart({ f }: { f: Flame }) {
   if (z >= 0) {
     const above: number[] = []
     for (let i = f.nodes[z]!.up; i >= 0; i = f.nodes[i]!.up) above.unshift(i)
-    above.forEach((i, depth) => boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width.value, more: f.nodes[i]!.more > .01 }))
-    place(z, 0, width.value / f.nodes[z]!.weight, above.length)
+    above.forEach((i, depth) => boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width, more: f.nodes[i]!.more > .01 }))
+    place(z, 0, width / f.nodes[z]!.weight, above.length)
   } else {
     let x = 0
-    for (const i of top) { place(i, x, width.value, 0); x += f.nodes[i]!.weight * width.value }
+    for (const i of top) { place(i, x, width, 0); x += f.nodes[i]!.weight * width }
   }
   const height = (deepest + 1) * row + 2
   void s.theme.value
-  useEffect(() => { drawn = boxes; paint(canvas.current!, f, boxes, width.value, height, at.value, over.value) })
+  useEffect(() => { drawn = boxes; paint(canvas.current!, f, boxes, width, height, at.value, over.value) })
   const hit = (e: MouseEvent) => {
     const r = canvas.current!.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top
     return boxes.findLast(b => x >= b.x && x < b.x + Math.max(2, b.width) && y >= b.y && y < b.y + row)?.node ?? -1

@@ -1,5 +1,5 @@
 // A subtree as Markdown, for an issue.
-import { isError, isOpen, noTime, roleOf, roleSpan, Rows } from './source'
+import { isError, isOpen, roleOf, roleSpan, Rows } from './source'
 import { day, duration, moment, plain } from './text'
 
 export const most = 8000 // bytes
@@ -10,13 +10,13 @@ export function markdown(title: string, r: Rows, bytes = most): string {
   const size = (s: string) => new TextEncoder().encode(s).length
   const lines: string[] = []
   let left = bytes - 400 - size(title)
-  for (let k = r.above; k < r.row.length; k++) {
-    const f = r.flags[k]!, span = roleOf(f) === roleSpan, took = r.took[k]!
-    const line = '  '.repeat(Math.min(r.depth[k]!, 40)) + plain([isError(f) ? 'ERROR' : '', r.name[k]!.slice(0, 200), span && took >= 0n ? (isOpen(f) ? '≥ ' : '') + duration(took) : '', isOpen(f) ? 'never ended' : '', span ? r.service[k]! : '', r.text[k]!].filter(Boolean).join(' '))
+  for (const { flags: f, took_nano: took, depth, name, service, text } of r.rows) {
+    const span = roleOf(f) === roleSpan
+    const line = '  '.repeat(Math.min(depth, 40)) + plain([isError(f) ? 'ERROR' : '', name.slice(0, 200), span && took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : '', isOpen(f) ? 'never ended' : '', span ? service : '', text].filter(Boolean).join(' '))
     if ((left -= size(line) + 1) < 0) break
     lines.push(line)
   }
   const fence = '`'.repeat(Math.max(3, ...[...lines.join('\n').matchAll(/`+/g)].map(m => m[0].length + 1)))
-  const start = r.start[r.above], rest = r.total - r.first - lines.length
-  return `${plain(title).replace(/[\\`*_{}[\]<>#|]/g, '\\$&')}${start === undefined || start === noTime ? '' : `, ${day(start)}, ${moment(start, 3)}`}\n\n${fence}\n${lines.join('\n')}\n${fence}\n${rest > 0 ? `\n${rest.toLocaleString('en-US')} more rows are left out.\n` : ''}`
+  const start = r.rows[0]?.start_unix_nano, rest = r.total - r.first - lines.length
+  return `${plain(title).replace(/[\\`*_{}[\]<>#|]/g, '\\$&')}${start == null ? '' : `, ${day(start)}, ${moment(start, 3)}`}\n\n${fence}\n${lines.join('\n')}\n${fence}\n${rest > 0 ? `\n${rest.toLocaleString('en-US')} more rows are left out.\n` : ''}`
 }

@@ -7,7 +7,7 @@ import * as s from './state'
 import { period } from './strip'
 import { count, duration, many, moment, plain } from './text'
 import { list } from './tree'
-import { useAnswer } from './why'
+import { useAnswer, useWidth } from './why'
 
 const row = 17, head = 20, letter = 6.4 // pixels
 
@@ -20,16 +20,11 @@ const at = signal(0) // the row of the run that is chosen
 
 export function LanesView() {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useSignal(0), over = useSignal(-1), brushed = useSignal<[number, number] | null>(null)
+  const width = useWidth(box), over = useSignal(-1), brushed = useSignal<[number, number] | null>(null)
   const m = s.meta.value!, w = s.inside.value ? period() : null, part = s.part(), shown = s.axis.value ?? (s.root.value ? null : w ?? { from: m.first_unix_nano, to: m.last_unix_nano })
-  const { value: l, failed } = useAnswer<Lanes>(width.value < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width.value)} ${m.generation} ${s.pace()}`, signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width.value))), signal))
-  useEffect(() => {
-    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
+  const { value: l, failed } = useAnswer<Lanes>(width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${s.pace()}`, signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal))
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
-  const axis: Axis = { ...range, width: Math.max(1, width.value) }
+  const axis: Axis = { ...range, width: Math.max(1, width) }
   // Where each lane is, and each service's first one.
   const tops: number[] = [], heads: { service: string; y: number }[] = []
   let y = 0

@@ -5,6 +5,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
+import { lastHeat } from './heat'
 import { Icon } from './icons'
 import { Query } from './query'
 import { lastLanes } from './lanes'
@@ -17,7 +18,7 @@ import { count, duration, many, plain } from './text'
 import { Overview, title } from './top'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
-declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame; lanes: typeof lastLanes; lane: typeof lastLane } } }
+declare global { interface Window { __entrace?: { frame: typeof lastFrame; strip: typeof lastStrip; flame: typeof lastFlame; lanes: typeof lastLanes; lane: typeof lastLane; heat: typeof lastHeat } } }
 
 // nextTheme goes from the theme of the system to the other one, to that of the system by name, and back.
 function nextTheme() {
@@ -25,6 +26,7 @@ function nextTheme() {
   s.theme.value = s.theme.value === 'auto' ? other : s.theme.value === other ? same : 'auto'
 }
 
+const views = ['top', 'tree', 'flame', 'table'] as const, viewNames = ['Overview', 'Tree', 'Flame', 'Table']
 const wide = signal(true) // there is room for facets
 const withFacets = () => s.view.value === 'tree' && (wide.value ? s.facets.value === '1' : s.facetsOver.value)
 
@@ -33,13 +35,10 @@ function App() {
   return <>
     <a class="skip" href="#main" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus() }}>To the rows</a>
     <header class={'top' + (s.embedded ? ' emb' : '')}>
-      {s.view.value !== 'top' && <h1 class="sr">{plain(title())}</h1>}<span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
+      <h1 class="sr">{plain(title())}</h1><span class="brand"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" /></svg><span>entrace</span></span>
       <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>{plain(title())} <span class="q">{count(m.entries)} entries</span> {m.against && <span class="q">against {plain(m.against)} </span>}<span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>{plain(m.state)}</span></span>
       <nav class="tabs" role="tablist" aria-label="Views">
-        <button role="tab" aria-selected={s.view.value === 'top'} onClick={() => { s.view.value = 'top' }}>Top</button>
-        <button role="tab" aria-selected={s.view.value === 'tree'} onClick={() => { s.view.value = 'tree' }}>Tree</button>
-        <button role="tab" aria-selected={s.view.value === 'flame'} onClick={() => { s.view.value = 'flame' }}>Flame</button>
-        <button role="tab" aria-selected={s.view.value === 'table'} onClick={() => { s.view.value = 'table' }}>Table</button>
+        {views.map((v, i) => <button role="tab" aria-selected={s.view.value === v} onClick={() => { s.view.value = v }}>{viewNames[i]}</button>)}
       </nav>
       <span class="grow" />
       {m.follow && <button class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')} aria-pressed={!s.paused.value} onClick={pause}><i class="dotl" />{s.paused.value ? <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</> : s.running() ? 'Live' : s.ending()}</button>}
@@ -55,7 +54,10 @@ function App() {
     {m.timed && <section aria-label="When"><Strip /></section>}
     <main id="main" tabIndex={-1} class={'body' + (s.details.value && s.view.value === 'tree' ? '' : ' nod') + (withFacets() ? wide.value ? ' fc' : ' fo' : '') + (s.sheet.value ? ' sheet' : '')}>
       {withFacets() && <Facets />}
-      {s.view.value === 'top' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}<Overview /></div> : s.view.value === 'table' || s.view.value === 'flame' ? <div class="centre">{m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}{s.view.value === 'flame' ? <FlameView /> : <TableView />}</div> : <div class="centre"><Tools /><Tree /></div>}
+      <div class="centre">
+        {s.view.value === 'tree' ? <Tools /> : m.timed && <div class="tool"><span class="grow" /><Chosen /></div>}
+        {{ top: <Overview />, tree: <Tree />, flame: <FlameView />, table: <TableView /> }[s.view.value]}
+      </div>
       {s.view.value === 'tree' && s.details.value && <><div class="scrim" onClick={() => { s.sheet.value = false }} /><Details /></>}
     </main>
     {!s.embedded && <footer class="stat"><span><kbd>/</kbd> query</span><span><kbd>e</kbd> next error</span><span><kbd>double click</kbd> this request alone</span><span><kbd>?</kbd> keys</span></footer>}
@@ -100,7 +102,7 @@ function Pills() {
 const keys: [string, [string, string][]][] = [
   ['Rows', [['↓ j, ↑ k', 'next, previous'], ['→ l, ← h', 'open; close, or to the one above'], ['g, G', 'first, last'], ['Enter', 'details'], ['E', 'open a level more'], ['x', 'open to the hits'], ['r', 'this subtree alone'], ['Esc', 'the whole file again']]],
   ['Find', [['/', 'query'], ['n, N', 'next, previous hit'], ['e', 'next error'], ['u', 'next that never ended'], ['Ctrl Space', 'what can be written']]],
-  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'choose a part of the time'], ['i', 'what lies outside, too'], ['z', 'fold idle times'], ['t', 'leave out short spans'], ['c', 'critical path'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2, 3, 4', 'Top, Tree, Flame, Table'], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
+  ['Time and more', [['w, s', 'closer, farther'], ['a, d', 'earlier, later'], ['f', 'fit to this row'], ['double click', 'this request alone'], ['0', 'all of the time'], ['drag', 'choose a part of the time'], ['i', 'what lies outside, too'], ['z', 'fold idle times'], ['t', 'leave out short spans'], ['c', 'critical path'], ['Ctrl wheel', 'closer, farther'], ['Shift wheel', 'earlier, later'], ['1, 2, 3, 4', viewNames.join(', ')], [']', 'details'], ['y', 'copy link'], ['Space', 'pause']]],
 ]
 
 function Keys() {
@@ -181,7 +183,7 @@ function press(e: KeyboardEvent) {
   }
   const all: Record<string, () => void> = {
     '/': () => document.getElementById('query')!.focus(), '?': () => { s.help.value = true }, n: () => s.next('next'), N: () => s.next('prev'), e: () => s.next('next', 'error'), u: () => s.next('next', 'open'),
-    1: () => { s.view.value = 'top' }, 2: () => { s.view.value = 'tree' }, 3: () => { s.view.value = 'flame' }, 4: () => { s.view.value = 'table' }, 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
+    ...Object.fromEntries(views.map((v, i) => [i + 1, () => { s.view.value = v }])), 0: s.wholeAxis, i: s.toggleInside, y: copyLink, ' ': () => { if (s.meta.value!.follow) pause() },
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
   const inTime = s.view.value === 'flame' && s.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
@@ -203,7 +205,7 @@ async function start() {
   }
   document.title = plain(title()) + ' – entrace'
   addEventListener('keydown', press)
-  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame, lanes: lastLanes, lane: lastLane }
+  window.__entrace = { frame: lastFrame, strip: lastStrip, flame: lastFlame, lanes: lastLanes, lane: lastLane, heat: lastHeat }
   const wideEnough = matchMedia('(min-width:1180px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => { wide.value = e.matches })

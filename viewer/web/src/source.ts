@@ -1,5 +1,5 @@
 // What the page knows of a trace comes from a Source.
-import { Contrast, CriticalPath, Entry, Explanation, Flame, Format, Found, Item, Lanes, LogRecord, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
+import { Choice, Contrast, CriticalPath, Entry, Explanation, Flame, Format, Found, Heat, Item, Lanes, LogRecord, Rows, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
 export * from './answers'
 
 export interface File { name: string; entries: number }
@@ -21,15 +21,6 @@ export interface AskTable extends Part { form: string; sort: number; first: numb
 // time whose rows are shown.
 export interface Shape { root: number; depth: number; toggled: number[]; only: string; window: string; least: bigint }
 
-// Rows are some of the visible rows. Above of them come first: those that the first one is below.
-// Of a span that has not ended, took is for how long it was open at least.
-export interface Rows {
-  total: number; outside: number; first: number; above: number; count: number; from: bigint; to: bigint; toggled: number[] | null
-  row: Uint32Array; start: BigInt64Array; took: BigInt64Array; below: Uint32Array; errors: Uint32Array
-  name: string[]; service: string[]; text: string[]; depth: Uint16Array; flags: Uint32Array
-  ticks: { row: number; time: bigint; level: number }[]
-}
-
 export interface Ask { first?: number; at?: number; last?: boolean; n: number; fill?: number; q?: string }
 
 // A Problem is an error that people are told of; of a query with its place.
@@ -42,36 +33,7 @@ export class Problem extends Error {
 // generation have other numbers.
 export interface News { rows: number; entries: number; generation?: number; error?: string; notices?: string[]; state?: string; states?: State[]; pin?: string; other?: boolean }
 
-export interface Source {
-  meta(print?: string): Promise<Meta>
-  top(window: string, signal?: AbortSignal): Promise<Top>
-  explain(part: Part, signal?: AbortSignal): Promise<Explanation>
-  strip(n: number, q: string, signal?: AbortSignal): Promise<Strip>
-  why(row: number, part: Part, of: string, signal?: AbortSignal): Promise<Why>
-  runtime(signal?: AbortSignal): Promise<Runtime>
-  critical(row: number, signal?: AbortSignal): Promise<CriticalPath | null>
-  strips(rows: [number, number][], signal?: AbortSignal): Promise<Record<string, string[]>> // what goroutines did, by row; each with its number of parts
-  waited(row: number, signal?: AbortSignal): Promise<Waited | null>
-  waits(window: string, signal?: AbortSignal): Promise<WaitPlace[]> // the longest, by their place in the program
-  talk(row: number, signal?: AbortSignal): Promise<{ turns: Turn[]; more: number; cut: boolean }>
-  flame(part: Part, by: string, signal?: AbortSignal): Promise<Flame>
-  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal): Promise<Lanes>
-  facets(part: Part, signal?: AbortSignal): Promise<Contrast>
-  table(ask: AskTable, signal?: AbortSignal): Promise<Table>
-  csv(ask: AskTable): Promise<Blob>
-  save(format: string, part: Part): Promise<Blob>
-  rows(shape: Shape, ask: Ask, signal?: AbortSignal): Promise<Rows>
-  entry(row: number, all: boolean, signal?: AbortSignal): Promise<Entry>
-  logs(row: number, signal?: AbortSignal): Promise<{ logs: LogRecord[]; total: number }>
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal): Promise<Found>
-  way(q: string, root: number, window: string): Promise<{ rows: number[]; more: boolean }>
-  complete(q: string, at: number, signal?: AbortSignal): Promise<{ from: number; items: Item[] }>
-  // follow calls grown with what is new, until the function that it returns is called. Paused, it
-  // also stops the time: from the first news on, all other methods answer as of the moment when
-  // the pause began. If that moment was lost, as after a long break of the connection, the first
-  // news have other set, and the pause begins anew.
-  follow(paused: boolean, grown: (n: News) => void): () => void
-}
+export type Source = Pick<Server, keyof Server>
 
 export const noTime = -(1n << 63n)
 
@@ -99,48 +61,8 @@ export function parse(text: string) {
   return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"')))
 }
 
-// decode reads an answer of api/rows.
-export function decode(b: ArrayBuffer): Rows {
-  const view = new DataView(b)
-  const size = view.getUint32(0, true)
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(b, 4, size)))
-  const pad = (n: number) => n + 7 & ~7
-  const n = head.rows as number, m = head.ticks as number
-  let at = pad(4 + size)
-  const take = <T>(make: new (b: ArrayBuffer, at: number, n: number) => T, bytes: number, count = n): T => {
-    const column = new make(b, at, count)
-    at += bytes * count
-    return column
-  }
-  const start = take(BigInt64Array, 8), took = take(BigInt64Array, 8)
-  const row = take(Uint32Array, 4), below = take(Uint32Array, 4), errors = take(Uint32Array, 4)
-  const name = take(Uint32Array, 4), service = take(Uint32Array, 4), text = take(Uint32Array, 4)
-  const flags = take(Uint32Array, 4), depth = take(Uint16Array, 2)
-  at = pad(at)
-  const times = take(BigInt64Array, 8, m), rows = take(Uint32Array, 4, m), levels = take(Uint32Array, 4, m)
-  const strings = head.strings as string[]
-  const words = (column: Uint32Array) => Array.from(column, i => strings[i] ?? '')
-  return {
-    total: head.total, outside: head.outside, first: head.first, above: head.above, count: n - head.above, from: BigInt(head.from), to: BigInt(head.to), toggled: head.toggled,
-    row, start, took, below, errors, name: words(name), service: words(service), text: words(text), depth, flags,
-    ticks: Array.from(times, (time, i) => ({ time, row: rows[i]!, level: levels[i]! })),
-  }
-}
-
-// shapeQuery writes the parameters of a shape; toggled rows are ascending.
-export function shapeQuery(s: Shape): Record<string, string> {
-  const q: Record<string, string> = {}
-  if (s.root) q.root = String(s.root)
-  if (s.depth) q.depth = String(s.depth)
-  if (s.only) q.only = s.only
-  if (s.window) q.window = s.window
-  if (s.least) q.least = String(s.least)
-  if (s.toggled.length) {
-    let last = 0
-    q.x = s.toggled.map(r => { const d = r - last; last = r; return d.toString(36) }).join('.')
-  }
-  return q
-}
+// shapeQuery has the parameters of a shape; toggled rows are ascending.
+export const shapeQuery = ({ toggled, ...s }: Shape) => ({ ...s, x: toggled.map((r, i) => (r - (toggled[i - 1] ?? 0)).toString(36)).join('.') })
 
 // readToggled is the other direction of x in shapeQuery.
 export function readToggled(x: string | null): number[] {
@@ -149,19 +71,16 @@ export function readToggled(x: string | null): number[] {
   return list.every((n, i) => Number.isSafeInteger(n) && n > (list[i - 1] ?? 0)) ? list : []
 }
 
-const partQuery = (p: Part) => ({ ...(p.q && { q: p.q }), ...(p.than && { than: p.than }), ...(p.root && { root: String(p.root) }), ...(p.window && { window: p.window }) })
-
-const tableQuery = (ask: AskTable) => ({ ...partQuery(ask), form: ask.form, sort: String(ask.sort), first: String(ask.first), n: String(ask.n) })
-
 // A Server is the source of a page that 'entrace view' serves.
-export class Server implements Source {
+export class Server {
   private pin = ''
 
   constructor(private token: string) {}
 
-  private async ask(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<Response> {
-    if (this.pin) q = { ...q, pin: this.pin }
-    const r = await fetch('api/' + path + '?' + new URLSearchParams(q), { headers: this.headers(), signal: signal ?? null })
+  // ask leaves out parameters without a value.
+  private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
+    const all = Object.entries<unknown>({ ...q, pin: this.pin }).filter(([, v]) => v !== undefined && v !== false && v !== '').map(([k, v]) => [k, String(v)])
+    const r = await fetch('api/' + path + '?' + new URLSearchParams(all), { headers: this.headers(), signal: signal ?? null })
     if (r.ok) return r
     const f = await r.json().catch(() => ({ error: r.statusText }))
     throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '', f.command ?? '', f.try ?? '')
@@ -169,51 +88,42 @@ export class Server implements Source {
 
   private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }
 
-  private async json<T>(path: string, q: Record<string, string>, signal?: AbortSignal): Promise<T> { return parse(await (await this.ask(path, q, signal)).text()) }
+  private async json<T>(path: string, q: object, signal?: AbortSignal): Promise<T> { return parse(await (await this.ask(path, q, signal)).text()) }
 
-  meta(print?: string) { return this.json<Meta>('meta', print ? { f: print } : {}) }
-  top(window: string, signal?: AbortSignal) { return this.json<Top>('top', window ? { window } : {}, signal) }
-  explain(part: Part, signal?: AbortSignal) { return this.json<Explanation>('explain', partQuery(part), signal) }
-  strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', q ? { n: String(n), q } : { n: String(n) }, signal) }
-  why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...partQuery(part), row: String(row), of }, signal) }
-  talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row: String(row) }, signal) }
+  meta(f?: string) { return this.json<Meta>('meta', { f }) }
+  top(window: string, signal?: AbortSignal) { return this.json<Top>('top', { window }, signal) }
+  explain(part: Part, signal?: AbortSignal) { return this.json<Explanation>('explain', part, signal) }
+  heat(window: string, n: number) { return this.json<Heat>('heat', { window, n }) }
+  choice(window: string, box: string) { return this.json<Choice>('heat', { window, box }) }
+  strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', { n, q }, signal) }
+  why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...part, row, of }, signal) }
+  talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row }, signal) }
   runtime(signal?: AbortSignal) { return this.json<Runtime>('runtime', {}, signal) }
-  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath | null>('critical', { row: String(row) }, signal) }
-  flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...partQuery(part), by }, signal) }
-  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...partQuery(part), n: String(n), ...(of && { from: String(of.from), to: String(of.to) }) }, signal) }
-  facets(part: Part, signal?: AbortSignal) { return this.json<Contrast>('facets', partQuery(part), signal) }
-  table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', tableQuery(ask), signal) }
-  async csv(ask: AskTable) { return (await this.ask('table', { ...tableQuery(ask), csv: '1' })).blob() }
-  async save(format: string, part: Part) { return (await this.ask('save', { ...partQuery(part), format })).blob() }
-  async rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
-    const q = shapeQuery(shape)
-    q.n = String(ask.n)
-    if (ask.last) q.last = '1'
-    else if (ask.at !== undefined) q.at = String(ask.at)
-    else q.first = String(ask.first ?? 0)
-    if (ask.fill) q.fill = String(ask.fill)
-    if (ask.q) q.q = ask.q
-    return decode(await (await this.ask('rows', q, signal)).arrayBuffer())
-  }
-  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', all ? { row: String(row), all: '1' } : { row: String(row) }, signal) }
-  logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row: String(row) }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal) {
-    const q: Record<string, string> = { at: String(ask.at) }
-    if (ask.q) q.q = ask.q
-    if (ask.what) q.what = ask.what
-    if (ask.dir) q.dir = ask.dir
-    if (ask.first) q.first = '1'
-    if (ask.window) q.window = ask.window
-    return this.json<Found>('find', q, signal)
-  }
+  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath | null>('critical', { row }, signal) }
+  flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...part, by }, signal) }
+  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...part, n, ...of }, signal) }
+  facets(part: Part, signal?: AbortSignal) { return this.json<Contrast>('facets', part, signal) }
+  table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', ask, signal) }
+  async csv(ask: AskTable) { return (await this.ask('table', { ...ask, csv: true })).blob() }
+  async save(format: string, part: Part) { return (await this.ask('save', { ...part, format })).blob() }
+  rows(shape: Shape, ask: Ask, signal?: AbortSignal) { return this.json<Rows>('rows', { ...shapeQuery(shape), ...ask }, signal) }
+  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', { row, all }, signal) }
+  logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row }, signal) }
+  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal) { return this.json<Found>('find', ask, signal) }
+  // strips says what goroutines did, by row; each row comes with its number of parts.
   strips(rows: [number, number][], signal?: AbortSignal) { return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal) }
+  // waits has the longest, by their place in the program.
   waits(window: string, signal?: AbortSignal) { return this.json<WaitPlace[]>('waits', { window }, signal) }
-  waited(row: number, signal?: AbortSignal) { return this.json<Waited | null>('waited', { row: String(row) }, signal) }
-  way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root: String(root), window }) }
+  waited(row: number, signal?: AbortSignal) { return this.json<Waited | null>('waited', { row }, signal) }
+  way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root, window }) }
   complete(q: string, at: number, signal?: AbortSignal) {
-    return this.json<{ from: number; items: Item[] }>('complete', { q, at: String(new TextEncoder().encode(q.slice(0, at)).length) }, signal)
+    return this.json<{ from: number; items: Item[] }>('complete', { q, at: new TextEncoder().encode(q.slice(0, at)).length }, signal)
   }
 
+  // follow calls grown with what is new, until the function that it returns is called. Paused, it
+  // also stops the time: from the first news on, all other methods answer as of the moment when
+  // the pause began. If that moment was lost, as after a long break of the connection, the first
+  // news have other set, and the pause begins anew.
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {

@@ -1,6 +1,6 @@
 // What the page shows: all of it is in the address, so that a link shows the same again.
 import { batch, computed, effect, signal } from '@preact/signals'
-import { Entry, Found, Meta, Part, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip } from './source'
+import { Entry, Found, Meta, Part, Problem, readToggled, Rows, Server, Shape, shapeQuery, Source, Strip, TreeRow } from './source'
 import { Static } from './static'
 import { moment } from './text'
 
@@ -278,9 +278,9 @@ export function address(): string {
   if (mode.value === 'only') q.set('m', 'only')
   if (selected.value) q.set('s', String(selected.value))
   const s = shapeQuery({ ...shape.value, only: '', window: '', least: 0n })
-  if (s.root) q.set('root', s.root)
-  if (s.depth) q.set('d', s.depth)
-  if (s.x || opened.value && !s.depth) q.set('x', s.x ?? '')
+  if (s.root) q.set('root', String(s.root))
+  if (s.depth) q.set('d', String(s.depth))
+  if (s.x || opened.value && !s.depth) q.set('x', s.x)
   if (!details.value) q.set('p', '0')
   if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
   if (chosen.value) q.set('t', chosenText())
@@ -543,6 +543,7 @@ export function tableOf(field: string) {
 export const pageSize = 100
 export class Pages {
   private parts: Rows[] = []
+  private ups = new WeakMap<TreeRow, TreeRow>() // the row that a row is below
   private asked = new Map<number, AbortController>()
   private failed = new Set<number>()
   total = -1
@@ -569,7 +570,7 @@ export class Pages {
   want(from: number, to: number) {
     for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
       const begin = Math.max(from, p * pageSize), end = Math.min(to, (p + 1) * pageSize, this.total < 0 ? to : Math.max(1, this.total))
-      if (begin < end && !this.asked.has(p) && !this.failed.has(p) && !this.parts.some(r => r.first <= begin && (end <= r.first + r.count || r.first + r.count === r.total))) this.load(p)
+      if (begin < end && !this.asked.has(p) && !this.failed.has(p) && !this.parts.some(r => r.first <= begin && (end <= r.first + r.rows.length || r.first + r.rows.length === r.total))) this.load(p)
     }
   }
 
@@ -596,8 +597,14 @@ export class Pages {
   private take(r: Rows) {
     this.total = r.total
     this.outside = r.outside
-    this.from = r.from
-    this.to = r.to
+    this.from = r.from_nano
+    this.to = r.to_nano
+    const ups: TreeRow[] = [] // those that the next row may be below
+    for (const x of [...r.above, ...r.rows]) {
+      while (ups.length && ups.at(-1)!.depth >= x.depth) ups.pop()
+      if (ups.length) this.ups.set(x, ups.at(-1)!)
+      ups.push(x)
+    }
     if (this.parts.length > 20) this.parts.shift()
     this.parts.push(r)
     if (this.fill) filled.value = r.toggled ?? []
@@ -606,31 +613,28 @@ export class Pages {
   // unreadable reports whether the rows at a place were asked for and cannot be read.
   unreadable(i: number): boolean { return this.failed.has(Math.floor(i / pageSize)) }
 
-  // at returns where a row is: its part and its index in the columns of that.
-  at(i: number): { page: Rows; k: number } | null {
-    const page = this.parts.findLast(r => r.first <= i && i < r.first + r.count)
-    return page ? { page, k: page.above + i - page.first } : this.old?.at(i) ?? null
+  at(i: number): TreeRow | null {
+    const page = this.parts.findLast(r => r.first <= i && i < r.first + r.rows.length)
+    return page ? page.rows[i - page.first]! : this.old?.at(i) ?? null
   }
 
   // place returns where a row is, if it is here.
   place(row: number): number {
     for (const page of this.parts) {
-      for (let k = 0; k < page.count; k++) if (page.row[page.above + k] === row) return page.first + k
+      const k = page.rows.findIndex(r => r.row === row)
+      if (k >= 0) return page.first + k
     }
     return this.old?.place(row) ?? -1
   }
 
+  // up returns the row that a row is below, as far as that is known here.
+  up(r: TreeRow): TreeRow | undefined { return this.ups.get(r) ?? this.old?.up(r) }
+
   // above returns the rows that the one at a place is below, from the top.
-  above(i: number): { page: Rows; k: number }[] {
-    const at = this.at(i)
-    if (!at) return []
-    const out: { page: Rows; k: number }[] = []
-    let depth = at.page.depth[at.k]!
-    for (let k = at.k - 1; k >= at.page.above && depth > 0; k--) {
-      if (at.page.depth[k]! < depth) { out.push({ page: at.page, k }); depth = at.page.depth[k]! }
-    }
-    for (let k = at.page.above - 1; k >= 0; k--) if (at.page.depth[k]! < depth) { out.push({ page: at.page, k }); depth = at.page.depth[k]! }
-    return out.reverse()
+  above(i: number): TreeRow[] {
+    const out: TreeRow[] = []
+    for (let r = this.at(i); r;) { r = this.up(r) ?? null; if (r) out.unshift(r) }
+    return out
   }
 
   stop() { for (const s of this.asked.values()) s.abort() }

@@ -1,14 +1,13 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Contrast, CriticalPath, Entry, Explanation, Flame, Found, isError, isOpen, Lanes, LogRecord, Meta, News, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Rows, Runtime, Shape, Source, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './source'
+import { Ask, AskTable, Choice, Contrast, CriticalPath, Entry, Explanation, Flame, Found, Heat, isError, isOpen, Lanes, LogRecord, Meta, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Shape, Source, Strip, Table, Top, TreeRow, WaitPlace, Why } from './source'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; explain: Explanation; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flame: Flame; strings: string[]
-  up: number[]; start: string[]; took: string[]; flags: number[]; names: number[]; services: number[]; texts: number[]; entries: Entry[]
+  meta: Meta & { static: string }; top: Top; explain: Explanation; heat: Heat; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flames: Record<string, Flame>; csv: string; strings: string[]
+  up: number[]; flags: number[]; names: number[]; texts: number[]; entries: Entry[]
 }
 
 const limit = (text: string) => new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 const isQuery = (q: string) => /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
-const later = <T>(v: T): Promise<T> => Promise.resolve(v)
 
 export class Static implements Source {
   private end: number[] // behind the rows below each row; rows are from 1 on
@@ -36,8 +35,8 @@ export class Static implements Source {
     for (let i = n; i > 0; i--) { const up = d.up[i - 1]!; this.end[up] = Math.max(this.end[up]!, this.end[i]!) }
     this.end[0] = n + 1
     for (let i = 1; i <= n; i++) this.depth[i] = d.up[i - 1] ? this.depth[d.up[i - 1]!]! + 1 : 0
-    this.starts = [noTime, ...d.start.map(t => t ? BigInt(t) : noTime)]
-    this.tooks = [-1n, ...d.took.map(t => t ? BigInt(t) : -1n)]
+    this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
+    this.tooks = [-1n, ...d.entries.map(e => e.took_nano ?? -1n)]
     let timed = false
     for (let i = 1; i <= n; i++) {
       if (this.starts[i] === noTime) continue
@@ -68,7 +67,7 @@ export class Static implements Source {
   }
   private flags(i: number) { return this.d.flags[i - 1]! }
   private name(i: number) { return this.d.strings[this.d.names[i - 1]!]! }
-  private service(i: number) { return this.d.strings[this.d.services[i - 1]!]! }
+  private service(i: number) { return this.d.entries[i - 1]!.service }
   private *all() { for (let i = 1; i <= this.d.up.length; i++) yield i }
 
   private inside(i: number, window: string): boolean {
@@ -119,11 +118,13 @@ export class Static implements Source {
     return this.last = { key, rows, outside }
   }
 
-  meta() { return later<Meta>({ ...this.d.meta, same: true }) }
-  top() { return later(this.d.top) }
-  explain() { return later(this.d.explain) }
+  async meta() { return { ...this.d.meta, same: true } }
+  async top() { return this.d.top }
+  async explain() { return this.d.explain }
+  async heat() { return this.d.heat }
+  async choice(): Promise<Choice> { throw limit('What they share') }
 
-  rows(s: Shape, ask: Ask) {
+  async rows(s: Shape, ask: Ask) {
     let toggled: number[] | null = null
     if (ask.fill && !s.toggled.length) { // rows are opened from the top on until the screen is full
       toggled = []
@@ -143,42 +144,38 @@ export class Static implements Source {
     first = Math.max(0, Math.min(first, rows.length - 1))
     const shown = rows.slice(first, first + ask.n), above: number[] = []
     if (shown.length) for (let i = shown[0]!; i !== s.root;) { i = this.d.up[i - 1]!; if (!i) break; above.unshift(i) }
-    const list = [...above, ...shown], is = ask.q ? this.matcher(ask.q) : () => false, seen = new Set(rows), base = s.root ? this.depth[s.root]! : 0
+    const is = ask.q ? this.matcher(ask.q) : () => false, seen = new Set(rows), base = s.root ? this.depth[s.root]! : 0
     const w = /^(-?\d+),(-?\d+)$/.exec(s.window)
-    const ticks = list.flatMap((i, row) => {
-      const out: { time: bigint; row: number; level: number }[] = []
-      if (roleOf(this.flags(i)) !== roleSpan) return out
-      for (let k = i + 1; k < this.end[i]! && out.length < 50; k = this.end[k]!) {
-        const role = roleOf(this.flags(k))
-        if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime) out.push({ time: this.starts[k]!, row, level: this.flags(k) >> 4 & 7 })
-      }
-      return out
-    })
     let span = [this.from, this.to] as [bigint, bigint]
     if (s.root && this.starts[s.root] !== noTime) span = this.span(s.root)
     if (w) span = [BigInt(w[1]!), BigInt(w[2]!)]
     const bit = (on: boolean, n: number) => on ? 1 << n : 0
-    return later<Rows>({
-      total: rows.length, outside, first, above: above.length, count: shown.length, from: span[0], to: span[1], toggled,
-      row: Uint32Array.from(list), start: BigInt64Array.from(list, i => this.starts[i]!), took: BigInt64Array.from(list, i => this.tooks[i]!),
-      below: Uint32Array.from(list, i => this.end[i]! - i - 1), errors: Uint32Array.from(list, i => { let n = 0; for (let k = i + 1; k < this.end[i]!; k++) if (isError(this.flags(k))) n++; return n }),
-      name: list.map(i => this.name(i)), service: list.map(i => this.service(i)), text: list.map(i => this.d.strings[this.d.texts[i - 1]!]!),
-      depth: Uint16Array.from(list, i => this.depth[i]! - base),
-      flags: Uint32Array.from(list, i => this.flags(i) | bit(this.end[i]! > i + 1, 18) | bit(seen.has(i + 1) && this.end[i]! > i + 1, 16) | bit(is(i), 17) | bit(this.hasSpans(i), 19)),
-      ticks,
-    })
+    const rowOf = (i: number): TreeRow => {
+      const below = this.end[i]! - i - 1, ticks: TreeRow['ticks'] = []
+      let errors = 0, spans = false
+      for (let k = i + 1; k < this.end[i]!; k++) errors += Number(isError(this.flags(k)))
+      if (roleOf(this.flags(i)) === roleSpan) for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
+        const role = roleOf(this.flags(k))
+        spans ||= role === roleSpan
+        if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime && ticks.length < 50) ticks.push({ time_nano: this.starts[k]!, level: this.flags(k) >> 4 & 7 })
+      }
+      return {
+        row: i, start_unix_nano: this.d.entries[i - 1]!.start_unix_nano, took_nano: this.d.entries[i - 1]!.took_nano, below, errors, name: this.name(i), service: this.service(i), text: this.d.strings[this.d.texts[i - 1]!]!, depth: this.depth[i]! - base,
+        flags: this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19), ticks,
+      }
+    }
+    return { total: rows.length, outside, first, from_nano: span[0], to_nano: span[1], toggled, above: above.map(rowOf), rows: shown.map(rowOf) }
   }
-
-  private hasSpans(i: number): boolean { for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) if (roleOf(this.flags(k)) === roleSpan) return true; return false }
 
   private path(i: number): Place[] { const out: Place[] = []; for (let up = this.d.up[i - 1]!; up; up = this.d.up[up - 1]!) out.unshift({ row: up, name: this.name(up) }); return out }
 
-  entry(row: number) {
+  async entry(row: number) {
     const e = this.d.entries[row - 1]
-    return e ? later<Entry>({ ...e, path: this.path(row), below: this.end[row]! - row - 1 }) : Promise.reject(limit('This row'))
+    if (!e) throw limit('This row')
+    return { ...e, path: this.path(row), below: this.end[row]! - row - 1 }
   }
 
-  logs(row: number) {
+  async logs(row: number) {
     const list: LogRecord[] = []
     for (let i = row; i < this.end[row]!; i++) {
       const role = roleOf(this.flags(i))
@@ -187,28 +184,28 @@ export class Static implements Source {
       list.push({ row: i, time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!, level: this.d.entries[i - 1]!.level, text: this.name(i), more: this.d.strings[this.d.texts[i - 1]!]!, in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : '' })
     }
     list.sort((a, b) => { const d = (a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n); return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row })
-    return later({ logs: list.slice(0, 1000), total: list.length })
+    return { logs: list.slice(0, 1000), total: list.length }
   }
 
-  find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
-    if (isQuery(ask.q ?? '')) return Promise.reject(limit('A query'))
+  async find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
+    if (isQuery(ask.q ?? '')) throw limit('A query')
     const all = ask.what ? [...this.all()].filter(i => ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))) : this.hits(ask.q ?? '')
     const list = all.filter(i => this.inside(i, ask.window ?? ''))
     let k = list.indexOf(ask.at)
     if (ask.dir === 'next') { k = list.findIndex(i => i > ask.at); if (k < 0) k = 0 } else if (ask.dir === 'prev') { k = list.findLastIndex(i => i < ask.at); if (k < 0) k = list.length - 1 }
     const row = list[k] ?? 0
-    return later<Found>({ count: list.length, outside: all.length - list.length, index: row ? k + 1 : 0, row, path: row ? this.path(row) : [], hints: [], words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean), known: true })
+    return { count: list.length, outside: all.length - list.length, index: row ? k + 1 : 0, row, path: row ? this.path(row) : [], hints: [], words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean), known: true }
   }
 
-  way(q: string, root: number, window: string) {
+  async way(q: string, root: number, window: string) {
     const rows = new Set<number>()
     for (const i of this.hits(q, window)) if (!root || i > root && i < this.end[root]!) for (let up = this.d.up[i - 1]!; up && up !== this.d.up[root - 1]; up = this.d.up[up - 1]!) rows.add(up)
-    return later({ rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 })
+    return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
   }
 
-  complete() { return later({ from: 0, items: [] }) }
+  async complete() { return { from: 0, items: [] } }
 
-  strip(n: number, q: string) {
+  async strip(n: number, q: string) {
     const zero = () => new Array<number>(n).fill(0), services = Array.from({ length: 8 }, zero), errors = zero(), open = zero(), hits = q ? zero() : [], is = q ? this.matcher(q) : () => false
     for (const i of this.all()) {
       if (this.starts[i] === noTime) continue
@@ -218,36 +215,33 @@ export class Static implements Source {
       if (isOpen(this.flags(i))) open[at]!++
       if (is(i)) hits[at]!++
     }
-    return later<Strip>({ from_unix_nano: this.from, to_unix_nano: this.to, services, errors, open, hits, idle: [] })
+    return { from_unix_nano: this.from, to_unix_nano: this.to, services, errors, open, hits, idle: [] }
   }
 
-  why(row: number, { window }: Part, of: string): Promise<Why> {
-    const key = (i: number) => `${this.d.names[i - 1]},${this.d.services[i - 1]}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
-    if (of.includes('-')) return Promise.reject(limit('What is drawn'))
-    if (!list || window && !outside) return Promise.reject(limit(list ? 'Why in a part of the time' : 'Why of so many names'))
+  async why(row: number, { window }: Part, of: string) {
+    const key = (i: number) => `${this.d.names[i - 1]}${this.service(i)}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
+    if (of.includes('-')) throw limit('What is drawn')
+    if (!list || window && !outside) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
     const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
-    return later({
+    return {
       ...w, outside, took_nano: took >= 0n ? took : null, open: isOpen(this.flags(row)), among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
       faster: [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && key(i) === key(row) && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n && this.tooks[i]! < took).length,
-    })
+    }
   }
 
-  facets(part: Part): Promise<Contrast> { return part.q || part.window ? Promise.reject(limit('Facets of a part')) : later(this.d.facets) }
-  table(ask: AskTable): Promise<Table> {
-    if (ask.form || ask.window || ask.q && ask.q !== this.d.meta.static) return Promise.reject(limit('Another table'))
+  async facets(part: Part) { if (part.q || part.window) throw limit('Facets of a part'); return this.d.facets }
+  async table(ask: AskTable) {
+    if (ask.form || ask.window || ask.q && ask.q !== this.d.meta.static) throw limit('Another table')
     const at = Math.abs(ask.sort) - 1, lines = [...this.d.table.lines]
     if (at >= 0 && at < this.d.table.columns.length) {
       const kind = this.d.table.columns[at]!.kind
       const order = (a: string | number | null, b: string | number | null) => a === null ? b === null ? 0 : 1 : b === null ? -1 : (kind === 'text' ? String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0 : Number(a) - Number(b)) * (ask.sort > 0 ? -1 : 1)
       lines.sort((a, b) => order(a.values[at]!, b.values[at]!))
     }
-    return later({ ...this.d.table, lines })
+    return { ...this.d.table, lines }
   }
 
-  csv(): Promise<Blob> {
-    const text = (v: unknown) => v === null ? '' : typeof v === 'string' ? '"' + (/^[=+\-@\t\r]/.test(v) ? "'" : '') + v.replaceAll('"', '""') + '"' : String(v)
-    return later(new Blob([[this.d.table.columns.map(c => text(c.name)), ...this.d.table.lines.map(l => l.values.map(text))].map(l => l.join(',') + '\r\n').join('')]))
-  }
+  async csv() { return new Blob([this.d.csv]) }
 
   // packed returns the lane in its service of each selected span, as lanes.go packs them, and how many lanes services have.
   private packed({ q, window, root }: Part): { key: string; level: Map<number, number>; counts: number[] } {
@@ -276,8 +270,8 @@ export class Static implements Source {
   private serviceOf(i: number): number { const all = this.d.meta.services, k = all.indexOf(this.service(i)); return k < 0 ? all.length : k }
 
   // lanes joins spans to runs as lanes.go does: of those that begin in the same part of the time, a run has the longest.
-  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number): Promise<Lanes> {
-    if (isQuery(part.q)) return Promise.reject(limit('A query'))
+  async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
+    if (isQuery(part.q)) throw limit('A query')
     const { level, counts } = this.packed(part), total = counts.reduce((sum, n) => sum + n, 0), base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
     const w = /^(-?\d+),(-?\d+)$/.exec(part.window), [a, z] = of ? [of.from, of.to] : w ? [BigInt(w[1]!), BigInt(w[2]!)] : part.root ? this.extent(part.root) : [this.from, this.to]
     const from = Number(a - this.from), to = Number(z - this.from)
@@ -303,35 +297,29 @@ export class Static implements Source {
     }
     const runs = [...cells].sort((a, b) => a[0] - b[0]), names = [...new Set(runs.map(([, r]) => this.name(r.row)))], numbers = new Map(names.map((name, i) => [name, i]))
     const each = (fn: (r: Run, key: number) => number) => runs.map(([key, r]) => fn(r, key))
-    return later<Lanes>({
+    return {
       from_unix_nano: a, to_unix_nano: z, packed: true, lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels), spans: runs.reduce((sum, [, r]) => sum + r.count, 0), names,
       lane: each((_, key) => Math.floor(key / n)), at: each(r => r.at - from), long: each(r => r.end - r.at), row: each(r => r.row), count: each(r => r.count), errors: each(r => r.errors),
       open: each(r => Number(isOpen(this.flags(r.row)))), name: each(r => numbers.get(this.name(r.row))!),
-    })
+    }
   }
 
-  save(): Promise<Blob> { return Promise.reject(limit('Another format')) }
-  flame({ q, window, root }: Part, by: string): Promise<Flame> {
-    if (q && q !== this.d.meta.static || window || root) return Promise.reject(limit('Another flame'))
-    if (by !== 'count') return later(this.d.flame)
-    if (this.d.flame.left) return Promise.reject(limit('A flame by number of so many names'))
-    const nodes = this.d.flame.nodes.map(n => ({ ...n, weight: n.count }))
-    for (const n of [...nodes].reverse()) if (n.up >= 0) nodes[n.up]!.weight += n.weight // those below come behind
-    const whole = nodes.reduce((sum, n) => sum + (n.up < 0 ? n.weight : 0), 0)
-    for (const n of nodes) n.weight /= whole || 1
-    return later({ ...this.d.flame, nodes })
+  async save(): Promise<Blob> { throw limit('Another format') }
+  async flame({ q, window, root }: Part, by: string) {
+    if (q && q !== this.d.meta.static || window || root) throw limit('Another flame')
+    return this.d.flames[by === 'count' ? 'count' : 'time']!
   }
 
-  critical(row: number): Promise<CriticalPath | null> {
+  async critical(row: number) {
     let whole = row
     while (whole && roleOf(this.flags(whole)) !== roleSpan) whole = this.d.up[whole - 1]!
     for (let up = whole; up && roleOf(this.flags(up)) === roleSpan; up = this.d.up[up - 1]!) whole = up
-    return later(this.d.paths[whole] ?? null)
+    return this.d.paths[whole] ?? null
   }
-  strips(): Promise<Record<string, string[]>> { return later({}) }
-  waits(): Promise<WaitPlace[]> { return later(this.d.waits) }
-  waited(): Promise<Waited | null> { return later(null) }
-  runtime(): Promise<Runtime> { return later({ heap: [], goroutines: [], collections: [] }) }
-  talk(): Promise<{ turns: Turn[]; more: number; cut: boolean }> { return later({ turns: [], more: 0, cut: false }) }
-  follow(_: boolean, __: (n: News) => void): () => void { return () => {} }
+  async strips() { return {} }
+  async waits() { return this.d.waits }
+  async waited() { return null }
+  async runtime() { return { heap: [], goroutines: [], collections: [] } }
+  async talk() { return { turns: [], more: 0, cut: false } }
+  follow() { return () => {} }
 }

@@ -5,7 +5,7 @@ import { Axis, begin, color, steps, timeAt, x } from './bars'
 import { Strip as StripData } from './source'
 import * as s from './state'
 import { count, duration, many, moment } from './text'
-import { useLatest } from './why'
+import { useLatest, useWidth } from './why'
 
 const height = 56, bars = 34, barWidth = 3
 const edge = 5 // pixels at which the end of what is chosen can be taken
@@ -26,17 +26,12 @@ export function period(): s.Period | null {
 
 export function Strip() {
   const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useSignal(0), pulled = useSignal<s.Period | null>(null)
+  const width = useWidth(box), pulled = useSignal<s.Period | null>(null)
   const m = s.meta.value!
-  const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width.value) }
-  const n = Math.max(1, Math.floor(width.value / barWidth))
+  const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width) }
+  const n = Math.max(1, Math.floor(width / barWidth))
   const q = s.found.value && !s.problem.value ? s.query.value : ''
-  useLatest(width.value < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => { s.strip.value = await s.src().strip(n, q) })
-  useEffect(() => {
-    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
+  useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => { s.strip.value = await s.src().strip(n, q) })
   const part = pulled.value ?? period()
   void s.theme.value
   useEffect(() => { drawn = paint(canvas.current!, s.strip.value, axis, part, s.axis.value) })

@@ -1,9 +1,9 @@
 // A first look at a trace that nobody knows yet.
 import { ComponentChildren } from 'preact'
+import { HeatMap } from './heat'
 import { Explanation, Line, Repeat, Top } from './source'
 import * as s from './state'
-import { period } from './strip'
-import { count, day, duration, many, moment, plain, quoted } from './text'
+import { count, duration, many, moment, plain, quoted } from './text'
 import { useAnswer, useLatest } from './why'
 
 export function Overview() {
@@ -12,20 +12,18 @@ export function Overview() {
   const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
   if (failed) return <div class="topv"><p class="none">The overview cannot be made: {plain(failed)}</p></div>
   if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
-  const w = s.inside.value && m.static === undefined ? period() : null, first = w?.from ?? m.first_unix_nano, last = w?.to ?? m.last_unix_nano
   const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
+  const none = Object.entries({ errors: t.errors, 'spans that never ended': t.open_spans, 'repeated calls': t.repeats.length, gaps: t.gaps.length }).flatMap(([what, n]) => n ? [] : [what])
+  const causes = <Causes find={m.static === undefined && find} />
   return <div class="topv">
-    <h1>{plain(title())}</h1>
-    <dl class="fxs">{[['Spans', count(t.spans)], ['Log records', count(t.logs)], ['From', m.timed && `${day(first)}, ${moment(first, 3)}`], ['Length', m.timed && duration(last - first)], ['State', m.states.length === 1 && plain(m.states[0]!.text)]]
-      .map(([name, value]) => value && <div class={name === 'State' ? 'wide' : ''}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-    {m.states.length > 1 && <ul class="states">{m.states.map((x, i) => <li class="el" title={plain(x.text)}><b>{plain(base(m.files[i]?.name ?? ''))}</b> {plain(x.text)}</li>)}</ul>}
+    {(m.states.length > 1 || m.states[0]?.text !== 'ended') && <ul class="states">{m.states.map((x, i) => <li class="el" title={plain(x.text)}><b>{plain(base(m.files[i]?.name ?? ''))}</b> {plain(x.text)}</li>)}</ul>}
     {m.clocks.length > 0 && <p class="clocks">{m.clocks.map(c => `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`).join('. ')}. {m.clockCommand && <><code class="mono">{plain(m.clockCommand)}</code> <button class="btn s" onClick={() => s.copy(m.clockCommand)}>Copy the command</button></>}</p>}
-    <Causes find={m.static === undefined && find} />
+    {m.timed && m.spans ? <HeatMap known={known} find={m.static === undefined && find}>{causes}</HeatMap> : causes}
     <div class="tg">
-      <List title="Slowest spans" items={lines(t.slowest)} none="No span has ended." />
-      <List title={<span class={t.errors ? 'err' : ''}>{many(t.errors, 'error', 'errors')}</span>} none="Nothing failed." items={t.error_patterns.map(p => ({ name: plain(p.pattern), n: count(p.count) + '×', q: p.role, go: () => s.goToRequest(p.first.row) }))}>
-        {t.errors > 0 && <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button>}</List>
-      <List title={t.open_spans ? many(t.open_spans, 'span never ended', 'spans never ended') : 'Never ended'} items={lines(t.never_ended)} none="Every span has ended.">
+      <List title="Slowest requests" items={lines(t.slowest)} />
+      <List title={<span class="err">{many(t.errors, 'error', 'errors')}</span>} items={t.error_patterns.map(p => ({ name: plain(p.pattern), n: count(p.count) + '×', q: p.role, go: () => s.goToRequest(p.first.row) }))}>
+        <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button></List>
+      <List title={many(t.open_spans, 'span never ended', 'spans never ended')} items={lines(t.never_ended)}>
         {t.open_spans > t.never_ended.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</List>
       <List title="What spans waited for" hint="As an execution trace tells, the longest first" items={(waits ?? []).map(w => ({ name: plain(w.text), kind: 'says', n: duration(w.time_nano), go: () => s.go(w.longest.row) }))} />
       {t.growth.length > 0 && <section class="tl3"><h2>It grows</h2>{t.growth.map(g => <p class="says">{g.of}: {g.first} → {g.last} in {duration(g.time_nano)}</p>)}</section>}
@@ -34,30 +32,31 @@ export function Overview() {
       <List title="Services" items={t.services.map(({ service: name, spans, logs, errors }) => ({
         title: plain(name), name: <><i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}</>, n: many(spans, 'span', 'spans'), q: many(logs, 'log record', 'log records') + (errors ? ', ' + many(errors, 'error', 'errors') : ''), go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }'),
       }))} />
-      <List title="Most time of their own" none="No span has ended." items={t.self.lines.map(l => {
+      <List title="Self time" items={t.self.lines.map(l => {
         const at = (c: string) => l.values[t.self.columns.findIndex(x => x.name === c)], name = String(at('name')), service = String(at('service') ?? '')
         return {
           title: plain(name), name: <>{plain(name)} {service && <span class="q">{plain(service)}</span>}</>, n: at('self') ? duration(BigInt(at('self')!)) : '-', q: many(Number(at('count')), 'span', 'spans') + (at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''),
           go: () => find(`{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`),
         }
       })} />
-      <List title="Done again and again" hint="Five spans of one name or more, directly below the same span" items={t.repeats.map(r => ({
+      <List title="Repeated calls" hint="Five spans of one name or more, directly below the same span" items={t.repeats.map(r => ({
         name: plain(call(r)), kind: 'el mono', n: `${r.spans > 1 ? 'up to ' : ''}${count(r.most_calls)}×`, q: `below ${plain(r.of)}${r.spans > 1 ? `, in ${count(r.spans)} spans` : ''}, ${duration(r.time_nano)}${r.spans > 1 ? ' in all' : ''}`, go: () => s.go(r.most.row),
       }))} />
-      <List title="Longest times without a record" hint="No span began or ended, and nothing was logged" none="There is none." items={t.gaps.map(g => ({
+      <List title="Longest gaps" hint="No span began or ended, and nothing was logged" items={t.gaps.map(g => ({
         title: `after ${plain(g.before.name)}, ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`, name: `after ${plain(g.before.name)}`, n: duration(g.duration_nano), q: `${moment(g.from_unix_nano!, 3)} ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`, go: () => s.go((g.after ?? g.before).row),
       }))} />
     </div>
+    <p class="q all">{many(t.spans, 'span', 'spans')}, {many(t.logs, 'log record', 'log records')}.{none.length > 0 && ` None: ${none.join(', ')}.`}</p>
   </div>
 }
 
 interface Item { title?: string; name: ComponentChildren; kind?: string; n: string; q?: ComponentChildren; go: () => void }
 
-// List is a list of links. Without any it says so, or is not there.
-function List({ title, hint, items, none, children }: { title: ComponentChildren; hint?: string; items: Item[]; none?: string; children?: ComponentChildren }) {
-  if (!items.length && !none) return null
+// List is a list of links. Without any it is not there.
+function List({ title, hint, items, children }: { title: ComponentChildren; hint?: string; items: Item[]; children?: ComponentChildren }) {
+  if (!items.length) return null
   return <section class="tl3"><h2 title={hint}>{title}</h2>
-    {items.length ? <ul>{items.map(i => <li><button title={i.title ?? String(i.name)} onClick={i.go}><span class={i.kind ?? 'el'}>{i.name}</span><span class="n">{i.n}</span>{i.q && <span class="q el">{i.q}</span>}</button></li>)}</ul> : <p class="none">{none}</p>}{children}</section>
+    <ul>{items.map(i => <li><button title={i.title ?? String(i.name)} onClick={i.go}><span class={i.kind ?? 'el'}>{i.name}</span><span class="n">{i.n}</span>{i.q && <span class="q el">{i.q}</span>}</button></li>)}</ul>{children}</section>
 }
 
 // Causes says why requests are slow or fail.

@@ -1,10 +1,10 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { Axis, Bar, Canvas2D, Drawn, foldsIn, steps, timeAt, x } from './bars'
+import { Axis, Bar, draw, Drawn, foldsIn, steps, timeAt, x } from './bars'
 import { Icon, Level } from './icons'
 import { RuntimeLane } from './runtime'
-import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, Rows } from './source'
+import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, TreeRow } from './source'
 import { indents, staying } from './rows'
 import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
@@ -19,8 +19,6 @@ export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
 export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void; more?: () => void; short?: () => void; cancel?: () => void } = {}
-
-interface At { page: Rows; k: number }
 
 // pages of the shape that is shown; made anew when it changes
 const version = signal(0)
@@ -87,7 +85,7 @@ export function Tree() {
   const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
   const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? .42 : .7)
   const drawing = useMemo(() => ({
-    renderer: null as Canvas2D | null, drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n,
+    drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n,
   }), [])
   void version.value
   const row = rowHeight()
@@ -116,13 +114,13 @@ export function Tree() {
   atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !s.paused.value) s.fresh.value = 0
 
-  const rows: { i: number; at: At | null }[] = []
+  const rows: { i: number; at: TreeRow | null }[] = []
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
 
   // The rows that the first free one is below stay at the top.
   const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
-  const shownSticky = sticky.filter(a => { const i = p.place(a.page.row[a.k]!); return i < 0 || i < top + sticky.length })
-  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.page.depth[at.k]!), (narrow ? size.value.width : left - durationWidth) * .45)
+  const shownSticky = sticky.filter(a => { const i = p.place(a.row); return i < 0 || i < top + sticky.length })
+  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.depth), (narrow ? size.value.width : left - durationWidth) * .45)
 
   // moved gives up what was to be brought into sight, because the user goes elsewhere.
   const moved = () => { stick = chooseLast = false; awaited = -1; if (s.wanted.peek()?.may) s.wanted.value = null }
@@ -137,15 +135,14 @@ export function Tree() {
     show(i)
     awaited = at ? -1 : i
     if (!at) return
-    s.selected.value = at.page.row[at.k]!
+    s.selected.value = at.row
     speak(at)
   }
   useEffect(() => { if (awaited >= 0 && p.at(awaited)) select(awaited) })
   useEffect(() => { if (chooseLast && !ending && p.total > 0) { chooseLast = false; select(p.total - 1) } })
   const toEnd = () => { stick = true; awaited = -1; askAgain() }
-  const speak = ({ page, k }: At) => {
-    const f = page.flags[k]!
-    s.spoken.value = [plain(page.name[k]!), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(page.took[k]!), page.below[k]! ? many(page.below[k]!, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
+  const speak = ({ name, flags: f, took_nano: took, below }: TreeRow) => {
+    s.spoken.value = [plain(name), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(took ?? 0n), below ? many(below, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
   }
   const selectedAt = () => awaited >= 0 ? awaited : p.place(s.selected.value)
   const choose = (i: number) => { if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i))) }
@@ -156,15 +153,15 @@ export function Tree() {
   list.open = open => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
     if (!at) return
-    const f = at.page.flags[at.k]!
-    if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.page.row[at.k]!); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.page.row[at.k]!)
-    else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.page.row[up.k]!; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
+    const f = at.flags
+    if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.row); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.row)
+    else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.row; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
   }
-  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => at && isExpanded(at.page.flags[at.k]!) ? at.page.depth[at.k]! + 1 : 0)))
+  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => at && isExpanded(at.flags) ? at.depth + 1 : 0)))
   list.short = () => s.leaveOutShort(axis.to - axis.from)
   list.root = () => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i), e = s.entry.value
-    if (at ? isParent(at.page.flags[at.k]!) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.page.row[at.k]! : s.selected.value)
+    if (at ? isParent(at.flags) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.row : s.selected.value)
   }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
@@ -179,9 +176,8 @@ export function Tree() {
   list.pan = by => { const d = (range.to - range.from) * BigInt(Math.round(by * 100)) / 100n; setAxis(range.from + d, range.to + d) }
   list.fit = () => {
     const i = selectedAt(), at = i < 0 ? null : p.at(i)
-    if (!at || at.page.start[at.k] === noTime) return
-    const from = at.page.start[at.k]!
-    const took = at.page.took[at.k]! > 0n ? at.page.took[at.k]! : 1000n
+    if (!at || at.start_unix_nano === null) return
+    const from = at.start_unix_nano, took = at.took_nano || 1000n
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
@@ -190,7 +186,7 @@ export function Tree() {
   useEffect(() => {
     if (chosenBefore.current === choice) return
     chosenBefore.current = choice
-    const i = selectedAt(), stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.page.row[rows[shownSticky.length]!.at!.k] : 0
+    const i = selectedAt(), stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.row : 0
     if (stays && !stick && !s.wanted.peek()) s.wanted.value = { row: stays, may: true }
   }, [choice])
 
@@ -201,21 +197,20 @@ export function Tree() {
     const known = p.place(want.row)
     stick = false
     // What is not in the part of the time that is shown brings that with it.
-    const follow = (page: Rows, k: number) => {
-      const a = !want.follow ? null : s.axis.peek() ?? (c && 'from' in c ? c : null), start = page.start[k]!
-      const end = page.took[k]! > 0n ? start + page.took[k]! : start
-      if (!a || start === noTime || end >= a.from && start <= a.to) return
+    const follow = ({ start_unix_nano: start, took_nano: took }: TreeRow) => {
+      const a = !want.follow ? null : s.axis.peek() ?? (c && 'from' in c ? c : null)
+      if (!a || start === null || start + (took ?? 0n) >= a.from && start <= a.to) return
       const from = start - (a.to - a.from) / 5n
       s.axis.value = { from, to: from + a.to - a.from }
     }
-    const done = (i: number) => { s.wanted.value = null; const at = p.at(i); if (at) follow(at.page, at.k); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
+    const done = (i: number) => { s.wanted.value = null; const at = p.at(i); if (at) follow(at); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
     if (known >= 0) { done(known); return }
     s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
       if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
-      const k = Array.from(r.row).indexOf(want.row, r.above)
+      const k = r.rows.findIndex(x => x.row === want.row)
       if (k < 0 && want.may) { s.wanted.value = null; scrollTo(r.first); return }
       if (k < 0 && s.windowText.peek()) { s.tell('The row lies outside of the chosen time: all rows are shown'); s.toggleInside(); return }
-      if (k >= 0) { follow(r, k); first.value = Math.max(0, r.first + k - r.above - Math.floor(full / 3)) }
+      if (k >= 0) { follow(r.rows[k]!); first.value = Math.max(0, r.first + k - Math.floor(full / 3)) }
       s.wanted.value = null
     }, () => { if (s.wanted.peek() === want) s.wanted.value = null })
   }, [want, coming, p])
@@ -270,25 +265,22 @@ export function Tree() {
 
   const strips = useStrips(rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
-    if (!at || roleOf(at.page.flags[at.k]!) !== roleSpan || at.page.start[at.k]! === noTime) return []
-    const start = at.page.start[at.k]!, took = at.page.took[at.k]!
-    const wide = Math.round(x(axis, start + (took > 0n ? took : 0n)) - x(axis, start))
-    return wide < 3 ? [] : [[at.page.row[at.k]!, Math.min(400, wide)]]
+    if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
+    const start = at.start_unix_nano, wide = Math.round(x(axis, start + (at.took_nano ?? 0n)) - x(axis, start))
+    return wide < 3 ? [] : [[at.row, Math.min(400, wide)]]
   }))
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
-    const { page, k } = at
-    if (narrow && roleOf(page.flags[k]!) !== roleSpan) return [] // its attributes are there
+    if (narrow && roleOf(at.flags) !== roleSpan) return [] // its attributes are there
     return [{
-      y: (i - top) * row + row - (narrow ? 24 : 22), row: page.row[k]!, start: page.start[k]!, took: page.took[k]!, flags: page.flags[k]!, below: page.below[k]!, expanded: isExpanded(page.flags[k]!),
-      service: Math.max(0, s.meta.value!.services.indexOf(page.service[k]!)), ticks: page.ticks.filter(t => t.row === k), path: s.path.value?.of.get(page.row[k]!) ?? [], states: strips ? strips[page.row[k]!] ?? [''] : [],
+      y: (i - top) * row + row - (narrow ? 24 : 22), of: at,
+      service: Math.max(0, s.meta.value!.services.indexOf(at.service)), path: s.path.value?.of.get(at.row) ?? [], states: strips ? strips[at.row] ?? [''] : [],
     }]
   })
   void s.theme.value // colors are drawn
   useEffect(() => {
-    drawing.renderer ??= new Canvas2D(canvas.current!, () => 10)
-    frame.drawn = drawing.renderer.draw(bars, axis, narrow ? [] : axisLabels, size.value.height)
+    frame.drawn = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
     frame.rows = rows.length
   })
 
@@ -353,10 +345,10 @@ export function Tree() {
     </div>
     <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
       <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
-        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} top={(i - top) * row} columns={columns} indent={indent} unreadable={!at && p.unreadable(i)} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
+        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} parent={at ? p.up(at)?.service ?? '' : ''} top={(i - top) * row} columns={columns} indent={indent} unreadable={!at && p.unreadable(i)} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
       </div>
       {shownSticky.length > 0 && <div class="sticky on" role="presentation">
-        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} top={n * row} columns={columns} indent={indent} onSelect={() => s.go(at.page.row[at.k]!)} />)}
+        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} parent={p.up(at)?.service ?? ''} top={n * row} columns={columns} indent={indent} onSelect={() => s.go(at.row)} />)}
       </div>}
       <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
       <Over axis={axis} left={axisLeft} />
@@ -390,18 +382,16 @@ function Empty() {
     {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
 }
 
-function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number; at: At | null; top: number; columns: string; indent: ReturnType<typeof indents>; unreadable?: boolean; onSelect: () => void }) {
+function Row({ i, at, parent, top, columns, indent, unreadable, onSelect }: { i: number; at: TreeRow | null; parent: string; top: number; columns: string; indent: ReturnType<typeof indents>; unreadable?: boolean; onSelect: () => void }) {
   const el = useRef<HTMLDivElement>(null)
-  const row = at ? at.page.row[at.k]! : -1
+  const row = at ? at.row : -1
   const isSelected = row === s.selected.value && i >= 0
   useEffect(() => { if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true }) }, [isSelected])
   if (!at) return <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}><div class="nm" role="gridcell">{unreadable ? 'this row cannot be read' : '…'}</div></div>
-  const { page, k } = at
-  const f = page.flags[k]!, role = roleOf(f), depth = page.depth[k]!, service = page.service[k]!
-  const parent = depth ? aboveService(page, k) : ''
+  const { flags: f, depth, service, took_nano: took } = at, role = roleOf(f)
   const closed = isParent(f) && !isExpanded(f)
   const dim = s.only.value !== '' && !isHit(f)
-  const label = plain(page.name[k]!) || '(no name)'
+  const label = plain(at.name) || '(no name)'
   const words = isHit(f) ? s.words.value : []
   const shown = (text: string) => words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text
   return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log') + (isError(f) ? ' bad' : '')} data-row={row} tabIndex={isSelected ? 0 : -1}
@@ -413,18 +403,12 @@ function Row({ i, at, top, columns, indent, unreadable, onSelect }: { i: number;
       <span class="t" title={label}>{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role === roleSpan && <Level level={4} />}
-      {closed && page.errors[k]! > 0 && <span class="bd o err" title="errors below">{count(page.errors[k]!)}</span>}
+      {closed && at.errors > 0 && <span class="bd o err" title="errors below">{count(at.errors)}</span>}
       {isOpen(f) && <span class="bd warn">never ended</span>}
-      <span class="at">{shown(plain(page.text[k]!))}</span>
-      {closed && !s.only.value && <span class="bl">{count(page.below[k]!)} below</span>}
+      <span class="at">{shown(plain(at.text))}</span>
+      {closed && !s.only.value && <span class="bl">{count(at.below)} below</span>}
     </div>
-    <div role="gridcell" class={'du' + (page.took[k]! >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? page.start[k]! === noTime ? '' : <time>{moment(page.start[k]!, phone() ? 0 : 3)}</time> : page.took[k]! >= 0n ? (isOpen(f) ? '≥ ' : '') + duration(page.took[k]!) : ''}</div>
+    <div role="gridcell" class={'du' + (took && took >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? at.start_unix_nano === null ? '' : <time>{moment(at.start_unix_nano, phone() ? 0 : 3)}</time> : took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : ''}</div>
     <div role="gridcell" class="bc" />
   </div>
-}
-
-// aboveService returns the service of the row that a row is below, as far as that is known here.
-function aboveService(page: Rows, k: number): string {
-  for (let i = k - 1; i >= 0; i--) if (page.depth[i]! < page.depth[k]!) return page.service[i]!
-  return ''
 }

@@ -41,6 +41,17 @@ export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | n
   return { value: value.value, failed: failed.value }
 }
 
+// useWidth is the width of an element, in pixels.
+export function useWidth(box: { current: HTMLElement | null }): number {
+  const width = useSignal(0)
+  useEffect(() => {
+    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
+    watch.observe(box.current!)
+    return () => watch.disconnect()
+  }, [])
+  return width.value
+}
+
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))

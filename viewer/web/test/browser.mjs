@@ -70,7 +70,7 @@ const rowsAre = (page, want) => until(() => names(page), got => JSON.stringify(g
 test('first look: the summary leads into the tree', async () => {
   const { url } = await serve('shop.et')
   const page = await open(url)
-  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  await page.getByRole('heading', { name: 'Slowest requests' }).waitFor()
   assert.match(await page.textContent('.topv'), /3 errors/)
   assert.match(await page.textContent('.topv'), /1 span never ended/)
   if (shots) await page.screenshot({ path: shots + '/viewer-top.png' })
@@ -241,8 +241,8 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
   const page = await open(url, { tab: 'why' })
   await page.locator('.topv', { hasText: 'in main.waitForLock' }).waitFor()
   assert.match(await page.textContent('.top .file'), /snapshot of a running process \(watchdog: span .+ is open for \d+ms, now in mutex \(trace [0-9a-f]{32}\)\)/)
-  assert.match(await page.textContent('.topv .wide'), /watchdog: span .+ is open/)
-  assert.match(await page.locator('.topv section', { hasText: 'Longest times' }).textContent(), /after mutex.*until the end/)
+  assert.match(await page.textContent('.topv .states'), /watchdog: span .+ is open/)
+  assert.match(await page.locator('.topv section', { hasText: 'Longest gaps' }).textContent(), /after mutex.*until the end/)
   await page.getByRole('button', { name: /^mutex ≥ \d/ }).click()
   await until(() => selected(page), t => t === 'mutex')
   const det = page.locator('.det')
@@ -323,7 +323,7 @@ test('a name with signs that cannot be seen is found from Top', async () => {
   const name = 'step\u001b[31m\b\f"\\ x'
   const { url } = await serve(otlp('controls.jsonl', [[name], [name], ['other']]))
   const page = await open(url)
-  await page.locator('section', { hasText: 'Most time of their own' }).getByRole('button', { name: /^step/ }).click()
+  await page.locator('section', { hasText: 'Self time' }).getByRole('button', { name: /^step/ }).click()
   await until(() => page.textContent('.hits'), t => /of 2 hits/.test(t))
 })
 
@@ -373,7 +373,7 @@ test('back: to the view, the row and the time before', async () => {
   await page.goBack()
   await until(() => selected(page), t => t === 'payment failed')
   await page.goBack()
-  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  await page.getByRole('heading', { name: 'Slowest requests' }).waitFor()
   await page.goForward()
   await until(() => selected(page), t => t === 'payment failed')
 })
@@ -481,7 +481,7 @@ test('axis: the pointer draws the part that is shown', async () => {
   await page.mouse.move(ruler.x + 60, ruler.y + 10)
   await page.locator('.brush').waitFor()
   await page.keyboard.press('1')
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   await page.mouse.up()
   await page.keyboard.press('2')
   await until(() => bar(2), b => b && Math.abs(b.width - whole.width) < 1)
@@ -533,10 +533,10 @@ test('strip: the density over time, with errors and hits, chooses rows in every 
   await until(() => strips(page, 'chosen'), d => d[0] && Math.abs(d[0].x / width - .625) < .01)
   await page.locator('#query').fill('"GET /orders"')
   await until(() => page.textContent('.hits'), t => / outside/.test(t))
-  await page.getByRole('tab', { name: 'Top' }).click()
-  await until(() => page.locator('.topv dd').first().textContent(), t => Number(t.replace(',', '')) < 500)
+  await page.getByRole('tab', { name: 'Overview' }).click()
+  await until(() => page.textContent('.topv .all'), t => parseInt(t.replace(',', '')) < 500)
   await page.getByRole('button', { name: 'All time' }).click()
-  await until(() => page.locator('.topv dd').first().textContent(), t => t === '1,202')
+  await until(() => page.textContent('.topv .all'), t => t.startsWith('1,202 spans'))
   await page.getByRole('tab', { name: 'Table' }).click()
   await until(() => strips(page, 'bar'), d => d.length > 100)
 })
@@ -621,7 +621,7 @@ test('states: strips below the bars and the panel say what a request waited for'
   const strips = await until(() => frameOf(page), d => d.filter(d => d.kind === 'state' && d.color === 'select').length > 10)
   const shape = strips.find(d => d.kind === 'state' && d.color === 'select'), bar = strips.find(d => d.row === shape.row && d.kind === 'bar')
   assert.ok(shape.y > bar.y && shape.y <= bar.y + 12 && shape.x >= bar.x - 1 && shape.x + shape.width <= bar.x + bar.width + 2, 'the strip is right below its bar')
-  await page.getByRole('tab', { name: 'Top' }).click()
+  await page.getByRole('tab', { name: 'Overview' }).click()
   const places = page.locator('.tl3', { hasText: 'What spans waited for' })
   await until(() => places.textContent(), t => /select in (4\d|50) spans of GET \/order in database\/sql\.\(\*DB\)\.conn at main\.list main\.go:\d+, ended by GET \/order \d+%/.test(t))
   await places.getByRole('button').first().click() // the longest: one of the others has not waited, and one was waiting for the report
@@ -871,7 +871,7 @@ test('export: a page that is one file, without network: tree, strip, Why, words,
   const file = join(traces, 'report.html')
   execFileSync(entrace, ['export', 'shop.et', '-o', file], { cwd: traces })
   const page = await open('file://' + file, { offline: true, tab: 'why' })
-  await page.getByRole('heading', { name: 'Slowest spans' }).waitFor()
+  await page.getByRole('heading', { name: 'Slowest requests' }).waitFor()
   await page.getByRole('button', { name: /^payment failed/ }).click()
   await until(() => selected(page), t => t === 'payment failed')
   const served = await open(at((await serve('shop.et')).url, '?v=tree&d=9'), { tab: 'why' })
@@ -917,6 +917,55 @@ test('top: the cause is said first, with its evidence and what shows it, also by
   assert.equal(await exported.getByRole('button', { name: 'stock reserve' }).count(), 0)
   await page.getByRole('button', { name: 'stock reserve' }).click()
   await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
+})
+
+test('overview: a box on the map is answered, moved and sized by keys, and leads into the tree; so do figures', async () => {
+  const page = await open((await serve('warehouse.et')).url)
+  const heat = kind => page.evaluate(kind => window.__entrace.heat().filter(d => d.kind === kind), kind)
+  const cells = await until(() => heat('cell'), l => l.length > 50)
+  assert.equal(cells.reduce((n, c) => n + c.count, 0), 600)
+  const b = await page.locator('.hm canvas').boundingBox(), chosen = page.locator('section.chosen')
+  const slow = cells.filter(c => c.y < 90), left = Math.min(...slow.map(c => c.x)), right = Math.max(...slow.map(c => c.x + c.width))
+  await page.mouse.move(b.x + left + 1, b.y + 11)
+  await page.mouse.down()
+  await page.mouse.move(b.x + right - 1, b.y + 88, { steps: 5 })
+  const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is down
+  await page.mouse.up()
+  const n = slow.reduce((n, c) => n + c.count, 0)
+  assert.match(says, new RegExp(`^${n} requests chosen`))
+  assert.match(says, /reserve of stock takes \d+ms of its own in each, [\d.]+ms in each of the others\.warehouse = "north": (\d+) of these \1 calls/)
+  // Drawn inside, the box moves; keys move and size it.
+  const box = async () => (await heat('box'))[0]
+  const first = await box()
+  await page.mouse.move(b.x + left + 20, b.y + 60)
+  await page.mouse.down()
+  await page.mouse.move(b.x + left + 20, b.y + 160, { steps: 3 })
+  await page.mouse.up()
+  const second = await until(box, x => x.y > first.y)
+  assert.equal(second.height, first.height)
+  await page.locator('.hm').focus()
+  await page.keyboard.press('ArrowUp')
+  await page.keyboard.press('Shift+ArrowLeft')
+  await until(box, x => x.y < second.y && x.width < second.width)
+  await page.keyboard.press('Escape')
+  await until(() => chosen.count(), n => n === 0)
+  await page.locator('section', { hasText: 'cause: stock' }).waitFor()
+  // A figure chooses, too.
+  await page.getByRole('button', { name: /^p95/ }).click()
+  const some = Number(/^(\d+) requests/.exec(await until(() => chosen.textContent(), t => /north/.test(t)))[1])
+  assert.ok(some > 20 && some < 40, `${some} are the slowest twentieth`)
+  await chosen.getByRole('button', { name: 'Show in the tree' }).click()
+  await until(() => page.textContent('.hits'), t => t.includes(`of ${some} hits`))
+})
+
+test('overview: a page that is one file has the map, and says what it cannot tell', async () => {
+  const file = join(traces, 'map.html')
+  execFileSync(entrace, ['export', 'warehouse.et', '-o', file], { cwd: traces })
+  const page = await open('file://' + file, { offline: true })
+  await until(() => page.evaluate(() => window.__entrace.heat().reduce((n, c) => n + c.count, 0)), n => n === 600)
+  await page.locator('.hm').focus()
+  await page.keyboard.press('ArrowUp')
+  assert.match(await until(() => page.textContent('section.chosen'), t => /needs/.test(t)), /^\d+ requests? chosenWhat they share needs 'entrace view'/)
 })
 
 test('export: Why says what the served page says', async () => {
@@ -1027,7 +1076,7 @@ test('details: attributes, statements, JSON, links, logs below, source files, an
 test('top: names have their services, a click zooms to the request, and clocks that differ are said', async () => {
   const { url } = await serve('two')
   const page = await open(url)
-  const own = page.locator('section', { hasText: 'Most time of their own' })
+  const own = page.locator('section', { hasText: 'Self time' })
   await own.getByText('render').first().waitFor()
   assert.deepEqual((await own.locator('li .el', { hasText: 'render' }).allTextContents()).sort(), ['render back', 'render front'])
   assert.match(await page.locator('.clocks').textContent(), /^The clock of back\.et seems 120ms late\. entrace view --clock back\.et=\+120ms two/)
@@ -1041,14 +1090,14 @@ test('top: names have their services, a click zooms to the request, and clocks t
   assert.match(await page.locator('.stat').textContent(), /double click this request alone/)
   const wrong = await serve('--clock', 'back.et=120ms', 'two')
   const right = await open(wrong.url)
-  await right.locator('.topv h1').waitFor()
+  await right.locator('.topv .tg').waitFor()
   assert.equal(await right.locator('.clocks').count(), 0)
 })
 
 test('top: what a span does again and again has its query, and a click shows the span with most of them', async () => {
   const { url } = await serve('loop.et')
   const page = await open(url)
-  const again = page.locator('section', { hasText: 'Done again and again' })
+  const again = page.locator('section', { hasText: 'Repeated calls' })
   await until(() => again.locator('li').allTextContents(), t => t.length === 1 && /^SELECT <b>amount<.b> FROM prices WHERE id = <number>up to 12×below GET .list, in 3 spans, 24.0\sms in all$/.test(t[0]))
   await again.getByRole('button').click()
   await until(() => selected(page), t => t === 'GET /list')
@@ -1298,13 +1347,13 @@ test('live: new rows come, it stays where it is unless the end is in sight, and 
   await page.getByRole('button', { name: /Paused/ }).click()
   await rowsAre(page, ['first', 'second', 'third'])
   await page.keyboard.press('1')
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   await page.keyboard.press('2')
   await rowsAre(page, ['first', 'second', 'third'])
   await say('fourth') // the address that Back finds is of a shorter file
   await rowsAre(page, ['first', 'second', 'third', 'fourth'])
   await page.goBack()
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   await page.goForward()
   await rowsAre(page, ['first', 'second', 'third', 'fourth'])
   for (let i = 0; i < 60; i++) await say('line ' + i)
@@ -1333,7 +1382,7 @@ test('live: the end of a span, which is no row, is shown; and after a reload tha
   await top.locator('.topv h2', { hasText: '1 span never ended' }).waitFor()
   await say('end')
   await until(() => page.locator('.det dl').textContent(), t => !/running/.test(t))
-  await until(() => top.locator('.topv').textContent(), t => /Every span has ended/.test(t))
+  await until(() => top.locator('.topv').textContent(), t => /None: .*spans that never ended/.test(t))
   await page.reload()
   await page.locator('.rows .r').first().waitFor()
   recorder.kill('SIGKILL')
@@ -1358,7 +1407,7 @@ test('top: a part of the time that is chosen while the first answer is on its wa
   await page.mouse.up()
   await until(() => page.url(), u => /[?&]t=/.test(u))
   go()
-  await until(() => page.locator('.topv dl').textContent({ timeout: 20_000 }), t => /Spans\d{2,3}L/.test(t)) // of 1,800
+  await until(() => page.locator('.topv .all').textContent({ timeout: 20_000 }), t => /^\d{2,3} spans/.test(t)) // of 1,800
 })
 
 test('live, fast: rows stay until newer ones are there, the end is followed, and the hits are counted without a break', async () => {
@@ -1474,7 +1523,7 @@ test('hostile: markup and what acts on text is shown as text', async () => {
   await page.getByRole('button', { name: /Show all 1,04\d,\d+ bytes/ }).click()
   await page.getByRole('tab', { name: 'JSON' }).click()
   await page.keyboard.press('1')
-  await page.getByRole('heading', { name: 'Longest times without a record' }).waitFor()
+  await page.locator('.topv .all').waitFor()
   await page.getByRole('heading', { name: /^(No )?cause/i }).waitFor()
   assert.equal(await page.evaluate(() => window.broken), undefined)
   assert.equal(await page.locator('img').count(), 0)
@@ -1505,12 +1554,12 @@ test('door: without the token the page says what to do, and has nothing', async 
   await page.getByText('This page may not see the trace').waitFor()
   assert.ok(!(await page.content()).includes('GET /cart'))
   const first = await open(url)
-  await first.locator('.topv h1').waitFor()
+  await first.locator('.topv .tg').waitFor()
   const second = await first.context().newPage() // another tab of the same browser
   await second.goto(url.replace(/#.*/, ''))
-  await second.locator('.topv h1').waitFor()
+  await second.locator('.topv .tg').waitFor()
   await page.goto(url) // in the same tab
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   assert.ok(!page.url().includes('token'))
 })
 
@@ -1518,9 +1567,9 @@ test('once: it ends after the last page, and a reload is no end', async () => {
   const { url, child } = await serve('shop.et', '--once')
   const ended = new Promise(r => child.once('exit', r))
   const page = await open(url)
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   await page.reload()
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   const first = await Promise.race([ended, new Promise(r => setTimeout(r, 6500, 'runs'))])
   assert.equal(first, 'runs')
   await page.close()
@@ -1539,7 +1588,7 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
       if (view === 'why') { await page.locator('.det').getByRole('tab', { name: 'Why' }).click(); await page.locator('.det .says').first().waitFor() }
       if (view === 'table') { if (width > 720) await page.keyboard.press('4'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Table' }).click() } await page.locator('.tbs').waitFor() }
       if (view === 'flame') { await page.getByRole('tab', { name: 'Flame' }).click(); await page.locator('.fi').waitFor() }
-      if (view === 'top') { await page.getByRole('tab', { name: 'Top' }).click(); await page.locator('.topv h1').waitFor() }
+      if (view === 'top') { await page.getByRole('tab', { name: 'Overview' }).click(); await page.locator('.topv .tg').waitFor() }
       await page.evaluate(axe)
       const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }))
       assert.deepEqual(found.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target + ' ' + n.failureSummary).join('; ')), [], `${view}, ${colorScheme}, ${width}`)
@@ -1695,7 +1744,7 @@ test('embed: within the page of an editor, and of no site', async () => {
   // an editor may keep nothing for it
   await page.addInitScript(() => { for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get() { throw new DOMException('denied', 'SecurityError') } }) })
   await page.goto(at(url, '?embed=1'))
-  await page.locator('.topv h1').waitFor()
+  await page.locator('.topv .tg').waitFor()
   assert.equal(await page.locator('footer').count(), 0)
   assert.equal(await page.locator('.brand').isVisible(), false)
   await page.getByRole('tab', { name: 'Tree' }).click()

@@ -1,0 +1,376 @@
+package analyze
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/read/columns"
+	"github.com/entrace-go/entrace/internal/read/stat"
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/view"
+)
+
+// Requests are the spans of some rows that are below no other span, but for that of entrace run. Its methods can be called
+// concurrently.
+type Requests struct {
+	view  *view.View
+	list  []timed
+	names []operation
+	where string // selects them
+}
+
+// A timed is a request with a start.
+type timed struct {
+	row         view.Row
+	name        int32 // an index of names
+	failed      bool
+	start, took int64 // neverEnded
+}
+
+const (
+	neverEnded = -1
+	mostGroups = 5
+	maxSample  = 20_000 // requests of each side that are compared
+	maxWalked  = 400    // requests of each side in which spans are looked at
+)
+
+// RequestsOf returns the requests among some rows.
+func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Requests, error) {
+	q := &Requests{view: v, where: "parent = nil"}
+	left := withoutRuns(v, rows)
+	within := Above(v, left)
+	if slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return v.Service(view.Row(r)) == mapping.RunService }) {
+		q.where = "(" + q.where + " || " + query.Where("parent:service", mapping.RunService) + ")"
+	}
+	known := make(map[operation]int32)
+	for k := range v.Columns().Blocks() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b := v.Columns().Block(k)
+		for w, word := range left[k*columns.Words : (k+1)*columns.Words] {
+			for ; word != 0; word &= word - 1 {
+				i := w*64 + bits.TrailingZeros64(word)
+				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
+				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
+					continue
+				}
+				took := int64(neverEnded)
+				if d := b.Duration[i]; d != columns.NoDuration {
+					took = max(0, d)
+				}
+				op := operationOf(v, r)
+				n, ok := known[op]
+				if !ok {
+					n = int32(len(q.names))
+					known[op], q.names = n, append(q.names, op)
+				}
+				q.list = append(q.list, timed{r, n, f.IsError(), b.Start[i], took})
+			}
+		}
+	}
+	return q, nil
+}
+
+// A Heat counts requests by when they began, in columns of equal width, and how long they took, in rows that are equal on a
+// logarithmic scale.
+type Heat struct {
+	From     Time     `json:"from_unix_nano"` // of the first column
+	Width    int64    `json:"column_nano"`
+	Columns  int      `json:"columns"`
+	Edges    []int64  `json:"edges"` // the durations in nanoseconds from which on the rows are, and one more
+	Requests int      `json:"requests"`
+	Failed   int      `json:"failed"`
+	Open     int      `json:"open"` // they have not ended
+	P50      int64    `json:"p50_nano"`
+	P95      int64    `json:"p95_nano"`
+	P99      int64    `json:"p99_nano"`
+	Longest  view.Row `json:"longest" null:"yes"`
+	// Cells has three numbers for each cell that has requests: how far it is behind the one before, its requests, and how many
+	// of them failed. The rows of a column are in order, and above them is one for those that have not ended.
+	Cells []int `json:"cells"`
+}
+
+// Heat counts the requests in so many columns and rows.
+func (q *Requests) Heat(columns, rows int) *Heat {
+	h := &Heat{From: NoTime, Width: 1, Columns: columns, Edges: []int64{}, Requests: len(q.list), Cells: []int{}}
+	first, last, most := int64(math.MaxInt64), int64(math.MinInt64), int64(neverEnded)
+	var took []int64
+	for _, x := range q.list {
+		first, last = min(first, x.start), max(last, x.start)
+		if x.failed {
+			h.Failed++
+		}
+		if x.took == neverEnded {
+			h.Open++
+		} else if took = append(took, x.took); x.took > most {
+			most, h.Longest = x.took, x.row
+		}
+	}
+	if len(q.list) == 0 {
+		return h
+	}
+	h.From, h.Width = Time(first), int64(uint64(last-first)/uint64(columns))+1
+	least := int64(0)
+	if len(took) > 0 {
+		h.P50, h.P95, h.P99, least = stat.Quantile(took, .5), stat.Quantile(took, .95), stat.Quantile(took, .99), slices.Min(took)
+	}
+	step := math.Log(float64(most+2)/float64(least+1)) / float64(rows)
+	h.Edges = append(h.Edges, least)
+	for i := 1; i < rows; i++ {
+		h.Edges = append(h.Edges, max(h.Edges[i-1]+1, int64(float64(least+1)*math.Exp(step*float64(i)))))
+	}
+	h.Edges = append(h.Edges, max(h.Edges[rows-1], most)+1)
+	counts := make([][2]int, columns*(rows+1))
+	for _, x := range q.list {
+		row := rows
+		if x.took != neverEnded {
+			row = sort.Search(rows, func(i int) bool { return h.Edges[i+1] > x.took })
+		}
+		c := &counts[int(uint64(x.start-first)/uint64(h.Width))*(rows+1)+row]
+		if c[0]++; x.failed {
+			c[1]++
+		}
+	}
+	before := 0
+	for i, c := range counts {
+		if c[0] > 0 {
+			h.Cells, before = append(h.Cells, i-before, c[0], c[1]), i
+		}
+	}
+	return h
+}
+
+// A Box selects requests that began and took so long, up to and without the second number. It has those that have not ended if
+// Most is 0.
+type Box struct {
+	From, To, Least, Most int64
+	Failed                bool // these alone
+}
+
+func (b *Box) has(x *timed) bool {
+	return x.start >= b.From && x.start < b.To && (x.failed || !b.Failed) && (x.took >= b.Least && x.took < b.Most || b.Most == 0 && (x.took >= b.Least || x.took == neverEnded))
+}
+
+// A Choice says what some requests have that others of the same names do not have.
+type Choice struct {
+	Requests int           `json:"requests"`
+	Failed   int           `json:"failed"`
+	Query    string        `json:"query"`  // selects them
+	Groups   []ChoiceGroup `json:"groups"` // of a service and name, those that took longest in all first; of several, all that have others come before
+	More     int           `json:"more"`   // groups that are left out
+}
+
+// A ChoiceGroup is some requests beside others.
+type ChoiceGroup struct {
+	Service  string     `json:"service"`
+	Name     string     `json:"name"`
+	Text     string     `json:"text"` // how many they are, and how long they took
+	Longest  view.Row   `json:"longest"`
+	Evidence []Evidence `json:"evidence"` // what tells them from the others
+}
+
+// Choose compares the requests in a box with the others of the same names.
+func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
+	c := &Choice{Query: q.query(b), Groups: []ChoiceGroup{}}
+	byName := make([][2][]*timed, len(q.names))
+	for i := range q.list {
+		x, side := &q.list[i], 1
+		if b.has(x) {
+			side = 0
+			if c.Requests++; x.failed {
+				c.Failed++
+			}
+		}
+		byName[x.name][side] = append(byName[x.name][side], x)
+	}
+	byName = slices.DeleteFunc(byName, func(sides [2][]*timed) bool { return len(sides[0]) == 0 })
+	time := func(sides [2][]*timed) (sum float64) {
+		for _, x := range sides[0] {
+			sum += float64(x.took)
+		}
+		return sum
+	}
+	slices.SortStableFunc(byName, func(a, b [2][]*timed) int { return cmp.Compare(time(b), time(a)) })
+	var all [2][]*timed
+	several := 0
+	for _, sides := range byName {
+		if len(sides[1]) > 0 {
+			all, several = [2][]*timed{append(all[0], sides[0]...), append(all[1], sides[1]...)}, several+1
+		}
+	}
+	if several > 1 {
+		byName = slices.Insert(byName, 0, all)
+	}
+	c.More = max(0, len(byName)-mostGroups)
+	for i, sides := range byName[:len(byName)-c.More] {
+		g, err := q.group(ctx, sides, len(byName))
+		if err != nil {
+			return nil, err
+		}
+		if op := q.names[sides[0][0].name]; i > 0 || several < 2 {
+			g.Service, g.Name = op.service, op.name
+		}
+		if i > 0 && several > 1 { // what all have is said of all
+			g.Evidence = slices.DeleteFunc(g.Evidence, func(e Evidence) bool {
+				return slices.ContainsFunc(c.Groups[0].Evidence, func(all Evidence) bool {
+					return all.Kind == e.Kind && all.Operation == e.Operation && all.Pattern == e.Pattern
+				})
+			})
+		}
+		c.Groups = append(c.Groups, *g)
+	}
+	return c, ctx.Err()
+}
+
+// group compares some requests with others. It is one of so many.
+func (q *Requests) group(ctx context.Context, sides [2][]*timed, groups int) (*ChoiceGroup, error) {
+	longest := slices.MaxFunc(sides[0], func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
+	g := &ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(sides[0]), len(sides[0])+len(sides[1]))}
+	if longest.took != neverEnded {
+		g.Text += fmt.Sprintf(", %s at the median", took(median(sides[0])))
+		if len(sides[1]) > 0 {
+			g.Text += fmt.Sprintf(", the others %s", took(median(sides[1])))
+		}
+	}
+	var rows [2][]view.Row
+	for i, list := range sides {
+		for x := range evenly(list, maxSample) {
+			rows[i] = append(rows[i], x.row)
+		}
+	}
+	list, spans, err := q.inside(ctx, sides)
+	for _, of := range [][2][]view.Row{rows, spans} {
+		if err == nil && len(of[0]) >= few && len(of[1]) >= few {
+			list, err = tell(ctx, list, q.view, setOf(q.view, of[0]), setOf(q.view, of[1]), longest.row, groups)
+		}
+		longest = &timed{} // what ran meanwhile is told once
+	}
+	g.Evidence = append(g.Evidence, list...)
+	return g, err
+}
+
+func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
+	s := v.NewSet()
+	for _, r := range rows {
+		s.Add(r)
+	}
+	return s
+}
+
+func median(list []*timed) int64 {
+	var all []int64
+	for _, x := range list {
+		all = append(all, max(0, x.took))
+	}
+	return stat.Quantile(all, .5)
+}
+
+// evenly returns at most n of a list.
+func evenly(list []*timed, n int) iter.Seq[*timed] {
+	return func(yield func(*timed) bool) {
+		for i := range min(n, len(list)) {
+			if !yield(list[i*len(list)/min(n, len(list))]) {
+				return
+			}
+		}
+	}
+}
+
+// A spent has the time that spans of an operation take of some requests, and of others.
+type spent struct {
+	time [2]float64 // of its own, in each
+	rows [2][]view.Row
+}
+
+func (s *spent) more() float64 { return s.time[0] - s.time[1] }
+
+// inside says where the time of some requests goes beside others, and what their errors say. It returns the rows of those spans.
+func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
+	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
+	all, most, slow, errors := spent{}, &spent{}, operation{}, make(map[string]int)
+	own := make(map[operation]*spent)
+	for side, requests := range sides {
+		n := min(len(requests), maxWalked)
+		for x := range evenly(requests, n) {
+			failed := view.Row(0)
+			for rank, end := t.Rank(x.row), t.End(x.row); rank < min(end, t.Rank(x.row)+maxWalked); rank++ {
+				r := t.Row(rank)
+				if q.view.Flags(r).IsError() { // a callee's comes behind its caller's
+					failed = r
+				}
+				if self, ended := q.view.SelfTime(r); ended {
+					op := at(own, operationOf(q.view, r))
+					op.time[side], op.rows[side] = op.time[side]+float64(self)/float64(n), append(op.rows[side], r)
+					all.time[side] += float64(self) / float64(n)
+				}
+			}
+			if failed != 0 && x.failed && side == 0 {
+				text, err := texts.of(failed)
+				if err != nil {
+					return nil, spans, err
+				}
+				errors[patternOf(text)]++
+			}
+		}
+	}
+	for op, x := range own {
+		if cmp.Or(cmp.Compare(x.more(), most.more()), op.compare(slow)) > 0 {
+			slow, most = op, x
+		}
+	}
+	if more := all.more(); more > all.time[0]*leastGap && most.more() > more*gapByRun {
+		e := Evidence{Kind: "slower", Operation: slow.name, Share: most.more() / more, Sure: true}
+		e.Text = fmt.Sprintf("%s of %s takes %s of its own in each", slow.name, name(slow.service), took(int64(most.time[0])))
+		if len(sides[1]) > 0 {
+			e.Text += fmt.Sprintf(", %s in each of the others", took(int64(most.time[1])))
+		}
+		list, spans = append(list, e), most.rows
+	}
+	for _, pattern := range slices.SortedFunc(maps.Keys(errors), func(a, b string) int { return cmp.Or(errors[b]-errors[a], cmp.Compare(a, b)) }) {
+		if n, of := errors[pattern], min(len(sides[0]), maxWalked); n*10 >= of && len(list) < few {
+			list = append(list, Evidence{Kind: "error", Pattern: pattern, Sure: true, Now: Count{N: n, Of: of}, Text: fmt.Sprintf("%d of %d failed: %s", n, of, pattern)})
+		}
+	}
+	return list, spans, nil
+}
+
+// at returns the value of a key, which it makes.
+func at[K comparable, V any](m map[K]*V, key K) *V {
+	if m[key] == nil {
+		m[key] = new(V)
+	}
+	return m[key]
+}
+
+// query returns a query that selects the requests in a box.
+func (q *Requests) query(b Box) string {
+	where := []string{"entry:role = span", q.where}
+	instant := func(n int64) string { return strconv.Quote(time.Unix(0, n).UTC().Format(time.RFC3339Nano)) }
+	for _, x := range []struct {
+		is   bool
+		text string
+	}{
+		{b.From > 0, "start >= " + instant(b.From)},
+		{b.To < math.MaxInt64, "start < " + instant(b.To)},
+		{b.Least > 0, fmt.Sprintf("duration >= %dns", b.Least)},
+		{b.Most > 0, fmt.Sprintf("duration < %dns", b.Most)},
+		{b.Failed, "(span:failed || level >= error)"},
+	} {
+		if x.is {
+			where = append(where, x.text)
+		}
+	}
+	return "{ " + strings.Join(where, " && ") + " }"
+}
