@@ -217,18 +217,18 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 	var all []*sampled
 	look := func(side int, scope string, list []format.Attribute) {
 		for i := range list {
-			field := scope + attributeName(list[i].Name)
-			s := known[field]
+			key := scope + list[i].Name
+			s := known[key]
 			if s == nil {
-				s = &sampled{field: field, values: make(map[uint64][2]int)}
-				known[field] = s
+				s = &sampled{field: scope + attributeName(list[i].Name), values: make(map[uint64][2]int)}
+				known[key] = s
 				all = append(all, s)
 			}
 			s.n++
-			key := maphash.String(seed, list[i].Value.String())
-			n := s.values[key]
+			hash := maphash.String(seed, list[i].Value.String())
+			n := s.values[hash]
 			n[side]++
-			s.values[key] = n
+			s.values[hash] = n
 		}
 	}
 	sizes := [2]float64{}

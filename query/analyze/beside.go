@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/entrace-go/entrace/internal/read/stat"
 	"github.com/entrace-go/entrace/query"
@@ -24,8 +25,6 @@ type Beside struct {
 
 	chance bool    // the shares may differ by chance
 	p      float64 // -log10 of the chance, of one name
-
-	begins, ends []int64 // of the spans of the name
 }
 
 const (
@@ -38,12 +37,20 @@ const (
 // RanBeside returns what ran during a span and during others in its set, and less often during the others of its name, as far as
 // it is of other requests. What has not ended is told in any case.
 func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside {
-	out := []Beside{}
-	from, to, timed := during(v, r)
-	if !timed {
-		return out
-	}
-	b := besides{v: v}
+	return besidesOf(v).ran(r, in, others)
+}
+
+// besides compares what runs beside spans.
+type besides struct {
+	v     *view.View
+	whole []view.Row // the outermost spans, in the order of the tree
+
+	mu    sync.Mutex
+	known map[operation]*coverage
+}
+
+func besidesOf(v *view.View) *besides {
+	b := &besides{v: v, known: make(map[operation]*coverage)}
 	t := v.Tree()
 	for rank := 1; rank < t.Len(); {
 		row := t.Row(rank)
@@ -51,7 +58,13 @@ func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside
 			b.whole, rank = append(b.whole, row), t.End(row)
 		}
 	}
-	if len(b.whole) == 0 {
+	return b
+}
+
+func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
+	v, out := b.v, []Beside{}
+	from, to, timed := during(v, r)
+	if !timed || len(b.whole) == 0 {
 		return out
 	}
 	known := make(map[operation]*Beside)
@@ -82,15 +95,8 @@ func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside
 	// What ran during the span itself was looked for, and says nothing about the others.
 	slow := slices.Clone(in)
 	slow[r/64] &^= 1 << (r % 64)
-	for _, row := range b.whole {
-		if x := known[operationOf(v, row)]; x != nil {
-			if from, to, timed := during(v, row); timed {
-				x.begins, x.ends = append(x.begins, from), append(x.ends, to)
-			}
-		}
-	}
-	for _, x := range list {
-		b.addShares(x, slow, others, len(known))
+	for i, c := range b.coverages(list) {
+		b.addShares(list[i], c, slow, others, len(known))
 	}
 	list = slices.DeleteFunc(list, func(x *Beside) bool { return !x.Open && (x.chance || x.In <= x.Others) })
 	slices.SortStableFunc(list, func(a, b *Beside) int { return cmp.Compare(b.In-b.Others, a.In-a.Others) })
@@ -100,10 +106,30 @@ func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside
 	return out
 }
 
-// besides compares what runs beside spans.
-type besides struct {
-	v     *view.View
-	whole []view.Row // the outermost spans, in the order of the tree
+// coverages returns when spans of some names run, which are looked up once for each name.
+func (b *besides) coverages(list []*Beside) (all []*coverage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missing := make(map[operation]*[2][]int64)
+	for _, x := range list {
+		if op := (operation{x.Service, x.Name}); b.known[op] == nil {
+			missing[op] = new([2][]int64)
+		}
+	}
+	for i := 0; i < len(b.whole) && len(missing) > 0; i++ {
+		if m := missing[operationOf(b.v, b.whole[i])]; m != nil {
+			if from, to, timed := during(b.v, b.whole[i]); timed {
+				m[0], m[1] = append(m[0], from), append(m[1], to)
+			}
+		}
+	}
+	for op, m := range missing {
+		b.known[op] = coverageOf(m[0], m[1])
+	}
+	for _, x := range list {
+		all = append(all, b.known[operation{x.Service, x.Name}])
+	}
+	return all
 }
 
 // outermost returns the one that a row is below.
@@ -114,9 +140,8 @@ func (b *besides) outermost(r view.Row) view.Row {
 
 // addShares says during which part of two sets of spans one of another request, with the name of x, ran for most of the time.
 // Unlike whether one ran at all, that is not likelier for long spans. Compared is how many names x was chosen from.
-func (b *besides) addShares(x *Beside, in, others view.Set[view.Row], compared int) {
+func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
 	own := operation{x.Service, x.Name}
-	c := coverageOf(x.begins, x.ends)
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		of := c.one

@@ -3,15 +3,16 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -24,10 +25,12 @@ import (
 // Requests are the spans of some rows that are below no other span, but for that of entrace run. Its methods can be called
 // concurrently.
 type Requests struct {
-	view  *view.View
-	list  []timed
-	names []operation
-	where string // selects them
+	view   *view.View
+	list   []timed
+	names  []operation
+	of     [][]*timed // of each name
+	where  string     // selects them
+	beside func() *besides
 }
 
 // A timed is a request with a start.
@@ -47,7 +50,7 @@ const (
 
 // RequestsOf returns the requests among some rows.
 func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Requests, error) {
-	q := &Requests{view: v, where: "parent = nil"}
+	q := &Requests{view: v, where: "parent = nil", beside: sync.OnceValue(func() *besides { return besidesOf(v) })}
 	left := withoutRuns(v, rows)
 	within := Above(v, left)
 	if slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return v.Service(view.Row(r)) == mapping.RunService }) {
@@ -63,7 +66,10 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
 				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
-				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
+				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime {
+					continue
+				}
+				if up := view.Row(b.Parent[i]); up != 0 && (v.Role(up) == view.RoleSpan && left.Has(up) || within(r)) { // most are directly below a span
 					continue
 				}
 				took := int64(neverEnded)
@@ -79,6 +85,11 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 				q.list = append(q.list, timed{r, n, f.IsError(), b.Start[i], took})
 			}
 		}
+	}
+	q.of = make([][]*timed, len(q.names))
+	for i := range q.list {
+		x := &q.list[i]
+		q.of[x.name] = append(q.of[x.name], x)
 	}
 	return q, nil
 }
@@ -106,7 +117,7 @@ type Heat struct {
 func (q *Requests) Heat(columns, rows int) *Heat {
 	h := &Heat{From: NoTime, Width: 1, Columns: columns, Edges: []int64{}, Requests: len(q.list), Cells: []int{}}
 	first, last, most := int64(math.MaxInt64), int64(math.MinInt64), int64(neverEnded)
-	var took []int64
+	took := make([]int64, 0, len(q.list))
 	for _, x := range q.list {
 		first, last = min(first, x.start), max(last, x.start)
 		if x.failed {
@@ -124,7 +135,13 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	h.From, h.Width = Time(first), int64(uint64(last-first)/uint64(columns))+1
 	least := int64(0)
 	if len(took) > 0 {
-		h.P50, h.P95, h.P99, least = stat.Quantile(took, .5), stat.Quantile(took, .95), stat.Quantile(took, .99), slices.Min(took)
+		least = slices.Min(took)
+		from := 0 // what is behind is not smaller
+		for i, q := range [...]float64{.5, .95, .99} {
+			k := int(stat.Rank(q, int64(len(took))))
+			*[...]*int64{&h.P50, &h.P95, &h.P99}[i] = stat.Nth(took[from:], k-from)
+			from = k
+		}
 	}
 	step := math.Log(float64(most+2)/float64(least+1)) / float64(rows)
 	h.Edges = append(h.Edges, least)
@@ -136,7 +153,13 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	for _, x := range q.list {
 		row := rows
 		if x.took != neverEnded {
-			row = sort.Search(rows, func(i int) bool { return h.Edges[i+1] > x.took })
+			row = max(0, min(rows-1, int(math.Log(float64(x.took+1)/float64(least+1))/step)))
+			for x.took >= h.Edges[row+1] {
+				row++
+			}
+			for x.took < h.Edges[row] {
+				row--
+			}
 		}
 		c := &counts[int(uint64(x.start-first)/uint64(h.Width))*(rows+1)+row]
 		if c[0]++; x.failed {
@@ -183,82 +206,105 @@ type ChoiceGroup struct {
 
 // Choose compares the requests in a box with the others of the same names.
 func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
-	c := &Choice{Query: q.query(b), Groups: []ChoiceGroup{}}
-	byName := make([][2][]*timed, len(q.names))
+	c := &Choice{Query: q.query(b)}
+	byName := make([]beheld, len(q.names))
 	for i := range q.list {
-		x, side := &q.list[i], 1
-		if b.has(x) {
-			side = 0
+		if x := &q.list[i]; b.has(x) {
 			if c.Requests++; x.failed {
 				c.Failed++
 			}
-		}
-		byName[x.name][side] = append(byName[x.name][side], x)
-	}
-	byName = slices.DeleteFunc(byName, func(sides [2][]*timed) bool { return len(sides[0]) == 0 })
-	time := func(sides [2][]*timed) (sum float64) {
-		for _, x := range sides[0] {
-			sum += float64(x.took)
-		}
-		return sum
-	}
-	slices.SortStableFunc(byName, func(a, b [2][]*timed) int { return cmp.Compare(time(b), time(a)) })
-	var all [2][]*timed
-	several := 0
-	for _, sides := range byName {
-		if len(sides[1]) > 0 {
-			all, several = [2][]*timed{append(all[0], sides[0]...), append(all[1], sides[1]...)}, several+1
+			byName[x.name].in = append(byName[x.name].in, x)
 		}
 	}
+	all, several := beheld{}, 0
+	for i := range byName {
+		p := &byName[i]
+		if len(p.in) == 0 {
+			continue
+		}
+		p.of = len(q.of[i])
+		for x := range evenly(q.of[i], maxSample) {
+			if !b.has(x) {
+				p.others = append(p.others, x)
+			}
+		}
+		if len(p.others) > 0 {
+			all.in, all.others, all.of, several = append(all.in, p.in...), append(all.others, p.others...), all.of+p.of, several+1
+		}
+	}
+	byName = slices.DeleteFunc(byName, func(p beheld) bool { return len(p.in) == 0 })
+	slices.SortStableFunc(byName, func(a, b beheld) int { return cmp.Compare(b.time(), a.time()) })
 	if several > 1 {
 		byName = slices.Insert(byName, 0, all)
 	}
 	c.More = max(0, len(byName)-mostGroups)
-	for i, sides := range byName[:len(byName)-c.More] {
-		g, err := q.group(ctx, sides, len(byName))
-		if err != nil {
-			return nil, err
-		}
-		if op := q.names[sides[0][0].name]; i > 0 || several < 2 {
-			g.Service, g.Name = op.service, op.name
-		}
-		if i > 0 && several > 1 { // what all have is said of all
-			g.Evidence = slices.DeleteFunc(g.Evidence, func(e Evidence) bool {
-				return slices.ContainsFunc(c.Groups[0].Evidence, func(all Evidence) bool {
-					return all.Kind == e.Kind && all.Operation == e.Operation && all.Pattern == e.Pattern
-				})
-			})
-		}
-		c.Groups = append(c.Groups, *g)
+	byName = byName[:len(byName)-c.More]
+	c.Groups = make([]ChoiceGroup, len(byName))
+	errs := make([]error, len(byName))
+	var work sync.WaitGroup
+	for i, p := range byName {
+		work.Go(func() {
+			errs[i] = q.group(ctx, &c.Groups[i], p, i == 0, len(byName))
+			if op := q.names[p.in[0].name]; i > 0 || several < 2 {
+				c.Groups[i].Service, c.Groups[i].Name = op.service, op.name
+			}
+		})
 	}
-	return c, ctx.Err()
+	work.Wait()
+	for i := 1; i < len(byName) && several > 1; i++ { // what all have is said of all
+		g := &c.Groups[i]
+		g.Evidence = slices.DeleteFunc(g.Evidence, func(e Evidence) bool {
+			return slices.ContainsFunc(c.Groups[0].Evidence, func(all Evidence) bool {
+				return all.Kind == e.Kind && all.Operation == e.Operation && all.Pattern == e.Pattern
+			})
+		})
+	}
+	return c, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// group compares some requests with others. It is one of so many.
-func (q *Requests) group(ctx context.Context, sides [2][]*timed, groups int) (*ChoiceGroup, error) {
-	longest := slices.MaxFunc(sides[0], func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
-	g := &ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(sides[0]), len(sides[0])+len(sides[1]))}
+// A beheld has chosen requests, some of the others of the same names, and how many all are.
+type beheld struct {
+	in, others []*timed
+	of         int
+}
+
+func (p *beheld) time() (sum float64) {
+	for _, x := range p.in {
+		sum += float64(x.took)
+	}
+	return sum
+}
+
+// group compares some requests with others. It is one of so many, of which the first is asked for what ran meanwhile.
+func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p beheld, first bool, groups int) error {
+	longest := slices.MaxFunc(p.in, func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
+	*g = ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(p.in), p.of)}
 	if longest.took != neverEnded {
-		g.Text += fmt.Sprintf(", %s at the median", took(median(sides[0])))
-		if len(sides[1]) > 0 {
-			g.Text += fmt.Sprintf(", the others %s", took(median(sides[1])))
+		g.Text += fmt.Sprintf(", %s at the median", took(median(p.in)))
+		if len(p.others) > 0 {
+			g.Text += fmt.Sprintf(", the others %s", took(median(p.others)))
 		}
 	}
-	var rows [2][]view.Row
-	for i, list := range sides {
-		for x := range evenly(list, maxSample) {
+	list, spans, err := q.inside(ctx, [2][]*timed{p.in, p.others})
+	rows := [2][]view.Row{}
+	for i, side := range [2][]*timed{p.in, p.others} {
+		for x := range evenly(side, maxSample) {
 			rows[i] = append(rows[i], x.row)
 		}
 	}
-	list, spans, err := q.inside(ctx, sides)
-	for _, of := range [][2][]view.Row{rows, spans} {
-		if err == nil && len(of[0]) >= few && len(of[1]) >= few {
-			list, err = tell(ctx, list, q.view, setOf(q.view, of[0]), setOf(q.view, of[1]), longest.row, groups)
+	for i, of := range [][2][]view.Row{rows, spans} {
+		if err != nil || len(of[0]) < few || len(of[1]) < few {
+			continue
 		}
-		longest = &timed{} // what ran meanwhile is told once
+		var ran []Beside
+		in, others := setOf(q.view, of[0]), setOf(q.view, of[1])
+		if first && i == 0 {
+			ran = q.beside().ran(longest.row, in, others)
+		}
+		list, err = tell(ctx, list, q.view, in, others, ran, groups)
 	}
 	g.Evidence = append(g.Evidence, list...)
-	return g, err
+	return err
 }
 
 func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
@@ -299,7 +345,7 @@ func (s *spent) more() float64 { return s.time[0] - s.time[1] }
 // inside says where the time of some requests goes beside others, and what their errors say. It returns the rows of those spans.
 func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
 	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
-	all, most, slow, errors := spent{}, &spent{}, operation{}, make(map[string]int)
+	all, most, slow, said := spent{}, &spent{}, operation{}, make(map[string]int)
 	own := make(map[operation]*spent)
 	for side, requests := range sides {
 		n := min(len(requests), maxWalked)
@@ -321,7 +367,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 				if err != nil {
 					return nil, spans, err
 				}
-				errors[patternOf(text)]++
+				said[patternOf(text)]++
 			}
 		}
 	}
@@ -338,8 +384,8 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 		}
 		list, spans = append(list, e), most.rows
 	}
-	for _, pattern := range slices.SortedFunc(maps.Keys(errors), func(a, b string) int { return cmp.Or(errors[b]-errors[a], cmp.Compare(a, b)) }) {
-		if n, of := errors[pattern], min(len(sides[0]), maxWalked); n*10 >= of && len(list) < few {
+	for _, pattern := range slices.SortedFunc(maps.Keys(said), func(a, b string) int { return cmp.Or(said[b]-said[a], cmp.Compare(a, b)) }) {
+		if n, of := said[pattern], min(len(sides[0]), maxWalked); n*10 >= of && len(list) < few {
 			list = append(list, Evidence{Kind: "error", Pattern: pattern, Sure: true, Now: Count{N: n, Of: of}, Text: fmt.Sprintf("%d of %d failed: %s", n, of, pattern)})
 		}
 	}

@@ -137,15 +137,11 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 	if len(g.sides[true]) < few || len(g.sides[false]) < few {
 		return nil, nil
 	}
-	longest := view.Row(0)
-	if slow {
-		longest = slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) }).row
-	}
 	rows := []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }}
 	if !slices.ContainsFunc(g.sides[true], func(c *call) bool { return c.up != nil }) {
 		rows = rows[:1] // they are requests
 	}
-	for _, rowOf := range rows {
+	for i, rowOf := range rows {
 		in, others := g.view.NewSet(), g.view.NewSet()
 		for _, c := range g.sides[true] {
 			in.Add(rowOf(c))
@@ -155,17 +151,20 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 				others.Add(r)
 			}
 		}
-		if list, err = tell(ctx, list, g.view, in, others, longest, groups); err != nil {
+		var ran []Beside
+		if slow && i == 0 {
+			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
+			ran = RanBeside(g.view, longest.row, in, others)
+		}
+		if list, err = tell(ctx, list, g.view, in, others, ran, groups); err != nil {
 			return nil, err
 		}
-		longest = 0
 	}
 	return list, nil
 }
 
-// tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran during the longest, if
-// it is given.
-func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], longest view.Row, groups int) ([]Evidence, error) {
+// tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran meanwhile.
+func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int) ([]Evidence, error) {
 	add := func(e Evidence) {
 		known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern }) // of the call, and of its request
 		if e.Kind, e.Sure = "share", true; !known && len(list) < maxEvidence-1 {
@@ -197,10 +196,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 			})
 		}
 	}
-	if longest == 0 {
-		return list, nil
-	}
-	for _, b := range RanBeside(v, longest, in, others) {
+	for _, b := range ran {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
 			add(Evidence{
 				Log10P: -b.p, Pattern: "while " + b.Name + " runs",
