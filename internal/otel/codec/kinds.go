@@ -18,15 +18,13 @@ func (n *name) json(b []byte) []byte { return append(appendComma(b), n.begin...)
 // tag appends the tag of a field of protobuf.
 func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendTag(b, n.number, t) }
 
-// A text is a string. Bytes that are not UTF-8 are replaced.
-type text[T any] func(*T) *string
-
-func (text[T]) wire() protowire.Type { return protowire.BytesType }
-
-func (at text[T]) read(r *Reader, to *T) { *at(to) = otel.Clean(r.in.text()) }
-
-func (at text[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	return appendText(b, e, n, *at(from))
+// text returns a field that is a string. Bytes that are not UTF-8 are replaced.
+func text[T any](number protowire.Number, key string, at func(*T) *string) field[T] {
+	return field[T]{
+		number, key, protowire.BytesType,
+		func(r *Reader, to *T) { *at(to) = otel.Clean(r.in.text()) },
+		func(b []byte, e Encoding, n *name, from *T) []byte { return appendText(b, e, n, *at(from)) },
+	}
 }
 
 func appendText(b []byte, e Encoding, n *name, s string) []byte {
@@ -39,165 +37,140 @@ func appendText(b []byte, e Encoding, n *name, s string) []byte {
 	return protowire.AppendString(n.tag(b, protowire.BytesType), s)
 }
 
-// An id is the bytes of a trace or span id. Zero means no id.
-type id[T any] func(*T) []byte
-
-func (id[T]) wire() protowire.Type { return protowire.BytesType }
-
-func (at id[T]) read(r *Reader, to *T) { r.in.id(at(to)) }
-
-func (at id[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	id := at(from)
-	empty := !slices.ContainsFunc(id, func(c byte) bool { return c != 0 })
-	switch {
-	case e == JSON && empty:
-		return b
-	case e == JSON:
-		return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
-	case empty:
-		id = nil // an empty id is written, because it tells spans from log records
+// id returns a field that is the bytes of a trace or span id. Zero means no id.
+func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T] {
+	return field[T]{
+		number, key, protowire.BytesType,
+		func(r *Reader, to *T) { r.in.id(at(to)) },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			id := at(from)
+			empty := wire.IsZero(id)
+			switch {
+			case e == JSON && empty:
+				return b
+			case e == JSON:
+				return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
+			case empty:
+				id = nil // an empty id is written, because it tells spans from log records
+			}
+			return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
+		},
 	}
-	return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
 }
 
-// A count is a uint32.
-type count[T any] func(*T) *uint32
-
-func (count[T]) wire() protowire.Type { return protowire.VarintType }
-
-func (at count[T]) read(r *Reader, to *T) { *at(to) = r.in.count() }
-
-func (at count[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	v := *at(from)
+// appendNumber appends a number, unless it is 0. In JSON those of 64 bits are texts.
+func appendNumber(b []byte, e Encoding, n *name, t protowire.Type, v int64) []byte {
 	switch {
 	case v == 0:
 		return b
+	case e == JSON && t == protowire.Fixed64Type:
+		return append(strconv.AppendUint(append(n.json(b), '"'), uint64(v), 10), '"')
 	case e == JSON:
-		return strconv.AppendUint(n.json(b), uint64(v), 10)
+		return strconv.AppendInt(n.json(b), v, 10)
 	}
-	return protowire.AppendVarint(n.tag(b, protowire.VarintType), uint64(v))
-}
-
-// Flags are a fixed32.
-type flags[T any] func(*T) *uint32
-
-func (flags[T]) wire() protowire.Type { return protowire.Fixed32Type }
-
-func (at flags[T]) read(r *Reader, to *T) { *at(to) = r.in.fixed32() }
-
-func (at flags[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	v := *at(from)
-	switch {
-	case v == 0:
-		return b
-	case e == JSON:
-		return strconv.AppendUint(n.json(b), uint64(v), 10)
+	switch b = n.tag(b, t); t {
+	case protowire.Fixed32Type:
+		return protowire.AppendFixed32(b, uint32(v))
+	case protowire.Fixed64Type:
+		return protowire.AppendFixed64(b, uint64(v))
 	}
-	return protowire.AppendFixed32(n.tag(b, protowire.Fixed32Type), v)
+	return protowire.AppendVarint(b, uint64(v))
 }
 
-// A nano is a fixed64, a time.
-type nano[T any] struct {
-	get func(*T) uint64
-	set func(*T, uint64)
-}
-
-func (nano[T]) wire() protowire.Type { return protowire.Fixed64Type }
-
-func (at nano[T]) read(r *Reader, to *T) { at.set(to, r.in.fixed64()) }
-
-func (at nano[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	v := at.get(from)
-	switch {
-	case v == 0:
-		return b
-	case e == JSON:
-		return append(strconv.AppendUint(append(n.json(b), '"'), v, 10), '"')
-	}
-	return protowire.AppendFixed64(n.tag(b, protowire.Fixed64Type), v)
-}
-
-// An enum is a number with a name.
-type enum[T any] struct {
-	names map[string]int32
-	get   func(*T) int32
-	set   func(*T, int32)
-}
-
-func (enum[T]) wire() protowire.Type { return protowire.VarintType }
-
-func (at enum[T]) read(r *Reader, to *T) { at.set(to, r.in.enum(at.names)) }
-
-func (at enum[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	v := at.get(from)
-	switch {
-	case v == 0:
-		return b
-	case e == JSON:
-		return strconv.AppendInt(n.json(b), int64(v), 10)
-	}
-	return protowire.AppendVarint(n.tag(b, protowire.VarintType), uint64(int64(v)))
-}
-
-// A part is a message whose fields are in the same T. It is always written.
-type part[T any] struct{ message *message[T] }
-
-func (part[T]) wire() protowire.Type { return protowire.BytesType }
-
-func (p part[T]) read(r *Reader, to *T) { p.message.read(r, to) }
-
-func (p part[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	return appendMessage(b, e, n, p.message, from)
-}
-
-// A list is messages that repeat, such as links. Their callers write them, one by one.
-type list[T, U any] struct {
-	of         *message[U]
-	at         func(*T) *[]U
-	attributes func(*U) *otel.Attributes
-}
-
-func (list[T, U]) wire() protowire.Type { return protowire.BytesType }
-
-func (l list[T, U]) read(r *Reader, to *T) {
-	items := l.at(to)
-	for more := r.in.first(); more; more = r.in.more() {
-		r.count()
-		// The item may still have the memory of an earlier record, for reuse.
-		*items = slices.Grow(*items, 1)
-		*items = (*items)[:len(*items)+1]
-		item := &(*items)[len(*items)-1]
-		attrs := (*l.attributes(item))[:0]
-		*item = *new(U)
-		*l.attributes(item) = attrs
-		l.of.read(r, item)
-		l.attributes(item).Unify()
+// count returns a field that is a uint32.
+func count[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
+	return field[T]{
+		number, key, protowire.VarintType,
+		func(r *Reader, to *T) { *at(to) = r.in.count() },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			return appendNumber(b, e, n, protowire.VarintType, int64(*at(from)))
+		},
 	}
 }
 
-func (list[T, U]) write(b []byte, _ Encoding, _ *name, _ *T) []byte { return b }
-
-// Attributes are messages of type KeyValue that repeat.
-type attributes[T any] func(*T) *otel.Attributes
-
-func (attributes[T]) wire() protowire.Type { return protowire.BytesType }
-
-func (at attributes[T]) read(r *Reader, to *T) {
-	attrs := at(to)
-	for more := r.in.first(); more; more = r.in.more() {
-		r.count()
-		if a, ok := r.in.quickAttribute(); ok {
-			*attrs = append(*attrs, a)
-			continue
-		}
-		var kv otel.KeyValue
-		r.pair(&kv, 0)
-		*attrs = append(*attrs, otel.NewAttribute(kv.Key, &kv.Value))
+// flags returns a field that is a fixed32.
+func flags[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
+	return field[T]{
+		number, key, protowire.Fixed32Type,
+		func(r *Reader, to *T) { *at(to) = r.in.fixed32() },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			return appendNumber(b, e, n, protowire.Fixed32Type, int64(*at(from)))
+		},
 	}
 }
 
-func (at attributes[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	attrs := *at(from)
+// nano returns a field that is a fixed64, a time.
+func nano[T any](number protowire.Number, key string, get func(*T) int64, set func(*T, int64)) field[T] {
+	return field[T]{
+		number, key, protowire.Fixed64Type,
+		func(r *Reader, to *T) { set(to, int64(r.in.fixed64())) },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			return appendNumber(b, e, n, protowire.Fixed64Type, get(from))
+		},
+	}
+}
+
+// enum returns a field that is a number with a name.
+func enum[T any](number protowire.Number, key string, names map[string]int32, get func(*T) int32, set func(*T, int32)) field[T] {
+	return field[T]{
+		number, key, protowire.VarintType,
+		func(r *Reader, to *T) { set(to, r.in.enum(names)) },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			return appendNumber(b, e, n, protowire.VarintType, int64(get(from)))
+		},
+	}
+}
+
+// part returns a field that is a message whose fields are in the same T. It is always written.
+func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
+	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *name, from *T) []byte { return appendMessage(b, e, n, m, from) }}
+}
+
+// list returns a field that is messages that repeat, such as links. Their callers write them, one by one.
+func list[T, U any](number protowire.Number, key string, of *message[U], at func(*T) *[]U, attributes func(*U) *otel.Attributes) field[T] {
+	return field[T]{
+		number, key, protowire.BytesType,
+		func(r *Reader, to *T) {
+			items := at(to)
+			for more := r.in.first(); more; more = r.in.more() {
+				r.count()
+				// The item may still have the memory of an earlier record, for reuse.
+				*items = slices.Grow(*items, 1)
+				*items = (*items)[:len(*items)+1]
+				item := &(*items)[len(*items)-1]
+				attrs := (*attributes(item))[:0]
+				*item = *new(U)
+				*attributes(item) = attrs
+				of.read(r, item)
+				attributes(item).Unify()
+			}
+		},
+		func(b []byte, _ Encoding, _ *name, _ *T) []byte { return b },
+	}
+}
+
+// attributes returns a field that is messages of type KeyValue that repeat.
+func attributes[T any](number protowire.Number, key string, at func(*T) *otel.Attributes) field[T] {
+	return field[T]{
+		number, key, protowire.BytesType,
+		func(r *Reader, to *T) {
+			attrs := at(to)
+			for more := r.in.first(); more; more = r.in.more() {
+				r.count()
+				if a, ok := r.in.quickAttribute(); ok {
+					*attrs = append(*attrs, a)
+					continue
+				}
+				var kv otel.KeyValue
+				r.pair(&kv, 0)
+				*attrs = append(*attrs, otel.NewAttribute(kv.Key, &kv.Value))
+			}
+		},
+		func(b []byte, e Encoding, n *name, from *T) []byte { return appendAttributes(b, e, n, *at(from)) },
+	}
+}
+
+func appendAttributes(b []byte, e Encoding, n *name, attrs otel.Attributes) []byte {
 	if len(attrs) == 0 {
 		return b
 	}
@@ -217,23 +190,23 @@ func (at attributes[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
 	return b
 }
 
-// A value is an AnyValue. An empty one is not written.
-type value[T any] func(*T) *otel.Any
-
-func (value[T]) wire() protowire.Type { return protowire.BytesType }
-
-func (at value[T]) read(r *Reader, to *T) { *at(to) = r.value(0) }
-
-func (at value[T]) write(b []byte, e Encoding, n *name, from *T) []byte {
-	v := at(from)
-	switch {
-	case v.Kind == otel.Empty:
-		return b
-	case e == JSON:
-		return otel.AppendAnyValue(n.json(b), v)
+// value returns a field that is an AnyValue. An empty one is not written.
+func value[T any](number protowire.Number, key string, at func(*T) *otel.Any) field[T] {
+	return field[T]{
+		number, key, protowire.BytesType,
+		func(r *Reader, to *T) { *at(to) = r.value(0) },
+		func(b []byte, e Encoding, n *name, from *T) []byte {
+			v := at(from)
+			switch {
+			case v.Kind == otel.Empty:
+				return b
+			case e == JSON:
+				return otel.AppendAnyValue(n.json(b), v)
+			}
+			start := len(b)
+			return endMessage(appendAny(b, v), start, n)
+		},
 	}
-	start := len(b)
-	return endMessage(appendAny(b, v), start, n)
 }
 
 // pair reads a KeyValue into kv, which must be empty.

@@ -71,32 +71,25 @@ func (n names) number(number protowire.Number, next int) int {
 	return -1
 }
 
-// A kind reads and writes a field of a T.
-type kind[T any] interface {
-	wire() protowire.Type
-	read(r *Reader, to *T)
-	// write appends the field, unless it has its default.
-	write(b []byte, e Encoding, n *name, from *T) []byte
-}
-
 // A field is a field of a message whose values are in a T.
 type field[T any] struct {
 	number protowire.Number
 	key    string
-	kind   kind[T]
+	wire   protowire.Type
+	read   func(r *Reader, to *T)
+	write  func(b []byte, e Encoding, n *name, from *T) []byte // appends the field, unless it has its default
 }
 
 // A message holds the fields of a message, in the order in which they are written.
 type message[T any] struct {
-	names names
-	kinds []kind[T]
+	names  names
+	fields []field[T]
 }
 
 func newMessage[T any](fields ...field[T]) *message[T] {
-	m := new(message[T])
+	m := &message[T]{fields: fields}
 	for _, f := range fields {
 		m.names = append(m.names, newName(f.number, f.key))
-		m.kinds = append(m.kinds, f.kind)
 	}
 	return m
 }
@@ -104,107 +97,107 @@ func newMessage[T any](fields ...field[T]) *message[T] {
 // has reports whether m has a field of that number and type.
 func (m *message[T]) has(number protowire.Number, t protowire.Type) bool {
 	i := m.names.number(number, 0)
-	return i >= 0 && m.kinds[i].wire() == t
+	return i >= 0 && m.fields[i].wire == t
 }
 
 // read reads a whole message.
 func (m *message[T]) read(r *Reader, to *T) {
 	f := r.in.enter(true)
 	for i := r.in.field(m.names, 0); i >= 0; i = r.in.field(m.names, i+1) {
-		m.kinds[i].read(r, to)
+		m.fields[i].read(r, to)
 	}
 	r.in.leave(f)
 }
 
 // write appends the fields of a message.
 func (m *message[T]) write(b []byte, e Encoding, from *T) []byte {
-	for i := range m.kinds {
-		b = m.kinds[i].write(b, e, &m.names[i], from)
+	for i := range m.fields {
+		b = m.fields[i].write(b, e, &m.names[i], from)
 	}
 	return b
 }
 
 var spanMessage = newMessage(
-	field[otel.Span]{1, "traceId", id[otel.Span](func(s *otel.Span) []byte { return s.TraceID[:] })},
-	field[otel.Span]{2, "spanId", id[otel.Span](func(s *otel.Span) []byte { return s.SpanID[:] })},
-	field[otel.Span]{3, "traceState", text[otel.Span](func(s *otel.Span) *string { return &s.TraceState })},
-	field[otel.Span]{4, "parentSpanId", id[otel.Span](func(s *otel.Span) []byte { return s.Parent[:] })},
-	field[otel.Span]{16, "flags", flags[otel.Span](func(s *otel.Span) *uint32 { return &s.Flags })},
-	field[otel.Span]{5, "name", text[otel.Span](func(s *otel.Span) *string { return &s.Name })},
-	field[otel.Span]{6, "kind", enum[otel.Span]{
+	id(1, "traceId", func(s *otel.Span) []byte { return s.TraceID[:] }),
+	id(2, "spanId", func(s *otel.Span) []byte { return s.SpanID[:] }),
+	text(3, "traceState", func(s *otel.Span) *string { return &s.TraceState }),
+	id(4, "parentSpanId", func(s *otel.Span) []byte { return s.Parent[:] }),
+	flags(16, "flags", func(s *otel.Span) *uint32 { return &s.Flags }),
+	text(5, "name", func(s *otel.Span) *string { return &s.Name }),
+	enum(6, "kind",
 		spanKinds, func(s *otel.Span) int32 { return int32(s.Kind) }, func(s *otel.Span, n int32) { s.Kind = otel.SpanKindOf(n) },
-	}},
-	field[otel.Span]{7, "startTimeUnixNano", nano[otel.Span]{
-		func(s *otel.Span) uint64 { return uint64(s.Start) }, func(s *otel.Span, n uint64) { s.Start = int64(n) },
-	}},
+	),
+	nano(7, "startTimeUnixNano",
+		func(s *otel.Span) int64 { return s.Start }, func(s *otel.Span, n int64) { s.Start = n },
+	),
 	// While a span is read, its duration field holds its end time.
-	field[otel.Span]{8, "endTimeUnixNano", nano[otel.Span]{spanEnd, func(s *otel.Span, n uint64) { s.Duration = int64(n) }}},
-	field[otel.Span]{9, "attributes", attributes[otel.Span](func(s *otel.Span) *otel.Attributes { return &s.Attributes })},
-	field[otel.Span]{10, "droppedAttributesCount", count[otel.Span](func(s *otel.Span) *uint32 { return &s.DroppedAttributes })},
-	field[otel.Span]{12, "droppedEventsCount", count[otel.Span](func(s *otel.Span) *uint32 { return &s.DroppedEvents })},
-	field[otel.Span]{14, "droppedLinksCount", count[otel.Span](func(s *otel.Span) *uint32 { return &s.DroppedLinks })},
-	field[otel.Span]{15, "status", part[otel.Span]{statusMessage}},
-	field[otel.Span]{13, "links", list[otel.Span, otel.Link]{linkMessage, func(s *otel.Span) *[]otel.Link { return &s.Links }, linkAttributes}},
-	field[otel.Span]{11, "events", list[otel.Span, otel.Event]{eventMessage, func(s *otel.Span) *[]otel.Event { return &s.Events }, eventAttributes}},
+	nano(8, "endTimeUnixNano", spanEnd, func(s *otel.Span, n int64) { s.Duration = n }),
+	attributes(9, "attributes", func(s *otel.Span) *otel.Attributes { return &s.Attributes }),
+	count(10, "droppedAttributesCount", func(s *otel.Span) *uint32 { return &s.DroppedAttributes }),
+	count(12, "droppedEventsCount", func(s *otel.Span) *uint32 { return &s.DroppedEvents }),
+	count(14, "droppedLinksCount", func(s *otel.Span) *uint32 { return &s.DroppedLinks }),
+	part(15, "status", statusMessage),
+	list(13, "links", linkMessage, func(s *otel.Span) *[]otel.Link { return &s.Links }, linkAttributes),
+	list(11, "events", eventMessage, func(s *otel.Span) *[]otel.Event { return &s.Events }, eventAttributes),
 )
 
 var statusMessage = newMessage(
-	field[otel.Span]{2, "message", text[otel.Span](func(s *otel.Span) *string { return &s.Description })},
-	field[otel.Span]{3, "code", enum[otel.Span]{
+	text(2, "message", func(s *otel.Span) *string { return &s.Description }),
+	enum(3, "code",
 		statusCodes, func(s *otel.Span) int32 { return int32(s.Status) }, func(s *otel.Span, n int32) { s.Status = otel.StatusOf(n) },
-	}},
+	),
 )
 
 var linkMessage = newMessage(
-	field[otel.Link]{1, "traceId", id[otel.Link](func(l *otel.Link) []byte { return l.TraceID[:] })},
-	field[otel.Link]{2, "spanId", id[otel.Link](func(l *otel.Link) []byte { return l.SpanID[:] })},
-	field[otel.Link]{3, "traceState", text[otel.Link](func(l *otel.Link) *string { return &l.TraceState })},
-	field[otel.Link]{4, "attributes", attributes[otel.Link](linkAttributes)},
-	field[otel.Link]{5, "droppedAttributesCount", count[otel.Link](func(l *otel.Link) *uint32 { return &l.Dropped })},
-	field[otel.Link]{6, "flags", flags[otel.Link](func(l *otel.Link) *uint32 { return &l.Flags })},
+	id(1, "traceId", func(l *otel.Link) []byte { return l.TraceID[:] }),
+	id(2, "spanId", func(l *otel.Link) []byte { return l.SpanID[:] }),
+	text(3, "traceState", func(l *otel.Link) *string { return &l.TraceState }),
+	attributes(4, "attributes", linkAttributes),
+	count(5, "droppedAttributesCount", func(l *otel.Link) *uint32 { return &l.Dropped }),
+	flags(6, "flags", func(l *otel.Link) *uint32 { return &l.Flags }),
 )
 
 var eventMessage = newMessage(
-	field[otel.Event]{1, "timeUnixNano", nano[otel.Event]{
-		func(ev *otel.Event) uint64 { return uint64(ev.Time) },
-		func(ev *otel.Event, n uint64) { ev.Time, ev.HasTime = int64(n), n != 0 },
-	}},
-	field[otel.Event]{2, "name", text[otel.Event](func(ev *otel.Event) *string { return &ev.Name })},
-	field[otel.Event]{3, "attributes", attributes[otel.Event](eventAttributes)},
-	field[otel.Event]{4, "droppedAttributesCount", count[otel.Event](func(ev *otel.Event) *uint32 { return &ev.Dropped })},
+	nano(1, "timeUnixNano",
+		func(ev *otel.Event) int64 { return ev.Time },
+		func(ev *otel.Event, n int64) { ev.Time, ev.HasTime = n, n != 0 },
+	),
+	text(2, "name", func(ev *otel.Event) *string { return &ev.Name }),
+	attributes(3, "attributes", eventAttributes),
+	count(4, "droppedAttributesCount", func(ev *otel.Event) *uint32 { return &ev.Dropped }),
 )
 
 var logMessage = newMessage(
-	field[otel.Log]{1, "timeUnixNano", nano[otel.Log]{
-		func(l *otel.Log) uint64 { return uint64(l.Time) },
-		func(l *otel.Log, n uint64) { l.Time, l.HasTime = int64(n), n != 0 },
-	}},
-	field[otel.Log]{11, "observedTimeUnixNano", nano[otel.Log]{
-		func(l *otel.Log) uint64 { return uint64(l.Observed) }, func(l *otel.Log, n uint64) { l.Observed = int64(n) },
-	}},
-	field[otel.Log]{2, "severityNumber", enum[otel.Log]{
+	nano(1, "timeUnixNano",
+		func(l *otel.Log) int64 { return l.Time },
+		func(l *otel.Log, n int64) { l.Time, l.HasTime = n, n != 0 },
+	),
+	nano(11, "observedTimeUnixNano",
+		func(l *otel.Log) int64 { return l.Observed }, func(l *otel.Log, n int64) { l.Observed = n },
+	),
+	enum(2, "severityNumber",
 		severityNumbers, func(l *otel.Log) int32 { return int32(l.Severity) }, func(l *otel.Log, n int32) { l.Severity = uint32(n) },
-	}},
-	field[otel.Log]{3, "severityText", text[otel.Log](func(l *otel.Log) *string { return &l.SeverityText })},
-	field[otel.Log]{5, "body", value[otel.Log](func(l *otel.Log) *otel.Any { return &l.Body })},
-	field[otel.Log]{6, "attributes", attributes[otel.Log](func(l *otel.Log) *otel.Attributes { return &l.Attributes })},
-	field[otel.Log]{7, "droppedAttributesCount", count[otel.Log](func(l *otel.Log) *uint32 { return &l.Dropped })},
-	field[otel.Log]{8, "flags", flags[otel.Log](func(l *otel.Log) *uint32 { return &l.Flags })},
-	field[otel.Log]{9, "traceId", id[otel.Log](func(l *otel.Log) []byte { return l.TraceID[:] })},
-	field[otel.Log]{10, "spanId", id[otel.Log](func(l *otel.Log) []byte { return l.SpanID[:] })},
-	field[otel.Log]{12, "eventName", text[otel.Log](func(l *otel.Log) *string { return &l.EventName })},
+	),
+	text(3, "severityText", func(l *otel.Log) *string { return &l.SeverityText }),
+	value(5, "body", func(l *otel.Log) *otel.Any { return &l.Body }),
+	attributes(6, "attributes", func(l *otel.Log) *otel.Attributes { return &l.Attributes }),
+	count(7, "droppedAttributesCount", func(l *otel.Log) *uint32 { return &l.Dropped }),
+	flags(8, "flags", func(l *otel.Log) *uint32 { return &l.Flags }),
+	id(9, "traceId", func(l *otel.Log) []byte { return l.TraceID[:] }),
+	id(10, "spanId", func(l *otel.Log) []byte { return l.SpanID[:] }),
+	text(12, "eventName", func(l *otel.Log) *string { return &l.EventName }),
 )
 
 var scopeMessage = newMessage(
-	field[otel.Scope]{1, "name", text[otel.Scope](func(s *otel.Scope) *string { return &s.Name })},
-	field[otel.Scope]{2, "version", text[otel.Scope](func(s *otel.Scope) *string { return &s.Version })},
-	field[otel.Scope]{3, "attributes", attributes[otel.Scope](func(s *otel.Scope) *otel.Attributes { return &s.Attributes })},
-	field[otel.Scope]{4, "droppedAttributesCount", count[otel.Scope](func(s *otel.Scope) *uint32 { return &s.Dropped })},
+	text(1, "name", func(s *otel.Scope) *string { return &s.Name }),
+	text(2, "version", func(s *otel.Scope) *string { return &s.Version }),
+	attributes(3, "attributes", func(s *otel.Scope) *otel.Attributes { return &s.Attributes }),
+	count(4, "droppedAttributesCount", func(s *otel.Scope) *uint32 { return &s.Dropped }),
 )
 
 var resourceMessage = newMessage(
-	field[otel.Resource]{1, "attributes", attributes[otel.Resource](func(r *otel.Resource) *otel.Attributes { return &r.Attributes })},
-	field[otel.Resource]{2, "droppedAttributesCount", count[otel.Resource](func(r *otel.Resource) *uint32 { return &r.Dropped })},
+	attributes(1, "attributes", func(r *otel.Resource) *otel.Attributes { return &r.Attributes }),
+	count(2, "droppedAttributesCount", func(r *otel.Resource) *uint32 { return &r.Dropped }),
 )
 
 // The indices of the fields of KeyValue and AnyValue. For AnyValue they are the kinds of package otel
@@ -295,11 +288,11 @@ var (
 	}()
 )
 
-func spanEnd(s *otel.Span) uint64 {
+func spanEnd(s *otel.Span) int64 {
 	if !s.Ended {
 		return 0
 	}
-	return uint64(s.End())
+	return s.End()
 }
 
 func linkAttributes(l *otel.Link) *otel.Attributes { return &l.Attributes }
