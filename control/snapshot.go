@@ -42,7 +42,7 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	t.explain(dumps.open(), dumps)
 	e := t.head()
 	number := func(name string, n uint64) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.U64Value(n)})
+		e.Add(name, format.U64Value(n))
 	}
 	number("window.asked_nano", uint64(window))
 	number("window.got_nano", uint64(max(0, t.StartTime.Sub(sn.From))))

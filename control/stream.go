@@ -105,11 +105,10 @@ func (c *Control) end(t *Trace, how endReason, why string) {
 // writeEnd writes the entry that says why the stream ended.
 func (t *Trace) writeEnd(how endReason, why string) {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: nameTraceEnd, Target: target, Level: format.LevelInfo}}
-	e.Attributes = append(e.Attributes,
-		format.Attribute{Name: "end.reason", Value: format.StringValue(string(how))},
-		format.Attribute{Name: "duration_nano", Value: format.U64Value(uint64(time.Since(t.StartTime)))})
+	e.Add("end.reason", format.StringValue(string(how)))
+	e.Add("duration_nano", format.U64Value(uint64(time.Since(t.StartTime))))
 	if why != "" {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "end.why", Value: format.StringValue(cut(why))})
+		e.Add("end.why", format.StringValue(cut(why)))
 	}
 	_ = t.rec.Flush(context.Background()) // before the entries are counted; the recorder keeps the error
 	st := t.rec.Stats()

@@ -200,7 +200,7 @@ func (t *Trace) head() *format.TraceEntry {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelInfo}}
 	text := func(name, value string) {
 		if value != "" {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(value)})
+			e.Add(name, format.StringValue(value))
 		}
 	}
 	text("trigger", string(t.Request.Trigger))
@@ -209,24 +209,23 @@ func (t *Trace) head() *format.TraceEntry {
 	text("config.id", t.Config.ID)
 	text("config.name", t.Name)
 	text("mode", string(t.Mode))
-	e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrProcessID, Value: format.U64Value(uint64(os.Getpid()))})
+	e.Add(mapping.AttrProcessID, format.U64Value(uint64(os.Getpid())))
 	text(mapping.AttrHostName, traces.Host())
 	text("providers", t.tc.Providers.String())
 	if t.Request.Manual {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "manual", Value: format.BoolValue(true)})
+		e.Add("manual", format.BoolValue(true))
 	}
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(t.StartTime)})
+	e.Add(format.AttrTime, format.TimeValue(t.StartTime))
 	if t.Request.Span.IsValid() {
 		// Not trace_id and span_id, which would make the entry a span.
 		text("request.trace_id", fmt.Sprintf("%x", t.Request.Span.TraceID))
 		text("request.span_id", fmt.Sprintf("%x", t.Request.Span.SpanID))
 	}
 	if t.Request.Took > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "request.took_nano", Value: format.U64Value(uint64(t.Request.Took))})
+		e.Add("request.took_nano", format.U64Value(uint64(t.Request.Took)))
 	}
 	for _, a := range t.Request.Attrs {
-		name := "request.attr." + a.Key
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: attrValue(a.Value)})
+		e.Add("request.attr."+a.Key, attrValue(a.Value))
 	}
 	return e
 }
@@ -261,13 +260,13 @@ func attrValue(v slog.Value) (out format.Value) {
 // addDropped adds the counts of dropped records to e.
 func addDropped(e *format.TraceEntry, d *recorder.Dropped) {
 	d.Each(func(reason string, n uint64) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
+		e.Add("dropped."+reason, format.U64Value(n))
 	})
 }
 
 // child writes an entry below the first entry of the trace.
 func child(rec *recorder.Recorder, e *format.TraceEntry, at time.Time) error {
-	e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
+	e.Add(format.AttrTime, format.TimeValue(at))
 	return write(rec, childProvider, format.SpanRef{}, at, e)
 }
 
@@ -298,9 +297,8 @@ func (t *Trace) off(p Set, err error) {
 		Message:  format.Some(name + ": " + cut(err.Error())),
 		Metadata: format.Metadata{Name: nameProviderOff, Target: target, Level: format.LevelWarn},
 	}
-	e.Attributes = append(e.Attributes,
-		format.Attribute{Name: "provider", Value: format.StringValue(name)},
-		format.Attribute{Name: "error", Value: format.StringValue(cut(err.Error()))})
+	e.Add("provider", format.StringValue(name))
+	e.Add("error", format.StringValue(cut(err.Error())))
 	_ = child(t.rec, e, time.Now()) // kept and counted
 }
 

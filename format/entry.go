@@ -75,6 +75,11 @@ type PoolEntry struct {
 // Root returns a root entry, the first entry of every trace.
 func Root() *TraceEntry { return &TraceEntry{Metadata: Metadata{Name: "root"}} }
 
+// Add adds an attribute, whatever e has already.
+func (e *TraceEntry) Add(name string, v Value) {
+	e.Attributes = append(e.Attributes, Attribute{name, v})
+}
+
 // Attribute returns the value of the first attribute called name, and whether e has one.
 func (e *TraceEntry) Attribute(name string) (Value, bool) {
 	for i := range e.Attributes {

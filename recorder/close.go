@@ -215,7 +215,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	if !w.died {
 		end = endEntry(w.Stats(), w.placer.Entries(), w.intern.Redact)
 		if rotated {
-			end.Attributes = append(end.Attributes, format.Attribute{Name: mapping.AttrRotated, Value: format.BoolValue(true)})
+			end.Add(mapping.AttrRotated, format.BoolValue(true))
 		}
 	}
 	w.mu.Lock()
@@ -236,15 +236,14 @@ func (w *writer) writeEnd(rotated bool) error {
 func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
 	d := s.Entries.Dropped
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
-	e.Attributes = append(e.Attributes,
-		format.Attribute{Name: format.AttrTime, Value: format.TimeValue(time.Now())},
-		format.Attribute{Name: "entries", Value: format.U64Value(entries)},
-		format.Attribute{Name: mapping.AttrDropped, Value: format.U64Value(d.Total())})
+	e.Add(format.AttrTime, format.TimeValue(time.Now()))
+	e.Add("entries", format.U64Value(entries))
+	e.Add(mapping.AttrDropped, format.U64Value(d.Total()))
 	d.Each(func(reason string, n uint64) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "dropped." + reason, Value: format.U64Value(n)})
+		e.Add("dropped."+reason, format.U64Value(n))
 	})
 	r.Each(func(rule string, n uint64) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "redacted." + rule, Value: format.U64Value(n)})
+		e.Add("redacted."+rule, format.U64Value(n))
 	})
 	return e
 }

@@ -202,5 +202,5 @@ func (n *numbering) attribute(name string, id []byte) {
 		return
 	}
 	n.hex = wire.AppendHex(n.hex[:0], id)
-	n.entry.Attributes = append(n.entry.Attributes, format.Attribute{Name: name, Value: format.StringValue(string(n.hex))})
+	n.entry.Add(name, format.StringValue(string(n.hex)))
 }

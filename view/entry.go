@@ -147,7 +147,7 @@ func (v *View) Correct(r Row, e *format.TraceEntry) {
 
 func addMissing(e *format.TraceEntry, name string, id []byte) {
 	if _, has := e.Attribute(name); !has && slices.ContainsFunc(id, func(c byte) bool { return c != 0 }) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: format.StringValue(hex.EncodeToString(id))})
+		e.Add(name, format.StringValue(hex.EncodeToString(id)))
 	}
 }
 

@@ -105,7 +105,7 @@ func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	if data == nil {
 		e.Message = format.Some("execution trace too large to keep")
 	} else {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: "data", Value: format.BytesValue(data)})
+		e.Add("data", format.BytesValue(data))
 	}
 	return s.Write(control.ExecTrace, format.SpanRef{}, now, &e)
 }

@@ -62,10 +62,10 @@ func (a *arrays) note(name string, encoding otel.Encoding) {
 // add adds the marks that say so to e.
 func (a *arrays) add(e *format.TraceEntry) {
 	if len(a.jsons) > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrJSON, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.jsons)))})
+		e.Add(mapping.AttrJSON, format.StringValue(string(jsontext.AppendStrings(nil, a.jsons))))
 	}
 	if len(a.anys) > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrAnyValue, Value: format.StringValue(string(jsontext.AppendStrings(nil, a.anys)))})
+		e.Add(mapping.AttrAnyValue, format.StringValue(string(jsontext.AppendStrings(nil, a.anys))))
 	}
 }
 

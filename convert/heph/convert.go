@@ -103,7 +103,7 @@ func foreign(e *format.TraceEntry, ev *event) {
 		} else {
 			v = valueOf(a.Value)
 		}
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+		e.Add(name, v)
 	}
 	marks.add(e)
 }

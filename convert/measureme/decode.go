@@ -183,24 +183,21 @@ func (d *decoder) readMetadata() {
 func (d *decoder) resourceEntry() *format.TraceEntry {
 	m := &d.meta
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: format.NameResource, Level: format.LevelInfo}}
-	add := func(name string, v format.Value) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
-	}
 	if m.counter != "" {
-		add(attrCounter, format.StringValue(m.counter))
+		e.Add(attrCounter, format.StringValue(m.counter))
 	}
 	if m.text != "" {
-		add(attrMetadata, format.StringValue(m.text))
+		e.Add(attrMetadata, format.StringValue(m.text))
 	}
-	add(attrVersion, format.I64Value(int64(d.version)))
+	e.Add(attrVersion, format.I64Value(int64(d.version)))
 	if m.command != "" {
-		add(attrCommand, format.StringValue(m.command))
+		e.Add(attrCommand, format.StringValue(m.command))
 	}
 	if m.processID != 0 {
-		add(attrPID, format.I64Value(int64(m.processID)))
+		e.Add(attrPID, format.I64Value(int64(m.processID)))
 	}
 	if name := m.service(); name != "" {
-		add(attrService, format.StringValue(name))
+		e.Add(attrService, format.StringValue(name))
 		e.Message = format.Some(name)
 	}
 	return e
@@ -323,7 +320,7 @@ func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 }
 
 func (d *decoder) add(name string, v format.Value) {
-	d.entry.Attributes = append(d.entry.Attributes, format.Attribute{Name: name, Value: v})
+	d.entry.Add(name, v)
 }
 
 func (d *decoder) text(i int64, id uint64) string {

@@ -106,7 +106,7 @@ func (d *decoder) typed(letter byte, a *format.Attribute) error {
 			return d.bad(colOrder, "a text in attributes_big is not a number of kind "+strconv.QuoteRune(rune(letter)))
 		}
 	}
-	d.entry.Attributes = append(d.entry.Attributes, format.Attribute{Name: a.Name, Value: v})
+	d.entry.Add(a.Name, v)
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (d *decoder) own(letter byte) error {
 	case letter == inTime || letter == inDuration:
 		v = format.U64Value(uint64(n))
 	}
-	d.entry.Attributes = append(d.entry.Attributes, format.Attribute{Name: name, Value: v})
+	d.entry.Add(name, v)
 	return nil
 }
 

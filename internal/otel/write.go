@@ -107,7 +107,7 @@ func (b *Entry) add(name string, v format.Value) string {
 	if b.user {
 		name = mapping.EscapeName(name)
 	}
-	b.E.Attributes = append(b.E.Attributes, format.Attribute{Name: name, Value: v})
+	b.E.Add(name, v)
 	return name
 }
 

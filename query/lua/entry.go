@@ -49,7 +49,7 @@ func (r *reader) full(id uint32) (*format.TraceEntry, error) {
 	}
 	e := &r.entry
 	if !r.upstream && e.Message.Valid && !slices.ContainsFunc(e.Attributes, isMessage) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: messageName, Value: format.StringValue(e.Message.Value)})
+		e.Add(messageName, format.StringValue(e.Message.Value))
 	}
 	if !slices.IsSortedFunc(e.Attributes, byName) {
 		slices.SortStableFunc(e.Attributes, byName)

@@ -185,27 +185,24 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		return err
 	}
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelError}}
-	add := func(name string, v format.Value) {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
-	}
-	add("trigger", format.StringValue(crashName))
-	add("reason", format.StringValue(cutText(crashReason(c.Reason))))
-	add("config.id", format.StringValue(n.Config))
-	add("config.name", format.StringValue(crashName))
-	add(mapping.AttrProcessID, format.U64Value(uint64(max(n.PID, 0))))
-	add(mapping.AttrHostName, format.StringValue(n.Host))
+	e.Add("trigger", format.StringValue(crashName))
+	e.Add("reason", format.StringValue(cutText(crashReason(c.Reason))))
+	e.Add("config.id", format.StringValue(n.Config))
+	e.Add("config.name", format.StringValue(crashName))
+	e.Add(mapping.AttrProcessID, format.U64Value(uint64(max(n.PID, 0))))
+	e.Add(mapping.AttrHostName, format.StringValue(n.Host))
 	if n.Service != "" {
-		add("service.name", format.StringValue(n.Service))
+		e.Add("service.name", format.StringValue(n.Service))
 	}
-	add("process.started_unix_nano", format.TimeValue(d.Began))
-	add("window.got_nano", format.U64Value(uint64(max(0, d.Last.Sub(d.First)))))
+	e.Add("process.started_unix_nano", format.TimeValue(d.Began))
+	e.Add("window.got_nano", format.U64Value(uint64(max(0, d.Last.Sub(d.First)))))
 	if d.Gone != nil {
-		add("journal", format.StringValue(d.Gone.Error()))
+		e.Add("journal", format.StringValue(d.Gone.Error()))
 	}
 	if d.Damaged > 0 {
-		add("damaged", format.U64Value(uint64(d.Damaged)))
+		e.Add("damaged", format.U64Value(uint64(d.Damaged)))
 	}
-	add(format.AttrTime, format.TimeValue(c.Time))
+	e.Add(format.AttrTime, format.TimeValue(c.Time))
 	_, err = rec.AppendAnchor(e)
 	if err == nil {
 		err = sn.Copy(rec)

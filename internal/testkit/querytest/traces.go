@@ -81,7 +81,7 @@ func Span(parent uint32, id, name string, start, took int64) *format.TraceEntry 
 		{Name: format.AttrTime, Value: format.U64Value(uint64(start))},
 	}}
 	if took >= 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+		e.Add(format.AttrDuration, format.U64Value(uint64(took)))
 	}
 	return e
 }
@@ -100,7 +100,7 @@ func Shop(r *rand.Rand, n int) []*format.TraceEntry {
 	for len(all) < n {
 		e := &format.TraceEntry{Parent: uint32(1 + r.IntN(2)), Metadata: format.Metadata{Name: pick("GET /cart", "SELECT price", "render"), Target: pick("http", "db"), Level: format.LevelInfo}}
 		add := func(name string, v format.Value) {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: name, Value: v})
+			e.Add(name, v)
 		}
 		if len(spans) > 0 && r.IntN(4) > 0 {
 			e.Parent = spans[r.IntN(len(spans))]
@@ -123,7 +123,7 @@ func Shop(r *rand.Rand, n int) []*format.TraceEntry {
 			e.Metadata.Name, e.Message = "event", format.Some(pick("payment failed", "cart shown", "retry 7"))
 			e.Metadata.Level = format.Level(r.IntN(5))
 		case 2:
-			e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrEvent, Value: format.BoolValue(true)})
+			e.Add(mapping.AttrEvent, format.BoolValue(true))
 			e.Metadata.Name = pick("exception", "retry")
 		default:
 			spans = append(spans, uint32(len(all)))

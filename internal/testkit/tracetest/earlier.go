@@ -85,7 +85,7 @@ func Fixture(t *testing.T, rec *recorder.Recorder) {
 		s.Entry = *named(fmt.Sprint("span ", id), text(format.AttrSpanID, fmt.Sprintf("%02x00000000000000", id)),
 			format.Attribute{Name: format.AttrTime, Value: format.TimeValue(begun.Add(time.Duration(id) * time.Millisecond))}, text("of", fmt.Sprint("span ", id)))
 		if took > 0 {
-			s.Entry.Attributes = append(s.Entry.Attributes, format.Attribute{Name: format.AttrDuration, Value: format.U64Value(uint64(took))})
+			s.Entry.Add(format.AttrDuration, format.U64Value(uint64(took)))
 		}
 		check(t, WriteSpan(rec, s))
 	}

@@ -402,10 +402,10 @@ func RecoveredEntry() *format.TraceEntry {
 func recovered(damage string, dropped uint64) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDamage, Value: format.StringValue(damage)})
+		e.Add(mapping.AttrDamage, format.StringValue(damage))
 	}
 	if dropped > 0 {
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrDropped, Value: format.U64Value(dropped)})
+		e.Add(mapping.AttrDropped, format.U64Value(dropped))
 	}
 	return e
 }

@@ -124,7 +124,7 @@ func (s *shop) end(o open) {
 	}
 	if o.fails {
 		e.Metadata.Level = format.LevelError
-		e.Attributes = append(e.Attributes, format.Attribute{Name: mapping.AttrStatusCode, Value: format.StringValue("ERROR")})
+		e.Add(mapping.AttrStatusCode, format.StringValue("ERROR"))
 	}
 	s.put(o.entry, e)
 }

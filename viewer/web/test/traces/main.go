@@ -130,7 +130,7 @@ func deep(n uint32) []*format.TraceEntry {
 		all = append(all, span(id, uint64(id)+1, fmt.Sprint("level ", id+1)))
 	}
 	all[n].Metadata.Name = "bottom"
-	all[n].Attributes = append(all[n].Attributes, format.Attribute{Name: "found", Value: format.StringValue("at last")})
+	all[n].Add("found", format.StringValue("at last"))
 	return all
 }
 
@@ -163,7 +163,7 @@ func calls(service string) []*format.TraceEntry {
 		e := span(1, id, name, format.Attribute{Name: mapping.AttrKind, Value: str(kind)})
 		e.Attributes[2].Value, e.Attributes[3].Value = format.U64Value(uint64(start)), format.U64Value(uint64(took))
 		if parent > 0 {
-			e.Attributes = append(e.Attributes, format.Attribute{Name: format.AttrParentSpanID, Value: str(fmt.Sprintf("%016x", parent))})
+			e.Add(format.AttrParentSpanID, str(fmt.Sprintf("%016x", parent)))
 		}
 		all = append(all, e)
 	}
