@@ -276,6 +276,9 @@ func (d *staticData) addAnswers(ctx context.Context, h *Handler, s *state, text 
 	d.Meta, _ = a.(map[string]any)
 	d.Meta["rows"], d.Meta["follow"], d.Meta["command"] = len(d.Up)+1, false, ""
 	d.Meta["static"], d.Meta["goroutines"] = text, false // of execution traces, only the waits are in the page
+	hues := maps.Clone(s.hues)
+	maps.DeleteFunc(hues, func(name string, _ int) bool { return !slices.Contains(d.Strings, name) }) // a name of rows that are not here
+	d.Meta["names"] = hues
 	d.Meta["services"] = slices.DeleteFunc(slices.Clone(s.services()), func(name string) bool {
 		return !slices.ContainsFunc(d.Entries, func(x *details) bool { return x.Service == name })
 	})

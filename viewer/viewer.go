@@ -122,11 +122,12 @@ type state struct {
 	generation int      // grows when rows get other numbers
 
 	mu           sync.Mutex
-	errors       *rankSet   // rows that are errors
-	hidden       *rankSet   // rows without a line
-	logs         *rankSet   // log records and events
-	whole        *extent    // of all rows
-	serviceNames []string   // nil: not computed yet
+	errors       *rankSet // rows that are errors
+	hidden       *rankSet // rows without a line
+	logs         *rankSet // log records and events
+	whole        *extent  // of all rows
+	serviceNames []string // nil: not computed yet
+	hues         map[string]int
 	clocks       []skew     // nil: not computed yet
 	times        [][2]int64 // the first and the last time in each block
 	layouts      latest[*layout]
@@ -510,10 +511,10 @@ func (h *Handler) meta(_ context.Context, s *state, q url.Values) (any, error) {
 	for i := range v.Files() {
 		files = append(files, file{s.names[i], v.Entries(i)})
 	}
-	whole := s.extent(0)
+	whole, services := s.extent(0), s.services()
 	state, states := h.states(v)
 	return map[string]any{
-		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": s.services(),
+		"fingerprint": s.fingerprint, "same": q.Get("f") == "" || sameTrace(v, q.Get("f")), "files": files, "entries": s.entries(), "rows": v.Len(), "generation": s.generation, "services": services, "names": s.hues,
 		"timed": whole.timed, "spans": whole.spans, "first_unix_nano": whole.from, "last_unix_nano": whole.to,
 		"follow": h.options.Follow, "editor": h.options.Editor, "command": h.command("view"), "notices": h.notices(), "state": state, "states": states, "newest": whole.newest, "clocks": s.skews(), "clockCommand": h.clockCommand(s), "against": h.options.AgainstName, "formats": append([]Format{}, h.options.Formats...), "goroutines": s.v.HasStates(),
 	}, nil
@@ -586,7 +587,7 @@ func (s *state) services() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.serviceNames == nil {
-		s.serviceNames = s.findServices()
+		s.serviceNames, s.hues = s.findServices(), s.findHues()
 	}
 	return s.serviceNames
 }
@@ -610,4 +611,35 @@ func (s *state) findServices() []string {
 	names := s.v.Services()
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
 	return append([]string{}, names...)
+}
+
+// mostHues is the number of names that get a color of their own choice.
+const mostHues = 64
+
+// findHues returns the number of a color for each of the first names of spans. No two of the first ten have the same. They
+// stay while a file grows.
+func (s *state) findHues() map[string]int {
+	metas := s.v.Columns().Metas()
+	ofSpans := make([]bool, len(metas))
+	for k := range s.v.Columns().Blocks() {
+		b := s.v.Columns().Block(k)
+		for i, code := range b.Meta {
+			if int(code) < len(metas) && view.Flags(b.Flags[i]).Role() == view.RoleSpan {
+				ofSpans[code] = true
+			}
+		}
+	}
+	hues, taken := make(map[string]int), [10]bool{}
+	for code := 0; code < len(metas) && len(hues) < mostHues; code++ {
+		name := metas[code].Name
+		if _, known := hues[name]; known || !ofSpans[code] {
+			continue
+		}
+		n := int(crc32.ChecksumIEEE([]byte(name)) % 10)
+		for len(hues) < len(taken) && taken[n] {
+			n = (n + 3) % 10
+		}
+		hues[name], taken[n] = n, true
+	}
+	return hues
 }

@@ -2,7 +2,7 @@
 import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, TreeRow } from './source'
 
 export interface Bar {
-  y: number; of: TreeRow; service: number; path: Period[]; states: string[]
+  y: number; of: TreeRow; shade: number; path: Period[]; states: string[]
 }
 
 // An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
@@ -61,7 +61,7 @@ function foldedSteps(a: Axis, room: number): bigint[] {
 
 let dark: MediaQueryList | undefined, scheme = '', colors = new Map<string, string>()
 
-// color returns the color of a name for canvases; t0 to t7 are the tints of s0 to s7. It is looked up once for each theme, as that takes
+// color returns the color of a name for canvases; t0 and so on are the tints of s0 and so on. It is looked up once for each theme, as that takes
 // a tenth of a frame.
 export function color(name: string): string {
   dark ??= matchMedia('(prefers-color-scheme: dark)')
@@ -69,7 +69,7 @@ export function color(name: string): string {
   if (now !== scheme) { scheme = now; colors = new Map() }
   let c = colors.get(name)
   if (c === undefined) { // canvases take computed colors alone
-    root.style.color = /^t\d/.test(name) ? `color-mix(in srgb, var(--s${name[1]}) 32%, var(--bg))` : `var(--${name})`
+    root.style.color = /^t\d/.test(name) ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))` : `var(--${name})`
     colors.set(name, c = getComputedStyle(root).color)
     root.style.color = ''
   }
@@ -100,7 +100,6 @@ export const stateColors: Record<string, string> = {
 // draw draws bars, and lines at times.
 export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
   const c = begin(canvas, axis.width + 26, height)
-  const services = Array.from({ length: 8 }, (_, i) => [color(`s${i}`), color(`t${i}`)] as const)
   const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
   const drawn: Drawn[] = []
   const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
@@ -149,7 +148,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
     }
     const end = x(axis, ends)
     const w = Math.max(2, end - at)
-    const [solid, tint] = services[b.service % 8]!
+    const solid = color('s' + b.shade), tint = color('t' + b.shade)
     const y = b.y + barTop
     b.states.forEach((state, i) => { // one rectangle for parts that are alike
       if (i && b.states[i - 1] === state) return

@@ -32,7 +32,7 @@ export function Details() {
   const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []), ['logs', `Logs ${count(e.logs)}`], ['json', 'JSON']]
   return <aside class="det" aria-label="Details" tabIndex={0}>
     <div class="dh">
-      <h2>{e.role === 'span' ? <i class="sw" style={s.hue(e.service)} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
+      <h2>{e.role === 'span' ? <i class="sw" style={s.hue(e.service, e.name)} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
         <span class="ttl">{plain(headline(titleOf(e)))}</span>
         <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
         <button class="ib" title="Copy for an issue: this and what is below, as Markdown" aria-label="Copy for an issue" onClick={() => copyIssue(e)}><Icon name="copy" /></button>

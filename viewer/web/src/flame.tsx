@@ -98,13 +98,12 @@ const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans
 
 function paint(canvas: HTMLCanvasElement, f: Flame, boxes: Box[], width: number, height: number, at: number, over: number) {
   const c = begin(canvas, width, height)
-  const tints = Array.from({ length: 8 }, (_, i) => color('t' + i)), ink = color('tx'), err = color('err'), edge = color('hitln'), acc = color('acc')
-  const services = s.meta.value!.services
+  const ink = color('tx'), err = color('err'), edge = color('hitln'), acc = color('acc')
   c.font = `12px ${color('ui')}`
   c.textBaseline = 'middle'
   for (const b of boxes) {
     const n = f.nodes[b.node]!, w = Math.max(1, b.width - 1)
-    c.fillStyle = tints[Math.max(0, services.indexOf(n.service)) % 8]!
+    c.fillStyle = color('t' + s.shade(n.service, n.name))
     c.fillRect(b.x, b.y, w, row - 1)
     if (n.errors) { c.fillStyle = err; c.fillRect(b.x, b.y + row - 3, w * n.errors / n.count, 2) }
     if (b.more) { c.fillStyle = edge; c.fillRect(b.x, b.y, Math.min(4, w), row - 1) }

@@ -33,9 +33,9 @@ export function LanesView() {
     y += head
     for (let i = 0; i < of.levels; i++) { tops.push(y); y += row }
   }
-  const services = m.services, colors = (l?.lanes ?? []).flatMap(of => Array<number>(of.levels).fill(Math.max(0, services.indexOf(of.service)) % 8))
+  const services = (l?.lanes ?? []).flatMap(of => Array<string>(of.levels).fill(of.service))
   void s.theme.value
-  useEffect(() => { if (l) paint(canvas.current!, l, axis, tops, colors, heads, y + 2, over.value) })
+  useEffect(() => { if (l) paint(canvas.current!, l, axis, tops, services, heads, y + 2, over.value) })
 
   const zoom = (by: number, part = .5) => {
     const span = range.to - range.from, next = span * BigInt(Math.round(by * 100)) / 100n, from = range.from + (span - next) * BigInt(Math.round(part * 1000)) / 1000n
@@ -117,7 +117,7 @@ export function LanesView() {
 const serviceOf = (l: Lanes, lane: number) => { for (const of of l.lanes) { if (lane < of.levels) return of.service; lane -= of.levels } return '' }
 const says = (l: Lanes, i: number) => `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span', 'spans') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
 
-function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], colors: number[], heads: { service: string; y: number }[], height: number, over: number) {
+function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], services: string[], heads: { service: string; y: number }[], height: number, over: number) {
   const begun = performance.now()
   const most = Math.min(height, 16_000)
   const c = begin(canvas, axis.width, most)
@@ -132,13 +132,13 @@ function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], 
   }
   // Times are numbers from the first one on: whole nanoseconds are not needed for pixels.
   const shift = Number(l.from_unix_nano - axis.from), scale = axis.width / Math.max(1, Number(axis.to - axis.from))
-  const boxes: Box[] = [], narrow: Box[][] = Array.from({ length: 8 }, () => []), wide: Box[][] = Array.from({ length: 8 }, () => []) // so that a color is set once
+  const boxes: Box[] = [], narrow: Box[][] = Array.from({ length: 18 }, () => []), wide: Box[][] = Array.from({ length: 18 }, () => []) // so that a color is set once
   for (let i = 0; i < l.row.length; i++) {
     const from = Math.max(-2, (shift + l.at[i]!) * scale), to = Math.min(axis.width + 2, (shift + l.at[i]! + l.long[i]!) * scale)
     if (to < 0 || from > axis.width) continue
     const b = { run: i, row: l.row[i]!, name: l.names[l.name[i]!]!, count: l.count[i]!, x: from, y: tops[l.lane[i]!]!, width: Math.max(1, to - from) }
     boxes.push(b)
-    ;(b.width < 4 ? narrow : wide)[colors[l.lane[i]!]!]!.push(b)
+    ;(b.width < 4 ? narrow : wide)[s.shade(services[l.lane[i]!], b.name)]!.push(b)
   }
   for (const [kind, lists] of [['t', wide], ['s', narrow]] as const) lists.forEach((list, k) => {
     if (!list.length) return

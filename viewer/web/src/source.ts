@@ -6,7 +6,7 @@ export interface File { name: string; entries: number }
 
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
-  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]
+  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]; names: Record<string, number>
   timed: boolean; spans: boolean; goroutines: boolean; first_unix_nano: bigint; last_unix_nano: bigint; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
 }
 

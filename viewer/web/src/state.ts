@@ -10,7 +10,12 @@ export type Mode = 'mark' | 'only'
 export const meta = signal<Meta | null>(null)
 
 // hue is the color of a service.
-export const hue = (service = '') => ({ background: `var(--s${Math.max(0, meta.value!.services.indexOf(service)) % 8})` })
+// shade is the number of the color of a span: of its service, or if there is one alone of its name.
+export function shade(service = '', name = ''): number {
+  const m = meta.value!
+  return m.services.length > 1 ? Math.max(0, m.services.indexOf(service)) % 8 : 8 + (m.names[name] ?? name.length % 10)
+}
+export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
 export const view = signal<View>('tree')
 export const text = signal('') // of the query, as it is written
 export const query = signal('') // the last one that could be run

@@ -275,7 +275,7 @@ export function Tree() {
     if (narrow && roleOf(at.flags) !== roleSpan) return [] // its attributes are there
     return [{
       y: (i - top) * row + row - (narrow ? 24 : 22), of: at,
-      service: Math.max(0, s.meta.value!.services.indexOf(at.service)), path: s.path.value?.of.get(at.row) ?? [], states: strips ? strips[at.row] ?? [''] : [],
+      shade: s.shade(at.service, at.name), path: s.path.value?.of.get(at.row) ?? [], states: strips ? strips[at.row] ?? [''] : [],
     }]
   })
   void s.theme.value // colors are drawn
@@ -399,7 +399,7 @@ function Row({ i, at, parent, top, columns, indent, unreadable, onSelect }: { i:
     style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
     <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
       {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
-      {role === roleSpan ? <i class="sw" style={s.hue(service)} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
+      {role === roleSpan ? <i class="sw" style={s.hue(service, at.name)} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
       <span class="t" title={label}>{shown(label)}</span>
       {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
       {isError(f) && role === roleSpan && <Level level={4} />}

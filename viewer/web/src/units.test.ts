@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { conversation } from './said'
 import { test } from 'node:test'
 import { markdown } from './issue'
@@ -139,4 +140,26 @@ test('an issue has what fits, and says what is left out', () => {
   assert.match(text, /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[2J 1\.00.ms shop k=v\n/)
   const shown = text.split('\n').filter(l => l.includes('k=v')).length
   assert.ok(text.endsWith('\n````\n\n' + (n - shown) + ' more rows are left out.\n') && shown > 10)
+})
+
+test('colors of names can be told from the ground, and nearly all from each other, in both themes', () => {
+  const css = readFileSync('src/app.css', 'utf8')
+  const color = (name: string, dark: boolean) => {
+    const both = new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(css)!
+    const hex = both[dark ? 2 : 1]!.slice(1), long = hex.length === 3 ? [...hex].map(c => c + c).join('') : hex
+    return [0, 2, 4].map(i => { const c = parseInt(long.slice(i, i + 2), 16) / 255; return c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4 })
+  }
+  const light = ([r, g, b]: number[]) => .2126 * r! + .7152 * g! + .0722 * b!
+  const lab = ([r, g, b]: number[]) => { // OKLab
+    const [l, m, s] = [[.4122214708, .5363325363, .0514459929], [.2119034982, .6806995451, .1073969566], [.0883024619, .2817188376, .6299787005]].map(([x, y, z]) => Math.cbrt(x! * r! + y! * g! + z! * b!)) as [number, number, number]
+    return [.2104542553 * l + .793617785 * m - .0040720468 * s, 1.9779984951 * l - 2.428592205 * m + .4505937099 * s, .0259040371 * l + .7827717662 * m - .808675766 * s]
+  }
+  for (const dark of [false, true]) {
+    const names = Array.from({ length: 10 }, (_, i) => color(`s${8 + i}`, dark))
+    for (const ground of ['bg', 'sunk', 'hover', 'sel'].map(n => light(color(n, dark)))) for (const n of names) {
+      const [a, b] = [light(n), ground].sort((a, b) => b - a) as [number, number]
+      assert.ok((a + .05) / (b + .05) >= 3, `${n} on ${ground}`)
+    }
+    names.forEach((a, i) => names.slice(i + 1).forEach((b, k) => assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= .095, `s${8 + i} and s${9 + i + k}`)))
+  }
 })

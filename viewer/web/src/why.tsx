@@ -91,7 +91,7 @@ export function WhyOf({ row }: { row: number }) {
       {!w.cpu.ofSpan && <p class="q">{w.cpu.own_nano === 0n ? 'No sample is of this one' : `${duration(w.cpu.own_nano)} are of this one`}: there are 100 a second.</p>}
     </Section>}
     {p && p.steps.length > 0 && (p.inferred || p.span.row !== row) && <Section title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
-      <ol class="path">{p.steps.map(({ span, state, goroutine, duration_nano: took }) => <li><button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>{state ? <i class="hue" style={{ background: stateColors[state] }} /> : <i class="sw" style={s.hue(span?.service)} />}<span class="el">{span ? plain(span.name) : `goroutine ${goroutine}`}{state && <span class="q"> {state}</span>}</span><span class="n">{duration(took)}</span><i class="pb" style={{ width: (Number(took) / Number(p.duration_nano) * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
+      <ol class="path">{p.steps.map(({ span, state, goroutine, duration_nano: took }) => <li><button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>{state ? <i class="hue" style={{ background: stateColors[state] }} /> : <i class="sw" style={s.hue(span?.service, span?.name)} />}<span class="el">{span ? plain(span.name) : `goroutine ${goroutine}`}{state && <span class="q"> {state}</span>}</span><span class="n">{duration(took)}</span><i class="pb" style={{ width: (Number(took) / Number(p.duration_nano) * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
       {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
     </Section>}
   </>

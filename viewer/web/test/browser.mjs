@@ -921,7 +921,7 @@ test('top: the cause is said first, with its evidence and what shows it, also by
 
 test('overview: a box on the map is answered, moved and sized by keys, and leads into the tree; so do figures', async () => {
   const page = await open((await serve('warehouse.et')).url)
-  const heat = kind => page.evaluate(kind => window.__entrace.heat().filter(d => d.kind === kind), kind)
+  const heat = kind => page.evaluate(kind => (window.__entrace?.heat() ?? []).filter(d => d.kind === kind), kind)
   const cells = await until(() => heat('cell'), l => l.length > 50)
   assert.equal(cells.reduce((n, c) => n + c.count, 0), 600)
   const b = await page.locator('.hm canvas').boundingBox(), chosen = page.locator('section.chosen')
@@ -962,7 +962,7 @@ test('overview: a page that is one file has the map, and says what it cannot tel
   const file = join(traces, 'map.html')
   execFileSync(entrace, ['export', 'warehouse.et', '-o', file], { cwd: traces })
   const page = await open('file://' + file, { offline: true })
-  await until(() => page.evaluate(() => window.__entrace.heat().reduce((n, c) => n + c.count, 0)), n => n === 600)
+  await until(() => page.evaluate(() => (window.__entrace?.heat() ?? []).reduce((n, c) => n + c.count, 0)), n => n === 600)
   await page.locator('.hm').focus()
   await page.keyboard.press('ArrowUp')
   assert.match(await until(() => page.textContent('section.chosen'), t => /needs/.test(t)), /^\d+ requests? chosenWhat they share needs 'entrace view'/)
