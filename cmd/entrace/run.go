@@ -475,7 +475,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	}
 	title := fmt.Sprintf("%s: %s, %s", strings.Join(names, " "), count(found.Spans, "span", "spans"), count(found.Logs, "log record", "log records"))
 	if found.Errors > 0 {
-		title += ", " + count(found.Errors, "error", "errors")
+		title += ", " + failures(found)
 	}
 	a.say("%s", title)
 	if found.Spans == 1 && found.Logs == 0 {

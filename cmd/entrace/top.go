@@ -78,12 +78,21 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	return errors.Join(err, l.Damage())
 }
 
+// failures says how many requests failed, and how many spans and log records say that something did.
+func failures(o *analyze.Overview) string {
+	says := count(o.Errors, "error", "errors")
+	if o.Failed > 0 {
+		says = count(o.Failed, "failed request", "failed requests") + ", " + says
+	}
+	return says
+}
+
 // topTitle prints what a trace is.
 func (a *app) topTitle(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) {
 	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(statesOf(l.Trace))),
 		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
 	if o.Errors > 0 {
-		fmt.Fprint(w, ", ", a.paint(colorRed, count(o.Errors, "error", "errors")))
+		fmt.Fprint(w, ", ", a.paint(colorRed, failures(o)))
 	}
 	if o.First != analyze.NoTime {
 		fmt.Fprintf(w, ", %s from %s", duration(clampDuration(uint64(o.Last)-uint64(o.First))), a.topFrom(o, options))

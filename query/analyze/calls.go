@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/read/columns"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -164,9 +163,8 @@ func operationOf(v *view.View, r view.Row) operation { return operation{v.Servic
 type callReader struct {
 	*workload
 
-	v      *view.View
-	texts  errorTexts
-	causes [3]*columns.Column
+	v     *view.View
+	texts errorTexts
 }
 
 // A member is a span of a request.
@@ -301,18 +299,10 @@ func (x *callReader) log(r view.Row, c *call) error {
 	if level >= format.LevelError {
 		thing.kind, c.bad = itemError, true
 	}
-	for i, name := range [3]string{"err", "error", "exception.message"} {
-		cause, err := x.texts.attribute(&x.causes[i], name, r)
-		if err != nil {
-			return err
-		}
-		if cause != "" {
-			thing.cause = patternWith(cause, true)
-			break
-		}
-	}
+	cause, err := x.texts.cause(r)
+	thing.cause = patternWith(cause, true)
 	x.did(c, thing)
-	return nil
+	return err
 }
 
 // placeInText is a place in the source with which the text of a log record begins, as many loggers write it.

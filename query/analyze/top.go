@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/read/columns"
@@ -19,8 +20,9 @@ type Overview struct {
 	Spans  int  `json:"spans"`
 	Logs   int  `json:"logs"`
 	Events int  `json:"events"`
-	Errors int  `json:"errors"`     // failed spans and error log records
-	Open   int  `json:"open_spans"` // spans that have not ended
+	Errors int  `json:"errors"`          // failed spans and error log records
+	Failed int  `json:"failed_requests"` // of the spans that are below no other one
+	Open   int  `json:"open_spans"`      // spans that have not ended
 	// Services has each service that has spans or log records, those with most errors first.
 	Services []ServiceCount `json:"services"`
 	// Slowest lists the longest of the spans that are below no other span, but for that of entrace run, which counts
@@ -132,6 +134,9 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 					top.Errors++
 					s.Errors++
 					errs = append(errs, r)
+					if f.Role() == view.RoleSpan && others.Has(r) && !within(r) {
+						top.Failed++
+					}
 				}
 			}
 		}
@@ -314,13 +319,24 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	return nil
 }
 
-// errorTexts computes the texts of errors. The text of a log record is its message. The text of a
+// errorTexts computes the texts of errors. The text of a log record is its message, with the error that an attribute has. The text of a
 // span is its name and the description of its status, or the message of its first exception if
 // there is no description.
 type errorTexts struct {
 	v                      *view.View
 	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
 	description, exception *columns.Column
+	causes                 [3]*columns.Column
+}
+
+// cause returns what an attribute of a log record says of an error.
+func (t *errorTexts) cause(r view.Row) (s string, err error) {
+	for i, name := range [3]string{"err", "error", "exception.message"} {
+		if s, err = t.attribute(&t.causes[i], name, r); s != "" || err != nil {
+			break
+		}
+	}
+	return s, err
 }
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
@@ -329,7 +345,11 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 			s, err = t.exceptionOf(r)
 		}
 	} else if s, ok := t.v.Message(r); ok {
-		return s, nil
+		cause, err := t.cause(r)
+		if cause != "" && !strings.Contains(s, cause) {
+			s += ": " + cause
+		}
+		return s, err
 	}
 	if s == "" {
 		return t.v.Name(r), err

@@ -310,3 +310,23 @@ func TestTopGrows(t *testing.T) {
 		}
 	}
 }
+
+// TestTopCountsRequests: a request that failed is one, whatever else says so, and the error that a log record has as an attribute
+// tells its kind.
+func TestTopCountsRequests(t *testing.T) {
+	entries := []*format.TraceEntry{format.Root(), span(0, "1", "GET /a", 1, 5), span(1, "2", "call", 2, 2), span(0, "3", "GET /b", 9, 5)}
+	for _, failed := range entries[1:3] {
+		failed.Metadata.Level = format.LevelError
+	}
+	for _, err := range []string{"upstream is gone", "upstream is gone", "no such user"} {
+		e := &format.TraceEntry{Parent: 1, Message: format.Some("request failed"), Metadata: format.Metadata{Name: "event", Level: format.LevelError}}
+		e.Add("err", format.StringValue(err))
+		entries = append(entries, e)
+	}
+	v := viewOf(t, entries)
+	top, err := analyze.Top(t.Context(), v, everything(t, v), 9, nil)
+	must(t, err)
+	if top.Failed != 1 || top.Errors != 5 || top.Patterns[0].Pattern != "request failed: upstream is gone" || top.Patterns[0].Count != 2 {
+		t.Errorf("%d requests failed, %d errors: %+v", top.Failed, top.Errors, top.Patterns)
+	}
+}

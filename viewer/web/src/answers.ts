@@ -216,6 +216,7 @@ export interface Top {
   logs: number
   events: number
   errors: number
+  failed_requests: number
   open_spans: number
   services: ServiceCount[]
   slowest: Line[]

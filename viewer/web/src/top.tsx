@@ -21,7 +21,7 @@ export function Overview() {
     {m.timed && m.spans ? <HeatMap known={known} find={m.static === undefined && find}>{causes}</HeatMap> : causes}
     <div class="tg">
       <List title="Slowest requests" items={lines(t.slowest)} />
-      <List title={<span class="err">{many(t.errors, 'error', 'errors')}</span>} items={t.error_patterns.map(p => ({ name: plain(p.pattern), n: count(p.count) + '×', q: p.role, go: () => s.goToRequest(p.first.row) }))}>
+      <List title={<span class="err">{t.failed_requests > 0 && many(t.failed_requests, 'failed request', 'failed requests') + ', '}{many(t.errors, 'error', 'errors')}</span>} items={t.error_patterns.map(p => ({ name: plain(p.pattern), n: count(p.count) + '×', q: p.role, go: () => s.goToRequest(p.first.row) }))}>
         <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button></List>
       <List title={many(t.open_spans, 'span never ended', 'spans never ended')} items={lines(t.never_ended)}>
         {t.open_spans > t.never_ended.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</List>
