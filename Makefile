@@ -23,6 +23,7 @@ REQUESTS ?= 8000
 RELEASE  ?= v0.1.0
 TARGETS  ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64
 OUT      ?= $(BIN)/release
+VETTED   ?= linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64
 
 GOLANGCI_VERSION := v2.15.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
@@ -95,7 +96,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing
 
 vet: ## vet what a service links and the command for other systems, the rest for this one
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) vet ./...); done
-	@set -e; for t in linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64; do echo "== $$t"; \
+	@set -e; for t in $(VETTED); do echo "== $$t"; \
 	  GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
 
 ports: ## test on other processors under qemu and on Windows under wine, which needs root and Debian or Ubuntu
@@ -116,7 +117,7 @@ web-bench: ## time the viewer with ten million entries in a browser, which needs
 	viewer/web/test/run bench
 
 shots: ## take the pictures of docs anew, which needs npm
-	SHOTS=$(CURDIR)/docs ONLY='first look|search: |why: one|states: |flame in time: lanes|accessible' viewer/web/test/run
+	SHOTS=$(CURDIR)/docs ONLY='overview: a box|search: |why: one|states: |flame in time: lanes|accessible' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/testkit/conformance -update

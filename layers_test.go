@@ -65,9 +65,9 @@ convert/heph                  convert/internal/input format internal/core/ inter
 convert/measureme             convert/internal/input format internal/core/ internal/otel internal/read/ view
 convert/parquet               convert/internal/input format github.com/klauspost/compress/ github.com/parquet-go/
                               internal/core/ view
-convert/chrome                format internal/otel internal/read/ internal/text/ view
+convert/chrome                internal/otel internal/read/ internal/text/ view
 convert/folded                internal/read/ internal/text/ view
-convert/perfetto              format internal/otel internal/read/ view
+convert/perfetto              internal/otel internal/read/ view
 convert                       convert/chrome convert/folded convert/gotrace convert/heph convert/internal/input
                               convert/jaeger convert/measureme convert/otlp convert/parquet convert/perfetto
                               convert/stdouttrace convert/zipkin format github.com/klauspost/compress/

@@ -263,6 +263,7 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 		if x, err = analyze.RequestsOf(ctx, s.v, f.rows); err != nil {
 			return nil, err
 		}
+		s.requests.drop() // one at a time, as it may be large
 		s.requests.put(fmt.Sprint(w), x)
 	}
 	if text := q.Get("box"); text != "" {
@@ -286,7 +287,7 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return s.encoded(ctx, x.Heat(max(1, n), max(1, m)), nil)
+	return s.encoded(ctx, x.Heat(n, max(1, m)), nil)
 }
 
 // title returns a short text for a row: the message of a log record, else the name.

@@ -125,6 +125,9 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error)
 			return nil, err
 		}
 		depths[r] = s.depth(r, form.root, depths)
+		if up := s.v.Parent(r); r != form.root && isShown(s.v, up) {
+			depths[up] = depths[r] - 1
+		}
 		list[i] = s.treeRow(r, e, ranker)
 		if list[i].Depth = depths[r]; hits[r] {
 			list[i].Flags |= flagHit

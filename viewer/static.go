@@ -54,7 +54,7 @@ type staticData struct {
 	Heat    json.RawMessage               `json:"heat"`
 	Waits   json.RawMessage               `json:"waits"`
 	Paths   map[rowNumber]json.RawMessage `json:"paths"`
-	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2shop", the slow and the failed
+	Why     map[string][]*why             `json:"why"` // of the spans of a name and a service, as "2 shop", the slow and the failed
 	Facets  any                           `json:"facets"`
 	Table   any                           `json:"table"`
 	Flames  map[string]*flameAnswer       `json:"flames"` // by time and by count
@@ -314,7 +314,7 @@ func (d *staticData) addWhy(ctx context.Context, s *state, only view.Set[view.Ro
 	rows := make(map[string][]view.Row)
 	for r := range only.All() {
 		if s.v.Role(r) == view.RoleSpan {
-			key := fmt.Sprint(d.Names[places[r]-1], s.v.Service(r))
+			key := fmt.Sprint(d.Names[places[r]-1], " ", s.v.Service(r))
 			rows[key] = append(rows[key], r)
 		}
 	}

@@ -90,7 +90,7 @@ func contrastOf(c *query.Contrast, differing, beside bool) query.Contrast {
 }
 
 // facets answers with the fields of the rows in the window, and by how much those that the query
-// selects differ from the others.
+// selects differ from the others, or from those of the same names, if alike is set.
 func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -117,12 +117,28 @@ func (h *Handler) facets(ctx context.Context, s *state, q url.Values) (any, erro
 	}
 	if than != nil {
 		others = than.run()
+	} else if q.Has("alike") {
+		others.Rows = s.namesakes(others.Rows, in.Rows)
 	}
 	c, err := query.ContrastOf(ctx, in, others)
 	if err != nil {
 		return nil, err
 	}
 	return contrastOf(c, false, than == nil), nil
+}
+
+// namesakes returns the rows of a set that have the name of a row of another one.
+func (s *state) namesakes(rows, of view.Set[view.Row]) view.Set[view.Row] {
+	names, out := make(map[string]bool), s.v.NewSet()
+	for r := range of.All() {
+		names[s.v.Name(r)] = true
+	}
+	for r := range rows.All() {
+		if names[s.v.Name(r)] {
+			out.Add(r)
+		}
+	}
+	return out
 }
 
 // without returns the rows of a that are not in b.

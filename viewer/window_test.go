@@ -700,3 +700,24 @@ func TestTwoQueries(t *testing.T) {
 		t.Errorf("%+v, want %+v and %+v", why.Against, here, there)
 	}
 }
+
+// TestHitsAmongTheirNamesakes: what the hits share is told beside other rows of their names.
+func TestHitsAmongTheirNamesakes(t *testing.T) {
+	v := viewOf(t, format.ET, randomTrace(7, 800))
+	h := serve(t, v, viewer.Options{})
+	for _, q := range []string{"{ span:failed }", ".slow = yes", "level = error"} {
+		hits, want, names := resultOf(t, v, q).Rows, 0, make(map[string]bool)
+		for r := range hits.All() {
+			names[v.Name(r)] = true
+		}
+		for r := range resultOf(t, v, "{}").Rows.All() {
+			if names[v.Name(r)] && !hits.Has(r) {
+				want++
+			}
+		}
+		c := jsonOf[struct{ In, Others int }](t, h, "/api/facets?alike=true&q="+url.QueryEscape(q))
+		if c.In != hits.Len() || c.Others != want || want == 0 {
+			t.Errorf("%s: %d rows and %d others, want %d and %d", q, c.In, c.Others, hits.Len(), want)
+		}
+	}
+}

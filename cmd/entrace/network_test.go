@@ -139,6 +139,23 @@ func TestViewFollowWaitsForTheFirstFile(t *testing.T) {
 	}
 }
 
+// TestViewFollowsARunningProgram: unless told otherwise.
+func TestViewFollowsARunningProgram(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "app.et")
+	rec := traceOf("sample", name)
+	defer func() { must(t, rec.Close(t.Context())) }()
+	for flag, want := range map[string]string{"--once": `"follow":true`, "--follow=false": `"follow":false`} {
+		c := start(t, "view", "--no-open", flag, name)
+		address, token := viewerAt(c)
+		if status, body := ask(t, address+"api/meta", token, ""); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: the page of a running program is answered with %d, %s", flag, status, body)
+		}
+		c.stop()
+		c.exit(exitFine)
+	}
+}
+
 // TestViewSaysWhereItListens checks the message of a viewer that listens on all interfaces.
 func TestViewSaysWhereItListens(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/otel/listener"
 	"github.com/entrace-go/entrace/view"
 	"github.com/entrace-go/entrace/viewer"
@@ -37,6 +38,7 @@ type viewOptions struct {
 	listen, editor, state string
 	against               []string
 	noOpen, once, follow  bool
+	mayFollow             bool // a file that a program still writes is followed
 }
 
 func (a *app) viewCommand() *cobra.Command {
@@ -47,10 +49,14 @@ func (a *app) viewCommand() *cobra.Command {
 		Long: `view serves a page that shows the files, and opens it in the browser. By default it listens
 on the loopback interface alone, and only who has the address that it prints can see the
 trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
-With --follow the page shows what is written to the files meanwhile, waits for files
-that are not there yet, and goes on with those of the next program. It ends with ^C
-or, with --once, five seconds after the last page has gone.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.view(cmd.Context(), args, &o) },
+With --follow, which a FILE that a program still writes has by itself, the page shows
+what is written to the files meanwhile, waits for files that are not there yet, and goes
+on with those of the next program; --follow=false leaves a file as it is. view ends with
+^C or, with --once, five seconds after the last page has gone.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.mayFollow = len(args) == 1 && o.redact == "" && !cmd.Flags().Changed("follow")
+			return a.view(cmd.Context(), args, &o)
+		},
 	}
 	o.addFrom(c)
 	redactFlag(c, &o.redact, redactRead)
@@ -82,9 +88,12 @@ func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
 		return usagef("--redact does not go with --follow: what is written meanwhile is shown as it is")
 	}
 	for _, name := range names {
-		if f, _, _, err := convert.FormatOf(name); o.follow && err == nil && f != "" {
-			if _, own := f.Own(); !own {
+		if f, _, _, err := convert.FormatOf(format.Find(name)); err == nil && f != "" {
+			if _, own := f.Own(); o.follow && !own {
 				return usagef("view --follow follows only ENTRACE's own formats, and %s is %s", name, f)
+			} else if o.mayFollow && own {
+				lock, _ := osfile.LockHolder(format.Find(name))
+				o.follow = lock == osfile.LockHeld
 			}
 		}
 		// Check before listening: a missing trace needs no address.

@@ -134,8 +134,8 @@ func readJSON(d *json.Decoder, depth int) (v Any, err error) {
 		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
 			return Any{Kind: Int, Int: n}, nil
 		}
-		f, err := strconv.ParseFloat(string(t), 64)
-		return Any{Kind: Float, Float: f}, err
+		f, _ := strconv.ParseFloat(string(t), 64) // infinity if the number is out of range
+		return Any{Kind: Float, Float: f}, nil
 	case json.Delim:
 		if t == '[' {
 			v.Kind = List

@@ -74,7 +74,7 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 				}
 				took := int64(neverEnded)
 				if d := b.Duration[i]; d != columns.NoDuration {
-					took = max(0, d)
+					took = max(0, min(d, math.MaxInt64/2))
 				}
 				op := operationOf(v, r)
 				n, ok := known[op]
@@ -113,8 +113,9 @@ type Heat struct {
 	Cells []int `json:"cells"`
 }
 
-// Heat counts the requests in so many columns and rows.
+// Heat counts the requests in so many columns, at least two, and rows.
 func (q *Requests) Heat(columns, rows int) *Heat {
+	columns = max(2, columns) // else a number cannot say how wide one is
 	h := &Heat{From: NoTime, Width: 1, Columns: columns, Edges: []int64{}, Requests: len(q.list), Cells: []int{}}
 	first, last, most := int64(math.MaxInt64), int64(math.MinInt64), int64(neverEnded)
 	took := make([]int64, 0, len(q.list))
@@ -175,15 +176,15 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	return h
 }
 
-// A Box selects requests that began and took so long, up to and without the second number. It has those that have not ended if
-// Most is 0.
+// A Box selects requests that began and took so long, up to and without the second number, or from Least on if Most is 0. Those
+// that have not ended are in it if both are 0.
 type Box struct {
 	From, To, Least, Most int64
 	Failed                bool // these alone
 }
 
 func (b *Box) has(x *timed) bool {
-	return x.start >= b.From && x.start < b.To && (x.failed || !b.Failed) && (x.took >= b.Least && x.took < b.Most || b.Most == 0 && (x.took >= b.Least || x.took == neverEnded))
+	return x.start >= b.From && x.start < b.To && (x.failed || !b.Failed) && (x.took >= b.Least && (x.took < b.Most || b.Most == 0) || b.Least == 0 && b.Most == 0)
 }
 
 // A Choice says what some requests have that others of the same names do not have.
@@ -318,7 +319,12 @@ func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
 func median(list []*timed) int64 {
 	var all []int64
 	for _, x := range list {
-		all = append(all, max(0, x.took))
+		if x.took != neverEnded {
+			all = append(all, x.took)
+		}
+	}
+	if len(all) == 0 {
+		return 0
 	}
 	return stat.Quantile(all, .5)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -43,7 +44,7 @@ func TestHeat(t *testing.T) {
 		viewOf(t, shop(r, 400)),
 	} {
 		q := requestsOf(t, v)
-		columns, rows := 1+r.IntN(50), 1+r.IntN(30)
+		columns, rows := 2+r.IntN(50), 1+r.IntN(30)
 		h := q.Heat(columns, rows)
 		if len(h.Edges) != rows+1 || !slices.IsSorted(h.Edges) {
 			t.Fatalf("%d: the edges of %d rows are %v", seed, rows, h.Edges)
@@ -74,6 +75,20 @@ func TestHeat(t *testing.T) {
 		whole := choose(t, q, analyze.Box{From: math.MinInt64, To: math.MaxInt64})
 		if whole.Requests != h.Requests || whole.Failed != h.Failed || count(t, v, whole.Query) != h.Requests {
 			t.Errorf("%d: all are %+v, and the map has %+v", seed, whole, h)
+		}
+	}
+}
+
+// TestHeatHostile: whatever times are recorded, there is a map, and all requests are in it.
+func TestHeatHostile(t *testing.T) {
+	q := requestsOf(t, viewOf(t, []*format.TraceEntry{format.Root(), span(0, "1", "a", 1, 0), span(0, "2", "b", math.MaxInt64, math.MaxInt64), span(0, "3", "c", 1, -1)}))
+	for _, rows := range []int{1, 40} {
+		h, n := q.Heat(1, rows), 0
+		for i := 1; i < len(h.Cells); i += 3 {
+			n += h.Cells[i]
+		}
+		if all := choose(t, q, analyze.Box{To: math.MaxInt64}); n != 3 || h.Open != 1 || all.Requests != 2 {
+			t.Errorf("%d requests are in the map %+v, and %d began before the last moment", n, h, all.Requests)
 		}
 	}
 }

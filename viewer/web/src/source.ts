@@ -102,7 +102,7 @@ export class Server {
   critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath | null>('critical', { row }, signal) }
   flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...part, by }, signal) }
   lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...part, n, ...of }, signal) }
-  facets(part: Part, signal?: AbortSignal) { return this.json<Contrast>('facets', part, signal) }
+  facets(part: Part & { alike?: boolean }, signal?: AbortSignal) { return this.json<Contrast>('facets', part, signal) }
   table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', ask, signal) }
   async csv(ask: AskTable) { return (await this.ask('table', { ...ask, csv: true })).blob() }
   async save(format: string, part: Part) { return (await this.ask('save', { ...part, format })).blob() }

@@ -13,7 +13,7 @@ export const meta = signal<Meta | null>(null)
 // shade is the number of the color of a span: of its service, or if there is one alone of its name.
 export function shade(service = '', name = ''): number {
   const m = meta.value!
-  return m.services.length > 1 ? Math.max(0, m.services.indexOf(service)) % 8 : 8 + (m.names[name] ?? name.length % 10)
+  return m.services.length > 1 ? Math.max(0, m.services.indexOf(service)) % 8 : 8 + (Object.hasOwn(m.names, name) ? Number(m.names[name]) : name.length % 10)
 }
 export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
 export const view = signal<View>('tree')

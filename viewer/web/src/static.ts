@@ -219,7 +219,7 @@ export class Static implements Source {
   }
 
   async why(row: number, { window }: Part, of: string) {
-    const key = (i: number) => `${this.d.names[i - 1]}${this.service(i)}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
+    const key = (i: number) => `${this.d.names[i - 1]} ${this.service(i)}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
     if (of.includes('-')) throw limit('What is drawn')
     if (!list || window && !outside) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
     const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!

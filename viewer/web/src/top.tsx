@@ -30,7 +30,7 @@ export function Overview() {
       <List title={t.goroutines.length > 0 && `Goroutines at ${moment(t.goroutines_at_unix_nano!, 3)}`} items={t.goroutines.map(g => ({ title: plain(g.stack), name: plain(g.in) || '(unknown)', n: many(g.count, 'goroutine', 'goroutines'), q: g.spans > 0 && `for ${many(g.spans, 'span', 'spans')}, ${g.ended} of which ended`, go: () => s.go(g.row.row) }))}>
         {t.more_goroutines > 0 && <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>}</List>
       <List title="Services" items={t.services.map(({ service: name, spans, logs, errors }) => ({
-        title: plain(name), name: <><i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}</>, n: many(spans, 'span', 'spans'), q: many(logs, 'log record', 'log records') + (errors ? ', ' + many(errors, 'error', 'errors') : ''), go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }'),
+        title: plain(name), name: <><i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}</>, n: many(spans, 'span', 'spans'), q: [logs && many(logs, 'log record', 'log records'), errors && many(errors, 'error', 'errors')].filter(Boolean).join(', '), go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }'),
       }))} />
       <List title="Self time" items={t.self.lines.map(l => {
         const at = (c: string) => l.values[t.self.columns.findIndex(x => x.name === c)], name = String(at('name')), service = String(at('service') ?? '')

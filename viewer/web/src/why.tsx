@@ -68,8 +68,8 @@ export function WhyOf({ row }: { row: number }) {
   return <>
     {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
       {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
-      {w.bars.length > 0 && <Histogram w={w} low={low} high={high} draw={part => { of.value = part }} />}
       <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(w.median_nano)}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
+      {w.bars.length > 0 && <Histogram w={w} low={low} high={high} draw={part => { of.value = part }} />}
     </Section>}
     {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
       <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
@@ -113,12 +113,12 @@ export const implied = (q: string, field: string, all: boolean) => all && (q.inc
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
   const q = s.query.value
-  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().facets(s.part(), signal))
+  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().facets({ ...s.part(), alike: true }, signal))
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
   const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
   const against = s.otherSide()
-  return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')})`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
+  return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')} of their names)`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
 }
 
 // A Histogram of durations on a log axis; a part that is drawn over it is compared with the others.

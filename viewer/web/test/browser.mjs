@@ -73,7 +73,6 @@ test('first look: the summary leads into the tree', async () => {
   await page.getByRole('heading', { name: 'Slowest requests' }).waitFor()
   assert.match(await page.textContent('.topv'), /3 errors/)
   assert.match(await page.textContent('.topv'), /1 span never ended/)
-  if (shots) await page.screenshot({ path: shots + '/viewer-top.png' })
   await page.getByRole('button', { name: /^payment failed/ }).click()
   await until(() => selected(page), t => t === 'payment failed')
   assert.equal(await page.locator('.tabs [aria-selected=true]').textContent(), 'Tree')
@@ -931,6 +930,7 @@ test('overview: a box on the map is answered, moved and sized by keys, and leads
   await page.mouse.move(b.x + right - 1, b.y + 88, { steps: 5 })
   const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is down
   await page.mouse.up()
+  if (shots) await page.screenshot({ path: shots + '/viewer-top.png' })
   const n = slow.reduce((n, c) => n + c.count, 0)
   assert.match(says, new RegExp(`^${n} requests chosen`))
   assert.match(says, /reserve of stock takes \d+ms of its own in each, [\d.]+ms in each of the others\.warehouse = "north": (\d+) of these \1 calls/)
