@@ -45,7 +45,7 @@ const (
 	neverEnded = -1
 	mostGroups = 5
 	maxSample  = 20_000 // requests of each side that are compared
-	maxWalked  = 400    // requests of each side in which spans are looked at
+	maxWalked  = 1000   // requests of each side in which spans are looked at
 )
 
 // RequestsOf returns the requests among some rows.
@@ -208,7 +208,7 @@ type ChoiceGroup struct {
 // Choose compares the requests in a box with the others of the same names.
 func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	c := &Choice{Query: q.query(b)}
-	byName := make([]beheld, len(q.names))
+	byName := make([]compared, len(q.names))
 	for i := range q.list {
 		if x := &q.list[i]; b.has(x) {
 			if c.Requests++; x.failed {
@@ -217,7 +217,7 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 			byName[x.name].in = append(byName[x.name].in, x)
 		}
 	}
-	all, several := beheld{}, 0
+	all, several := compared{}, 0
 	for i := range byName {
 		p := &byName[i]
 		if len(p.in) == 0 {
@@ -233,8 +233,8 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 			all.in, all.others, all.of, several = append(all.in, p.in...), append(all.others, p.others...), all.of+p.of, several+1
 		}
 	}
-	byName = slices.DeleteFunc(byName, func(p beheld) bool { return len(p.in) == 0 })
-	slices.SortStableFunc(byName, func(a, b beheld) int { return cmp.Compare(b.time(), a.time()) })
+	byName = slices.DeleteFunc(byName, func(p compared) bool { return len(p.in) == 0 })
+	slices.SortStableFunc(byName, func(a, b compared) int { return cmp.Compare(b.time(), a.time()) })
 	if several > 1 {
 		byName = slices.Insert(byName, 0, all)
 	}
@@ -263,13 +263,13 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	return c, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// A beheld has chosen requests, some of the others of the same names, and how many all are.
-type beheld struct {
+// A compared has chosen requests, some of the others of the same names, and how many all are.
+type compared struct {
 	in, others []*timed
 	of         int
 }
 
-func (p *beheld) time() (sum float64) {
+func (p *compared) time() (sum float64) {
 	for _, x := range p.in {
 		sum += float64(x.took)
 	}
@@ -277,7 +277,7 @@ func (p *beheld) time() (sum float64) {
 }
 
 // group compares some requests with others. It is one of so many, of which the first is asked for what ran meanwhile.
-func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p beheld, first bool, groups int) error {
+func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first bool, groups int) error {
 	longest := slices.MaxFunc(p.in, func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
 	*g = ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(p.in), p.of)}
 	if longest.took != neverEnded {

@@ -326,17 +326,24 @@ type errorTexts struct {
 	v                      *view.View
 	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
 	description, exception *columns.Column
-	causes                 [3]*columns.Column
+	read                   *view.Reader
 }
 
 // cause returns what an attribute of a log record says of an error.
-func (t *errorTexts) cause(r view.Row) (s string, err error) {
-	for i, name := range [3]string{"err", "error", "exception.message"} {
-		if s, err = t.attribute(&t.causes[i], name, r); s != "" || err != nil {
-			break
+func (t *errorTexts) cause(r view.Row) (string, error) {
+	if t.read == nil {
+		t.read = t.v.NewReader()
+	}
+	e, err := t.read.Entry(r)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range [3]string{"err", "error", "exception.message"} {
+		if v, ok := e.Attribute(name); ok && v.Text() != "" {
+			return strings.Clone(v.Text()), nil
 		}
 	}
-	return s, err
+	return "", nil
 }
 
 func (t *errorTexts) of(r view.Row) (s string, err error) {
