@@ -17,6 +17,8 @@
 //
 //	api/meta            properties of the trace: files, services, times, and a fingerprint
 //	api/top             an overview: the slowest spans, errors and gaps
+//	api/explain         why requests are slow or fail
+//	api/heat            requests by start and duration; with a box, what those in it share
 //	api/rows            rows of the tree that are visible
 //	api/entry?row=      everything about a row
 //	api/row?id=FILE#ID  the row of an entry

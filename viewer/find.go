@@ -247,8 +247,9 @@ const (
 	maxHeat               = 1000 // columns or rows
 )
 
-// heat answers with the requests of a window by when they began and how long they took, in n columns and m rows; with a box, as
-// in "FROM,TO,LEAST,MOST" with an "f" behind it for those that failed, with what its requests share.
+// heat answers with a map of the requests of a window, in n columns by when they began and m rows by how long they took. With
+// the parameter box, which is "FROM,TO,LEAST,MOST" in nanoseconds, it answers with what the requests in that box share, or those
+// of them that failed, if an "f" is at the end.
 func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error) {
 	w, err := s.windowOf(q)
 	if err != nil {
@@ -272,7 +273,7 @@ func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error)
 		if n, _ := fmt.Sscanf(text, "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
 			return nil, badRequest("box is not four numbers")
 		}
-		b.Failed = failed != ""
+		b.Failed = failed == "f"
 		c, err := x.Choose(ctx, b)
 		if err != nil {
 			return nil, err

@@ -66,10 +66,7 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 			for ; word != 0; word &= word - 1 {
 				i := w*64 + bits.TrailingZeros64(word)
 				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
-				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime {
-					continue
-				}
-				if up := view.Row(b.Parent[i]); up != 0 && (v.Role(up) == view.RoleSpan && left.Has(up) || within(r)) { // most are directly below a span
+				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
 					continue
 				}
 				took := int64(neverEnded)

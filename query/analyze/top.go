@@ -208,6 +208,9 @@ func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
 	looked, below := v.NewSet(), v.NewSet() // rows that are known, and those of them that are a span of the set, or below one
 	return func(r view.Row) bool {
 		up, is := v.Parent(r), false
+		if v.Role(up) == view.RoleSpan && rows.Has(up) { // as for most, and then nothing has to be kept
+			return true
+		}
 		for ; up != 0 && !is && !looked.Has(up); up = v.Parent(up) {
 			is = v.Role(up) == view.RoleSpan && rows.Has(up)
 		}
@@ -319,7 +322,7 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	return nil
 }
 
-// errorTexts computes the texts of errors. The text of a log record is its message, with the error that an attribute has. The text of a
+// errorTexts computes the texts of errors. The text of a log record is its message and the error in its attributes. The text of a
 // span is its name and the description of its status, or the message of its first exception if
 // there is no description.
 type errorTexts struct {

@@ -15,7 +15,7 @@ const cellHeight = () => Math.max(cell, Math.min(14, Math.floor((innerHeight - 5
 // A Box has cells from x and y on, up to and without x2 and y2; y grows with the duration.
 interface Box { x: number; y: number; x2: number; y2: number }
 
-// A Mark was drawn; it is kept for those who look at it.
+// A Mark is a part of the drawn map, for tests.
 export interface Mark { kind: 'cell' | 'open' | 'box'; x: number; y: number; width: number; height: number; count: number; failed: number }
 let drawn: Mark[] = []
 export const lastHeat = () => drawn
@@ -95,10 +95,10 @@ export function HeatMap({ known, find, children }: { known: string; find: false 
   const figure = (name: string, value: string, says: string, kind: string, act: (() => void) | undefined, line?: number[]) => <button class={'fig ' + kind} disabled={!act} onClick={act}><span>{name}</span><b>{value}</b><span class="el">{says}</span>{line && <Line of={line} />}</button>
   const sums = (f: (c: Cell) => number) => cells.reduce((a, c) => { a[c.x]! += f(c); return a }, Array<number>(columns).fill(0))
   const ended = h && h.open < h.requests, took = (d: bigint) => ended ? duration(d) : '-', slower = (d: bigint) => ended ? () => all(d) : undefined
-  const took0 = h ? Number(h.column_nano) * columns / 1e9 : 1
+  const seconds = h ? Number(h.column_nano) * columns / 1e9 : 1
   return <div class="ov" onKeyDown={key}>
     {h && <div class="figs" role="group" aria-label="Figures of the requests">
-      {figure('Requests', count(h.requests), h.requests > 1 ? `${h.requests < 10 * took0 ? (h.requests / took0).toPrecision(2) : count(Math.round(h.requests / took0))} a second` : '', '', undefined, sums(c => c.count))}
+      {figure('Requests', count(h.requests), h.requests > 1 ? `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second` : '', '', undefined, sums(c => c.count))}
       {h.failed > 0 && figure('Failed', count(h.failed), `${percent(h.failed, h.requests)}\u202f%`, 'err', () => all(0n, 'f'), sums(c => c.failed))}
       {h.open > 0 && figure('Never ended', count(h.open), '', 'warn', find ? () => find('{ span:open }') : undefined)}
       {figure('Median', took(h.p50_nano), '', '', undefined)}{figure('p95', took(h.p95_nano), 'choose the slower ones', '', slower(h.p95_nano))}{figure('p99', took(h.p99_nano), 'choose the slower ones', '', slower(h.p99_nano))}
@@ -123,7 +123,7 @@ function Line({ of }: { of: number[] }) {
 function Chosen({ known, asked, n, find }: { known: string; asked: string; n: number; find: false | ((q: string) => void) }) {
   const { value: c, failed } = useLatest<Choice & { asked: string }>(`${known} ${asked}`, () => s.src().choice(s.windowText.peek(), asked).then(c => ({ ...c, asked })))
   const sure = c?.asked === asked, now = sure ? c.requests : n // until the answer comes, what the cells have
-  return <section class="tl3 chosen" aria-live="polite"><h2>{now < 0 ? 'These are' : many(now, 'request', 'requests')} chosen{c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}</h2>
+  return <section class="tl3 chosen" aria-live="polite"><h2>{now < 0 ? 'Requests' : many(now, 'request', 'requests')} chosen{c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}</h2>
     {failed && <p class="none">{plain(failed)}</p>}{sure && now === 0 && <p class="none">None began and took so long.</p>}
     {c && now > 0 && <ul>{c.groups.map(g => <li><p class="says"><b>{plain(g.name) || 'All of them'}</b> <span class="q">{plain(g.service)}</span> {plain(g.text)} <button class="lk" onClick={() => s.goToRequest(g.longest.row)}>Open the longest</button></p>{g.evidence.map(e => <p class="says">{plain(e.text)}</p>)}</li>)}</ul>}
     {c && c.more > 0 && <p class="q">{many(c.more, 'other name', 'other names')} left out</p>}
