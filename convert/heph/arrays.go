@@ -7,6 +7,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
@@ -34,7 +35,7 @@ func arrayText(v value) (string, otel.Encoding) {
 		return ok
 	})
 	if ok {
-		return alias(append(b, ']')), otel.JSON
+		return wire.View(append(b, ']')), otel.JSON
 	}
 	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
 	v.Each(func(item value) bool {

@@ -130,7 +130,7 @@ func (b *builder) identify(v *pendingEvent, trace string) {
 		var id [8]byte
 		binary.BigEndian.PutUint64(id[:], uint64(v.packet)+1)
 		b.id = wire.AppendHex(b.id[:0], id[:])
-		b.add(format.AttrSpanID, format.StringValue(alias(b.id)))
+		b.add(format.AttrSpanID, format.StringValue(wire.View(b.id)))
 	}
 	if v.trace == 0 && trace != "" {
 		b.add(format.AttrTraceID, format.StringValue(trace))

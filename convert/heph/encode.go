@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
@@ -271,7 +272,7 @@ func arrayOf(text string) (v value, ok bool) {
 		}
 		v.typ = typ
 	}
-	v.num, v.text = uint64(len(list)), alias(b)
+	v.num, v.text = uint64(len(list)), wire.View(b)
 	return v, true
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/converttest"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/read/entryjson"
 	"github.com/entrace-go/entrace/view"
 )
@@ -111,5 +112,5 @@ func stringValues(all []string) value {
 }
 
 func array(t valueType, n int, b []byte) value {
-	return value{typ: t | kindArray, num: uint64(n), text: alias(b)}
+	return value{typ: t | kindArray, num: uint64(n), text: wire.View(b)}
 }

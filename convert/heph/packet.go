@@ -222,7 +222,7 @@ func cutString(b []byte, at int) (s string, end int, ok bool) {
 	if at += 2; len(b)-at < n {
 		return "", at, false
 	}
-	return alias(b[at : at+n]), at + n, true
+	return wire.View(b[at : at+n]), at + n, true
 }
 
 // cutArray takes the values of an array at b[at:] and returns where they end.
@@ -244,7 +244,7 @@ func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	if end > len(b) {
 		return at, false
 	}
-	v.num, v.text = uint64(n), alias(b[at:end])
+	v.num, v.text = uint64(n), wire.View(b[at:end])
 	return end, true
 }
 

@@ -3,7 +3,6 @@ package heph
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 )
 
 // A valueType is the type of an attribute's [value]. Part of the format.
@@ -52,9 +51,6 @@ func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bit
 
 // stringValue returns a text, of at most 65,535 bytes to be sent.
 func stringValue(s string) value { return value{typ: kindString, text: s} }
-
-// alias returns b as a string without a copy.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // Len returns the number of values of an array, 0 for anything else.
 func (v value) Len() int {

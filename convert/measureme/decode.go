@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
@@ -360,5 +359,5 @@ func appendSpanID(b []byte, n uint64) []byte {
 
 // alias returns a String of b, valid as long as b does not change.
 func alias(b []byte) format.Value {
-	return format.StringValue(unsafe.String(unsafe.SliceData(b), len(b)))
+	return format.StringValue(wire.View(b))
 }

@@ -7,13 +7,12 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	pq "github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
-
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/view"
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // How large the parts of a file are.
@@ -247,7 +246,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 	e.number(colDuration, c.duration, c.hasDuration)
 	e.text(colKind, c.kind, c.kind != "")
 	e.text(colStatus, c.status, c.status != "")
-	e.text(colOrder, unsafe.String(unsafe.SliceData(e.order), len(e.order)), true)
+	e.text(colOrder, wire.View(e.order), true)
 	var rest []byte
 	if len(e.rest) > 0 {
 		rest = format.AppendTraceEntry(nil, format.V1, &format.TraceEntry{Attributes: e.rest})
@@ -285,7 +284,7 @@ func (e *encoder) implied(r view.Row, role view.Role) own {
 func (e *encoder) hex(id []byte) string {
 	from := len(e.hexes)
 	e.hexes = wire.AppendHex(e.hexes, id)
-	return unsafe.String(&e.hexes[from], len(e.hexes)-from)
+	return wire.View(e.hexes[from:])
 }
 
 // take stores an attribute in its own column and returns the letter of the column, or 0 if the attribute

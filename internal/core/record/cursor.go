@@ -267,7 +267,7 @@ func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
 		if size >= 1<<7 || size > len(b)-at {
 			return 0, 0, 0, ""
 		}
-		text = view(b[at : at+size])
+		text = wire.View(b[at : at+size])
 		at += size
 	case valueBool:
 		lo = uint64(head >> 4 & 1)
@@ -428,7 +428,7 @@ func (c *Cursor) bytes() string {
 		c.fail()
 		return ""
 	}
-	s := view(c.b[c.at : c.at+int(n)])
+	s := wire.View(c.b[c.at : c.at+int(n)])
 	c.at += int(n)
 	return s
 }

@@ -2,9 +2,9 @@ package record
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/entrace-go/entrace/internal/core/execbatch"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/redact"
 )
 
@@ -49,7 +49,7 @@ func (b *Builder) EndGroup() {
 }
 
 func (b *Builder) judgeGroups() {
-	b.groups.matter = len(b.groups.names) > 0 && b.Redact.Matters(unsafe.String(&b.groups.names[0], len(b.groups.names)))
+	b.groups.matter = len(b.groups.names) > 0 && b.Redact.Matters(wire.View(b.groups.names))
 }
 
 // Groups returns a copy of the open groups.
@@ -78,7 +78,7 @@ func (b *Builder) Enter(g *Groups) {
 func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
 	if b.groups.matter { // the verdict is not on the name alone
 		b.key = append(append(b.key[:0], b.groups.names...), name...)
-		b.verdict = b.Redact.Key(unsafe.String(unsafe.SliceData(b.key), len(b.key)))
+		b.verdict = b.Redact.Key(wire.View(b.key))
 	}
 	isText := false
 	if kind == valueBytes && b.verdict != redact.Replace && execbatch.IsTrace(s) {

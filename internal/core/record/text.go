@@ -2,9 +2,6 @@ package record
 
 import "unsafe"
 
-// view returns the string that b is, without a copy: it changes when b does.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
 // ends returns the first and the last bytes of s, which are all of it if there are no more
 // than 16.
 func ends(s string) (first, last uint64) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // The first bytes of a number too large for one byte. Part of the file format.
@@ -175,3 +176,6 @@ func AppendHex(b, id []byte) []byte {
 
 // IsZero reports whether all bytes of b are zero. A crash can leave zeros at the end of a file.
 func IsZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
+// View returns b as a text, without a copy. It is valid as long as b stays as it is.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -175,7 +176,7 @@ func (c *cursor) key() string {
 		from := c.i + 1
 		if to := plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
 			c.i = to + 2
-			return unsafe.String(unsafe.SliceData(b[from:to]), to-from)
+			return wire.View(b[from:to])
 		}
 	}
 	if c.err == nil && c.space() != '"' {
@@ -230,7 +231,7 @@ func (c *cursor) text() string {
 	to := plain(c.b, from)
 	if to < len(c.b) && c.b[to] == '"' {
 		c.i = to + 1
-		return unsafe.String(unsafe.SliceData(c.b[from:to]), to-from)
+		return wire.View(c.b[from:to])
 	}
 	return c.escaped(from, to)
 }
@@ -415,7 +416,7 @@ func (c *cursor) number() string {
 	if c.i == from {
 		c.fail(ErrSyntax)
 	}
-	return unsafe.String(unsafe.SliceData(c.b[from:c.i]), c.i-from)
+	return wire.View(c.b[from:c.i])
 }
 
 // failAt records an error of the value that begins at i.
@@ -598,14 +599,14 @@ func (c *cursor) quickAttribute() (a otel.Attribute, ok bool) {
 	if len(rest) < len(quickString) || !utf8.Valid(key) {
 		return a, false
 	}
-	a.Name = unsafe.String(unsafe.SliceData(key), len(key))
+	a.Name = wire.View(key)
 	if string(rest[:len(quickString)]) == quickString {
 		from, to = to+len(quickString), plain(b, to+len(quickString))
 		value := b[from:to]
 		if !bytes.HasPrefix(b[to:], []byte(`"}}`)) || !utf8.Valid(value) {
 			return a, false
 		}
-		a.Value = format.StringValue(unsafe.String(unsafe.SliceData(value), len(value)))
+		a.Value = format.StringValue(wire.View(value))
 	} else if string(rest[:len(quickInt)]) == quickInt {
 		from = to + len(quickInt)
 		n, digits := uint64(0), from

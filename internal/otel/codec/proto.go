@@ -4,12 +4,11 @@ import (
 	"encoding/binary"
 	"math"
 	"unicode/utf8"
-	"unsafe"
-
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A fieldReader is an input in protobuf. It reads the fields of one message, which are in b[i:end].
@@ -206,7 +205,7 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 		if !utf8.Valid(text) {
 			return a, false
 		}
-		a.Value = format.StringValue(unsafe.String(unsafe.SliceData(text), len(text)))
+		a.Value = format.StringValue(wire.View(text))
 	case value[0] == tagBool && len(value) == 2 && value[1] <= 1:
 		a.Value = format.BoolValue(value[1] == 1)
 	case value[0] == tagInt:
@@ -221,7 +220,7 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 	if !utf8.Valid(name) {
 		return a, false
 	}
-	a.Name = unsafe.String(unsafe.SliceData(name), len(name))
+	a.Name = wire.View(name)
 	f.i += 1 + len(b)
 	return a, true
 }
@@ -232,7 +231,7 @@ func (f *fieldReader) text() string {
 	s := f.b[f.i:f.end]
 	f.i = f.end
 	f.leave(up)
-	return unsafe.String(unsafe.SliceData(s), len(s))
+	return wire.View(s)
 }
 
 func (f *fieldReader) bytes() string { return f.text() }

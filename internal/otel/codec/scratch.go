@@ -1,6 +1,6 @@
 package codec
 
-import "unsafe"
+import "github.com/entrace-go/entrace/internal/core/wire"
 
 // A scratch is a reusable buffer for short strings, which follow one another in it. To build a string, call
 // mark, append to b, and call from with the mark. The zero scratch is ready for use.
@@ -18,7 +18,7 @@ func (t *scratch) from(mark int) string {
 	if mark == len(t.b) {
 		return ""
 	}
-	return unsafe.String(&t.b[mark], len(t.b)-mark)
+	return wire.View(t.b[mark:])
 }
 
 // reset empties the buffer. All strings that from returned become invalid.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,10 +66,15 @@ type Files struct {
 
 	pruning sync.Mutex
 
-	mu      sync.Mutex // never held while a file is used
-	last    uint32     // number of a file
-	files   map[string]*file
-	closed  bool
+	mu     sync.Mutex // never held while a file is used
+	last   uint32     // number of a file
+	files  map[string]*file
+	closed bool
+	// recorded are requests of spans that were recorded whole, by their hashes. A later one takes the place of an earlier one.
+	recorded [1 << 14]struct {
+		sum   uint64
+		spans int
+	}
 	closing sync.WaitGroup
 	stop    chan struct{}
 
@@ -166,9 +172,10 @@ func (f *Files) watch() {
 
 // remove finishes files in the background, unless Close finishes them. The caller holds the lock.
 func (f *Files) remove(list ...*file) {
-	if f.closed {
+	if f.closed || len(list) == 0 {
 		return
 	}
+	clear(f.recorded[:]) // what comes again begins a new file, as what is new does
 	for _, x := range list {
 		delete(f.files, x.key)
 		f.dir.forget(x.number)
@@ -420,6 +427,14 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	case <-ctx.Done():
 		return Result{}, ErrFull // the sender has disconnected
 	}
+	sum := maphash.Bytes(seed, b)
+	recorded := &f.recorded[sum%uint64(len(f.recorded))]
+	f.mu.Lock()
+	was := *recorded
+	f.mu.Unlock()
+	if was.sum == sum { // the sender has heard no answer, and sends its spans again
+		return Result{Taken: was.spans}, nil
+	}
 	if f.o.File == "" && f.quota.Full() {
 		f.prune()
 		if f.quota.Full() {
@@ -511,9 +526,16 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		return Result{}, full
 	case damage != nil:
 		return done, &DamageError{damage}
+	case s == codec.Spans && done.Refused == 0:
+		f.mu.Lock()
+		recorded.sum, recorded.spans = sum, done.Taken
+		f.mu.Unlock()
 	}
 	return done, nil
 }
+
+// seed keeps senders from choosing the hashes of their requests.
+var seed = maphash.MakeSeed()
 
 // A part is the records of one resource of a request.
 type part struct {

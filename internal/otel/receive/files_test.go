@@ -142,6 +142,26 @@ func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
 	}
 }
 
+// TestSpansThatComeAgainAreRecordedOnce, as a sender that hears no answer sends its request again. Log records have no ids:
+// two that are equal are two.
+func TestSpansThatComeAgainAreRecordedOnce(t *testing.T) {
+	spans, logs := request("s", span(1, 0, "good"), span(2, 1, "good")), request("s", logRecord("good"), logRecord("good"))
+	for signal, tt := range map[codec.Signal]struct {
+		request []byte
+		want    int
+	}{codec.Spans: {spans, 2}, codec.Logs: {logs, 4}} {
+		done, errs, files := record(t, receive.FilesOptions{}, signal, tt.request, tt.request)
+		if err := errors.Join(errs...); err != nil || done[0].Taken != 2 || done[1].Taken != 2 {
+			t.Errorf("got %+v, %v; want 2 taken of each", done, err)
+		}
+		for name, entries := range files {
+			if good := slices.DeleteFunc(names(entries), func(s string) bool { return s != "good" }); len(good) != tt.want {
+				t.Errorf("%s has %d good ones, want %d", name, len(good), tt.want)
+			}
+		}
+	}
+}
+
 // cut returns a request without its last byte.
 func cut(b []byte) []byte { return b[:len(b)-1] }
 
