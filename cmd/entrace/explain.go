@@ -173,5 +173,8 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
 	a.topRuntime(w, top)
-	return a.topNever(w, l, top, &options)
+	if err := a.topNever(w, l, top, &options); err != nil || x.Found {
+		return err
+	}
+	return a.topPatterns(w, top)
 }

@@ -122,9 +122,9 @@ func TestReceiveOTLPForOtherMachines(t *testing.T) {
 // it translates the gRPC status to an HTTP status.
 func sendSecurely(t *testing.T, tr *http.Transport, address, protocol, token string) int {
 	t.Helper()
-	// A resource with the name "s", and a span of the trace 1 and the id 1.
+	// A resource with the name "s", and a span of the trace 1, of another id by each protocol.
 	resource := "\n\x15\n\x13\n\x0cservice.name\x12\x03\n\x01s"
-	span := "\n\x10" + strings.Repeat("\x01", 16) + "\x12\x08" + strings.Repeat("\x01", 8) + "*\x01a"
+	span := "\n\x10" + strings.Repeat("\x01", 16) + "\x12\x08" + strings.Repeat(protocol[len(protocol)-1:], 8) + "*\x01a"
 	holder := resource + "\x12" + string(rune(len(span)+2)) + "\x12" + string(rune(len(span))) + span
 	body := "\n" + string(rune(len(holder))) + holder
 	path, kind := "/v1/traces", "application/x-protobuf"

@@ -154,12 +154,7 @@ const manyGoroutines = 10
 func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	a.topTitle(w, l, o, options)
 	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
-	var err error
-	if len(o.Patterns) > 0 {
-		head("Most frequent errors")
-		err = a.topPatterns(w, o)
-	}
-	err = errors.Join(err, a.topNever(w, l, o, options))
+	err := errors.Join(a.topPatterns(w, o), a.topNever(w, l, o, options))
 	a.topRuntime(w, o)
 	if len(o.Services) > 1 && err == nil {
 		head("Services")
@@ -239,6 +234,10 @@ func topServices(w io.Writer, list []analyze.ServiceCount) error {
 }
 
 func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
+	if len(o.Patterns) == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, "Most frequent errors"))
 	var lines [][]string
 	for _, p := range o.Patterns {
 		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})

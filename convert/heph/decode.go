@@ -101,7 +101,7 @@ func (d *decoder) scan() error {
 
 // add notes where p lies and belongs.
 func (d *decoder) add(p *packet) {
-	if d.events.n == 0 && len(d.opts) == 0 {
+	if d.events.Len() == 0 && len(d.opts) == 0 {
 		d.first = sha256.Sum256(p.Raw)
 	}
 	if p.Metadata {
@@ -110,11 +110,10 @@ func (d *decoder) add(p *packet) {
 			d.epochs = append(d.epochs, epoch)
 		}
 	} else {
-		v := d.events.add()
-		*v = pendingEvent{
+		v := d.events.Add(pendingEvent{
 			offset: p.Offset, size: uint32(len(p.Raw)), packet: uint32(p.Number), epoch: uint32(max(len(d.epochs)-1, 0)),
 			stream: p.Event.StreamID, substream: p.Event.SubstreamID, counter: p.Event.Counter, start: p.Event.Start, end: p.Event.End,
-		}
+		})
 		v.identify(p.Event.Attributes)
 	}
 }
@@ -147,7 +146,7 @@ func (d *decoder) convert() error {
 	}
 	d.events.hang(d.epochs)
 	var chain []uint32
-	for i := range uint32(d.events.n) {
+	for i := range uint32(d.events.Len()) {
 		if i%4096 == 0 && d.ctx.Err() != nil {
 			return d.ctx.Err()
 		}

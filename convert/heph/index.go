@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
 )
 
@@ -29,24 +30,10 @@ type pendingEvent struct {
 	met        bool
 }
 
-const chunkSize = 4096
+// An index is the events of an input in their order. An event takes 96 bytes.
+type index struct{ input.List[pendingEvent] }
 
-// An index is the events of an input in their order, in pieces, so that it never
-// is larger than they are. An event takes 96 bytes.
-type index struct {
-	chunks [][]pendingEvent
-	n      int
-}
-
-func (x *index) at(i uint32) *pendingEvent { return &x.chunks[i/chunkSize][i%chunkSize] }
-
-func (x *index) add() *pendingEvent {
-	if x.n%chunkSize == 0 {
-		x.chunks = append(x.chunks, make([]pendingEvent, chunkSize))
-	}
-	x.n++
-	return x.at(uint32(x.n - 1))
-}
+func (x *index) at(i uint32) *pendingEvent { return x.At(int(i)) }
 
 var seed = maphash.MakeSeed()
 
@@ -116,7 +103,7 @@ func (v *pendingEvent) compare(trace, span uint64) int {
 
 // hang finds the parents of all events. epochs are those of the input.
 func (x *index) hang(epochs []uint64) {
-	order := make([]uint32, x.n)
+	order := make([]uint32, x.Len())
 	at := func(i uint32) interval {
 		v := x.at(i)
 		start := later(epochs, v.epoch, v.start)
@@ -126,7 +113,7 @@ func (x *index) hang(epochs []uint64) {
 		}
 	}
 	explicit := false
-	contain(x.n, order, at, func(i uint32, parent int64) {
+	contain(x.Len(), order, at, func(i uint32, parent int64) {
 		v := x.at(i)
 		if explicit = explicit || v.top; v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
 			return
@@ -147,7 +134,7 @@ func (x *index) name(order []uint32) {
 		w := x.at(b)
 		return cmp.Or(x.at(a).compare(w.trace, w.span), cmp.Compare(a, b))
 	})
-	for i := range uint32(x.n) {
+	for i := range uint32(x.Len()) {
 		v := x.at(i)
 		if !v.top {
 			continue

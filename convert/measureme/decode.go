@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"io"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,8 +143,8 @@ func (d *decoder) write() error {
 	if d.integers == 0 {
 		return nil
 	}
-	for i := range d.count {
-		if i%chunkEvents == 0 {
+	for i := range int64(d.events.Len()) {
+		if i%someEvents == 0 {
 			if err := d.ctx.Err(); err != nil {
 				return err
 			}
@@ -204,9 +204,9 @@ func (d *decoder) resourceEntry() *format.TraceEntry {
 
 // sort puts the events that have a time in order, and finds their parents.
 func (d *decoder) sort() {
-	d.order = make([]place, 0, d.count)
+	d.order = make([]place, 0, d.events.Len())
 	holes := false
-	for i := range d.count {
+	for i := range int64(d.events.Len()) {
 		e := d.event(i)
 		start, end := e.first(), e.second()
 		switch {
@@ -267,7 +267,9 @@ func (d *decoder) timed(n int) error {
 	switch {
 	case !p.instant():
 		d.add(attrMadeIDs, format.BoolValue(true))
-		d.buf = appendSpanID(d.buf[:0], uint64(i)+1)
+		var id [8]byte
+		binary.BigEndian.PutUint64(id[:], uint64(i)+1)
+		d.buf = wire.AppendHex(d.buf[:0], id[:])
 		d.add(format.AttrSpanID, alias(d.buf))
 	case parent != 0:
 		d.add(mapping.AttrEvent, format.BoolValue(true))
@@ -346,15 +348,6 @@ func argName(n int) string {
 		return argNames[n]
 	}
 	return attrArg + strconv.Itoa(n)
-}
-
-// appendSpanID appends n as 16 hex digits.
-func appendSpanID(b []byte, n uint64) []byte {
-	for range 16 {
-		n = bits.RotateLeft64(n, 4)
-		b = append(b, "0123456789abcdef"[n&15])
-	}
-	return b
 }
 
 // alias returns a String of b, valid as long as b does not change.

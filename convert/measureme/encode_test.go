@@ -143,7 +143,7 @@ func TestEncodeNests(t *testing.T) {
 		s := scanned(t, b)
 		open := make(map[uint32][]place)
 		sum := uint64(0)
-		for i := s.count - 1; i >= 0; i-- {
+		for i := int64(s.events.Len()) - 1; i >= 0; i-- {
 			e := s.event(i)
 			sum += e.second() - e.first()
 			stack := open[e.thread]
@@ -155,8 +155,8 @@ func TestEncodeNests(t *testing.T) {
 			}
 			open[e.thread] = append(stack, placeOf(i, e.first(), e.second(), false))
 		}
-		if sum != uint64(total) || s.count != 200 {
-			t.Errorf("seed %d: %d records take %d, want 200 and %d", seed, s.count, sum, total)
+		if sum != uint64(total) || s.events.Len() != 200 {
+			t.Errorf("seed %d: %d records take %d, want 200 and %d", seed, s.events.Len(), sum, total)
 		}
 		if got, want := selfTimes(t, mustDecode(t, b)), reverse(t, b); !maps.Equal(got, want) {
 			t.Errorf("seed %d: self times are %v, the tools say %v", seed, got, want)

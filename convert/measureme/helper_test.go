@@ -201,7 +201,7 @@ func reverse(t testing.TB, profile []byte) map[string][2]uint64 {
 	}
 	stacks := make(map[uint32][]open)
 	times := make(map[string][2]uint64)
-	for i := s.count - 1; i >= 0; i-- {
+	for i := int64(s.events.Len()) - 1; i >= 0; i-- {
 		e := s.event(i)
 		if e.second() >= markInteger {
 			continue

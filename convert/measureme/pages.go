@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// chunkEvents is how many events are allocated together.
-const chunkEvents = 8192
+// someEvents is between how many events a context is asked.
+const someEvents = 8192
 
 // A scanner takes the pages of a file apart into its three streams.
 type scanner struct {
@@ -28,10 +28,7 @@ type scanner struct {
 	damage   *input.Error // the first that did not end the file
 	first    [sha256.Size]byte
 
-	// Invariants: chunks hold chunkEvents each but for the last; the ids of all
-	// records of the file, so that an index is the record's number.
-	chunks [][]event
-	count  int64
+	events input.List[event] // by their numbers
 	starts []eventsAt
 
 	data  stringData
@@ -186,24 +183,18 @@ func (s *scanner) take(tag byte, b []byte) error {
 	width := s.eventWidth()
 	seen := false // a record that begins in this page
 	return st.records(b, at, width, func(b []byte, at int) error {
-		if s.count >= math.MaxInt32 {
+		n := int64(s.events.Len())
+		if n >= math.MaxInt32 {
 			return s.fail(at, errTooMany)
 		}
 		if !seen && at >= s.off {
 			seen = true
-			s.starts = append(s.starts, eventsAt{s.count, at})
+			s.starts = append(s.starts, eventsAt{n, at})
 		}
-		if s.count%chunkEvents == 0 {
-			if s.count > 0 && s.ctx.Err() != nil {
-				return s.ctx.Err()
-			}
-			// A small file does not pay for a whole chunk.
-			s.chunks = append(s.chunks, make([]event, 0, min(chunkEvents, max(16, len(b)/width))))
+		if n%someEvents == 0 && s.ctx.Err() != nil {
+			return s.ctx.Err()
 		}
-		last := &s.chunks[len(s.chunks)-1]
-		*last = append(*last, event{})
-		(*last)[len(*last)-1].parse(b, s.version)
-		s.count++
+		s.events.Add(event{}).parse(b, s.version)
 		return nil
 	})
 }
@@ -244,7 +235,7 @@ func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) err
 }
 
 // event returns the record of that number.
-func (s *scanner) event(i int64) *event { return &s.chunks[i/chunkEvents][i%chunkEvents] }
+func (s *scanner) event(i int64) *event { return s.events.At(int(i)) }
 
 // offset returns where in the file record i begins, or began the one before it
 // in the same page if that is all that is known.

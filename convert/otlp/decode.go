@@ -73,11 +73,11 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	if err := d.resources(); err != nil {
 		return err
 	}
-	for i := range d.ix.records.n {
+	for i := range d.ix.records.Len() {
 		if err := d.check(); err != nil {
 			return err
 		}
-		r := d.ix.records.at(i)
+		r := d.ix.records.At(i)
 		err := d.write(r)
 		if errors.Is(err, errScopes) {
 			d.note(&codec.Error{Offset: r.off, Err: format.ErrTooLarge})
@@ -280,12 +280,12 @@ func (d *decoder) sentBefore(r *record) *record {
 	if len(d.ix.twice) == 0 {
 		return nil
 	}
-	n, now := d.ix.slots.all.at(int(d.ix.slot(&s.TraceID, &s.SpanID))).record, times{true, s.Ended, s.Start, s.Duration}
+	n, now := d.ix.slots.all.At(int(d.ix.slot(&s.TraceID, &s.SpanID))).record, times{true, s.Ended, s.Start, s.Duration}
 	was, twice := d.ix.twice[n]
 	if !twice {
 		return nil
 	}
-	first := d.ix.records.at(int(n - 1))
+	first := d.ix.records.At(int(n - 1))
 	switch {
 	case first == r:
 		d.ix.twice[n] = now

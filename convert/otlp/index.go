@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
@@ -12,7 +13,7 @@ import (
 // and the span that each is below. It takes 24 bytes for each of them, and about 40 more for each span.
 type index struct {
 	b       []byte // the input
-	records list[record]
+	records input.List[record]
 	scoped  int // how many records have a scope
 	held    int // how many records have a resource
 	groups  []group
@@ -106,10 +107,10 @@ func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 // Span adds a span. If several spans have the same ids, the children belong below the first.
 func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slot(trace, span)
-	ix.records.add(record{off: off, up: ix.slot(trace, parent)})
+	ix.records.Add(record{off: off, up: ix.slot(trace, parent)})
 	if own != 0 {
-		if s := ix.slots.all.at(int(own)); s.record == 0 {
-			s.record = uint32(ix.records.n)
+		if s := ix.slots.all.At(int(own)); s.record == 0 {
+			s.record = uint32(ix.records.Len())
 		} else {
 			ix.twice[s.record] = times{}
 		}
@@ -118,14 +119,14 @@ func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 
 // Log adds a log record.
 func (ix *index) Log(off int64, trace *[16]byte, span *[8]byte) {
-	ix.records.add(record{off: off, up: ix.slot(trace, span), log: true})
+	ix.records.Add(record{off: off, up: ix.slot(trace, span), log: true})
 }
 
 // EndScope sets the scope of the records since the last call.
 func (ix *index) EndScope(h codec.Head) {
 	scope := ix.scopes.add(ix.b, h)
-	for ; ix.scoped < ix.records.n; ix.scoped++ {
-		ix.records.at(ix.scoped).group = scope
+	for ; ix.scoped < ix.records.Len(); ix.scoped++ {
+		ix.records.At(ix.scoped).group = scope
 	}
 }
 
@@ -133,8 +134,8 @@ func (ix *index) EndScope(h codec.Head) {
 func (ix *index) EndResource(h codec.Head) {
 	last := group{resource: ix.holders.add(ix.b, h)}
 	n, known := uint32(0), false
-	for ; ix.held < ix.records.n; ix.held++ {
-		r := ix.records.at(ix.held)
+	for ; ix.held < ix.records.Len(); ix.held++ {
+		r := ix.records.At(ix.held)
 		if !known || last.scope != r.group {
 			last.scope = r.group
 			if n, known = ix.groupOf[last]; !known {
@@ -152,9 +153,9 @@ func (ix *index) parent(r *record) *record {
 	if r.up == 0 {
 		return nil
 	}
-	n := ix.slots.all.at(int(r.up)).record
+	n := ix.slots.all.At(int(r.up)).record
 	if n == 0 {
 		return nil
 	}
-	return ix.records.at(int(n - 1))
+	return ix.records.At(int(n - 1))
 }

@@ -27,7 +27,7 @@ type messages struct {
 	encoding codec.Encoding
 	framed   bool // each message has its size before it
 	begin    int  // after a byte order mark
-	starts   list[int64]
+	starts   input.List[int64]
 }
 
 // newMessages detects the encoding of b from its beginning. JSON begins with a brace, a protobuf message
@@ -96,11 +96,11 @@ func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) er
 		if err := check(); err != nil {
 			return err
 		}
-		m.starts.add(at)
+		m.starts.Add(at)
 		end, err := m.walkOne(r, at, v)
 		if damage, ok := errors.AsType[*codec.Error](err); ok {
 			if first == nil {
-				first = m.damage(damage, int64(m.starts.n))
+				first = m.damage(damage, int64(m.starts.Len()))
 			}
 			end = m.next(at, end)
 		}
@@ -109,7 +109,7 @@ func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) er
 			at = int64(space(m.b, int(at)))
 		}
 	}
-	if first == nil && m.starts.n > 0 && !r.Known() {
+	if first == nil && m.starts.Len() > 0 && !r.Known() {
 		return &input.Error{Offset: int64(m.begin), Unit: "message 1", Err: ErrNotOTLP}
 	}
 	return first
@@ -155,9 +155,9 @@ func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 
 // number returns the number of the message at an offset.
 func (m *messages) number(off int64) int64 {
-	low, high := 0, m.starts.n
+	low, high := 0, m.starts.Len()
 	for low < high {
-		if mid := (low + high) / 2; *m.starts.at(mid) <= off {
+		if mid := (low + high) / 2; *m.starts.At(mid) <= off {
 			low = mid + 1
 		} else {
 			high = mid

@@ -1,30 +1,10 @@
 package otlp
 
-import "hash/maphash"
+import (
+	"hash/maphash"
 
-// A list is a slice that grows by chunks. Only its first chunk is copied when it grows, because a copy of
-// the whole would take the same memory again.
-type list[T any] struct {
-	chunks [][]T
-	n      int
-}
-
-const chunkBits = 14
-
-func (l *list[T]) at(i int) *T { return &l.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
-
-func (l *list[T]) add(v T) {
-	if l.n>>chunkBits == len(l.chunks) {
-		var chunk []T
-		if l.n > 0 {
-			chunk = make([]T, 0, 1<<chunkBits)
-		}
-		l.chunks = append(l.chunks, chunk)
-	}
-	last := &l.chunks[len(l.chunks)-1]
-	*last = append(*last, v)
-	l.n++
-}
+	"github.com/entrace-go/entrace/convert/internal/input"
+)
 
 // A spanKey is a trace id and a span id.
 type spanKey [24]byte
@@ -37,7 +17,7 @@ type slot struct {
 
 // slots numbers spans by their ids, in about 40 bytes each.
 type slots struct {
-	all  list[slot]
+	all  input.List[slot]
 	seed maphash.Seed
 
 	// Invariants: the length is a power of two, or zero; at least a quarter of the table is 0, which means
@@ -48,18 +28,18 @@ type slots struct {
 // find returns the number of the slot for key, and adds a slot if there is none. Slot 0 belongs to no
 // span.
 func (s *slots) find(key *spanKey) uint32 {
-	if s.all.n*4 >= len(s.table)*3 {
+	if s.all.Len()*4 >= len(s.table)*3 {
 		s.grow()
 	}
 	mask := uint64(len(s.table) - 1)
 	i := maphash.Bytes(s.seed, key[:]) & mask
 	for ; s.table[i] != 0; i = (i + 1) & mask {
-		if s.all.at(int(s.table[i])).key == *key {
+		if s.all.At(int(s.table[i])).key == *key {
 			return s.table[i]
 		}
 	}
-	n := uint32(s.all.n)
-	s.all.add(slot{key: *key})
+	n := uint32(s.all.Len())
+	s.all.Add(slot{key: *key})
 	s.table[i] = n
 	return n
 }
@@ -67,12 +47,12 @@ func (s *slots) find(key *spanKey) uint32 {
 func (s *slots) grow() {
 	if s.table == nil {
 		s.seed = maphash.MakeSeed()
-		s.all.add(slot{})
+		s.all.Add(slot{})
 	}
 	s.table = make([]uint32, max(64, 2*len(s.table)))
 	mask := uint64(len(s.table) - 1)
-	for n := 1; n < s.all.n; n++ {
-		i := maphash.Bytes(s.seed, s.all.at(n).key[:]) & mask
+	for n := 1; n < s.all.Len(); n++ {
+		i := maphash.Bytes(s.seed, s.all.At(n).key[:]) & mask
 		for s.table[i] != 0 {
 			i = (i + 1) & mask
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrace-go/entrace/convert/internal/input"
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
 // Decode reads the Parquet table r and writes its entries to w, as the documentation of the package
@@ -303,7 +304,7 @@ func (d *decoder) scalar(i int, l *leaf) error {
 	b, err := l.bytes()
 	d.texts[i] = textOf(b)
 	d.length += len(b)
-	if scalars[i].has(text) && !isText(d.texts[i]) {
+	if scalars[i].has(text) && !wire.IsValid(d.texts[i]) {
 		d.texts[i] = string([]rune(d.texts[i]))
 	}
 	return err
@@ -364,7 +365,7 @@ func (d *decoder) element(i int, k, v *leaf) error {
 		return d.at(k, err)
 	}
 	a := format.Attribute{Name: textOf(key)}
-	if !isText(a.Name) {
+	if !wire.IsValid(a.Name) {
 		a.Name = string([]rune(a.Name))
 	}
 	switch i {
@@ -387,7 +388,7 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	default:
 		var b []byte
 		b, err = v.bytes()
-		if a.Value = format.BytesValue(b); isText(a.Value.Text()) {
+		if a.Value = format.BytesValue(b); wire.IsValid(a.Value.Text()) {
 			a.Value = format.StringValue(a.Value.Text())
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"sync"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/entrace-go/entrace/format"
@@ -229,7 +228,7 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 	seen := newNames(entry.Attributes)
 	for i := range entry.Attributes {
 		a := &entry.Attributes[i]
-		if seen.before(i) || !isText(a.Name) {
+		if seen.before(i) || !wire.IsValid(a.Name) {
 			e.restOf(a)
 			continue
 		}
@@ -316,12 +315,12 @@ func (c *own) take(a *format.Attribute) byte {
 			return inDuration
 		}
 	case mapping.AttrKind:
-		if isString && text != "" && isText(text) {
+		if isString && text != "" && wire.IsValid(text) {
 			c.kind = text
 			return inKind
 		}
 	case mapping.AttrStatusCode:
-		if isString && text != "" && isText(text) {
+		if isString && text != "" && wire.IsValid(text) {
 			c.status = text
 			return inStatus
 		}
@@ -346,7 +345,7 @@ func (c *own) takeTime(v format.Value) byte {
 func (e *encoder) typed(a *format.Attribute) {
 	switch a.Value.Kind() {
 	case format.KindString:
-		if !isText(a.Value.Text()) {
+		if !wire.IsValid(a.Value.Text()) {
 			e.restOf(a)
 			return
 		}
@@ -398,7 +397,7 @@ func (e *encoder) number(col int, n int64, valid bool) {
 }
 
 func (e *encoder) text(col int, s string, valid bool) {
-	if valid && !isText(s) {
+	if valid && !wire.IsValid(s) {
 		s = string([]rune(s)) // U+FFFD for each bad byte
 	}
 	e.add(col, e.str(s), 1, valid)
@@ -464,15 +463,6 @@ func (n *names) before(i int) bool {
 		}
 	}
 	return false
-}
-
-func isText(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return utf8.ValidString(s[i:])
-		}
-	}
-	return true
 }
 
 // isHex reports whether s is n lower-case hex digits.

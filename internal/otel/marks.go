@@ -3,7 +3,6 @@ package otel
 import (
 	"math"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -160,12 +159,4 @@ func (a Attributes) Unify() {
 			a[i].Value, a[i].Encoding = format.StringValue(string(AppendAnyValue(nil, &v))), to
 		}
 	}
-}
-
-// Clean returns s with U+FFFD in place of each byte that is not valid UTF-8.
-func Clean(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return string([]rune(s))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -97,12 +98,14 @@ type workload struct {
 	own      map[operation][]duration // how long each span was the deepest that was open
 	edges    map[operation][]duration // of calls to other services, what no span there accounts for; by both services
 	apart    int                      // log records that belong to no request
+	// triggered is when the cause of the latest file of a flight recorder began.
+	triggered Time
 }
 
 // workloadOf returns the requests of which runs have any row, and their number. If others is set, it adds other requests with
 // the same names, which are not now.
 func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
-	w = &workload{items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration)}
+	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration)}
 	for i, run := range slices.Concat(before, now) {
 		n, err := w.add(ctx, run, i >= len(before), others)
 		if err != nil {
@@ -141,6 +144,19 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 			roots = append(roots, root)
 		case view.RoleLog:
 			w.apart++
+		case view.RoleRecorder:
+			if v.Name(root) != mapping.NameTrace {
+				break
+			}
+			e, err := v.NewReader().Entry(root)
+			if err != nil {
+				return 0, err
+			}
+			took, _ := e.Attribute("request.took_nano")
+			n, _ := took.U64()
+			if start, timed := v.Start(root); timed {
+				w.triggered = max(w.triggered, Time(start)-Time(n))
+			}
 		}
 		rank = end
 	}

@@ -21,7 +21,8 @@ const (
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
 // from a time on, if since is one; else, if alike is set, those of which a run selects rows with others of the same names;
-// else those from the largest change on, which it looks for.
+// else those from the trigger of a flight recorder on, if this tells the cause; else those from the largest change on, which it
+// looks for.
 func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
 	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
@@ -30,10 +31,19 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	}
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return cmp.Compare(a.start, b.start) })
 	x, whole := &Explanation{}, false
+	from := func(at Time) {
+		i, _ := slices.BinarySearchFunc(w.requests, int64(at), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
+		x = w.since(i, 0)
+	}
+	exchange := func() {
+		w.exchange(ctx, x, 1, func(i, k int) {
+			a, b := w.requests[i], w.requests[k]
+			a.now, b.now = b.now, a.now
+		}, func() *Explanation { return w.rank(0) })
+	}
 	switch {
 	case since != NoTime && alone:
-		at, _ := slices.BinarySearchFunc(w.requests, int64(since), func(q *request, at int64) int { return cmp.Compare(q.start, at) })
-		x = w.since(at, 0)
+		from(since)
 	case !alone:
 		x = w.rank(0)
 	case slices.ContainsFunc(w.requests, func(q *request) bool { return !q.now }):
@@ -44,6 +54,14 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		}
 		x.Shares, err = w.why(ctx, selected, false, 1)
 	default:
+		if w.triggered != NoTime {
+			from(w.triggered)
+			exchange()
+		}
+		if x.Found {
+			w.divide(x.Looked.Requests[0])
+			break
+		}
 		x = w.sinceChange()
 		requests := slices.Clone(w.requests)
 		w.exchange(ctx, x, splits, func(i, k int) { w.requests[i], w.requests[k] = w.requests[k], w.requests[i] }, w.sinceChange)
@@ -54,10 +72,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		}
 	}
 	was, _ := divided(w.requests, func(q *request) bool { return q.now })
-	w.exchange(ctx, x, 1, func(i, k int) {
-		a, b := w.requests[i], w.requests[k]
-		a.now, b.now = b.now, a.now
-	}, func() *Explanation { return w.rank(0) })
+	exchange()
 	if whole && !x.Found {
 		err = w.among(ctx, x)
 	} else if w.divide(0); err == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/mapping"
 	"github.com/entrace-go/entrace/internal/testkit/querytest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/query/analyze"
@@ -96,6 +97,41 @@ func TestExplainAlone(t *testing.T) {
 	since := analyze.Time(1_700_000_000_000_000_000 + 200*int64(20*time.Millisecond))
 	if x := explained(t, nil, []query.Run{run}, since); x.Verdict != "cause: stock" || x.Looked.Requests != [2]int{200, 100} || x.Failed[1] < 30 || x.Failed[0] > 20 {
 		t.Errorf("since its begin: %+v", x)
+	}
+}
+
+// TestExplainTriggered: the requests from a trigger on are compared with those before, however few they are.
+func TestExplainTriggered(t *testing.T) {
+	const from = 295
+	of := func(m querytest.Mall, seed uint64, triggered bool) *analyze.Explanation {
+		m.Requests, m.From = 300, from
+		recorded := m.Record(t, seed)
+		if triggered {
+			recorded.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
+				{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + from*uint64(20*time.Millisecond) + 5e6)},
+				{Name: "request.took_nano", Value: format.U64Value(5e6)},
+			}})
+		}
+		v := recorded.View()
+		x, err := analyze.Explain(t.Context(), nil, []query.Run{{View: v, Rows: everything(t, v)}}, analyze.NoTime, false)
+		must(t, err)
+		return x
+	}
+	slow := querytest.Mall{Slow: map[string]float64{"UPDATE stock": 3}}
+	healthy := 0
+	for seed := range uint64(20) {
+		if x := of(slow, 700+seed, false); x.Found {
+			t.Errorf("seed %d: five requests are told apart without a trigger: %s", seed, x.Verdict)
+		}
+		if x := of(slow, 700+seed, true); x.Verdict != "cause: stock" || x.Looked.Requests != [2]int{from, 300 - from} || x.Since == nil {
+			t.Errorf("seed %d: %+v", seed, x)
+		}
+		if of(querytest.Mall{}, 800+seed, true).Found {
+			healthy++
+		}
+	}
+	if healthy > 1 {
+		t.Errorf("%d of 20 healthy recordings have a cause", healthy)
 	}
 }
 

@@ -213,3 +213,33 @@ func (in *Input) Close() (err error) {
 	}
 	return err
 }
+
+// A List is a slice that grows by chunks. Only its first chunk is copied when it grows, because a copy of
+// the whole would take the same memory again.
+type List[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const chunkBits = 13
+
+// Len returns the number of items.
+func (l *List[T]) Len() int { return l.n }
+
+// At returns item i. It is where Add put it, unless it is in the first chunk, until the next call of Add.
+func (l *List[T]) At(i int) *T { return &l.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
+
+// Add appends an item, and returns where it is.
+func (l *List[T]) Add(v T) *T {
+	if l.n>>chunkBits == len(l.chunks) {
+		var chunk []T
+		if l.n > 0 {
+			chunk = make([]T, 0, 1<<chunkBits)
+		}
+		l.chunks = append(l.chunks, chunk)
+	}
+	last := &l.chunks[len(l.chunks)-1]
+	*last = append(*last, v)
+	l.n++
+	return l.At(l.n - 1)
+}

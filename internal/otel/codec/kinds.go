@@ -22,7 +22,7 @@ func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendT
 func text[T any](number protowire.Number, key string, at func(*T) *string) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
-		func(r *Reader, to *T) { *at(to) = otel.Clean(r.in.text()) },
+		func(r *Reader, to *T) { *at(to) = wire.ValidText(r.in.text()) },
 		func(b []byte, e Encoding, n *name, from *T) []byte { return appendText(b, e, n, *at(from)) },
 	}
 }
@@ -214,7 +214,7 @@ func (r *Reader) pair(kv *otel.KeyValue, depth int) {
 	f := r.in.enter(true)
 	for i := r.in.field(pairNames, 0); i >= 0; i = r.in.field(pairNames, i+1) {
 		if i == pairKey {
-			kv.Key = otel.Clean(r.in.text())
+			kv.Key = wire.ValidText(r.in.text())
 		} else {
 			kv.Value = r.value(depth)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/entrace-go/entrace/format"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
@@ -184,7 +185,7 @@ func (r *Reader) Log(off int64, l *otel.Log) error {
 	r.seek(off)
 	logMessage.read(r, l)
 	if l.Body.Kind == otel.String {
-		l.Body.Text = otel.Clean(l.Body.Text) // the body is the message
+		l.Body.Text = wire.ValidText(l.Body.Text) // the body is the message
 	}
 	l.Attributes.Unify()
 	l.TakeMarks()
@@ -215,7 +216,7 @@ func (r *Reader) Resource(h *Head, to *otel.Resource) (err error) {
 func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) error {
 	if h.URL.From >= 0 {
 		r.seek(h.URL.From)
-		s := strings.Clone(otel.Clean(r.in.text()))
+		s := strings.Clone(wire.ValidText(r.in.text()))
 		if err := r.done(h.URL.From); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
@@ -140,7 +141,7 @@ func newIDs(key []byte) *ids { return &ids{hash: hmac.New(sha256.New, key)} }
 // change replaces an id by the new one. An empty or zero id does not change, and nil ids change nothing.
 func (i *ids) change(u use, id []byte) {
 	switch {
-	case i == nil || len(id) == 0 || allZero(id):
+	case i == nil || len(id) == 0 || wire.IsZero(id):
 	case u == traceID && string(id) == string(i.lastTrace[:]):
 		copy(id, i.newTrace[:])
 	case u == traceID:
@@ -150,15 +151,6 @@ func (i *ids) change(u use, id []byte) {
 	default:
 		copy(id, i.of('s', id))
 	}
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // of returns the hash of an id.
