@@ -5,10 +5,11 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/internal/otel"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // A fieldReader is an input in protobuf. It reads the fields of one message, which are in b[i:end].
