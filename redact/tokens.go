@@ -2,161 +2,127 @@ package redact
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// A prefixGroup has beginnings of tokens, and what has to follow them.
-type prefixGroup struct {
-	texts []string
-	// least is the least number of bytes after the prefix, of letters, digits, "_" and "-".
-	least int
-	// dots says that these bytes may include dots.
-	dots bool
-	// upper says that these bytes are capital letters and digits alone, exactly least of them.
-	upper bool
-}
-
-// A prefix is the beginning of the tokens of one kind.
+// A prefix is the beginning of the tokens of one kind, and what has to follow it.
 type prefix struct {
-	text string
-	*prefixGroup
+	text        string
+	least       int // bytes
+	dots, upper bool
 }
 
-// prefixes are the beginnings of tokens of clouds, forges and services. Their sources are the
-// documents of those who issue them and the list that secret scanners of forges agree on; see
-// doc.go.
-var prefixes = []prefixGroup{
-	{least: 16, texts: []string{
-		"LTAI",                                                                                     // Alibaba
-		"tskey-",                                                                                   // Tailscale
-		"sb_secret_",                                                                               // Supabase
-		"gldt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-", "glffct-", // GitLab
-		"xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "xwfp-", // Slack
-		"sk_live_", "sk_test_", "rk_live_", "rk_test_", // Stripe
-		"sm_aat_", // SettleMint
-	}},
-	{least: 16, upper: true, texts: []string{"AKIA", "ASIA", "ABIA", "ACCA"}}, // Amazon
-	{least: 16, dots: true, texts: []string{
-		"glpat-", "glrt-", // GitLab
-		"xoxe.", // Slack
-	}},
-	{least: 19, texts: []string{"NRJS-"}}, // New Relic
-	{least: 20, texts: []string{
-		"GOCSPX-",                                    // Google
-		"pscale_tkn_", "pscale_pw_", "pscale_oauth_", // PlanetScale
-		"dckr_pat_", "dckr_oat_", // Docker
-		"CCIPAT_", "CCIPRJ_", // CircleCI
-		"sq0atp-",              // Square
-		"hvs.", "hvb.", "hvr.", // Vault
-		"NRAK-", "NRII-", // New Relic
-		"GR1348941", // GitLab
-	}},
-	{least: 20, dots: true, texts: []string{"ya29."}}, // Google
-	{least: 24, texts: []string{
-		"ATBB",                                 // Atlassian
-		"whsec_",                               // Stripe
-		"sk-ant-",                              // Anthropic
-		"sk-proj-", "sk-svcacct-", "sk-admin-", // OpenAI
-	}},
-	{least: 24, dots: true, texts: []string{"dt0c01.", "dt0s16."}}, // Dynatrace
-	{least: 26, upper: true, texts: []string{"API-"}},              // Octopus
-	{least: 28, texts: []string{
-		"AKID", // Tencent
-		"aio_", // Adafruit
-	}},
-	{least: 30, texts: []string{
-		"HRKU-",        // Heroku
-		"fo1_", "fm2_", // Fly.io
-		"sbp_",                                                // Supabase
-		"nfp_",                                                // Netlify
-		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", // GitHub
-		"npm_",                                 // npm
-		"shpat_", "shpca_", "shppa_", "shpss_", // Shopify
-		"shippo_live_",         // Shippo
-		"FLWSECK",              // Flutterwave
-		"hf_",                  // Hugging Face
-		"r8_",                  // Replicate
-		"lsv2_pt_", "lsv2_sk_", // LangSmith
-		"lin_api_",                     // Linear
-		"figd_",                        // Figma
-		"PMAK-",                        // Postman
-		"pnu_",                         // Prefect
-		"duffel_live_", "duffel_test_", // Duffel
-	}},
-	{least: 30, dots: true, texts: []string{"dp.pt.", "dp.st.", "dp.ct.", "dp.sa."}}, // Doppler
-	{least: 32, texts: []string{
-		"dop_v1_", "doo_v1_", "dor_v1_", // DigitalOcean
-		"bkua_",                // Buildkite
-		"squ_", "sqp_", "sqa_", // SonarQube
-		"sgp_",          // Sourcegraph
-		"key-",          // Mailgun
-		"sk-or-",        // OpenRouter
-		"sk-",           // OpenAI
-		"dapi",          // Databricks
-		"glsa_", "glc_", // Grafana
-		"ico-",
-		"SK",   // Twilio
-		"p8e-", // Adobe
-	}},
-	{least: 34, texts: []string{
-		"A3-",  // 1Password
-		"AQVN", // Yandex
-	}},
-	{least: 35, texts: []string{"AIza"}}, // Google
-	{least: 36, texts: []string{
-		"pat-na1-", "pat-eu1-", // HubSpot
-		"access-production-", "access-sandbox-", // Plaid
-	}},
-	{least: 40, texts: []string{
-		"ABSK",             // Amazon
-		"ATATT3", "ATCTT3", // Atlassian
-		"pypi-",              // PyPI
-		"rubygems_",          // RubyGems
-		"CLOJARS_",           // Clojars
-		"xkeysib-",           // Brevo
-		"sq0csp-",            // Square
-		"gsk_",               // Groq
-		"xai-",               // xAI
-		"pplx-",              // Perplexity
-		"nvapi-",             // NVIDIA
-		"pul-",               // Pulumi
-		"sntrys_", "sntryu_", // Sentry
-		"phc_", "phx_", // PostHog
-		"ntn_",  // Notion
-		"tfp_",  // Typeform
-		"rdme_", // ReadMe
-	}},
-	{least: 40, dots: true, texts: []string{
-		"t1.", // Yandex
-		"SG.", // SendGrid
-	}},
-	{least: 43, texts: []string{"oy2"}},    // NuGet
-	{least: 48, texts: []string{"tk-us-"}}, // Scalingo
-	{least: 50, texts: []string{
-		"EZAK", "EZTK", // EasyPost
-		"AGE-SECRET-KEY-1", // age
-	}},
-	{least: 56, texts: []string{"cmVmdGtu"}}, // JFrog
-	{least: 60, texts: []string{
-		"AKCp",      // JFrog
-		"ops_eyJ",   // 1Password
-		"dnkey-",    // Defined Networking
-		"fio-u-",    // Frame.io
-		"eyJrIjoi",  // Grafana
-		"ZXlK",      // a JSON Web Token in Base64
-		"s-s4t2ud-", // 42
-	}},
-	{least: 60, dots: true, texts: []string{
-		"sk.eyJ", // Mapbox
-		"pat.",   // Harness
-	}},
-}
+// prefixes are the beginnings of tokens of clouds, forges and services: the number of bytes that follow at least, who issues
+// them, and the beginnings. Their sources are the documents of those who issue them and the list that secret scanners of
+// forges agree on; see doc.go. The bytes are letters, digits, "_" and "-"; behind "." also dots; behind "A" capital letters
+// and digits alone, exactly so many.
+const prefixes = `16 Alibaba: LTAI
+16 Tailscale: tskey-
+16 Supabase: sb_secret_
+16 GitLab: gldt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct-
+16 Slack: xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xapp- xwfp-
+16 Stripe: sk_live_ sk_test_ rk_live_ rk_test_
+16 SettleMint: sm_aat_
+16A Amazon: AKIA ASIA ABIA ACCA
+16. GitLab: glpat- glrt-
+16. Slack: xoxe.
+19 New Relic: NRJS-
+20 Google: GOCSPX-
+20 PlanetScale: pscale_tkn_ pscale_pw_ pscale_oauth_
+20 Docker: dckr_pat_ dckr_oat_
+20 CircleCI: CCIPAT_ CCIPRJ_
+20 Square: sq0atp-
+20 Vault: hvs. hvb. hvr.
+20 New Relic: NRAK- NRII-
+20 GitLab: GR1348941
+20. Google: ya29.
+24 Atlassian: ATBB
+24 Stripe: whsec_
+24 Anthropic: sk-ant-
+24 OpenAI: sk-proj- sk-svcacct- sk-admin-
+24. Dynatrace: dt0c01. dt0s16.
+26A Octopus: API-
+28 Tencent: AKID
+28 Adafruit: aio_
+30 Heroku: HRKU-
+30 Fly.io: fo1_ fm2_
+30 Supabase: sbp_
+30 Netlify: nfp_
+30 GitHub: ghp_ gho_ ghu_ ghs_ ghr_ github_pat_
+30 npm: npm_
+30 Shopify: shpat_ shpca_ shppa_ shpss_
+30 Shippo: shippo_live_
+30 Flutterwave: FLWSECK
+30 Hugging Face: hf_
+30 Replicate: r8_
+30 LangSmith: lsv2_pt_ lsv2_sk_
+30 Linear: lin_api_
+30 Figma: figd_
+30 Postman: PMAK-
+30 Prefect: pnu_
+30 Duffel: duffel_live_ duffel_test_
+30. Doppler: dp.pt. dp.st. dp.ct. dp.sa.
+32 DigitalOcean: dop_v1_ doo_v1_ dor_v1_
+32 Buildkite: bkua_
+32 SonarQube: squ_ sqp_ sqa_
+32 Sourcegraph: sgp_
+32 Mailgun: key-
+32 OpenRouter: sk-or-
+32 OpenAI: sk-
+32 Databricks: dapi
+32 Grafana: glsa_ glc_
+32 Infracost: ico-
+32 Twilio: SK
+32 Adobe: p8e-
+34 1Password: A3-
+34 Yandex: AQVN
+35 Google: AIza
+36 HubSpot: pat-na1- pat-eu1-
+36 Plaid: access-production- access-sandbox-
+40 Amazon: ABSK
+40 Atlassian: ATATT3 ATCTT3
+40 PyPI: pypi-
+40 RubyGems: rubygems_
+40 Clojars: CLOJARS_
+40 Brevo: xkeysib-
+40 Square: sq0csp-
+40 Groq: gsk_
+40 xAI: xai-
+40 Perplexity: pplx-
+40 NVIDIA: nvapi-
+40 Pulumi: pul-
+40 Sentry: sntrys_ sntryu_
+40 PostHog: phc_ phx_
+40 Notion: ntn_
+40 Typeform: tfp_
+40 ReadMe: rdme_
+40. Yandex: t1.
+40. SendGrid: SG.
+43 NuGet: oy2
+48 Scalingo: tk-us-
+50 EasyPost: EZAK EZTK
+50 age: AGE-SECRET-KEY-1
+56 JFrog: cmVmdGtu
+60 JFrog: AKCp
+60 1Password: ops_eyJ
+60 Defined Networking: dnkey-
+60 Frame.io: fio-u-
+60 Grafana: eyJrIjoi
+60 a JSON Web Token in Base64: ZXlK
+60 42: s-s4t2ud-
+60. Mapbox: sk.eyJ
+60. Harness: pat.`
 
 // byFirst has the prefixes by their first byte, the longest first.
 var byFirst = func() (table [256][]prefix) {
-	for i := range prefixes {
-		for _, text := range prefixes[i].texts {
-			table[text[0]] = append(table[text[0]], prefix{text, &prefixes[i]})
+	for line := range strings.Lines(prefixes) {
+		head, texts, _ := strings.Cut(line, ": ")
+		rule, _, _ := strings.Cut(head, " ")
+		p := prefix{dots: strings.HasSuffix(rule, "."), upper: strings.HasSuffix(rule, "A")}
+		p.least, _ = strconv.Atoi(strings.TrimRight(rule, ".A"))
+		for p.text = range strings.FieldsSeq(texts) {
+			table[p.text[0]] = append(table[p.text[0]], p)
 		}
 	}
 	for _, list := range table {
@@ -232,7 +198,7 @@ const (
 
 // body returns how many bytes at the beginning of s belong to a token after its prefix, 0 if it is
 // none.
-func (p *prefixGroup) body(s string) int {
+func (p *prefix) body(s string) int {
 	n := 0
 	digits := false
 	for n < len(s) && (p.dots || s[n] != '.') {

@@ -130,7 +130,7 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 		return
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
-	for range tries {
+	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < exchanges {
 		r.Shuffle(len(w.requests), swap)
 		if x.Chance[1]++; again().surest() >= x.surest() {
 			x.Chance[0]++

@@ -43,6 +43,9 @@ func (w *workload) slow() (list []Cause) {
 	for op, durations := range w.own {
 		all := tooks(durations)
 		slow, median, over := stat.Slow(all), all[len(all)/2], 0.0
+		if most, usual := mostSlow(all); most != nil {
+			slow, median = most, usual
+		}
 		for _, n := range slow {
 			over += float64(n-median) / time
 		}
@@ -78,6 +81,15 @@ func (w *workload) slow() (list []Cause) {
 	return list[:min(len(list), maxCauses)]
 }
 
+// mostSlow returns the durations of a sorted list without the few that are far shorter, and the median of those: where most
+// calls wait, it is those that are as fast as can be.
+func mostSlow(all []int64) (slow []int64, median int64) {
+	if n := len(stat.Fast(all)); n >= few && all[(n+len(all))/2] >= farAbove*farAbove*all[n/2] {
+		return all[n:], all[n/2]
+	}
+	return nil, 0
+}
+
 // among makes slow calls and those with an error the causes, if something tells them from the others: an attribute, or what ran
 // meanwhile.
 func (w *workload) among(ctx context.Context, x *Explanation) error {
@@ -98,7 +110,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 		if !c.Sure {
 			continue
 		}
-		why, err := w.why(ctx, w.group(c.Service, &c.Evidence[0]), c.Evidence[0].Kind == "slow", len(causes))
+		why, err := w.why(ctx, w.group(c.Service, &c.Evidence[0]), c.Evidence[0].Over > 0, len(causes))
 		if err != nil {
 			return err
 		}
@@ -112,8 +124,13 @@ func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch n, known := w.numbers[e.about]; {
 	case e.Kind == "slow" || e.Kind == "slower":
-		for _, d := range w.own[operation{service, e.Operation}] {
-			g.add(d.call, d.took > e.Over)
+		_, list := divided(w.own[operation{service, e.Operation}], func(d duration) bool { return d.call.request.now })
+		over := e.Over
+		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
+			over = min(over, slow[0]-1) // those as well that were slow before
+		}
+		for _, d := range list {
+			g.add(d.call, d.took > over)
 		}
 	case known && (e.Kind == "error" || e.Kind == "warning"):
 		for _, c := range w.all {
@@ -156,6 +173,9 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = RanBeside(g.view, longest.row, in, others)
 		}
+		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
+			return tellRan(list, ran, groups), nil // an attribute tells what most calls are, not what is wrong
+		}
 		if list, err = tell(ctx, list, g.view, in, others, ran, groups); err != nil {
 			return nil, err
 		}
@@ -165,12 +185,6 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 
 // tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran meanwhile.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int) ([]Evidence, error) {
-	add := func(e Evidence) {
-		known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern }) // of the call, and of its request
-		if e.Kind, e.Sure = "share", true; !known && len(list) < maxEvidence-1 {
-			list = append(list, e)
-		}
-	}
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {
 		return nil, err
@@ -190,19 +204,33 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
 				continue
 			}
-			add(Evidence{
+			list = addShare(list, Evidence{
 				Pattern: "where " + x.Where, Before: Count{N: int(x.Others), Of: int(c.Others)}, Now: Count{N: int(x.In), Of: int(c.In)}, Log10P: -p,
 				Text: fmt.Sprintf("%s: %d of these %d calls, %d of the %d others", x.Where, x.In, c.In, x.Others, c.Others),
 			})
 		}
 	}
+	return tellRan(list, ran, groups), nil
+}
+
+// tellRan adds what ran meanwhile.
+func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	for _, b := range ran {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
-			add(Evidence{
+			list = addShare(list, Evidence{
 				Log10P: -b.p, Pattern: "while " + b.Name + " runs",
 				Text: fmt.Sprintf("%s of %s runs during most of %.0f %% of these calls, and of %.0f %% of the others", b.Name, name(b.Service), math.Round(100*b.In), math.Round(100*b.Others)),
 			})
 		}
 	}
-	return list, nil
+	return list
+}
+
+// addShare adds what calls share, unless their requests do as well, or there is much.
+func addShare(list []Evidence, e Evidence) []Evidence {
+	known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern })
+	if e.Kind, e.Sure = "share", true; known || len(list) >= maxEvidence-1 {
+		return list
+	}
+	return append(list, e)
 }

@@ -1,6 +1,9 @@
 package stat
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 const (
 	fewest   = 10 // durations that are split into slow ones and others
@@ -16,6 +19,15 @@ func Slow(list []int64) []int64 {
 		list = more
 	}
 	return list
+}
+
+// Fast returns the durations at the beginning of a sorted list that are far shorter than the others, at most half of them.
+func Fast(list []int64) []int64 {
+	inverse := make([]int64, 0, len(list))
+	for _, took := range slices.Backward(list) {
+		inverse = append(inverse, math.MaxInt64/(took+1))
+	}
+	return list[:len(split(inverse, 1, 1.2))]
 }
 
 // split divides durations into two groups that are each as alike as can be, by their logarithms, and returns the slower
