@@ -88,7 +88,11 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]
-		c.More = max(0, len(c.Evidence)-maxEvidence)
+		most := maxEvidence
+		if i > 0 && !c.Sure {
+			most = 1
+		}
+		c.More = max(0, len(c.Evidence)-most)
 		c.Evidence = c.Evidence[:len(c.Evidence)-c.More]
 	}
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
