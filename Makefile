@@ -21,6 +21,7 @@ BENCHTIME ?= 200ms
 REQUESTS ?= 8000
 
 RELEASE  ?= v0.1.0
+COMMIT   ?= $(shell git rev-parse HEAD)
 TARGETS  ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64
 OUT      ?= $(BIN)/release
 VETTED   ?= linux/arm64 linux/386 darwin/arm64 windows/amd64 freebsd/amd64 openbsd/amd64 netbsd/amd64
@@ -99,8 +100,9 @@ vet: ## vet what a service links and the command for other systems, the rest for
 	@set -e; for t in $(VETTED); do echo "== $$t"; \
 	  GOWORK=off GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
 
-ports: ## test on other processors under qemu and on Windows under wine, which needs root and Debian or Ubuntu
+ports: ## test on other processors under qemu and on Windows under wine, and all that a release has, which needs root and Debian or Ubuntu
 	internal/testkit/crosstest/run
+	.ci/release/check
 
 conformance: ## test against the other side, which needs Cargo, Python with venv, npm and Maven
 	$(GO) vet -tags conformance ./internal/testkit/conformance
@@ -138,7 +140,7 @@ release: ## build the command of version RELEASE for TARGETS into OUT, always th
 	@rm -rf $(OUT) && mkdir -p $(OUT)
 	@set -e; export CGO_ENABLED=0 GOWORK=off GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT=; for t in $(TARGETS); do \
 	  ext=; [ $${t%/*} != windows ] || ext=.exe; \
-	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.release=$(RELEASE)' \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid= -X main.release=$(RELEASE) -X main.commit=$(COMMIT)' \
 	    -o $(OUT)/entrace_$(RELEASE)_$${t%/*}_$${t#*/}$$ext ./cmd/entrace; done
 	@cd $(OUT) && sha256sum entrace_* | tee SHA256SUMS
 

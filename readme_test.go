@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// The snippets of the README after the first program are the bodies of these functions.
+// The snippets of docs/library.md are the bodies of these functions.
 
 func byHand(ctx context.Context) error {
 	// README
@@ -70,7 +70,7 @@ func readBack(ctx context.Context) error {
 }
 
 func TestReadmeSnippets(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile("docs/library.md")
 	must(t, err)
 	source, err := os.ReadFile("readme_test.go")
 	must(t, err)
@@ -82,11 +82,11 @@ func TestReadmeSnippets(t *testing.T) {
 		body, _, _ := strings.Cut(part, "\t// END\n")
 		body = strings.ReplaceAll("\n"+body, "\n\t", "\n")[1:]
 		if !strings.Contains(string(readme), body) {
-			t.Errorf("the README does not have\n%s", body)
+			t.Errorf("docs/library.md does not have\n%s", body)
 		}
 	}
-	if n := strings.Count(string(readme), "```go\n"); n != 3 {
-		t.Errorf("the README has %d blocks of Go, want 3 that are compiled here", n)
+	if n := strings.Count(string(readme), "```go\n"); n != 2 {
+		t.Errorf("docs/library.md has %d blocks of Go, want 2 that are compiled here", n)
 	}
 }
 

@@ -181,8 +181,10 @@ func TestFailure(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for test, path := range paths {
-		if _, err := os.Stat(filepath.Join(kept, filepath.Base(path))); err != nil {
-			t.Errorf("%s: %v", test, err)
+		for _, ext := range []string{"", ".html"} {
+			if _, err := os.Stat(filepath.Join(kept, filepath.Base(path)+ext)); err != nil {
+				t.Errorf("%s: %v", test, err)
+			}
 		}
 	}
 	action, err := os.ReadFile("../action.yml")

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,12 +68,7 @@ func (c columnsOf) Keys() []columns.Key {
 	for name, n := range counts {
 		keys = append(keys, columns.Key{Name: name, Entries: n})
 	}
-	slices.SortFunc(keys, func(a, b columns.Key) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(keys, func(a, b columns.Key) int { return strings.Compare(a.Name, b.Name) })
 	return keys
 }
 
@@ -110,17 +106,14 @@ func (v *View) attribute(name string) *attributeReader {
 // raw calls fn with the encoded value of the attribute of row r, if the row has it. If the end of a
 // span has the attribute, fn gets that value, otherwise the value of the span's own entry.
 func (a *attributeReader) raw(r Row, fn func(value []byte)) {
-	v, of := a.v, r
-	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		of = last
-	}
-	if id := v.end(of); id != 0 {
-		f := &v.files[v.fileOf(of)]
+	v := a.v
+	if of, id := v.endOf(r); id != 0 {
+		f := v.fileOf(of)
 		if a.rawOf(f, id, fn) || a.replaces != nil && a.replaces.rawOf(f, id, func([]byte) {}) {
 			return
 		}
 	}
-	a.rawOf(&v.files[v.fileOf(r)], v.id(r), fn)
+	a.rawOf(v.fileOf(r), v.id(r), fn)
 }
 
 // rawOf is raw for a single entry. It reports whether the entry has the attribute.
@@ -207,17 +200,6 @@ type keptColumn struct {
 	*columns.Column
 }
 
-// get returns the column of an attribute if it is in the cache, otherwise nil.
-func (k *columnsKept) get(name string) *columns.Column {
-	for i, c := range k.list {
-		if c.name == name {
-			k.list = append(slices.Delete(k.list, i, i+1), c)
-			return c.Column
-		}
-	}
-	return nil
-}
-
 // put adds a column. It then removes the least recently used columns that exceed the budget.
 func (k *columnsKept) put(name string, column *columns.Column) {
 	k.list = append(k.list, keptColumn{name, column})
@@ -258,8 +240,13 @@ func (c columnsOf) Kept(name string) (*columns.Column, bool) {
 	k := &c.v.columnsKept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	made := k.get(name)
-	return made, made != nil
+	for i, kept := range k.list {
+		if kept.name == name {
+			k.list = append(slices.Delete(k.list, i, i+1), kept)
+			return kept.Column, true
+		}
+	}
+	return nil, false
 }
 
 func (c columnsOf) Drop() {

@@ -27,7 +27,6 @@ type builder struct {
 	options Options
 
 	files   []*growingFile
-	runs    []run
 	parsers []map[bool]*parser
 	numbers map[*parser]*numbers
 
@@ -54,13 +53,6 @@ type builder struct {
 	copies     copies
 }
 
-// A run is a range of rows with consecutive entries in one file, not counting folded entries. It
-// ends where the next run begins.
-type run struct {
-	row  Row
-	file int
-}
-
 // A resource holds the row of a resource and the service that it names.
 type resource struct {
 	row     Row
@@ -72,8 +64,8 @@ type resource struct {
 type growingFile struct {
 	*source
 
-	n      uint32   // the number of entries read so far
-	folded []uint64 // a bit for each entry
+	n      uint32 // the number of entries read so far
+	folded Set[uint32]
 	before []uint32 // for each word of folded: how many entries before it are folded
 	count  uint32   // the number of folded entries
 	runs   []fileRun
@@ -112,7 +104,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 }
 
 // isFolded reports whether entry id has no row of its own.
-func (f *growingFile) isFolded(id uint32) bool { return f.folded[id/64]>>(id%64)&1 != 0 }
+func (f *growingFile) isFolded(id uint32) bool { return f.folded.Has(id) }
 
 // visible returns how many entries before id have rows of their own.
 func (f *growingFile) visible(id uint32) uint32 {
@@ -136,7 +128,7 @@ func (f *growingFile) row(id uint32) Row {
 
 // fold records that entry id, which is the latest, has no row of its own.
 func (f *growingFile) fold(id uint32) {
-	f.folded[id/64] |= 1 << (id % 64)
+	f.folded.Add(id)
 	f.count++
 }
 
@@ -154,10 +146,10 @@ func (b *builder) run(ctx context.Context, limits []uint32) error {
 			f.shapes = make([]uint16, 0, more)
 		}
 	}
-	for n := workersFor(total, b.options.Workers); len(b.parsers) < n; {
+	n := workersFor(total, b.options.Workers)
+	for len(b.parsers) < n {
 		b.parsers = append(b.parsers, make(map[bool]*parser))
 	}
-	n := workersFor(total, b.options.Workers)
 	return p.run(b.parsers[:n])
 }
 
@@ -199,12 +191,9 @@ func (b *builder) beginRun(f *growingFile, file int) {
 			b.runs = b.runs[:n-1]
 		}
 	}
-	f.runs = append(f.runs, fileRun{f.visibleEnd(), Row(b.n)})
+	f.runs = append(f.runs, fileRun{f.n - f.count, Row(b.n)})
 	b.runs = append(b.runs, run{Row(b.n), file})
 }
-
-// visibleEnd returns the number of entries of the file that have rows of their own.
-func (f *growingFile) visibleEnd() uint32 { return f.n - f.count }
 
 // A taker adds the records of a chunk to the builder.
 type taker struct {
@@ -533,7 +522,7 @@ func (b *builder) began(row Row) beginning {
 	old := b.flags(row)
 	was, ok := b.begun[row]
 	if !ok {
-		e, err := b.fileOf(row).file.Entry(b.id(row))
+		e, err := b.entry(row)
 		if err != nil {
 			return beginning{uint16(old), b.meta(row), b.duration(row)}
 		}
@@ -554,11 +543,8 @@ func (b *builder) began(row Row) beginning {
 // fileOf returns the file of a row.
 func (b *builder) fileOf(r Row) *growingFile { return b.files[b.fileNumber(r)] }
 
-// fileNumber returns the number of the file of a row.
-func (b *builder) fileNumber(r Row) int {
-	i := sort.Search(len(b.runs), func(i int) bool { return b.runs[i].row > r })
-	return b.runs[i-1].file
-}
+// entry returns the entry of a row.
+func (b *builder) entry(r Row) (*format.TraceEntry, error) { return b.fileOf(r).file.Entry(b.id(r)) }
 
 // corrected returns a time corrected by the clock of its file and service.
 func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent Row) int64 {
@@ -572,7 +558,7 @@ func (b *builder) corrected(start int64, f *growingFile, resource uint16, parent
 		for parent != 0 && b.flags(parent).Role() != RoleResource { // the table of resources is full
 			parent = b.parent(parent)
 		}
-		if e, err := b.fileOf(parent).file.Entry(b.id(parent)); err == nil && parent != 0 {
+		if e, err := b.entry(parent); err == nil && parent != 0 {
 			service = serviceIn(e)
 		}
 	}
@@ -586,8 +572,7 @@ func (b *builder) serviceOf(n uint16) string {
 	}
 	r := &b.resources[n]
 	if r.service == "" {
-		f := b.fileOf(r.row)
-		if e, err := f.file.Entry(b.id(r.row)); err == nil {
+		if e, err := b.entry(r.row); err == nil {
 			r.service = serviceIn(e)
 		}
 	}
@@ -600,7 +585,7 @@ func (b *builder) view() *View {
 		b.serviceOf(uint16(i + 1))
 	}
 	v := &View{
-		storedColumns: b.share(), builder: b, runs: slices.Clone(b.runs), metas: slices.Clip(b.metas),
+		storedColumns: b.share(), builder: b, metas: slices.Clip(b.metas),
 		messages: slices.Clip(b.messages), shapes: slices.Clip(b.shapes),
 		traces: b.traces.share(), resources: slices.Clone(b.resources), late: b.late,
 		columnsKept: columnsKept{making: make(chan struct{}, 1)},
@@ -608,15 +593,9 @@ func (b *builder) view() *View {
 	for _, f := range b.files {
 		v.files = append(v.files, fileView{source: f.source, n: f.n, shapes: slices.Clip(f.shapes), damage: f.damage})
 	}
-	for i, run := range v.runs {
-		end := Row(v.n)
-		if i+1 < len(v.runs) {
-			end = v.runs[i+1].row
-		}
-		if run.row < end {
-			f := &v.files[run.file]
-			f.runs = append(f.runs, rowRun{run.row, end})
-		}
+	for file, run := range v.runsSince(0) {
+		f := &v.files[file]
+		f.runs = append(f.runs, run)
 	}
 	v.last, v.copies, v.copied = maps.Clone(b.last), b.copies.n, slices.Clone(b.copies.rows)
 	b.latest = v

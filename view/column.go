@@ -1,8 +1,10 @@
 package view
 
 import (
+	"iter"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
@@ -42,7 +44,44 @@ type storedColumns struct {
 	blocks []*block
 	ids    []idBlock
 	states []*state
+	runs   []run
 	n      uint32
+}
+
+// A run is a range of rows with consecutive entries in one file, not counting folded entries. It
+// ends where the next run begins.
+type run struct {
+	row  Row
+	file int
+}
+
+// A rowRun is a range of at least one row: from row to before end.
+type rowRun struct{ row, end Row }
+
+// runOf returns the number of the run that row r is in.
+func (c *storedColumns) runOf(r Row) int {
+	if len(c.runs) == 1 {
+		return 0
+	}
+	return sort.Search(len(c.runs), func(i int) bool { return c.runs[i].row > r }) - 1
+}
+
+// fileNumber returns the number of the file that row r is in.
+func (c *storedColumns) fileNumber(r Row) int { return c.runs[c.runOf(r)].file }
+
+// runsSince returns the file and the rows of each run, as far as these are not before row was.
+func (c *storedColumns) runsSince(was uint32) iter.Seq2[int, rowRun] {
+	return func(yield func(int, rowRun) bool) {
+		for i, run := range c.runs {
+			end := Row(c.n)
+			if i+1 < len(c.runs) {
+				end = c.runs[i+1].row
+			}
+			if from := max(run.row, Row(was)); from < end && !yield(run.file, rowRun{from, end}) {
+				return
+			}
+		}
+	}
 }
 
 func (c *storedColumns) flags(r Row) Flags { return Flags(c.states[r/blockRows].flags[r%blockRows]) }
@@ -121,8 +160,7 @@ func (c *growingColumns) change(r Row) (s *state, i uint32) {
 func (c *growingColumns) share() storedColumns {
 	c.shared = c.n
 	clear(c.owned)
-	s := storedColumns{blocks: slices.Clip(c.blocks), ids: slices.Clone(c.ids), states: slices.Clone(c.states), n: c.n}
-	return s
+	return storedColumns{blocks: slices.Clip(c.blocks), ids: slices.Clone(c.ids), states: slices.Clone(c.states), runs: slices.Clone(c.runs), n: c.n}
 }
 
 // reserve grows the lists of blocks for n more rows.

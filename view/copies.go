@@ -153,7 +153,7 @@ func (b *builder) numberResources() error {
 	}
 	for n := len(c.numbers); n < len(b.resources); n++ {
 		r := b.resources[n].row
-		e, err := b.fileOf(r).file.Entry(b.id(r))
+		e, err := b.entry(r)
 		if err != nil {
 			return err
 		}
@@ -169,22 +169,9 @@ func (b *builder) numberResources() error {
 	return nil
 }
 
-// eachRun calls fn for each run of rows from row was on, with the file of the run.
-func (b *builder) eachRun(was uint32, fn func(file int, from, to Row)) {
-	for i, run := range b.runs {
-		end := Row(b.n)
-		if i+1 < len(b.runs) {
-			end = b.runs[i+1].row
-		}
-		if from := max(run.row, Row(was)); from < end {
-			fn(run.file, from, end)
-		}
-	}
-}
-
 // noteTimes extends copies.times by the times of the rows from row was on.
 func (b *builder) noteTimes(was uint32) {
-	b.eachRun(was, func(file int, from, to Row) {
+	for file, run := range b.runsSince(was) {
 		at, last := none, holding{file: -1}
 		note := func() {
 			if at != none {
@@ -195,7 +182,7 @@ func (b *builder) noteTimes(was uint32) {
 			}
 			at = none
 		}
-		for r := from; r < to; r++ {
+		for r := run.row; r < run.end; r++ {
 			if n := b.resource(r); n != unknown && b.start(r) != noTime {
 				if h := (holding{file, b.copies.numbers[n]}); h != last {
 					note()
@@ -205,7 +192,7 @@ func (b *builder) noteTimes(was uint32) {
 			}
 		}
 		note()
-	})
+	}
 }
 
 // timesSince returns the interval of the times of the rows from row was on.
@@ -262,9 +249,9 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		return nil, nil
 	}
 	each := func(fn func(r Row, hash uint64)) {
-		b.eachRun(1, func(file int, from, to Row) {
+		for file, run := range b.runsSince(1) {
 			last, window := holding{file: -1}, none
-			for r := from; r < to; r++ {
+			for r := run.row; r < run.end; r++ {
 				role, n := b.flags(r).Role(), b.resource(r)
 				if role == RoleFolded && b.copies.rows.has(r) {
 					role = b.flags(b.firstOf(r)).Role() // a folded copy counts like an unfolded one
@@ -288,7 +275,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 				}
 				fn(r, spanmap.Hash(uint64(t), uint64(b.copies.numbers[n])<<32^text))
 			}
-		})
+		}
 	}
 	// Most rows are in a single file. So only rows whose hash occurs twice are compared.
 	size := uint64(64)
@@ -371,7 +358,7 @@ func (b *builder) spanKey(r Row) (k rowKey, err error) {
 // content, without the ids that name the parent.
 func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	r = b.firstOf(r)
-	e, err := b.fileOf(r).file.Entry(b.id(r))
+	e, err := b.entry(r)
 	if err != nil {
 		return k, err
 	}

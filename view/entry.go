@@ -90,7 +90,7 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 		ref := v.Ref(r)
 		addMissing(e, format.AttrSpanID, ref.SpanID[:])
 	}
-	if v.files[v.fileOf(r)].file.Version() == format.V2 {
+	if v.fileOf(r).file.Version() == format.V2 {
 		format.SortAttributes(e.Attributes)
 	}
 	return e, nil
@@ -100,19 +100,15 @@ func (rd *Reader) Entry(r Row) (*format.TraceEntry, error) {
 // stored. It is faster than Entry. The entry is valid until the next call.
 func (rd *Reader) WithoutIDs(r Row) (*format.TraceEntry, error) {
 	v, e := rd.v, &rd.entry
-	if err := read(&rd.raw, v.files[v.fileOf(r)].source, v.id(r), e); err != nil {
+	if err := read(&rd.raw, v.fileOf(r).source, v.id(r), e); err != nil {
 		return nil, err
 	}
-	from := r
-	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		from = last
-	}
-	if id := v.end(from); id != 0 {
-		if err := read(&rd.later, v.files[v.fileOf(from)].source, id, &rd.end); err != nil {
+	if from, id := v.endOf(r); id != 0 {
+		if err := read(&rd.later, v.fileOf(from).source, id, &rd.end); err != nil {
 			return nil, err
 		}
 		fold(e, &rd.end)
-		if v.files[v.fileOf(r)].file.Version() == format.V2 {
+		if v.fileOf(r).file.Version() == format.V2 {
 			format.SortAttributes(e.Attributes)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // A finder implements columns.Finder.
 type finder struct {
 	v     *View
-	texts []needle // if empty, any entry can match
-	hits  []uint64 // a bit for each entry of a block
+	texts []needle    // if empty, any entry can match
+	hits  Set[uint32] // of the entries of a block, which count from its first one
 }
 
 func (c columnsOf) Finder(texts ...string) columns.Finder {
@@ -76,7 +76,7 @@ func (f *finder) Block(k int, rows *[blockRows / 64]uint64) {
 	if err != nil {
 		return // the caller gets the same error when it reads the entries
 	}
-	hit := func(id uint32) bool { return f.hits[(id-b.first)/64]>>((id-b.first)%64)&1 != 0 }
+	hit := func(id uint32) bool { return f.hits.Has(id - b.first) }
 	each(func(r Row) bool {
 		if hit(v.id(r)) {
 			return true
@@ -106,7 +106,7 @@ func (f *finder) find(n *needle, b *blockBytes, data []byte) {
 				id += step
 			}
 		}
-		f.hits[(id-b.first)/64] |= 1 << ((id - b.first) % 64)
+		f.hits.Add(id - b.first)
 		at = s.next(n, data, int(b.file.entries.Offset(id+1)-b.from))
 	}
 }
@@ -117,14 +117,11 @@ func (f *finder) row(r Row) bool {
 	if v.flags(r).Role() == RoleFolded {
 		return false
 	}
-	if f.entry(&v.files[v.fileOf(r)], v.id(r)) {
+	if f.entry(v.fileOf(r), v.id(r)) {
 		return true
 	}
-	if last, ok := v.last[r]; ok && v.end(last) != 0 {
-		return f.entry(&v.files[v.fileOf(last)], v.end(last))
-	}
-	end := v.end(r)
-	return end != 0 && f.entry(&v.files[v.fileOf(r)], end)
+	of, end := v.endOf(r)
+	return end != 0 && f.entry(v.fileOf(of), end)
 }
 
 func (f *finder) entry(file *fileView, id uint32) (has bool) {

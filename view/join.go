@@ -436,13 +436,13 @@ func (b *builder) moveAll(moves []move) {
 
 // inheritResources gives each row without a resource the resource of its parent.
 func (b *builder) inheritResources() {
-	seen := make([]uint64, b.n/64+1)
+	seen := make(Set[Row], b.n/64+1)
 	var path []Row
 	for r := range Row(b.n) {
 		path = path[:0]
 		at := r
-		for at != 0 && b.resource(at) == 0 && seen[at/64]>>(at%64)&1 == 0 {
-			seen[at/64] |= 1 << (at % 64)
+		for at != 0 && b.resource(at) == 0 && !seen.Has(at) {
+			seen.Add(at)
 			path = append(path, at)
 			at = b.parent(at)
 		}

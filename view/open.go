@@ -16,7 +16,7 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 		return 0, false
 	}
 	v.lastsOnce.Do(v.findLasts)
-	last := v.lasts[v.fileOf(r)]
+	last := v.lasts[v.fileNumber(r)]
 	if other, several := v.lastOf[r]; several {
 		last = max(last, other)
 	}
@@ -54,7 +54,7 @@ func (v *View) findLasts() {
 		first, folded := storedRows{v}.First(r)
 		if f := v.flags(first); folded && f.Role() == RoleSpan && f.Open() {
 			last, ok := v.lastOf[first]
-			if at := v.lasts[v.fileOf(r)]; !ok || at > last {
+			if at := v.lasts[v.fileNumber(r)]; !ok || at > last {
 				v.lastOf[first] = at
 			}
 		}

@@ -718,23 +718,19 @@ func (v *values) take(f field, a format.Value) {
 // metadataOf decodes a head as stored in parser.metas, without the level.
 func metadataOf(b []byte) format.Metadata {
 	b = append(bytes.Clone(b), 0, 0) // SkipText reads beyond the end
-	var m format.Metadata
-	p := wire.SkipText(b, 0)
-	m.Name = string(wire.TextAt(b, 0, p))
-	at := p
-	p = wire.SkipText(b, at)
-	m.Target = string(wire.TextAt(b, at, p))
-	p++ // skip the level
-	optional := func() (o format.Optional[string]) {
-		if p++; b[p-1] == 1 {
-			at := p
-			p = wire.SkipText(b, at)
-			o = format.Some(string(wire.TextAt(b, at, p)))
-		}
-		return o
+	p := 0
+	next := func() string {
+		at := p
+		p = wire.SkipText(b, at)
+		return string(wire.TextAt(b, at, p))
 	}
-	m.ModulePath = optional()
-	m.File = optional()
+	m := format.Metadata{Name: next(), Target: next()}
+	p++ // skip the level
+	for _, o := range []*format.Optional[string]{&m.ModulePath, &m.File} {
+		if p++; b[p-1] == 1 {
+			*o = format.Some(next())
+		}
+	}
 	if b[p] == 1 {
 		n, _ := wire.Uint32(b, p+1)
 		m.Line = format.Some(n)

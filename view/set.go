@@ -11,9 +11,6 @@ import (
 // concurrent use while it changes.
 type Set[N ~int | ~uint32] []uint64
 
-// NewSet returns an empty set of rows of v.
-func (v *View) NewSet() Set[Row] { return make(Set[Row], len(v.blocks)*blockRows/64) }
-
 // Has reports whether n is in the set. It panics if the set has no room for n.
 func (s Set[N]) Has(n N) bool { return s[n/64]>>(n%64)&1 != 0 }
 

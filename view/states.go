@@ -140,7 +140,7 @@ func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) 
 			}
 		})
 		if src.size > 0 { // otherwise it was too large to keep
-			all = append(all, ExecTraceData{v.fileOf(r), r, src, src.size})
+			all = append(all, ExecTraceData{v.fileNumber(r), r, src, src.size})
 		}
 	}
 	return all, err
@@ -397,7 +397,7 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 			return ctx.Err()
 		}
 		start, timed := s.v.Start(r)
-		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileOf(r) != s.traces[trace].File {
+		if !timed || start < first-matchBefore || start > last || s.v.Role(r) != RoleSpan || s.joinedAt(r) != nil || s.v.fileNumber(r) != s.traces[trace].File {
 			continue
 		}
 		list := byName[s.v.Name(r)]

@@ -38,7 +38,7 @@ func (s storedRows) HasEnd(r Row) bool {
 func (s storedRows) Below(r Row, e *format.TraceEntry) Row {
 	v := s.v
 	parent := v.parent(r)
-	if file := v.fileOf(r); v.fileOf(parent) != file || v.id(parent) != e.Parent {
+	if file := v.fileNumber(r); v.fileNumber(parent) != file || v.id(parent) != e.Parent {
 		parent, _ = v.Row(file, e.Parent)
 	}
 	return parent
@@ -46,15 +46,9 @@ func (s storedRows) Below(r Row, e *format.TraceEntry) Row {
 
 func (s storedRows) Each(ctx context.Context, fn func(r Row, e *format.TraceEntry) error) error {
 	v := s.v
-	for i, run := range v.runs {
-		r, end := run.row, Row(v.n)
-		if i+1 < len(v.runs) {
-			end = v.runs[i+1].row
-		}
-		if r == end {
-			continue
-		}
-		err := v.files[run.file].file.Walk(v.id(r), func(id uint32, e *format.TraceEntry) error {
+	for file, run := range v.runsSince(0) {
+		r := run.row
+		err := v.files[file].file.Walk(v.id(r), func(id uint32, e *format.TraceEntry) error {
 			if id%4096 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -67,7 +61,7 @@ func (s storedRows) Each(ctx context.Context, fn func(r Row, e *format.TraceEntr
 					return err
 				}
 			}
-			if r == end {
+			if r == run.end {
 				return errStop
 			}
 			return nil

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"iter"
@@ -37,7 +38,6 @@ type View struct {
 
 	builder   *builder
 	files     []fileView
-	runs      []run
 	metas     []format.Metadata // without levels
 	messages  []string
 	shapes    [][]string
@@ -70,9 +70,6 @@ type fileView struct {
 	damage error
 	runs   []rowRun
 }
-
-// A rowRun is a range of at least one row: from row to before end.
-type rowRun struct{ row, end Row }
 
 // New makes a view of at least one file. If a recorder wrote several of the files one after the
 // other, the earlier file must come first. A nil o means defaults.
@@ -173,19 +170,20 @@ func (v *View) Damage(file int) error {
 	return v.files[file].file.Damage()
 }
 
-// fileOf returns the number of the file that row r is in.
-func (v *View) fileOf(r Row) int { return v.runs[v.runOf(r)].file }
+// fileOf returns the file that row r is in.
+func (v *View) fileOf(r Row) *fileView { return &v.files[v.fileNumber(r)] }
 
-// runOf returns the number of the run that row r is in.
-func (v *View) runOf(r Row) int {
-	if len(v.runs) == 1 {
-		return 0
+// endOf returns the entry with the end of row r, 0 for none, and the row that has it: another one if the
+// end is of a later half of a span.
+func (v *View) endOf(r Row) (of Row, id uint32) {
+	if last, ok := v.last[r]; ok && v.end(last) != 0 {
+		r = last
 	}
-	return sort.Search(len(v.runs), func(i int) bool { return v.runs[i].row > r }) - 1
+	return r, v.end(r)
 }
 
 // ID returns the number of the file that row r is in, and the id of its entry there.
-func (v *View) ID(r Row) (file int, id uint32) { return v.fileOf(r), v.id(r) }
+func (v *View) ID(r Row) (file int, id uint32) { return v.fileNumber(r), v.id(r) }
 
 // Row returns the row of an entry of a file, and whether there is one. For the end of a span it
 // returns the row of the span.
@@ -226,6 +224,9 @@ func (v *View) Outermost(r Row) Row {
 	}
 	return r
 }
+
+// NewSet returns an empty set of rows of v.
+func (v *View) NewSet() Set[Row] { return make(Set[Row], len(v.blocks)*blockRows/64) }
 
 // Start returns the time of row r in nanoseconds since 1970, and whether r has a time. The time of
 // a span is its start.
@@ -284,7 +285,7 @@ func (v *View) Message(r Row) (string, bool) {
 	if n := v.text(r); n != unknownText {
 		return v.messages[n], true
 	}
-	e, err := v.files[v.fileOf(r)].file.Entry(v.id(r))
+	e, err := v.fileOf(r).file.Entry(v.id(r))
 	if err != nil {
 		return "", false
 	}
@@ -377,15 +378,12 @@ func (v *View) Ref(r Row) format.SpanRef {
 
 // attributeID parses an attribute of row r as a span id.
 func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
-	a, _, err := v.files[v.fileOf(r)].file.Attribute(v.id(r), name)
+	a, _, err := v.fileOf(r).file.Attribute(v.id(r), name)
 	if err != nil || len(a.Text()) != 16 {
 		return id, err
 	}
-	n, ok := hexDigits([]byte(a.Text()))
-	if ok {
-		for i := range id {
-			id[i] = byte(n >> (56 - 8*i))
-		}
+	if n, ok := hexDigits([]byte(a.Text())); ok {
+		binary.BigEndian.PutUint64(id[:], n)
 	}
 	return id, nil
 }
@@ -393,7 +391,7 @@ func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
 // Span returns the row of the span with the given ids, and whether it is in the view. If several
 // spans have the ids, it returns the first one.
 func (v *View) Span(ref format.SpanRef) (Row, bool) {
-	low := uint32(ref.SpanID[4])<<24 | uint32(ref.SpanID[5])<<16 | uint32(ref.SpanID[6])<<8 | uint32(ref.SpanID[7])
+	low := binary.BigEndian.Uint32(ref.SpanID[4:])
 	for k, b := range v.blocks {
 		n := min(v.n-uint32(k)*blockRows, blockRows)
 		for i, text := range b.text[:n] {

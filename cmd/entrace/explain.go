@@ -118,13 +118,17 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top *analyze.Overview, o *explainOptions) error {
 	options := topOptions{lookFlags: o.lookFlags}
 	a.topTitle(w, l, top, &options)
-	width := a.printer(l.v, o.time).width
+	p := a.printer(l.v, o.time)
 	line := func(color, format string, args ...any) {
-		text := safe(fmt.Sprintf(format, args...))
-		if width > 0 {
-			text = short(text, width-1)
-		}
-		fmt.Fprintln(w, a.paint(color, text))
+		fmt.Fprintln(w, a.paint(color, p.wrapped(safe(fmt.Sprintf(format, args...)))))
+	}
+	state := func() error {
+		a.topRuntime(w, top)
+		return a.topNever(w, l, top, &options)
+	}
+	var err error
+	if !x.Found {
+		err = state()
 	}
 	n := x.Looked.Requests
 	fmt.Fprintln(w)
@@ -134,10 +138,6 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 			time.Unix(0, int64(x.Since.At)).In(o.time.zone()).Format("15:04:05.000"), duration(time.Duration(x.Since.After)), n[0])
 	} else {
 		line("", "%s%s", count(n[1], "request", "requests"), strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
-	}
-	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
-	if x.Chance[1] > 0 {
-		line(colorDim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]
@@ -150,7 +150,10 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 			line(colorDim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
 			continue
 		}
-		for _, e := range c.Evidence {
+		for k, e := range c.Evidence {
+			if c.Sure && !e.Sure && k > 0 {
+				continue
+			}
 			if line("", "   %s", e.Text); e.Place != "" {
 				line(colorDim, "     at %s", e.Place)
 			}
@@ -163,6 +166,10 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 	}
 	fmt.Fprintln(w)
 	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), top.Errors)
+	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
+	if x.Chance[1] > 0 {
+		line(colorDim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
+	}
 	if !x.Complete {
 		line(colorDim, "not all requests were looked at: they are too many, or have no time")
 	}
@@ -172,9 +179,8 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 	if !x.Found && len(o.against) == 0 {
 		line(colorDim, "--against takes a healthy recording, --since the time at which it began, -q the requests to explain")
 	}
-	a.topRuntime(w, top)
-	if err := a.topNever(w, l, top, &options); err != nil || x.Found {
-		return err
+	if x.Found {
+		return state()
 	}
-	return a.topPatterns(w, top)
+	return errors.Join(err, a.topPatterns(w, top))
 }

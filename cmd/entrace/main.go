@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -165,6 +166,10 @@ func (a *app) root() *cobra.Command {
 		Short: "Look at, convert and repair traces",
 		Long: `entrace looks at, converts and repairs trace files in ENTRACE's formats ET and IET.
 
+  entrace view app.et        requests, spans and log records in the browser
+  entrace explain app.et     which service is to blame for what is slow or fails
+  entrace recover .          finish what killed programs have left here
+
 FILE may be the name that a program was given for its trace, whatever is left of
 it: for app.et also the app.iet of one that still runs or was killed.
 
@@ -193,13 +198,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		return nil
 	}
 	root.SetVersionTemplate("entrace {{.Version}}\n")
-	root.AddCommand(&cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.out, "entrace", version())
-			return err
-		},
-	})
+	root.AddCommand(a.versionCommand())
 	for _, c := range []*cobra.Command{
 		a.catCommand(), a.treeCommand(), a.infoCommand(), a.statsCommand(), a.topCommand(), a.explainCommand(), a.criticalCommand(),
 		a.checkCommand(), a.viewCommand(), a.verifyCommand(),
@@ -213,33 +212,83 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		root.AddCommand(c)
 	}
 	root.AddCommand(a.tailCommand(), a.convertCommand(), a.exportCommand(), a.redactCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand(), passOnCommand(), bearWitnessCommand(), a.archiveCommand())
+	for _, group := range []string{
+		"Look: view top explain tree tail critical diff", "Ask: grep stats check lua cat info", "Record: run receive",
+		"Convert: convert export merge redact replay archive", "Repair: recover verify",
+	} {
+		title, names, _ := strings.Cut(group, ": ")
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, c := range root.Commands() {
+			if slices.Contains(strings.Fields(names), c.Name()) {
+				c.GroupID = title
+			}
+		}
+	}
 	return root
 }
 
-// release is the version that `make release` builds.
-var release string
+// release and commit are what `make release` builds. Then the rest of what a binary was made of is the same wherever it is built.
+var release, commit string
 
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	switch {
-	case release != "":
-		return release
-	case !ok:
-		return "(devel)"
-	}
-	return versionOf(info)
+// A build says what a binary was made of.
+type build struct {
+	Version string  `json:"version"`
+	Commit  *string `json:"commit"` // nil if it is not known
+	Dirty   bool    `json:"dirty"`  // the source had changes that are in no commit
+	Go      string  `json:"go"`
+	System  string  `json:"system"`
 }
 
-// versionOf returns the version of a build. It adds the commit if the version does not contain it.
-func versionOf(info *debug.BuildInfo) string {
-	text := cmp.Or(info.Main.Version, "(devel)")
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 && !strings.Contains(text, s.Value[:12]) {
-			text += " " + s.Value[:12]
+func (a *app) versionCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if !asJSON {
+				_, err := fmt.Fprintln(a.out, "entrace", version())
+				return err
+			}
+			info, _ := debug.ReadBuildInfo()
+			return a.printJSON(buildOf(info))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, with the commit, the version of Go and the system")
+	return c
+}
+
+func version() string {
+	info, _ := debug.ReadBuildInfo()
+	return buildOf(info).String()
+}
+
+// buildOf returns what a binary was made of, whose information may be nil.
+func buildOf(info *debug.BuildInfo) build {
+	b := build{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	if info != nil {
+		b.Version = info.Main.Version
+		for i := range info.Settings {
+			switch s := &info.Settings[i]; s.Key {
+			case "vcs.revision":
+				b.Commit = &s.Value
+			case "vcs.modified":
+				b.Dirty = s.Value == "true"
+			}
 		}
-		if s.Key == "vcs.modified" && s.Value == "true" && !strings.Contains(text, "dirty") {
-			text += " (modified)"
-		}
+	}
+	if b.Version = cmp.Or(release, b.Version, "(devel)"); commit != "" {
+		b.Commit = &commit
+	}
+	return b
+}
+
+// String returns the version, with the commit if it does not contain that.
+func (b build) String() string {
+	text := b.Version
+	if b.Commit != nil && len(*b.Commit) >= 12 && release == "" && !strings.Contains(text, (*b.Commit)[:12]) {
+		text += " " + (*b.Commit)[:12]
+	}
+	if b.Dirty && !strings.Contains(text, "dirty") {
+		text += " (modified)"
 	}
 	return text
 }
@@ -294,6 +343,9 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 // known explains the error [format.ErrNotEntrace]: if name is a file of another kind that this program
 // knows, known returns an error that names the kind. It returns other errors unchanged.
 func known(name string, err error) error {
+	if errors.Is(err, convert.ErrNoTrace) {
+		return fmt.Errorf("%w%s", err, otherFolder(name))
+	}
 	if !errors.Is(err, format.ErrNotEntrace) {
 		return err
 	}

@@ -224,11 +224,11 @@ func TestVersionHasCommit(t *testing.T) {
 	info := &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got := versionOf(info); got != "(devel) 0123456789ab (modified)" {
+	if got := buildOf(info).String(); got != "(devel) 0123456789ab (modified)" {
 		t.Errorf("the version is %q", got)
 	}
 	info.Main.Version = "v0.0.0-20260102030405-0123456789ab+dirty"
-	if got := versionOf(info); got != info.Main.Version {
+	if got := buildOf(info).String(); got != info.Main.Version {
 		t.Errorf("the version is %q", got)
 	}
 }

@@ -574,18 +574,9 @@ func (l *lines) keep(id string, e *format.TraceEntry) {
 }
 
 func startOf(e *format.TraceEntry) spanStart {
-	s := spanStart{name: strings.Clone(e.Metadata.Name)}
-	s.start, _ = entryTime(e)
-	for _, a := range interest.Readable(e) {
-		v := a.Value
-		if v.Kind() == format.KindString {
-			v = format.StringValue(strings.Clone(v.Text()))
-		} else if v.Kind() == format.KindBytes {
-			v = format.BytesValue(slices.Clone(v.Bytes()))
-		}
-		s.attributes = append(s.attributes, format.Attribute{Name: strings.Clone(a.Name), Value: v})
-	}
-	return s
+	e = e.Clone()
+	t, _ := entryTime(e)
+	return spanStart{e.Metadata.Name, t, interest.Readable(e)}
 }
 
 // start returns the beginning of the span that the entry end ends.

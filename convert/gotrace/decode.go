@@ -103,16 +103,21 @@ func (d *decoder) add(p *gotrace.Part) bool {
 	return d.pass(service, foreign.Record{Spans: all})
 }
 
-func logOf(p *gotrace.Part) *otel.Log {
-	l := &otel.Log{Time: p.From, HasTime: true, Severity: 9}
+// newLog returns a log record at the begin of a part and below its parent.
+func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
+	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.Any{Kind: otel.String, Text: body}}
 	id(l.TraceID[8:], p.Root)
 	id(l.SpanID[:], p.Parent)
+	return l
+}
+
+func logOf(p *gotrace.Part) *otel.Log {
 	if p.Kind == gotrace.Short {
-		l.Body = otel.Any{Kind: otel.String, Text: "goroutines that lived for less than a millisecond"}
+		l := newLog(p, 9, "goroutines that lived for less than a millisecond")
 		l.Attributes = otel.Attributes{text("function", p.Name), number("count", int64(p.Count))}
 		return l
 	}
-	l.Body = otel.Any{Kind: otel.String, Text: p.Message}
+	l := newLog(p, 9, p.Message)
 	l.Attributes = otel.Attributes{number("goroutine", p.Goroutine)}
 	if p.Name != "" {
 		l.Attributes = append(l.Attributes, text("category", p.Name))
@@ -123,29 +128,18 @@ func logOf(p *gotrace.Part) *otel.Log {
 // sampleOf is like the entries cpu.profile of package control/provider.
 func sampleOf(p *gotrace.Part) *otel.Log {
 	const every = 10_000_000 // the runtime samples each thread 100 times a second of processor time
-	l := &otel.Log{Time: p.From, HasTime: true, Severity: 5, Scope: otel.Scope{Name: "runtime/pprof"}}
-	id(l.TraceID[8:], p.Root)
-	id(l.SpanID[:], p.Parent)
-	l.Body.Kind = otel.String
-	if len(p.Stack) > 0 {
-		l.Body.Text = p.Stack[0].Func
-	}
+	l := newLog(p, 5, "")
+	l.Scope.Name = "runtime/pprof"
 	l.Attributes = otel.Attributes{number("samples", 1), number("cpu_nano", every)}
 	if len(p.Stack) > 0 {
-		l.Attributes = append(l.Attributes, text("stack", whole(p.Stack)))
+		l.Body.Text = p.Stack[0].Func
+		l.Attributes = append(l.Attributes, text("stack", stack(p.Stack, whole)))
 	}
 	return l
 }
 
-// whole returns the frames as the provider of CPU profiles writes a stack.
-func whole(frames []gotrace.Frame) string {
-	var b strings.Builder
-	for i := range frames {
-		f := &frames[i]
-		b.WriteString(f.Func + " " + f.File + ":" + strconv.Itoa(f.Line) + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+// whole returns a frame as the provider of CPU profiles writes it.
+func whole(f *gotrace.Frame) string { return f.Func + " " + f.File + ":" + strconv.Itoa(f.Line) }
 
 func spanOf(p *gotrace.Part) *otel.Span {
 	s := &otel.Span{
@@ -158,46 +152,45 @@ func spanOf(p *gotrace.Part) *otel.Span {
 	id(s.TraceID[8:], p.Root)
 	id(s.SpanID[:], p.ID)
 	id(s.Parent[:], p.Parent)
-	a := &s.Attributes
+	add := func(a otel.Attribute) { s.Attributes = append(s.Attributes, a) }
 	if p.Goroutine >= 0 {
-		*a = append(*a, number("goroutine", p.Goroutine))
+		add(number("goroutine", p.Goroutine))
 	}
 	if p.Kind == gotrace.Region || p.Kind == gotrace.Task {
-		*a = append(*a, text("kind", [...]string{gotrace.Task: "task", gotrace.Region: "region"}[p.Kind]))
+		add(text("kind", [...]string{gotrace.Task: "task", gotrace.Region: "region"}[p.Kind]))
 	}
 	switch {
 	case !p.Began && !p.Ended:
-		*a = append(*a, text("cut", "both"))
+		add(text("cut", "both"))
 	case !p.Began:
-		*a = append(*a, text("cut", "begin"))
+		add(text("cut", "begin"))
 	case !p.Ended && s.Ended:
-		*a = append(*a, text("cut", "end"))
+		add(text("cut", "end"))
 	}
 	if p.Kind == gotrace.Goroutine && p.By >= 0 {
-		*a = append(*a, number("created.by", p.By))
+		add(number("created.by", p.By))
 	}
 	if p.Kind == gotrace.Waiting {
 		if p.Reason != "" {
-			*a = append(*a, text("wait.reason", p.Reason))
+			add(text("wait.reason", p.Reason))
 		}
 		if len(p.Stack) > 0 {
-			*a = append(*a, text("wait.stack", stack(p.Stack)))
+			add(text("wait.stack", stack(p.Stack, (*gotrace.Frame).String)))
 		}
 		if p.By >= 0 {
-			*a = append(*a, number("wait.by", p.By))
+			add(number("wait.by", p.By))
 		}
 	}
 	return s
 }
 
-// stack returns the frames as Go prints a stack.
-func stack(frames []gotrace.Frame) string {
-	var b strings.Builder
+// stack returns the frames, each on a line.
+func stack(frames []gotrace.Frame, line func(f *gotrace.Frame) string) string {
+	lines := make([]string, len(frames))
 	for i := range frames {
-		b.WriteString(frames[i].String())
-		b.WriteByte('\n')
+		lines[i] = line(&frames[i])
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.Join(lines, "\n")
 }
 
 func id(to []byte, n uint64) { binary.BigEndian.PutUint64(to, n) }

@@ -191,7 +191,7 @@ func (d *decoder) first(l *leaf, want bool) error {
 	l.rep = 0
 	ok, err := l.next()
 	if err == nil && want && (!ok || l.rep != 0) {
-		err = problem(errCorrupt, "the values end early")
+		err = errEarly
 	}
 	return d.at(l, err)
 }
@@ -288,14 +288,15 @@ func (d *decoder) scalar(i int, l *leaf) error {
 		return err
 	}
 	if !ok {
-		return problem(errCorrupt, "the values end early")
+		return errEarly
 	}
 	if l.isNull() {
 		return nil
 	}
 	d.valid[i] = true
 	if scalars[i].physical == meta.Int64 {
-		n, err := l.int()
+		v, err := l.fixed()
+		n, _ := v.I64()
 		if d.numbers[i] = n * l.unit; n != d.numbers[i]/l.unit {
 			err = d.bad(i, "the time is too large")
 		}
@@ -317,14 +318,14 @@ func textOf(b []byte) string { v := format.BytesValue(b); return v.Text() }
 func (d *decoder) mapping(i int) error {
 	k, v := d.keys[i], d.values[i]
 	if k.def < 0 {
-		return d.at(k, problem(errCorrupt, "the values end early"))
+		return d.at(k, errEarly)
 	}
 	d.attrs[i] = slices.Grow(d.attrs[i], 1+k.more())
 	for n := 0; ; n++ {
 		if k.def < k.elemDef {
 			// None, and so the only one.
 			if v.def >= v.elemDef || n > 0 {
-				return d.at(v, problem(errCorrupt, "keys and values differ in number"))
+				return d.at(v, errPairs)
 			}
 		} else if err := d.element(i, k, v); err != nil {
 			return err
@@ -339,7 +340,7 @@ func (d *decoder) mapping(i int) error {
 			return d.at(v, err)
 		}
 		if kok != vok || k.rep != v.rep {
-			return d.at(v, problem(errCorrupt, "keys and values differ in number"))
+			return d.at(v, errPairs)
 		}
 		if !kok {
 			// The last row of the group: what would come next is none.
@@ -355,7 +356,7 @@ func (d *decoder) mapping(i int) error {
 // element reads an attribute of a map.
 func (d *decoder) element(i int, k, v *leaf) error {
 	if v.def < v.elemDef {
-		return d.at(v, problem(errCorrupt, "keys and values differ in number"))
+		return d.at(v, errPairs)
 	}
 	if k.isNull() || v.isNull() {
 		return d.at(v, problem(errValue, "an attribute is null"))
@@ -369,26 +370,12 @@ func (d *decoder) element(i int, k, v *leaf) error {
 		a.Name = string([]rune(a.Name))
 	}
 	switch i {
-	case mapInt:
-		var n int64
-		n, err = v.int()
-		a.Value = format.I64Value(n)
-	case mapFloat:
-		var f float64
-		f, err = v.float()
-		a.Value = format.FloatValue(f)
-	case mapBool:
-		var b bool
-		b, err = v.bool()
-		a.Value = format.BoolValue(b)
-	case mapBytes:
-		var b []byte
-		b, err = v.bytes()
-		a.Value = format.BytesValue(b)
+	case mapInt, mapFloat, mapBool:
+		a.Value, err = v.fixed()
 	default:
 		var b []byte
 		b, err = v.bytes()
-		if a.Value = format.BytesValue(b); wire.IsValid(a.Value.Text()) {
+		if a.Value = format.BytesValue(b); i != mapBytes && wire.IsValid(a.Value.Text()) {
 			a.Value = format.StringValue(a.Value.Text())
 		}
 	}
@@ -402,15 +389,18 @@ func (d *decoder) element(i int, k, v *leaf) error {
 	return nil
 }
 
+func (d *decoder) optional(column int) format.Optional[string] {
+	return format.Optional[string]{Value: d.texts[column], Valid: d.valid[column]}
+}
+
 // make makes an entry from the present row.
 func (d *decoder) make(id uint32) error {
 	e := &d.entry
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	m := &e.Metadata
 	m.Name, m.Target = d.texts[colName], d.texts[colTarget]
-	e.Message = format.Optional[string]{Value: d.texts[colMessage], Valid: d.valid[colMessage]}
-	m.ModulePath = format.Optional[string]{Value: d.texts[colModulePath], Valid: d.valid[colModulePath]}
-	m.File = format.Optional[string]{Value: d.texts[colFile], Valid: d.valid[colFile]}
+	e.Message = d.optional(colMessage)
+	m.ModulePath, m.File = d.optional(colModulePath), d.optional(colFile)
 	if line := d.numbers[colLine]; line < 0 || line > math.MaxUint32 {
 		return d.bad(colLine, "not a line number")
 	}

@@ -3,6 +3,7 @@ package parquet
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -178,7 +179,7 @@ func asStored(entry, raw *format.TraceEntry) {
 	for i, a := range raw.Attributes {
 		if a.Name == format.AttrParentSpanID {
 			i = min(i, len(entry.Attributes))
-			entry.Attributes = append(entry.Attributes[:i:i], append([]format.Attribute{a}, entry.Attributes[i:]...)...)
+			entry.Attributes = slices.Insert(slices.Clip(entry.Attributes), i, a)
 			return
 		}
 	}
@@ -290,24 +291,20 @@ func (e *encoder) hex(id []byte) string {
 // take stores an attribute in its own column and returns the letter of the column, or 0 if the attribute
 // does not fit.
 func (c *own) take(a *format.Attribute) byte {
-	text := a.Value.Text()
-	isString := a.Value.Kind() == format.KindString
+	var to *string
+	var letter byte
+	digits := 0 // of an id
 	switch a.Name {
 	case format.AttrTraceID:
-		if isString && isHex(text, 32) {
-			c.traceID = text
-			return inTraceID
-		}
+		to, letter, digits = &c.traceID, inTraceID, 32
 	case format.AttrSpanID:
-		if isString && isHex(text, 16) {
-			c.spanID = text
-			return inSpanID
-		}
+		to, letter, digits = &c.spanID, inSpanID, 16
 	case format.AttrParentSpanID:
-		if isString && isHex(text, 16) {
-			c.parent = text
-			return inParentSpanID
-		}
+		to, letter, digits = &c.parent, inParentSpanID, 16
+	case mapping.AttrKind:
+		to, letter = &c.kind, inKind
+	case mapping.AttrStatusCode:
+		to, letter = &c.status, inStatus
 	case format.AttrTime:
 		return c.takeTime(a.Value)
 	case format.AttrDuration:
@@ -315,18 +312,13 @@ func (c *own) take(a *format.Attribute) byte {
 			c.duration, c.hasDuration = n, true
 			return inDuration
 		}
-	case mapping.AttrKind:
-		if isString && text != "" && wire.IsValid(text) {
-			c.kind = text
-			return inKind
-		}
-	case mapping.AttrStatusCode:
-		if isString && text != "" && wire.IsValid(text) {
-			c.status = text
-			return inStatus
-		}
 	}
-	return 0
+	text := a.Value.Text()
+	if to == nil || a.Value.Kind() != format.KindString || text == "" || digits > 0 && !isHex(text, digits) || !wire.IsValid(text) {
+		return 0
+	}
+	*to = text
+	return letter
 }
 
 func (c *own) takeTime(v format.Value) byte {
@@ -344,33 +336,42 @@ func (c *own) takeTime(v format.Value) byte {
 
 // typed adds an attribute to the map of its kind.
 func (e *encoder) typed(a *format.Attribute) {
+	var letter byte
+	var v pq.Value
 	switch a.Value.Kind() {
 	case format.KindString:
 		if !wire.IsValid(a.Value.Text()) {
 			e.restOf(a)
 			return
 		}
-		e.put(asString, mapString, a.Name, e.bytes(a.Value.Bytes()))
+		letter, v = asString, e.bytes(a.Value.Bytes())
 	case format.KindBytes:
-		e.put(asBytes, mapBytes, a.Name, e.bytes(a.Value.Bytes()))
+		letter, v = asBytes, e.bytes(a.Value.Bytes())
 	case format.KindBool:
-		e.put(asBool, mapBool, a.Name, pq.BooleanValue(a.Value.Bool()))
+		letter, v = asBool, pq.BooleanValue(a.Value.Bool())
 	case format.KindFloat:
-		e.put(asFloat, mapFloat, a.Name, pq.DoubleValue(a.Value.Float()))
+		letter, v = asFloat, pq.DoubleValue(a.Value.Float())
 	case format.KindI64:
 		n, _ := a.Value.I64()
-		e.put(asI64, mapInt, a.Name, pq.Int64Value(n))
+		letter, v = asI64, pq.Int64Value(n)
 	case format.KindU64:
 		if n, ok := a.Value.I64(); ok {
-			e.put(asU64, mapInt, a.Name, pq.Int64Value(n))
+			letter, v = asU64, pq.Int64Value(n)
 		} else {
-			e.put(asBigU64, mapBig, a.Name, e.decimal(a.Value))
+			letter, v = asBigU64, e.decimal(a.Value)
 		}
 	case format.KindU128:
-		e.put(asU128, mapBig, a.Name, e.decimal(a.Value))
+		letter, v = asU128, e.decimal(a.Value)
 	case format.KindI128:
-		e.put(asI128, mapBig, a.Name, e.decimal(a.Value))
+		letter, v = asI128, e.decimal(a.Value)
 	}
+	e.order = append(e.order, letter)
+	m := mapOf(letter)
+	rep := min(e.maps[m], 1)
+	e.maps[m]++
+	leaf := numScalars + 2*m
+	e.values[leaf] = append(e.values[leaf], e.str(a.Name).Level(rep, 1, leaf))
+	e.values[leaf+1] = append(e.values[leaf+1], v.Level(rep, 1, leaf+1))
 }
 
 func (e *encoder) restOf(a *format.Attribute) {
@@ -381,16 +382,6 @@ func (e *encoder) restOf(a *format.Attribute) {
 func (e *encoder) decimal(v format.Value) pq.Value {
 	var b [48]byte
 	return e.bytes(v.AppendDecimal(b[:0]))
-}
-
-// put adds an attribute to map m.
-func (e *encoder) put(letter byte, m int, name string, v pq.Value) {
-	e.order = append(e.order, letter)
-	rep := min(e.maps[m], 1)
-	e.maps[m]++
-	leaf := numScalars + 2*m
-	e.values[leaf] = append(e.values[leaf], e.str(name).Level(rep, 1, leaf))
-	e.values[leaf+1] = append(e.values[leaf+1], v.Level(rep, 1, leaf+1))
 }
 
 func (e *encoder) number(col int, n int64, valid bool) {

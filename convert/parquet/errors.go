@@ -14,6 +14,8 @@ var (
 	errCorrupt     = errors.New("corrupt")
 	errValue       = errors.New("invalid value")
 	errOrder       = errors.New("the id is not larger than that of the previous row")
+	errEarly       = problem(errCorrupt, "the values end early")
+	errPairs       = problem(errCorrupt, "keys and values differ in number")
 )
 
 func problem(err error, detail string) error { return fmt.Errorf("%w: %s", err, detail) }

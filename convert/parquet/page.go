@@ -12,6 +12,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	meta "github.com/parquet-go/parquet-go/format"
+
+	"github.com/entrace-go/entrace/format"
 )
 
 const (
@@ -181,7 +183,7 @@ func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	for size := int64(headerSize); ; size *= 8 {
 		size = min(size, l.end-l.off)
 		if size == 0 {
-			return nil, nil, problem(errCorrupt, "the values end early")
+			return nil, nil, errEarly
 		}
 		b, err := l.memory.read(l.off, size)
 		if err != nil {
@@ -403,7 +405,7 @@ func (l *leaf) value() (v *values, i int, err error) {
 	l.val++
 	if l.inDict {
 		if i >= len(l.indices) {
-			return nil, 0, problem(errCorrupt, "the values end early")
+			return nil, 0, errEarly
 		}
 		v, i = &l.dict, int(uint32(l.indices[i]))
 	}
@@ -433,26 +435,16 @@ func (l *leaf) bytes() ([]byte, error) {
 	return b, nil
 }
 
-// int returns the value, of an INT32 or INT64.
-func (l *leaf) int() (int64, error) {
+// fixed returns the value, of an INT32 or INT64, a DOUBLE or a BOOLEAN.
+func (l *leaf) fixed() (format.Value, error) {
 	v, i, err := l.value()
-	if err != nil {
-		return 0, err
+	switch {
+	case err != nil:
+		return format.Value{}, err
+	case l.physical == meta.Boolean:
+		return format.BoolValue(v.bools[i] != 0), nil
+	case l.physical == meta.Double:
+		return format.FloatValue(v.doubles[i]), nil
 	}
-	return v.int64s[i], nil
-}
-
-// float returns the value, of a DOUBLE.
-func (l *leaf) float() (float64, error) {
-	v, i, err := l.value()
-	if err != nil {
-		return 0, err
-	}
-	return v.doubles[i], nil
-}
-
-// bool returns the value, of a BOOLEAN.
-func (l *leaf) bool() (bool, error) {
-	v, i, err := l.value()
-	return err == nil && v.bools[i] != 0, err
+	return format.I64Value(v.int64s[i]), nil
 }

@@ -111,26 +111,28 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "record", func(r *record, add foreign.Adder) bool { return add(r.record()) })
 }
 
-func (r *record) record() (to *foreign.Record, err error) {
-	to = new(foreign.Record)
-	if to.Resource.Attributes, err = r.Resource.attributes(); err != nil {
-		return nil, err
+func (r *record) record() (*foreign.Record, error) {
+	to, d := new(foreign.Record), new(decoder)
+	if to.Resource.Attributes = d.attributes(r.Resource); d.err != nil {
+		return nil, d.err
 	}
 	if r.ObservedTimestamp != nil {
-		to.Log, err = r.log()
-		return to, err
+		to.Log = d.log(r)
+	} else {
+		to.Spans = []*otel.Span{d.span(r)}
 	}
-	s, err := r.span()
-	to.Spans = []*otel.Span{s}
-	return to, err
+	return to, d.err
 }
 
-func (r *record) span() (s *otel.Span, err error) {
+// A decoder decodes a record. It keeps the first error; ids that are none count before all others.
+type decoder struct{ err error }
+
+func (d *decoder) span(r *record) *otel.Span {
 	from := &r.InstrumentationLibrary
 	if r.InstrumentationScope != nil {
 		from = r.InstrumentationScope
 	}
-	s = &otel.Span{
+	s := &otel.Span{
 		Name: r.Name, TraceState: r.SpanContext.TraceState, Flags: 0x100 | flags(r.SpanContext.TraceFlags), Kind: otel.SpanKindOf(r.SpanKind),
 		Description: r.Status.Description, DroppedAttributes: r.DroppedAttributes, DroppedEvents: r.DroppedEvents, DroppedLinks: r.DroppedLinks,
 	}
@@ -142,63 +144,59 @@ func (r *record) span() (s *otel.Span, err error) {
 		s.Status = otel.StatusError
 	}
 	if !foreign.ID(s.TraceID[:], r.SpanContext.TraceID) || !foreign.ID(s.SpanID[:], r.SpanContext.SpanID) || !foreign.ID(s.Parent[:], r.Parent.SpanID) {
-		return nil, foreign.ErrID
+		d.err = foreign.ErrID
+		return nil
 	}
-	s.Scope, err = from.scope()
-	attrs, aerr := r.Attributes.attributes()
-	s.Attributes = attrs
-	err = cmp.Or(err, aerr)
+	s.Scope, s.Attributes = d.scope(from), d.attributes(r.Attributes)
 	for i := range r.Events {
 		e := &r.Events[i]
-		attrs, aerr := e.Attributes.attributes()
-		err = cmp.Or(err, aerr)
 		s.Events = append(s.Events, otel.Event{
-			Name: e.Name, Time: unixNano(e.Time), HasTime: !e.Time.IsZero(), Attributes: attrs, Dropped: e.DroppedAttributeCount,
+			Name: e.Name, Time: unixNano(e.Time), HasTime: !e.Time.IsZero(), Attributes: d.attributes(e.Attributes), Dropped: e.DroppedAttributeCount,
 		})
 	}
 	for i := range r.Links {
 		from := &r.Links[i]
 		l := otel.Link{TraceState: from.SpanContext.TraceState, Flags: 0x100 | flags(from.SpanContext.TraceFlags), Dropped: from.DroppedAttributeCount}
 		if !foreign.ID(l.TraceID[:], from.SpanContext.TraceID) || !foreign.ID(l.SpanID[:], from.SpanContext.SpanID) {
-			return nil, foreign.ErrID
+			d.err = foreign.ErrID
+			return nil
 		}
-		attrs, aerr := from.Attributes.attributes()
-		err = cmp.Or(err, aerr)
-		l.Attributes = attrs
+		l.Attributes = d.attributes(from.Attributes)
 		s.Links = append(s.Links, l)
 	}
-	return s, err
+	return s
 }
 
-func (r *record) log() (l *otel.Log, err error) {
-	l = &otel.Log{
+func (d *decoder) log(r *record) *otel.Log {
+	l := &otel.Log{
 		Time: unixNano(r.Timestamp), HasTime: !r.Timestamp.IsZero(), Observed: unixNano(*r.ObservedTimestamp), Severity: r.Severity,
 		SeverityText: r.SeverityText, EventName: r.EventName, Flags: flags(r.TraceFlags), Dropped: r.DroppedAttributes,
 	}
 	if !foreign.ID(l.TraceID[:], r.TraceID) || !foreign.ID(l.SpanID[:], r.SpanID) {
-		return nil, foreign.ErrID
+		d.err = foreign.ErrID
+		return nil
 	}
-	var berr, serr error
-	l.Attributes, err = r.Attributes.attributes()
-	l.Body, berr = r.Body.any(0)
-	l.Scope, serr = r.Scope.scope()
-	return l, cmp.Or(err, berr, serr)
+	l.Attributes = d.attributes(r.Attributes)
+	body, err := r.Body.any(0)
+	d.err = cmp.Or(d.err, err)
+	l.Body, l.Scope = body, d.scope(&r.Scope)
+	return l
 }
 
-func (s *scope) scope() (otel.Scope, error) {
-	attrs, err := s.Attributes.attributes()
-	return otel.Scope{Name: s.Name, Version: s.Version, SchemaURL: s.SchemaURL, Attributes: attrs}, err
+func (d *decoder) scope(s *scope) otel.Scope {
+	return otel.Scope{Name: s.Name, Version: s.Version, SchemaURL: s.SchemaURL, Attributes: d.attributes(s.Attributes)}
 }
 
-func (p pairs) attributes() (attrs otel.Attributes, err error) {
+func (d *decoder) attributes(p pairs) (attrs otel.Attributes) {
 	for i := range p {
 		v, err := p[i].Value.any(0)
 		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", p[i].Key, err)
+			d.err = cmp.Or(d.err, fmt.Errorf("attribute %q: %w", p[i].Key, err))
+			return nil
 		}
 		attrs = append(attrs, otel.NewAttribute(p[i].Key, &v))
 	}
-	return attrs, nil
+	return attrs
 }
 
 // any returns the value. Its type tells floats, bytes and maps from what JSON has in their place.

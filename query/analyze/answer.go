@@ -116,11 +116,10 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	if x.cause != "" {
 		e.Pattern += ": " + x.cause
 	}
-	verb := kind
-	if o.gone {
-		verb += map[itemKind]string{itemLog: " logged", itemSpan: " done", itemCall: " called"}[x.kind]
+	counts := strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d)", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of), " of  (", " (", 1)
+	if e.Text = counts + ": " + kind + " " + e.Pattern; o.gone {
+		e.Text = fmt.Sprintf("no longer %s %s: now in %s", map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], e.Pattern[strings.LastIndexByte(e.Pattern[:strings.IndexAny(e.Pattern+" ", " ")], '/')+1:], counts)
 	}
-	e.Text = strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d): %s %s", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of, verb, e.Pattern), " of  (", " (", 1)
 	return e
 }
 

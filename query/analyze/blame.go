@@ -16,6 +16,7 @@ const (
 	slowRatio     = 1.5    // a value is slow if it is larger than that times the 95th percentile before,
 	slowFloor     = 0.02   // and that share of the median request
 	leastStep     = 0.05   // a median that moved by less is no cause, however sure
+	leastShared   = 0.0003 // of the time of all, else what an operation has in common with others is the machine's noise
 	leastTime     = 0.0005 // nor is what makes less of the time of all requests
 	leastZ        = 3      // a shift of the median counts from here on
 	always        = 0.95   // a habit is done in so many of the calls
@@ -42,6 +43,9 @@ type series struct {
 	auc, p           float64 // p is -log10 of the chance
 	off              []int64 // by how much the values before are off their median
 }
+
+// time is about how long all calls took before.
+func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
 func newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
 	b, v := tooks(before), tooks(now)
@@ -182,8 +186,12 @@ func (w *workload) series() (all []*series, mid, scale float64) {
 	}
 	var zs []float64
 	var off []int64
+	time := 0.0
 	for _, s := range all {
-		if off = append(off, s.off...); min(s.n, s.m) >= 8 {
+		time += s.time()
+	}
+	for _, s := range all {
+		if off = append(off, s.off...); min(s.n, s.m) >= 8 && s.time() > leastShared*time {
 			zs = append(zs, s.z)
 		}
 	}
@@ -326,8 +334,8 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 				everywhere[stratum{op.service, x}] = everywhere[stratum{op.service, x}].and(o, float64(f.requests), float64(of), float64(b.requests), float64(of0))
 			}
 		}
-		well := slices.DeleteFunc(slices.Clone(was), func(c *call) bool { return c.bad })
-		fine := slices.DeleteFunc(slices.Clone(is), func(c *call) bool { return c.bad })
+		unfit := func(c *call) bool { return c.bad || c.request.view.Flags(c.row).Open() } // which leave things out for that
+		well, fine := slices.DeleteFunc(slices.Clone(was), unfit), slices.DeleteFunc(slices.Clone(is), unfit)
 		if len(well) >= few && len(fine) > 0 {
 			list, tests := w.gone(op, well, fine)
 			all, n.habits = append(all, list...), n.habits+tests

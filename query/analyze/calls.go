@@ -77,7 +77,7 @@ type request struct {
 	view        *view.View
 	row         view.Row
 	start, took int64
-	bad         bool // its first call is
+	failed      bool
 	now         bool // it is explained, and not a part of the baseline
 	eighth      int  // of the recording
 }
@@ -246,7 +246,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	q.took, q.bad = last-q.start, spans[0].call.bad
+	q.took, q.failed = last-q.start, v.Flags(spans[0].row).IsError()
 	x.requests = append(x.requests, q)
 	sweep(slices.Clone(spans))
 	for _, s := range spans {

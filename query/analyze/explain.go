@@ -73,9 +73,10 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	}
 	was, _ := divided(w.requests, func(q *request) bool { return q.now })
 	exchange()
-	if whole && !x.Found {
-		err = w.among(ctx, x)
-	} else if w.divide(0); err == nil {
+	if whole {
+		whole, err = w.among(ctx, x)
+	}
+	if w.divide(0); err == nil && !whole {
 		for _, q := range was {
 			q.now = false
 		}
@@ -188,7 +189,7 @@ func (w *workload) rank(more float64) *Explanation {
 	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
 	for i, list := range [2][]*request{before, now} {
 		for _, q := range list {
-			if q.bad {
+			if q.failed {
 				x.Failed[i]++
 			}
 		}

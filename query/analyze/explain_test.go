@@ -40,7 +40,7 @@ func TestExplain(t *testing.T) {
 		"a network is slower":           {querytest.Mall{Delay: 3 * time.Millisecond}, "stock", "slower calls", "shop → stock", `{ service = "stock" && parent:service = "shop" }`},
 		"an error is more frequent":     {querytest.Mall{Declined: .3}, "shop", "error", "card declined for user <number>", `service = "shop" && "card declined for user"`},
 		"an error that is passed on":    {querytest.Mall{Fails: .3}, "stock", "error", "out of stock", `{ service = "stock" && name = "reserve" && (span:failed || level >= error) }`},
-		"a service is no longer called": {querytest.Mall{Gone: true}, "shop", "no longer", "no longer called stock reserve", `{ service = "shop" && name = "POST /order" }`},
+		"a service is no longer called": {querytest.Mall{Gone: true}, "shop", "no longer", "no longer called stock reserve: now in 0 of ", `{ service = "shop" && name = "POST /order" }`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.mall.Requests = 200

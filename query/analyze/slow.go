@@ -90,17 +90,18 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among makes slow calls and those with an error the causes, if something tells them from the others: an attribute, or what ran
-// meanwhile.
-func (w *workload) among(ctx context.Context, x *Explanation) error {
+// among makes slow calls and those with an error the causes, if something tells them from the others, an attribute or what ran
+// meanwhile, and they matter far more than what has begun. It reports whether it did.
+func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
-	err := w.within(ctx, causes)
-	if causes = slices.DeleteFunc(causes, func(c Cause) bool { return len(c.Evidence) == 1 }); len(causes) > 0 {
-		x.Found, x.Verdict, x.Causes, x.More = true, "cause: "+name(causes[0].Service), causes, 0
+	err = w.within(ctx, causes)
+	causes = slices.DeleteFunc(causes, func(c Cause) bool { return len(c.Evidence) == 1 })
+	if told = len(causes) > 0 && (!x.Found || causes[0].Score > farAbove*x.Causes[0].Score); told {
+		x.Found, x.Verdict, x.Causes, x.More, x.Since = true, "cause: "+name(causes[0].Service), causes, 0, nil
 		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 	}
-	return err
+	return told, err
 }
 
 // within adds to the sure causes what tells their calls from the others now.
@@ -171,7 +172,9 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 		var ran []Beside
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
-			ran = RanBeside(g.view, longest.row, in, others)
+			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
+				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row) // there are more of them as they are slow
+			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
 			return tellRan(list, ran, groups), nil // an attribute tells what most calls are, not what is wrong
@@ -180,7 +183,29 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 			return nil, err
 		}
 	}
-	return list, nil
+	return g.requests(list, groups), nil
+}
+
+// requests adds of which requests most of the calls are, if most of the others are of other ones.
+func (g *group) requests(list []Evidence, groups int) []Evidence {
+	sides := make(map[bool]map[string]int)
+	for in, calls := range g.sides {
+		sides[in] = make(map[string]int)
+		for _, c := range calls {
+			sides[in][g.view.Name(c.request.row)]++
+		}
+	}
+	for of, n := range sides[true] {
+		in, others, m := len(g.sides[true]), len(g.sides[false]), sides[false][of]
+		p := stat.MoreOften(n, in, m, others)
+		if 2*n > in && 2*m < others && p >= need(groups*(len(sides[true])+len(sides[false])), 0) {
+			list = addShare(list, Evidence{
+				Pattern: "of " + of, Before: Count{N: m, Of: others}, Now: Count{N: n, Of: in}, Log10P: -p,
+				Text: fmt.Sprintf("of requests %s: %d of these %d calls, %d of the %d others", of, n, in, m, others),
+			})
+		}
+	}
+	return list
 }
 
 // tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran meanwhile.

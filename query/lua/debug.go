@@ -24,9 +24,7 @@ var levelNames = [...]string{"Trace", "Debug", "Info", "Warn", "Error"}
 // appendDebug appends the Debug format of an entry.
 func (t *thread) appendDebug(b []byte, id uint32) []byte {
 	e, err := t.read.full(id)
-	if err != nil {
-		t.fail(err)
-	}
+	t.check(err)
 	m := &e.Metadata
 	b = appendQuoted(append(b, "Entry { meta: MetadataRefContainer { name: "...), m.Name)
 	b = appendQuoted(append(b, ", target: "...), m.Target)

@@ -228,6 +228,13 @@ func toText(v vm.LValue) (string, error) {
 // fail raises an error in the script.
 func (t *thread) fail(err error) { t.l.RaiseError("%s", err.Error()) }
 
+// check raises an error in the script, unless it is nil.
+func (t *thread) check(err error) {
+	if err != nil {
+		t.fail(err)
+	}
+}
+
 // id returns argument n of the running function as an id.
 func (t *thread) id(n int) uint32 {
 	id, err := toID(t.l.Get(n))
@@ -252,9 +259,7 @@ func (t *thread) table(n int) *vm.LTable { return t.l.CheckTable(n) }
 // entry returns the entry whose id is the first argument.
 func (t *thread) entry() *format.TraceEntry {
 	e, err := t.read.full(t.id(1))
-	if err != nil {
-		t.fail(err)
-	}
+	t.check(err)
 	return e
 }
 
@@ -282,19 +287,22 @@ func optional(s format.Optional[string]) vm.LValue {
 	return vm.LString(strings.Clone(s.Value))
 }
 
+// define defines a global function with one result.
+func (t *thread) define(name string, fn func() vm.LValue) {
+	t.l.Register(name, func(l *vm.LState) int {
+		l.Push(fn())
+		return 1
+	})
+}
+
 // openEntries defines the functions that read entries.
 func (t *thread) openEntries() {
-	set := func(name string, fn func() vm.LValue) {
-		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
-			l.Push(fn())
-			return 1
-		}))
-	}
-	t.l.SetGlobal("en_span_range", t.l.NewFunction(func(l *vm.LState) int {
+	set := t.define
+	t.l.Register("en_span_range", func(l *vm.LState) int {
 		l.Push(vm.LNumber(t.first))
 		l.Push(vm.LNumber(t.last))
 		return 2
-	}))
+	})
 	set("en_span_cnt", func() vm.LValue { return vm.LNumber(t.n) })
 	set("en_children", func() vm.LValue { return idList(t.children(t.id(1))) })
 	set("en_child_cnt", func() vm.LValue { return vm.LNumber(len(t.children(t.id(1)))) })
@@ -355,17 +363,15 @@ func (t *thread) openEntries() {
 	}
 	set("en_attr_name", func() vm.LValue { return nameOf(at()) })
 	set("en_attr_value", func() vm.LValue { return valueOf(at()) })
-	t.l.SetGlobal("en_attr_by_idx", t.l.NewFunction(func(l *vm.LState) int {
+	t.l.Register("en_attr_by_idx", func(l *vm.LState) int {
 		a := at()
 		l.Push(nameOf(a))
 		l.Push(valueOf(a))
 		return 2
-	}))
+	})
 	set("en_attr_by_name", func() vm.LValue {
 		v, err := t.read.attribute(t.id(1), t.text(2))
-		if err != nil {
-			t.fail(err)
-		}
+		t.check(err)
 		return v
 	})
 	set("en_as_string", func() vm.LValue { return vm.LString(t.appendDebug(nil, t.id(1))) })
@@ -374,10 +380,10 @@ func (t *thread) openEntries() {
 		buf = t.appendDebug(buf[:0], t.id(1))
 		return vm.LBool(strings.Contains(string(buf), t.text(2)))
 	})
-	t.l.SetGlobal("en_log", t.l.NewFunction(func(l *vm.LState) int {
+	t.l.Register("en_log", func(l *vm.LState) int {
 		t.print("Lua log: " + debugValue(l.Get(1)))
 		return 0
-	}))
+	})
 	set("en_pretty_table", func() vm.LValue { return vm.LString(prettyTable(t.table(1))) })
 	set("en_foreach", t.foreach)
 	set("en_join", func() vm.LValue {

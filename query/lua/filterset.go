@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"runtime"
@@ -25,12 +26,7 @@ import (
 
 // openFiltersets defines the functions of filtersets.
 func (t *thread) openFiltersets() {
-	set := func(name string, fn func() vm.LValue) {
-		t.l.SetGlobal(name, t.l.NewFunction(func(l *vm.LState) int {
-			l.Push(fn())
-			return 1
-		}))
-	}
+	set := t.define
 	set("en_filterset_from_list", func() vm.LValue {
 		return filterset(nil, item("prim_list", field{"value", t.table(1)}))
 	})
@@ -57,13 +53,11 @@ func (t *thread) openFiltersets() {
 	set("en_filterset_intersect", func() vm.LValue { return t.joined("intersect") })
 	set("en_filterset_invert", func() vm.LValue {
 		items, srcs := t.concatenated([]*vm.LTable{t.table(1), t.table(2)})
-		return filterset(items, item("invert", field{"src", vm.LNumber(srcs[0])}, field{"universe", vm.LNumber(srcs[1])}))
+		return filterset(items, item("invert", field{"src", srcs.RawGetInt(1)}, field{"universe", srcs.RawGetInt(2)}))
 	})
 	set("en_filterset_materialize", func() vm.LValue {
 		set, err := t.evaluate(t.table(1))
-		if err != nil {
-			t.fail(err)
-		}
+		t.check(err)
 		return idList(slices.Collect(set.All()))
 	})
 }
@@ -91,9 +85,7 @@ func filterset(items *vm.LTable, last *vm.LTable) *vm.LTable {
 		items = new(vm.LTable)
 	}
 	items.Append(last)
-	fs := item("filterset", field{"root", vm.LNumber(items.Len() - 1)})
-	fs.RawSetString("items", items)
-	return fs
+	return item("filterset", field{"root", vm.LNumber(items.Len() - 1)}, field{"items", items})
 }
 
 func listOf(v vm.LValue) *vm.LTable {
@@ -117,9 +109,7 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 		if depth++; depth > maxNesting {
 			t.fail(errNesting)
 		}
-		if err := t.l.Context().Err(); err != nil {
-			t.fail(err)
-		}
+		t.check(t.l.Context().Err())
 		out := new(vm.LTable)
 		copies[from] = out
 		from.ForEach(func(k, v vm.LValue) {
@@ -134,13 +124,20 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 	return clone(from)
 }
 
-// itemsOf returns the items of a filterset.
-func (t *thread) itemsOf(fs *vm.LTable) *vm.LTable {
-	items, ok := fs.RawGetString("items").(*vm.LTable)
-	if !ok {
-		t.fail(errFilterset)
+// tablesIn returns the items of a list. It ends with errFilterset if it is no list, or at an item that is no table.
+func tablesIn(v vm.LValue) iter.Seq2[*vm.LTable, error] {
+	return func(yield func(*vm.LTable, error) bool) {
+		list, ok := v.(*vm.LTable)
+		for i := 1; ok && i <= list.Len(); i++ {
+			var one *vm.LTable
+			if one, ok = list.RawGetInt(i).(*vm.LTable); ok && !yield(one, nil) {
+				return
+			}
+		}
+		if !ok {
+			yield(nil, errFilterset)
+		}
 	}
-	return items
 }
 
 var (
@@ -150,39 +147,32 @@ var (
 
 // filtered returns a filterset of those ids of src for which one of the clauses is true.
 func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
-	return filterset(t.copyTable(t.itemsOf(src)), item("rel_dnf", field{"src", src.RawGetString("root")}, field{"clauses", clauses}))
+	items, ok := src.RawGetString("items").(*vm.LTable)
+	if !ok {
+		t.fail(errFilterset)
+	}
+	return filterset(t.copyTable(items), item("rel_dnf", field{"src", src.RawGetString("root")}, field{"clauses", clauses}))
 }
 
 // joined returns the union or intersection of a list of filtersets.
 func (t *thread) joined(kind string) *vm.LTable {
 	var list []*vm.LTable
-	for from, i := t.table(1), 1; i <= from.Len(); i++ {
-		fs, ok := from.RawGetInt(i).(*vm.LTable)
-		if !ok {
-			t.fail(errFilterset)
-		}
+	for fs, err := range tablesIn(t.table(1)) {
+		t.check(err)
 		list = append(list, fs)
 	}
 	items, srcs := t.concatenated(list)
-	numbers := new(vm.LTable)
-	for _, n := range srcs {
-		numbers.Append(vm.LNumber(n))
-	}
-	return filterset(items, item(kind, field{"srcs", numbers}))
+	return filterset(items, item(kind, field{"srcs", srcs}))
 }
 
-// concatenated returns the items of several filtersets in one list, and the new numbers of their
-// last items.
-func (t *thread) concatenated(list []*vm.LTable) (all *vm.LTable, srcs []int) {
-	all = new(vm.LTable)
+// concatenated returns the items of several filtersets in one list, and a list of the new numbers of
+// their last items.
+func (t *thread) concatenated(list []*vm.LTable) (all, srcs *vm.LTable) {
+	all, srcs = new(vm.LTable), new(vm.LTable)
 	for _, fs := range list {
 		before := all.Len()
-		items := t.itemsOf(fs)
-		for i := 1; i <= items.Len(); i++ {
-			given, ok := items.RawGetInt(i).(*vm.LTable)
-			if !ok {
-				t.fail(errFilterset)
-			}
+		for given, err := range tablesIn(fs.RawGetString("items")) {
+			t.check(err)
 			one := t.copyTable(given)
 			fields := []string{"src", "universe"}
 			if t.options.Upstream {
@@ -202,7 +192,7 @@ func (t *thread) concatenated(list []*vm.LTable) (all *vm.LTable, srcs []int) {
 			}
 			all.Append(one)
 		}
-		srcs = append(srcs, all.Len()-1)
+		srcs.Append(vm.LNumber(all.Len() - 1))
 	}
 	return all, srcs
 }
@@ -223,15 +213,10 @@ type evaluator struct {
 
 // evaluate returns the set of ids of a filterset.
 func (t *thread) evaluate(fs *vm.LTable) (set, error) {
-	items, ok := fs.RawGetString("items").(*vm.LTable)
-	if !ok {
-		return nil, errFilterset
-	}
 	e := evaluator{thread: t, n: t.n}
-	for i := 1; i <= items.Len(); i++ {
-		one, ok := items.RawGetInt(i).(*vm.LTable)
-		if !ok {
-			return nil, errFilterset
+	for one, err := range tablesIn(fs.RawGetString("items")) {
+		if err != nil {
+			return nil, err
 		}
 		e.items = append(e.items, one)
 	}
@@ -454,21 +439,15 @@ func (e *evaluator) dnf(one *vm.LTable) (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, ok := one.RawGetString("clauses").(*vm.LTable)
-	if !ok {
-		return nil, errFilterset
-	}
 	var clauses [][]predicate
-	for i := 1; i <= list.Len(); i++ {
-		clause, ok := list.RawGetInt(i).(*vm.LTable)
-		if !ok {
-			return nil, errFilterset
+	for clause, err := range tablesIn(one.RawGetString("clauses")) {
+		if err != nil {
+			return nil, err
 		}
 		var all []predicate
-		for k := 1; k <= clause.Len(); k++ {
-			one, ok := clause.RawGetInt(k).(*vm.LTable)
-			if !ok {
-				return nil, errFilterset
+		for one, err := range tablesIn(clause) {
+			if err != nil {
+				return nil, err
 			}
 			p, err := newPredicate(one)
 			if err != nil {

@@ -34,7 +34,7 @@ func (t *thread) openLibraries() {
 	for _, name := range []string{"dofile", "loadfile", "module", "require", "newproxy", "_printregs", "_GOPHER_LUA_VERSION"} {
 		l.SetGlobal(name, vm.LNil)
 	}
-	set := func(name string, fn vm.LGFunction) { l.SetGlobal(name, l.NewFunction(fn)) }
+	set := l.Register
 	set("print", func(l *vm.LState) int {
 		parts := make([]string, l.GetTop())
 		for i := range parts {

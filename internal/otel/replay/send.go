@@ -36,6 +36,8 @@ type answer struct {
 	refused  bool  // the whole request was refused
 	rejected int64 // how many records of the request were refused
 	message  string
+	again    bool          // the endpoint may accept the request later
+	asked    time.Duration // for how long it asks to wait, 0 if it names no time
 }
 
 // A sender sends requests, one after another.
@@ -54,19 +56,19 @@ func (s *sender) post(ctx context.Context, t *Target, sig codec.Signal, message 
 	}
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, longest) {
-		a, again, asked, err := s.try(ctx, d, body)
+		a, err := s.try(ctx, d, body)
 		switch {
 		case ctx.Err() != nil:
 			return a, context.Cause(ctx)
 		case err == nil:
 			s.answered = true
-			if !again {
+			if !a.again {
 				return a, nil
 			}
 		case !s.answered:
 			return a, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
-		pause := asked
+		pause := a.asked
 		if pause == 0 {
 			pause = wait/2 + rand.N(wait) //nolint:gosec // G404: so that many senders do not come back together
 		}
@@ -99,9 +101,8 @@ func (s *sender) compress(d *destination, message []byte) ([]byte, error) {
 	return s.body.Bytes(), err
 }
 
-// try sends a request once. Again says that the endpoint may accept the request later, after the time that
-// it asked for, 0 if it named no time. The error is a network error.
-func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer, again bool, asked time.Duration, err error) {
+// try sends a request once. The error is a network error.
+func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer, err error) {
 	if d.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.timeout)
@@ -109,7 +110,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
-		return a, false, 0, err
+		return a, err
 	}
 	req.Header = d.headers.Clone()
 	req.Header.Set("Content-Type", "application/x-protobuf")
@@ -119,12 +120,12 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {
-		return a, true, 0, err
+		return a, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return a, true, 0, err
+		return a, err
 	}
 	binary := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-protobuf")
 	if resp.StatusCode/100 == 2 {
@@ -134,7 +135,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 			message, _ := fieldOf(partial, 2)
 			a.message = text.Cut(string(message), maxMessage)
 		}
-		return a, false, 0, nil
+		return a, nil
 	}
 	message := b
 	if binary { // a google.rpc.Status
@@ -143,10 +144,11 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	a.message = text.Cut(strings.TrimSpace(resp.Status+": "+strings.TrimSpace(string(message))), maxMessage)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return a, true, retryAfter(resp.Header.Get("Retry-After")), nil
+		a.again, a.asked = true, retryAfter(resp.Header.Get("Retry-After"))
+	default:
+		a.refused = true
 	}
-	a.refused = true
-	return a, false, 0, nil
+	return a, nil
 }
 
 // retryAfter returns how long an endpoint asks to wait. The header has seconds or a date.

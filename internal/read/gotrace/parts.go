@@ -148,6 +148,17 @@ func (p *parts) tell(x *Part) error {
 	return nil
 }
 
+// end tells of a part up to a time, at which it ended or the trace does.
+func (p *parts) end(x *Part, at int64, ended bool) error {
+	x.To, x.Ended = at, ended
+	return p.tell(x)
+}
+
+// begun returns a part that began at a time.
+func begun(kind PartKind, name string, at, goroutine int64) *Part {
+	return &Part{Kind: kind, Name: strings.Clone(name), From: at, Began: true, Goroutine: goroutine, By: -1}
+}
+
 func (p *parts) id() uint64 {
 	p.ids++
 	return 1<<63 | p.ids // the ids of marks are random, and hardly ever among these
@@ -177,8 +188,7 @@ func (p *parts) event(e *trace.Event) error {
 		id := uint64(e.Task().ID)
 		if x := p.tasks[id]; x != nil {
 			delete(p.tasks, id)
-			x.To, x.Ended = at, true
-			return p.tell(x)
+			return p.end(x, at, true)
 		}
 	case trace.EventRegionBegin, trace.EventRegionEnd:
 		return p.region(e, at)
@@ -278,8 +288,7 @@ func (p *parts) below(g *life) uint64 {
 func (p *parts) ended(g *life, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
-		x.To, x.Ended = at, ended
-		if err := p.tell(x); err != nil {
+		if err := p.end(x, at, ended); err != nil {
 			return err
 		}
 	}
@@ -305,9 +314,8 @@ func (p *parts) taskBegin(e *trace.Event, at int64) error {
 		return err
 	}
 	task := e.Task()
-	x := &Part{Kind: Task, ID: g.mark, Name: strings.Clone(task.Type), From: at, Began: true, Goroutine: g.Goroutine, By: -1}
-	g.mark = 0
-	if x.ID == 0 {
+	x := begun(Task, task.Type, at, g.Goroutine)
+	if x.ID, g.mark = g.mark, 0; x.ID == 0 {
 		x.ID = p.id()
 	}
 	x.Root = x.ID
@@ -348,7 +356,8 @@ func (p *parts) region(e *trace.Event, at int64) error {
 			return errTooMuch
 		}
 		p.open++
-		x := &Part{Kind: Region, ID: p.id(), Name: strings.Clone(r.Type), From: at, Began: true, Goroutine: g.Goroutine, By: -1}
+		x := begun(Region, r.Type, at, g.Goroutine)
+		x.ID = p.id()
 		if x.Parent, x.Root = p.above(g, r.Task); x.Root == 0 {
 			x.Root = x.ID
 		}
@@ -362,8 +371,7 @@ func (p *parts) region(e *trace.Event, at int64) error {
 	x := g.regions[n-1]
 	g.regions = g.regions[:n-1]
 	p.open--
-	x.To, x.Ended = at, true
-	return p.tell(x)
+	return p.end(x, at, true)
 }
 
 func (p *parts) log(e *trace.Event, at int64) error {
@@ -379,19 +387,21 @@ func (p *parts) log(e *trace.Event, at int64) error {
 	case "otel.end":
 		return nil
 	}
-	x := &Part{Kind: Log, Name: strings.Clone(l.Category), Message: strings.Clone(l.Message), From: at, To: at, Began: true, Ended: true, Goroutine: g.Goroutine, By: -1}
+	x := begun(Log, l.Category, at, g.Goroutine)
+	x.Message = strings.Clone(l.Message)
 	x.Parent, x.Root = p.above(g, l.Task)
-	return p.tell(x)
+	return p.end(x, at, true)
 }
 
 // sample tells of a sample below what began last on its goroutine: a region or a task, or else the goroutine itself.
 func (p *parts) sample(e *trace.Event, at int64) error {
-	x := &Part{Kind: Sample, From: at, To: at, Began: true, Ended: true, Goroutine: int64(e.Goroutine()), By: -1, Below: Sample}
+	x := begun(Sample, "", at, int64(e.Goroutine()))
+	x.Below = Sample
 	for f := range e.Stack().Frames() { // package trace refuses more than 128
 		x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
 	}
 	if x.Goroutine < 0 {
-		return p.tell(x)
+		return p.end(x, at, true)
 	}
 	g, err := p.of(x.Goroutine)
 	if err != nil {
@@ -412,7 +422,7 @@ func (p *parts) sample(e *trace.Event, at int64) error {
 		x.Parent, x.Below = p.below(g), Goroutine
 		x.Root = x.Parent
 	}
-	return p.tell(x)
+	return p.end(x, at, true)
 }
 
 // rangeOf begins or ends something that the runtime does. What goroutines and processors do for the collector, which
@@ -429,14 +439,14 @@ func (p *parts) rangeOf(e *trace.Event, at int64) error {
 			return nil
 		}
 		delete(p.ranges, k)
-		x.To, x.Ended = at, true
-		return p.tell(x)
+		return p.end(x, at, true)
 	}
 	if x == nil {
 		if len(p.ranges) >= maxOpenParts {
 			return errTooMuch
 		}
-		x = &Part{Kind: Range, ID: p.id(), Name: strings.Clone(r.Name), From: at, Began: true, Goroutine: -1, By: -1}
+		x = begun(Range, r.Name, at, -1)
+		x.ID = p.id()
 		if e.Kind() == trace.EventRangeActive {
 			x.From, x.Began = p.first, false
 		}
@@ -456,15 +466,12 @@ func (p *parts) rest() {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
-		x := p.tasks[id]
-		x.To = p.last
-		if p.tell(x) != nil {
+		if p.end(p.tasks[id], p.last, false) != nil {
 			return
 		}
 	}
 	for _, x := range slices.SortedFunc(maps.Values(p.ranges), func(a, b *Part) int { return cmp.Compare(a.ID, b.ID) }) {
-		x.To = p.last
-		if p.tell(x) != nil {
+		if p.end(x, p.last, false) != nil {
 			return
 		}
 	}

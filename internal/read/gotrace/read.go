@@ -70,16 +70,14 @@ type Trace struct {
 	packed  []byte // the times of spans
 	// coroutines are goroutines that are known to be some: what they have said of that may be in another part of the trace.
 	coroutines map[int64]bool
-	workOnce   sync.Once
-	work       map[int64][]change // by goroutine, in the order of time
+	work       func() map[int64][]change // what findWork returned
 }
 
 // From returns the trace with another source of its bytes, and a clock of its own.
 func (t *Trace) From(source io.ReaderAt) *Trace {
-	return &Trace{
-		Spans: t.Spans, Classes: t.Classes, Waits: t.Waits, Procs: t.Procs, First: t.First, Last: t.Last, Damage: t.Damage,
-		source: source, names: t.names, size: t.size, clocks: slices.Clip(t.clocks), begins: t.begins, helpers: t.helpers, packed: t.packed, coroutines: t.coroutines,
-	}
+	c := *t
+	c.source, c.clocks, c.work = source, slices.Clip(t.clocks), sync.OnceValue(c.findWork)
+	return &c
 }
 
 // NameOf returns the name of a span without an id.
@@ -150,6 +148,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{source: source, size: size, coroutines: make(map[int64]bool)}
+	t.work = sync.OnceValue(t.findWork)
 	const most = 60 // bytes of a span's events, at least; what is not used of the memory is not touched
 	t.Spans = make([]Span, 0, min(size/most, maxSpans))
 	t.findGenerations()
@@ -242,8 +241,7 @@ func (t *Trace) Legs(s *Span) []Leg {
 
 // SpanAt returns the span for which a goroutine worked at a time, or NoSpan. It is safe for concurrent use.
 func (t *Trace) SpanAt(goroutine, at int64) int32 {
-	t.workOnce.Do(t.findWork)
-	list := t.work[goroutine]
+	list := t.work()[goroutine]
 	i, found := slices.BinarySearchFunc(list, at, func(c change, at int64) int { return cmp.Compare(c.at, at) })
 	if !found {
 		i--
@@ -260,9 +258,9 @@ type change struct {
 	span int32
 }
 
-// findWork finds for each goroutine for which span it worked when: the one that began last of those that are
-// open.
-func (t *Trace) findWork() {
+// findWork finds for each goroutine for which span it worked when, in the order of time: the one that began last
+// of those that are open.
+func (t *Trace) findWork() map[int64][]change {
 	type part struct {
 		span     int32
 		from, to int64
@@ -280,7 +278,7 @@ func (t *Trace) findWork() {
 		}
 		parts[s.Goroutine] = append(parts[s.Goroutine], part{int32(i), s.Begin, s.End})
 	}
-	t.work = make(map[int64][]change, len(parts))
+	work := make(map[int64][]change, len(parts))
 	for g, list := range parts {
 		slices.SortStableFunc(list, func(a, b part) int { return cmp.Compare(a.from, b.from) })
 		ends := make([]part, 0, len(list))
@@ -316,8 +314,9 @@ func (t *Trace) findWork() {
 		for _, e := range ends {
 			note(e.to)
 		}
-		t.work[g] = out
+		work[g] = out
 	}
+	return work
 }
 
 // events calls fn for each event. It ends with an error, or nil at the end of the trace.

@@ -40,7 +40,13 @@ type rest struct {
 
 	text string // what the runtime wrote when the process died
 	died time.Time
+	// written is when the stream was written last, as the file system says.
+	written time.Time
 }
+
+// atLeastEvery is more than a writer leaves between a record and the write of it. A stream that was written later than that
+// after its last record was copied, and what the file system says of times is of the copy.
+const atLeastEvery = 10 * time.Second
 
 // openRest reads the journal of stream. The result is nil if stream has no journal. The error is
 // [format.ErrLocked] while the writer lives. With [journal.ErrGone] the result may hold the text
@@ -50,6 +56,9 @@ func openRest(stream string, change bool) (*rest, error) {
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
 	f, err := journal.OpenDead(name, change)
 	b := newRest(f, name, change)
+	if fi, err := osfile.Stat(stream); err == nil {
+		b.written = fi.ModTime()
+	}
 	if b.text, b.died = text, died; err == nil {
 		if err = b.lock(); err == nil {
 			err = b.read()
@@ -433,7 +442,7 @@ func (b *rest) end(s *survey) time.Time {
 			newest = max(newest, e.Time)
 		}
 	})
-	if newest < b.died.UnixNano() {
+	if newest < b.died.UnixNano() && b.written.Before(time.Unix(0, newest).Add(atLeastEvery)) {
 		return b.died
 	}
 	return time.Unix(0, newest)

@@ -1,0 +1,26 @@
+//go:build man
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// With the tag man the program writes its man pages into a folder, which is its argument, and nothing else.
+func init() {
+	root := (&app{}).root()
+	root.DisableAutoGenTag = true
+	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
+		c.Long = strings.ReplaceAll(c.Long, "\n  ", "\n      ") // examples, as Markdown has them
+	}
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "entrace " + version(), Manual: "entrace"}, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
