@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
@@ -77,6 +78,30 @@ func TestReasonOnce(t *testing.T) {
 				t.Error("the text is there still")
 			}
 		}
+	}
+}
+
+// TestReasonOfCopy: a crash is an hour behind the last record only if the file was not written since, as a copy is.
+func TestReasonOfCopy(t *testing.T) {
+	for _, copied := range []bool{true, false} {
+		stream, later := panicked(t, true), time.Now().Add(time.Hour)
+		must(t, os.Chtimes(stream+".crash", later, later))
+		if copied {
+			must(t, os.Chtimes(stream, later, later))
+		}
+		f, err := recorder.Open(stream, nil)
+		must(t, err)
+		for id := range uint32(f.Len()) {
+			e, err := f.Entry(id)
+			must(t, err)
+			if at, _ := e.Attribute(format.AttrTime); e.Metadata.Name == mapping.NameCrash {
+				n, _ := at.U64()
+				if late := time.Unix(0, int64(n)).After(later.Add(-time.Minute)); late == copied {
+					t.Errorf("copied: %t, the crash is %v behind its start", copied, time.Until(time.Unix(0, int64(n))))
+				}
+			}
+		}
+		must(t, f.Close())
 	}
 }
 
