@@ -6,10 +6,16 @@ report=$1 dir=$2
 mkdir -p "$dir"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-sed -n 's/.*"Action":"attr".*"Key":"entrace\.trace","Value":"\([^"\\]*\)".*/\1/p' "$report" | while IFS= read -r trace; do
-  [ -f "$trace" ] || continue
-  cp -- "$trace" "$dir/"
-  echo "$trace"
-  [ -x "$tmp/entrace" ] || (cd "$(dirname "$0")/.." && GOWORK=off go build -o "$tmp/entrace" ./cmd/entrace)
-  "$tmp/entrace" export --force -o "$dir/$(basename -- "$trace").html" "$trace" >/dev/null || true # the trace is there
-done
+sed -n 's/.*"Action":"attr".*"Key":"entrace\.trace","Value":"\([^"\\]*\)".*/\1/p' "$report" >"$tmp/traces"
+while IFS= read -r trace; do
+  if [ -f "$trace" ]; then
+    cp -- "$trace" "$dir/"
+    echo "$trace"
+  fi
+done <"$tmp/traces"
+[ -s "$tmp/traces" ] || exit 0
+if (cd "$(dirname "$0")/.." && GOWORK=off GOFLAGS= go build -o "$tmp/entrace" ./cmd/entrace); then
+  while IFS= read -r trace; do
+    [ ! -f "$trace" ] || "$tmp/entrace" export --force -o "$dir/$(basename -- "$trace").html" -- "$trace" >/dev/null || echo "no page of $trace" >&2
+  done <"$tmp/traces"
+fi

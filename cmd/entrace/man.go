@@ -18,7 +18,7 @@ func init() {
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
 		c.Long = strings.ReplaceAll(c.Long, "\n  ", "\n      ") // examples, as Markdown has them
 	}
-	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "entrace " + version(), Manual: "entrace"}, os.Args[1]); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "entrace", Manual: "entrace"}, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

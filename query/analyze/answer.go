@@ -118,7 +118,11 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	}
 	counts := strings.Replace(fmt.Sprintf("%d of %d calls of %s (before %d of %d)", e.Now.N, e.Now.Of, o.name, e.Before.N, e.Before.Of), " of  (", " (", 1)
 	if e.Text = counts + ": " + kind + " " + e.Pattern; o.gone {
-		e.Text = fmt.Sprintf("no longer %s %s: now in %s", map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], e.Pattern[strings.LastIndexByte(e.Pattern[:strings.IndexAny(e.Pattern+" ", " ")], '/')+1:], counts)
+		what := e.Pattern
+		if x.kind == itemLog && placeInText.FindString(what) == what {
+			what = what[strings.LastIndexByte(what, '/')+1:]
+		}
+		e.Text = fmt.Sprintf("no longer %s %s: now in %s", map[itemKind]string{itemLog: "logged", itemSpan: "done", itemCall: "called"}[x.kind], what, counts)
 	}
 	return e
 }

@@ -334,8 +334,7 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 				everywhere[stratum{op.service, x}] = everywhere[stratum{op.service, x}].and(o, float64(f.requests), float64(of), float64(b.requests), float64(of0))
 			}
 		}
-		unfit := func(c *call) bool { return c.bad || c.request.view.Flags(c.row).Open() } // which leave things out for that
-		well, fine := slices.DeleteFunc(slices.Clone(was), unfit), slices.DeleteFunc(slices.Clone(is), unfit)
+		well, fine := slices.DeleteFunc(slices.Clone(was), (*call).unfit), slices.DeleteFunc(slices.Clone(is), (*call).unfit)
 		if len(well) >= few && len(fine) > 0 {
 			list, tests := w.gone(op, well, fine)
 			all, n.habits = append(all, list...), n.habits+tests
@@ -414,10 +413,13 @@ func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight
 	return "error", 1, need(n.errors, more)
 }
 
+// unfit reports whether a call has an error, or has not ended, and may leave things out for that.
+func (c *call) unfit() bool { return c.bad || c.request.view.Flags(c.row).Open() }
+
 // in reports whether a call deviates so.
 func (o *oddity) in(c *call) bool {
 	if o.gone {
-		return !c.bad && !c.does(o.item) && c.does(o.after)
+		return !c.unfit() && !c.does(o.item) && c.does(o.after)
 	}
 	return c.does(o.item)
 }

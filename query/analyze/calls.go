@@ -3,6 +3,7 @@ package analyze
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"math"
 	"regexp"
 	"slices"
@@ -148,14 +149,8 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 			if v.Name(root) != mapping.NameTrace {
 				break
 			}
-			e, err := v.NewReader().Entry(root)
-			if err != nil {
-				return 0, err
-			}
-			took, _ := e.Attribute("request.took_nano")
-			n, _ := took.U64()
-			if start, timed := v.Start(root); timed {
-				w.triggered = max(w.triggered, Time(start)-Time(n))
+			if at, err := triggeredAt(v, root); err == nil {
+				w.triggered = max(w.triggered, at)
 			}
 		}
 		rank = end
@@ -171,6 +166,31 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 		}
 	}
 	return len(roots), nil
+}
+
+// triggeredAt returns when the request began for which a flight recorder made a file, or when that was asked for.
+func triggeredAt(v *view.View, r view.Row) (at Time, err error) {
+	e, err := v.NewReader().Entry(r)
+	if err != nil {
+		return NoTime, err
+	}
+	took, _ := e.Attribute("request.took_nano")
+	n, _ := took.U64()
+	start, timed := v.Start(r)
+	if timed {
+		at = Time(start) - Time(n)
+	}
+	var ref format.SpanRef
+	trace, _ := e.Attribute("request.trace_id")
+	span, _ := e.Attribute("request.span_id")
+	_, terr := hex.Decode(ref.TraceID[:], []byte(trace.Text()[:min(32, len(trace.Text()))]))
+	_, serr := hex.Decode(ref.SpanID[:], []byte(span.Text()[:min(16, len(span.Text()))]))
+	if row, found := v.Span(ref); terr == nil && serr == nil && found {
+		if began, known := v.Start(v.Outermost(row)); known {
+			return Time(began), nil
+		}
+	}
+	return at, nil
 }
 
 func operationOf(v *view.View, r view.Row) operation { return operation{v.Service(r), v.Name(r)} }

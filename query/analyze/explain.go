@@ -16,7 +16,7 @@ const (
 	splits    = 12      // parts, between which a recording without a baseline may be divided
 	fewApart  = 10      // requests before and behind, unless all are fewer than twice as many
 	exchanges = 20      // how often requests are exchanged, to see what chance does
-	mostTries = 100_000 // requests that are compared in all exchanges
+	mostTries = 100_000 // requests that are compared in all exchanges; twice as many if chance does as much in any
 )
 
 // Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
@@ -135,7 +135,7 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 		return
 	}
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same answer each time
-	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < exchanges {
+	for x.Chance[1] < tries || x.Chance[0] > 0 && x.Chance[1] < min(exchanges, 2*tries) {
 		r.Shuffle(len(w.requests), swap)
 		if x.Chance[1]++; again().surest() >= x.surest() {
 			x.Chance[0]++

@@ -1,6 +1,7 @@
 package analyze_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strings"
@@ -106,11 +107,22 @@ func TestExplainTriggered(t *testing.T) {
 	of := func(m querytest.Mall, seed uint64, triggered bool) *analyze.Explanation {
 		m.Requests, m.From = 300, from
 		recorded := m.Record(t, seed)
-		if triggered {
-			recorded.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
-				{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + from*uint64(20*time.Millisecond) + 5e6)},
-				{Name: "request.took_nano", Value: format.U64Value(5e6)},
-			}})
+		if triggered { // by a span within the request, which is known by its ids
+			v := m.Record(t, seed).View()
+			rows, err := runOn(t, v, `{ name = "reserve" && duration > 0ns }`)
+			must(t, err)
+			for r := range rows.Rows.All() {
+				if at, _ := v.Start(r); at < 1_700_000_000_000_000_000+from*int64(20*time.Millisecond) {
+					continue
+				}
+				ref := v.Ref(r)
+				recorded.Add(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Level: format.LevelInfo}, Attributes: []format.Attribute{
+					{Name: format.AttrTime, Value: format.U64Value(1_700_000_000_000_000_000 + (from+1)*uint64(20*time.Millisecond) + 5e6)},
+					{Name: "request.trace_id", Value: format.StringValue(hex.EncodeToString(ref.TraceID[:]))},
+					{Name: "request.span_id", Value: format.StringValue(hex.EncodeToString(ref.SpanID[:]))},
+				}})
+				break
+			}
 		}
 		v := recorded.View()
 		x, err := analyze.Explain(t.Context(), nil, []query.Run{{View: v, Rows: everything(t, v)}}, analyze.NoTime, false)

@@ -98,7 +98,7 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 	err = w.within(ctx, causes)
 	causes = slices.DeleteFunc(causes, func(c Cause) bool { return len(c.Evidence) == 1 })
 	if told = len(causes) > 0 && (!x.Found || causes[0].Score > farAbove*x.Causes[0].Score); told {
-		x.Found, x.Verdict, x.Causes, x.More, x.Since = true, "cause: "+name(causes[0].Service), causes, 0, nil
+		x.Found, x.Verdict, x.Causes, x.More, x.Since, x.Chance = true, "cause: "+name(causes[0].Service), causes, 0, nil, [2]int{}
 		x.Looked.Requests, x.Failed = [2]int{0, len(w.requests)}, [2]int{0, x.Failed[0] + x.Failed[1]}
 	}
 	return told, err

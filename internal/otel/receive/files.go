@@ -432,7 +432,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	f.mu.Lock()
 	was := *recorded
 	f.mu.Unlock()
-	if was.sum == sum { // the sender has heard no answer, and sends its spans again
+	if s == codec.Spans && was.sum == sum { // the sender has heard no answer, and sends its spans again
 		return Result{Taken: was.spans}, nil
 	}
 	if f.o.File == "" && f.quota.Full() {
@@ -526,7 +526,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		return Result{}, full
 	case damage != nil:
 		return done, &DamageError{damage}
-	case s == codec.Spans && done.Refused == 0:
+	case s == codec.Spans && done.Refused == 0 && !slices.ContainsFunc(t.records, func(i item) bool { return i.log }):
 		f.mu.Lock()
 		recorded.sum, recorded.spans = sum, done.Taken
 		f.mu.Unlock()

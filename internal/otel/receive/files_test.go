@@ -146,11 +146,12 @@ func TestSecretsAreReplacedOnlyOnRequest(t *testing.T) {
 // two that are equal are two.
 func TestSpansThatComeAgainAreRecordedOnce(t *testing.T) {
 	spans, logs := request("s", span(1, 0, "good"), span(2, 1, "good")), request("s", logRecord("good"), logRecord("good"))
-	for signal, tt := range map[codec.Signal]struct {
+	for _, tt := range []struct {
+		signal  codec.Signal
 		request []byte
 		want    int
-	}{codec.Spans: {spans, 2}, codec.Logs: {logs, 4}} {
-		done, errs, files := record(t, receive.FilesOptions{}, signal, tt.request, tt.request)
+	}{{codec.Spans, spans, 2}, {codec.Logs, logs, 4}, {codec.Spans, logs, 4}} {
+		done, errs, files := record(t, receive.FilesOptions{}, tt.signal, tt.request, tt.request)
 		if err := errors.Join(errs...); err != nil || done[0].Taken != 2 || done[1].Taken != 2 {
 			t.Errorf("got %+v, %v; want 2 taken of each", done, err)
 		}

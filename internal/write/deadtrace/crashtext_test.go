@@ -21,11 +21,18 @@ const reason = "panic: the reason\n\ngoroutine 1 [running]:"
 // its journal if that is not gone.
 func panicked(t *testing.T, journal bool) (stream string) {
 	t.Helper()
+	return panickedAfter(t, journal, 1)
+}
+
+func panickedAfter(t *testing.T, journal bool, records int) (stream string) {
+	t.Helper()
 	from, dir := t.TempDir(), t.TempDir()
 	rec, err := recorder.Create(filepath.Join(from, "app.et"), &recorder.Options{BufferDir: from})
 	must(t, err)
 	defer rec.Close(t.Context())
-	must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
+	for range records {
+		must(t, rec.Log(format.SpanRef{}, &format.TraceEntry{Message: format.Some("a record")}))
+	}
 	if !journal {
 		must(t, rec.Flush(t.Context()))
 	}
@@ -81,14 +88,18 @@ func TestReasonOnce(t *testing.T) {
 	}
 }
 
-// TestReasonOfCopy: a crash is an hour behind the last record only if the file was not written since, as a copy is.
+// TestReasonOfCopy: a crash is an hour behind the last record only if the file was not written then as well, as a copy is.
+// Without a record nothing else says when it was.
 func TestReasonOfCopy(t *testing.T) {
-	for _, copied := range []bool{true, false} {
-		stream, later := panicked(t, true), time.Now().Add(time.Hour)
+	for _, c := range []struct {
+		records       int
+		written, died time.Duration
+		copied        bool
+	}{{1, time.Hour, time.Hour, true}, {1, 0, time.Hour, false}, {1, 2 * time.Hour, time.Hour, false}, {0, time.Hour, time.Hour, false}} {
+		stream, now := panickedAfter(t, true, c.records), time.Now()
+		later, copied := now.Add(c.died), c.copied
 		must(t, os.Chtimes(stream+".crash", later, later))
-		if copied {
-			must(t, os.Chtimes(stream, later, later))
-		}
+		must(t, os.Chtimes(stream, now.Add(c.written), now.Add(c.written)))
 		f, err := recorder.Open(stream, nil)
 		must(t, err)
 		for id := range uint32(f.Len()) {
@@ -97,7 +108,7 @@ func TestReasonOfCopy(t *testing.T) {
 			if at, _ := e.Attribute(format.AttrTime); e.Metadata.Name == mapping.NameCrash {
 				n, _ := at.U64()
 				if late := time.Unix(0, int64(n)).After(later.Add(-time.Minute)); late == copied {
-					t.Errorf("copied: %t, the crash is %v behind its start", copied, time.Until(time.Unix(0, int64(n))))
+					t.Errorf("%+v: the crash is %v behind its start", c, time.Until(time.Unix(0, int64(n))))
 				}
 			}
 		}

@@ -44,9 +44,12 @@ type rest struct {
 	written time.Time
 }
 
-// atLeastEvery is more than a writer leaves between a record and the write of it. A stream that was written later than that
-// after its last record was copied, and what the file system says of times is of the copy.
-const atLeastEvery = 10 * time.Second
+// A stream and its crash text were copied if both were written within duringCopy, and longer than afterRecord behind the last
+// record, which no writer takes. What the file system says of times is then of the copy.
+const (
+	duringCopy  = 30 * time.Second
+	afterRecord = 5 * time.Minute
+)
 
 // openRest reads the journal of stream. The result is nil if stream has no journal. The error is
 // [format.ErrLocked] while the writer lives. With [journal.ErrGone] the result may hold the text
@@ -442,7 +445,8 @@ func (b *rest) end(s *survey) time.Time {
 			newest = max(newest, e.Time)
 		}
 	})
-	if newest < b.died.UnixNano() && b.written.Before(time.Unix(0, newest).Add(atLeastEvery)) {
+	copied := newest > 0 && b.written.Sub(time.Unix(0, newest)) > afterRecord && b.written.Sub(b.died).Abs() < duringCopy
+	if newest < b.died.UnixNano() && !copied {
 		return b.died
 	}
 	return time.Unix(0, newest)
