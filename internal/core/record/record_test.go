@@ -325,12 +325,17 @@ func TestRenumber(t *testing.T) {
 	if r.in.Renumber(items) != nil { // they come for the first time
 		t.Error("names that came once have numbers")
 	}
-	numbered := r.in.Renumber(items)
+	numbered, tries := items, 0
+	for again := items; again != nil || len(numbered) == len(items); again = r.in.Renumber(numbered) {
+		if tries++; tries > 9 { // names whose hashes meet get theirs one after the other
+			t.Fatalf("what has numbers got others: %q", again)
+		}
+		if again != nil {
+			numbered = again
+		}
+	}
 	if len(numbered) >= len(items)-20 {
 		t.Errorf("%d bytes became %d", len(items), len(numbered))
-	}
-	if again := r.in.Renumber(numbered); again != nil {
-		t.Errorf("what has numbers got others: %q", again)
 	}
 	for cut := range items { // what is damaged is left alone, or what is whole of it kept
 		_ = r.in.Renumber(items[:cut])
