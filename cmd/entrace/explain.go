@@ -150,10 +150,7 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 			line(colorDim, "%d. %s, which can be chance: %s", i+1, head, c.Evidence[0].Text)
 			continue
 		}
-		for k, e := range c.Evidence {
-			if c.Sure && !e.Sure && k > 0 {
-				continue
-			}
+		for _, e := range c.Evidence {
 			if line("", "   %s", e.Text); e.Place != "" {
 				line(colorDim, "     at %s", e.Place)
 			}

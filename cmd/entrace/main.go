@@ -340,8 +340,8 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	}{src.Reader(), src}, nil
 }
 
-// known explains the error [format.ErrNotEntrace]: if name is a file of another kind that this program
-// knows, known returns an error that names the kind. It returns other errors unchanged.
+// known explains the errors [convert.ErrNoTrace], by another folder that has a trace, and [format.ErrNotEntrace]: if name is a
+// file of another kind that this program knows, known returns an error that names the kind. It returns other errors unchanged.
 func known(name string, err error) error {
 	if errors.Is(err, convert.ErrNoTrace) {
 		return fmt.Errorf("%w%s", err, otherFolder(name))

@@ -233,6 +233,16 @@ func TestVersionHasCommit(t *testing.T) {
 	}
 }
 
+// TestCommandsAreInGroups: the help names each command under what it is for.
+func TestCommandsAreInGroups(t *testing.T) {
+	t.Parallel()
+	for _, c := range new(app).root().Commands() {
+		if c.GroupID == "" && !c.Hidden && c.Name() != "version" {
+			t.Errorf("%s is in no group", c.Name())
+		}
+	}
+}
+
 // TestBrokenPipe checks that the command ends without an error when the reader closes
 // the pipe, and that it leaves no temporary files.
 func TestBrokenPipe(t *testing.T) {

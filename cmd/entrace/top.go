@@ -144,37 +144,39 @@ func (a *app) topRuntime(w *bufio.Writer, o *analyze.Overview) {
 		}
 	}
 	if len(list) > 0 {
-		fmt.Fprintf(w, "\n%s\n%s\n", a.paint(colorBold, "The Go runtime"), strings.Join(list, "\n"))
+		a.head(w, "The Go runtime")
+		fmt.Fprintln(w, strings.Join(list, "\n"))
 	}
 }
 
 // manyGoroutines is how many goroutines with the same stack are told of.
 const manyGoroutines = 10
 
+func (a *app) head(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
+
 func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
 	a.topTitle(w, l, o, options)
-	head := func(text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
 	err := errors.Join(a.topPatterns(w, o), a.topNever(w, l, o, options))
 	a.topRuntime(w, o)
 	if len(o.Services) > 1 && err == nil {
-		head("Services")
+		a.head(w, "Services")
 		err = topServices(w, o.Services)
 	}
 	err = errors.Join(err, a.topRows(w, l, options, "Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) }))
 	if len(o.Waits) > 0 && err == nil {
-		head("Waits, as an execution trace tells")
+		a.head(w, "Waits, as an execution trace tells")
 		err = a.topWaits(w, o.Waits)
 	}
 	if len(o.Repeats) > 0 && err == nil {
-		head("Repeated calls")
+		a.head(w, "Repeated calls")
 		err = a.topRepeats(w, o)
 	}
 	if len(o.Self.Lines) > 0 && err == nil {
-		head("Self time, without the spans below")
+		a.head(w, "Self time, without the spans below")
 		err = a.table(w, o.Self, options.time)
 	}
 	if len(o.Gaps) > 0 && err == nil {
-		head("Longest gaps, in which nothing began, ended or was logged")
+		a.head(w, "Longest gaps, in which nothing began, ended or was logged")
 		err = a.topGaps(w, l, o, options)
 	}
 	return err
@@ -237,7 +239,7 @@ func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
 	if len(o.Patterns) == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, "Most frequent errors"))
+	a.head(w, "Most frequent errors")
 	var lines [][]string
 	for _, p := range o.Patterns {
 		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})

@@ -3,7 +3,6 @@ package analyze
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"math"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/wire"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -176,16 +176,16 @@ func triggeredAt(v *view.View, r view.Row) (at Time, err error) {
 	}
 	took, _ := e.Attribute("request.took_nano")
 	n, _ := took.U64()
-	start, timed := v.Start(r)
-	if timed {
+	if start, timed := v.Start(r); timed {
 		at = Time(start) - Time(n)
+	} else {
+		at = NoTime
 	}
-	var ref format.SpanRef
 	trace, _ := e.Attribute("request.trace_id")
 	span, _ := e.Attribute("request.span_id")
-	_, terr := hex.Decode(ref.TraceID[:], []byte(trace.Text()[:min(32, len(trace.Text()))]))
-	_, serr := hex.Decode(ref.SpanID[:], []byte(span.Text()[:min(16, len(span.Text()))]))
-	if row, found := v.Span(ref); terr == nil && serr == nil && found {
+	traceID, _ := wire.ParseID[[16]byte](trace.Text())
+	spanID, _ := wire.ParseID[[8]byte](span.Text())
+	if row, found := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); found {
 		if began, known := v.Start(v.Outermost(row)); known {
 			return Time(began), nil
 		}

@@ -89,12 +89,15 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]
-		most := maxEvidence
-		if i > 0 && !c.Sure {
-			most = 1
+		n, rest := len(c.Evidence), c.Evidence[1:]
+		switch {
+		case c.Sure:
+			rest = slices.DeleteFunc(rest, func(e Evidence) bool { return !e.Sure })
+		case i > 0:
+			rest = nil
 		}
-		c.More = max(0, len(c.Evidence)-most)
-		c.Evidence = c.Evidence[:len(c.Evidence)-c.More]
+		c.Evidence = c.Evidence[:1+min(len(rest), maxEvidence-1)]
+		c.More = n - len(c.Evidence)
 	}
 	if x.Complete, x.Apart = all == len(w.requests), w.apart; x.Verdict == "" {
 		x.Verdict = "no cause found: there are no requests to compare"

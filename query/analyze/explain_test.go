@@ -171,6 +171,7 @@ func TestExplainAllAlong(t *testing.T) {
 	}{
 		"a slow tenant":         {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7"}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 2`},
 		"a text that is long":   {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Note: strings.Repeat("x", 400)}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": 22 of these 22 calls, 0 of the 378 others`},
+		"a tenant and a cache":  {querytest.Mall{Slow: map[string]float64{"SELECT items": 20}, Tenant: "t7", Cached: true}, `cause: shop, where .tenant = "t7"`, "slow", "SELECT items", `.tenant = "t7": `},
 		"a tenant that fails":   {querytest.Mall{Fails: .8, Tenant: "t3"}, `cause: stock, where .tenant = "t3"`, "error", "", `.tenant = "t3": `},
 		"a lock of another one": {querytest.Mall{Report: 30 * time.Millisecond}, "cause: shop, while GET /report runs", "slow", "SELECT items", "GET /report of report runs during most of 100 % of these calls, and of 1"},
 	} {

@@ -42,19 +42,20 @@ func (w *workload) slow() (list []Cause) {
 	}
 	for op, durations := range w.own {
 		all := tooks(durations)
-		slow, median, over := stat.Slow(all), all[len(all)/2], 0.0
-		if most, usual := mostSlow(all); most != nil {
-			slow, median = most, usual
+		tell := func(slow []int64, median int64) {
+			over := 0.0
+			for _, n := range slow {
+				over += float64(n-median) / time
+			}
+			if len(slow) < few || over < leastTime || slow[len(slow)/2] < farAbove*median {
+				return
+			}
+			e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true}
+			e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name)
+			add(op.service, e, Parts{Time: over})
 		}
-		for _, n := range slow {
-			over += float64(n-median) / time
-		}
-		if len(slow) < few || over < leastTime || slow[len(slow)/2] < farAbove*median {
-			continue
-		}
-		e := Evidence{Kind: "slow", Operation: op.name, Before: Count{Of: len(all) - len(slow), Median: median}, Now: Count{len(slow), len(all), slow[len(slow)/2]}, Over: slow[0] - 1, Share: over, Sure: true}
-		e.Text = fmt.Sprintf("%d of %d took over %s, %s at the median beside %s: %s", e.Now.N, e.Now.Of, took(e.Over), took(e.Now.Median), took(median), op.name)
-		add(op.service, e, Parts{Time: over})
+		tell(stat.Slow(all), all[len(all)/2])
+		tell(mostSlow(all)) // it may hide few that are slow for another reason
 	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
 	for _, c := range slices.Backward(w.all) { // callees come behind their callers

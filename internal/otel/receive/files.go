@@ -427,13 +427,16 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	case <-ctx.Done():
 		return Result{}, ErrFull // the sender has disconnected
 	}
-	sum := maphash.Bytes(seed, b)
-	recorded := &f.recorded[sum%uint64(len(f.recorded))]
-	f.mu.Lock()
-	was := *recorded
-	f.mu.Unlock()
-	if s == codec.Spans && was.sum == sum { // the sender has heard no answer, and sends its spans again
-		return Result{Taken: was.spans}, nil
+	sum, recorded := uint64(0), &f.recorded[0]
+	if s == codec.Spans {
+		sum = maphash.Bytes(seed, b)
+		recorded = &f.recorded[sum%uint64(len(f.recorded))]
+		f.mu.Lock()
+		was := *recorded
+		f.mu.Unlock()
+		if was.sum == sum { // the sender has heard no answer, and sends its spans again
+			return Result{Taken: was.spans}, nil
+		}
 	}
 	if f.o.File == "" && f.quota.Full() {
 		f.prune()
