@@ -34,15 +34,18 @@ const minSlots = 16
 // The seeds keep those who choose ids from choosing where they are.
 var seed0, seed1 = maphash.String(maphash.MakeSeed(), ""), maphash.String(maphash.MakeSeed(), "")
 
-// Hash mixes two numbers, which may be chosen to be alike.
-func Hash(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a^seed0, b^seed1)
+func multiply(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
 	return hi ^ lo
 }
 
+// Hash mixes two numbers, which may be chosen to be alike. One multiplication leaves numbers that count up at equal
+// distances, which meet for some seeds, so that another follows.
+func Hash(a, b uint64) uint64 { return multiply(multiply(a^seed0, b^seed1), 0x9e3779b97f4a7c15) }
+
 // HashKey mixes all of a key: ids that differ in a few bytes alone must not meet.
 func HashKey(k *Key) uint64 {
-	trace := Hash(binary.LittleEndian.Uint64(k[:]), binary.LittleEndian.Uint64(k[8:]))
+	trace := multiply(binary.LittleEndian.Uint64(k[:])^seed0, binary.LittleEndian.Uint64(k[8:])^seed1)
 	return Hash(trace, binary.LittleEndian.Uint64(k[16:]))
 }
 
