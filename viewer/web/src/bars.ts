@@ -2,35 +2,57 @@
 import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, TreeRow } from './source'
 
 export interface Bar {
-  y: number; of: TreeRow; shade: number; path: Period[]; states: string[]
+  y: number
+  of: TreeRow
+  shade: number
+  path: Period[]
+  states: string[]
 }
 
 // An Axis goes from a time to another. The folds take no room on it; they are in order, within it, and
 // do not overlap.
-export interface Axis { from: bigint; to: bigint; width: number; folds?: Period[] }
-export interface Period { from: bigint; to: bigint }
+export interface Axis {
+  from: bigint
+  to: bigint
+  width: number
+  folds?: Period[]
+}
+export interface Period {
+  from: bigint
+  to: bigint
+}
 
 // A Shape of a frame is what was drawn, for those who look at it.
-export interface Drawn { kind: 'state' | 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'; row: number; x: number; y: number; width: number; color: string }
+export interface Drawn {
+  kind: 'state' | 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
+  row: number
+  x: number
+  y: number
+  width: number
+  color: string
+}
 
 // foldsIn returns the parts of some periods that are within two times.
 export const foldsIn = (all: Period[], from: bigint, to: bigint): Period[] =>
   all.map(f => ({ from: f.from > from ? f.from : from, to: f.to < to ? f.to : to })).filter(f => f.to > f.from)
 
 // spanOf is how much time an axis shows: folds are left out.
-const spanOf = (a: Axis) => { const n = (a.folds ?? []).reduce((n, f) => n - (f.to - f.from), a.to - a.from); return n > 0n ? n : 1n }
+const spanOf = (a: Axis) => {
+  const n = (a.folds ?? []).reduce((n, f) => n - (f.to - f.from), a.to - a.from)
+  return n > 0n ? n : 1n
+}
 
 // x is where a time is on the axis, in pixels, cut where it is far outside.
 export function x(a: Axis, t: bigint): number {
   let since = t - a.from
   for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
-  const parts = since * 1_000_000n / spanOf(a)
-  return Math.max(-10, Math.min(a.width + 10, Number(parts) / 1e6 * a.width))
+  const parts = (since * 1_000_000n) / spanOf(a)
+  return Math.max(-10, Math.min(a.width + 10, (Number(parts) / 1e6) * a.width))
 }
 
 // timeAt is the time at a part of the axis, from 0 to 1.
 export function timeAt(a: Axis, part: number): bigint {
-  let t = a.from + spanOf(a) * BigInt(Math.round(part * 1e6)) / 1_000_000n
+  let t = a.from + (spanOf(a) * BigInt(Math.round(part * 1e6))) / 1_000_000n
   for (const f of a.folds ?? []) if (t > f.from) t += f.to - f.from
   return t
 }
@@ -40,12 +62,16 @@ export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
   if (span <= 0n || a.width < room) return []
   if (a.folds?.length) return foldedSteps(a, room)
-  const most = BigInt(Math.max(1, Math.floor(a.width / room))), want = (span + most - 1n) / most
+  const most = BigInt(Math.max(1, Math.floor(a.width / room))),
+    want = (span + most - 1n) / most
   let step = 1n
   for (;;) {
     const next = [2n, 5n, 10n].map(f => step * f).find(s => s >= want)
     if (step >= want) break
-    if (next !== undefined) { step = next; break }
+    if (next !== undefined) {
+      step = next
+      break
+    }
     step *= 10n
   }
   const out: bigint[] = []
@@ -59,18 +85,27 @@ function foldedSteps(a: Axis, room: number): bigint[] {
   return Array.from({ length: n + 1 }, (_, i) => timeAt(a, i / n))
 }
 
-let dark: MediaQueryList | undefined, scheme = '', colors = new Map<string, string>()
+let dark: MediaQueryList | undefined,
+  scheme = '',
+  colors = new Map<string, string>()
 
 // color returns the color of a name for canvases; t0 and so on are the tints of s0 and so on. It is looked up once for each theme, as that takes
 // a tenth of a frame.
 export function color(name: string): string {
   dark ??= matchMedia('(prefers-color-scheme: dark)')
-  const root = document.documentElement, now = root.style.colorScheme + dark.matches
-  if (now !== scheme) { scheme = now; colors = new Map() }
+  const root = document.documentElement,
+    now = root.style.colorScheme + dark.matches
+  if (now !== scheme) {
+    scheme = now
+    colors = new Map()
+  }
   let c = colors.get(name)
-  if (c === undefined) { // canvases take computed colors alone
-    root.style.color = /^t\d/.test(name) ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))` : `var(--${name})`
-    colors.set(name, c = getComputedStyle(root).color)
+  if (c === undefined) {
+    // canvases take computed colors alone
+    root.style.color = /^t\d/.test(name)
+      ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))`
+      : `var(--${name})`
+    colors.set(name, (c = getComputedStyle(root).color))
     root.style.color = ''
   }
   return c
@@ -78,7 +113,8 @@ export function color(name: string): string {
 
 // begin returns the empty canvas in its size in CSS pixels, to draw on.
 export function begin(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
-  const ratio = devicePixelRatio || 1, c = canvas.getContext('2d')!
+  const ratio = devicePixelRatio || 1,
+    c = canvas.getContext('2d')!
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio)
     canvas.height = Math.round(height * ratio)
@@ -90,19 +126,36 @@ export function begin(canvas: HTMLCanvasElement, width: number, height: number):
   return c
 }
 
-const barTop = 6, barHeight = 10
+const barTop = 6,
+  barHeight = 10
 
 // The colors of what goroutines do, in both themes.
 export const stateColors: Record<string, string> = {
-  running: '#2e9e5b', runnable: '#e8b33a', syscall: '#5b8bd6', 'gc work': '#9a5fd0', 'gc wait': '#c09be6', mutex: '#d0453e', sync: '#e07b54', chan: '#e59a9a', select: '#dbb8cc', net: '#7fb5cc', sleep: '#b9bec6', other: '#8d8d8d',
+  running: '#2e9e5b',
+  runnable: '#e8b33a',
+  syscall: '#5b8bd6',
+  'gc work': '#9a5fd0',
+  'gc wait': '#c09be6',
+  mutex: '#d0453e',
+  sync: '#e07b54',
+  chan: '#e59a9a',
+  select: '#dbb8cc',
+  net: '#7fb5cc',
+  sleep: '#b9bec6',
+  other: '#8d8d8d'
 }
 
 // draw draws bars, and lines at times.
 export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: bigint[], height: number): Drawn[] {
   const c = begin(canvas, axis.width + 26, height)
-  const error = color('err'), warn = color('warn'), text = color('tx2'), line = color('line'), ink = color('tx')
+  const error = color('err'),
+    warn = color('warn'),
+    text = color('tx2'),
+    line = color('line'),
+    ink = color('tx')
   const drawn: Drawn[] = []
-  const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) => drawn.push({ kind, row, x, y, width, color })
+  const note = (kind: Drawn['kind'], row: number, x: number, y: number, width: number, color: string) =>
+    drawn.push({ kind, row, x, y, width, color })
   c.translate(10, 0)
   c.save()
   c.beginPath()
@@ -119,16 +172,24 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
     c.strokeStyle = text
     c.lineWidth = 1
     c.setLineDash([2, 3])
-    for (const beside of [-1.5, 1.5]) { c.beginPath(); c.moveTo(at + beside, 0); c.lineTo(at + beside, height); c.stroke() }
+    for (const beside of [-1.5, 1.5]) {
+      c.beginPath()
+      c.moveTo(at + beside, 0)
+      c.lineTo(at + beside, height)
+      c.stroke()
+    }
     c.setLineDash([])
     note('fold', 0, at, 0, 3, text)
   }
   for (const b of bars) {
     const { row, start_unix_nano: start, flags } = b.of
     if (start === null) continue
-    const role = roleOf(flags), at = x(axis, start), open = isOpen(flags)
+    const role = roleOf(flags),
+      at = x(axis, start),
+      open = isOpen(flags)
     const ends = role !== roleSpan ? start : start + (b.of.took_nano ?? 0n)
-    if (ends < axis.from || start > axis.to) { // an arrow says where it is
+    if (ends < axis.from || start > axis.to) {
+      // an arrow says where it is
       const [tip, back] = ends < axis.from ? [-8, -3] : [axis.width + 14, axis.width + 9]
       c.fillStyle = text
       c.beginPath()
@@ -148,13 +209,16 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
     }
     const end = x(axis, ends)
     const w = Math.max(2, end - at)
-    const solid = color('s' + b.shade), tint = color('t' + b.shade)
+    const solid = color('s' + b.shade),
+      tint = color('t' + b.shade)
     const y = b.y + barTop
-    b.states.forEach((state, i) => { // one rectangle for parts that are alike
+    b.states.forEach((state, i) => {
+      // one rectangle for parts that are alike
       if (i && b.states[i - 1] === state) return
       let n = i + 1
       while (b.states[n] === state) n++
-      const from = at + w * i / b.states.length, wide = Math.max(1, w * (n - i) / b.states.length)
+      const from = at + (w * i) / b.states.length,
+        wide = Math.max(1, (w * (n - i)) / b.states.length)
       if (from > axis.width + 10 || from + wide < -10) return
       c.fillStyle = stateColors[state] ?? line // the execution trace does not reach it
       c.fillRect(from, y + barHeight + 1, wide, 3)
@@ -170,12 +234,15 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       c.strokeStyle = solid
       c.lineWidth = 1.5
       c.beginPath()
-      for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) { c.moveTo(i, y + barHeight); c.lineTo(i + barHeight, y) }
+      for (let i = Math.max(at, -10) - barHeight; i < Math.min(at + w, axis.width + 10); i += 5) {
+        c.moveTo(i, y + barHeight)
+        c.lineTo(i + barHeight, y)
+      }
       c.stroke()
       c.restore()
       c.strokeStyle = solid
       c.setLineDash([3, 2])
-      c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+      c.strokeRect(at + 0.5, y + 0.5, w - 1, barHeight - 1)
       c.setLineDash([])
       note('ghost', row, at, y, w, solid)
     } else {
@@ -185,7 +252,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       if (!whole && w > 2) {
         c.strokeStyle = solid
         c.lineWidth = 1
-        c.strokeRect(at + .5, y + .5, w - 1, barHeight - 1)
+        c.strokeRect(at + 0.5, y + 0.5, w - 1, barHeight - 1)
       }
       note('bar', row, at, y, w, whole ? solid : tint)
     }
@@ -196,7 +263,8 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
     }
     for (const p of b.path) {
       if (p.to < axis.from || p.from > axis.to) continue
-      const left = x(axis, p.from), long = Math.max(2, x(axis, p.to) - left)
+      const left = x(axis, p.from),
+        long = Math.max(2, x(axis, p.to) - left)
       c.fillStyle = ink
       c.fillRect(left, y + barHeight + 1, long, 2)
       note('path', row, left, y + barHeight + 1, long, ink)
@@ -211,7 +279,7 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
         c.lineTo(tx + 3, b.y + 3)
         c.lineTo(tx, b.y + 7)
         c.fill()
-      } else c.fillRect(tx - .5, b.y + 3, 1, 4)
+      } else c.fillRect(tx - 0.5, b.y + 3, 1, 4)
       note('tick', row, tx, b.y + 3, 1, c.fillStyle)
     }
   }
@@ -222,9 +290,18 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
 // mark draws the sign of a log record: its level is its shape.
 function mark(c: CanvasRenderingContext2D, x: number, y: number, level: number, event: boolean) {
   c.beginPath()
-  if (event) { c.moveTo(x, y - 5); c.lineTo(x + 5, y); c.lineTo(x, y + 5); c.lineTo(x - 5, y) }
-  else if (level >= 4) for (let i = 0; i < 8; i++) c.lineTo(x + 5 * Math.cos(Math.PI * (i / 4 + .125)), y + 5 * Math.sin(Math.PI * (i / 4 + .125)))
-  else if (level === 3) { c.moveTo(x, y - 5); c.lineTo(x + 5, y + 4); c.lineTo(x - 5, y + 4) }
-  else c.arc(x, y, 3, 0, 7)
+  if (event) {
+    c.moveTo(x, y - 5)
+    c.lineTo(x + 5, y)
+    c.lineTo(x, y + 5)
+    c.lineTo(x - 5, y)
+  } else if (level >= 4)
+    for (let i = 0; i < 8; i++)
+      c.lineTo(x + 5 * Math.cos(Math.PI * (i / 4 + 0.125)), y + 5 * Math.sin(Math.PI * (i / 4 + 0.125)))
+  else if (level === 3) {
+    c.moveTo(x, y - 5)
+    c.lineTo(x + 5, y + 4)
+    c.lineTo(x - 5, y + 4)
+  } else c.arc(x, y, 3, 0, 7)
   c.fill()
 }

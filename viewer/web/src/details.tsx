@@ -9,65 +9,205 @@ import { folded } from './rows'
 import { Talk } from './talk'
 import { Waits } from './waits'
 import { HitsOf, WhyOf } from './why'
-import { count, day, duration, fieldName, frames, groups, headline, isLong, lines, literal, many, moment, plain, pretty, sql } from './text'
+import {
+  count,
+  day,
+  duration,
+  fieldName,
+  frames,
+  groups,
+  headline,
+  isLong,
+  lines,
+  literal,
+  many,
+  moment,
+  plain,
+  pretty,
+  sql
+} from './text'
 
-const messageOf = (x: unknown) => x instanceof Error ? x.message : String(x)
+const messageOf = (x: unknown) => (x instanceof Error ? x.message : String(x))
 
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
-  const tab = s.tab, failed = useSignal('')
+  const tab = s.tab,
+    failed = useSignal('')
   const row = s.selected.value
   useEffect(() => {
-    if (!row) { s.entry.value = null; return }
+    if (!row) {
+      s.entry.value = null
+      return
+    }
     const stop = new AbortController()
-    const wait = setTimeout(() => s.src().entry(row, false, stop.signal).then(e => { s.entry.value = e; failed.value = '' }, x => { if (!stop.signal.aborted) { s.entry.value = null; failed.value = messageOf(x) } }), 80)
-    const late = setTimeout(() => { if (s.entry.value?.row !== row) s.entry.value = null }, 500) // the details of the row before
-    return () => { clearTimeout(wait); clearTimeout(late); stop.abort() }
+    const wait = setTimeout(
+      () =>
+        s
+          .src()
+          .entry(row, false, stop.signal)
+          .then(
+            e => {
+              s.entry.value = e
+              failed.value = ''
+            },
+            x => {
+              if (!stop.signal.aborted) {
+                s.entry.value = null
+                failed.value = messageOf(x)
+              }
+            }
+          ),
+      80
+    )
+    const late = setTimeout(() => {
+      if (s.entry.value?.row !== row) s.entry.value = null
+    }, 500) // the details of the row before
+    return () => {
+      clearTimeout(wait)
+      clearTimeout(late)
+      stop.abort()
+    }
   }, [row, s.meta.value!.entries])
   const e = s.entry.value
-  if (row && failed.value && !e) return <aside class="det" aria-label="Details" tabIndex={0}><p class="none">This row cannot be read: {plain(failed.value)}</p></aside>
-  if (!row || !e) return <aside class="det" aria-label="Details" tabIndex={0}>{row ? <p class="none">Reading…</p> : s.query.value && s.found.value?.count ? <HitsOf /> : <p class="none">Select a row to see all that was recorded of it.</p>}</aside>
-  const shown = tab.value === 'why' && e.role !== 'span' || tab.value === 'talk' && !e.talk ? 'attributes' : tab.value
-  const tabs: [string, string][] = [...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []), ['attributes', 'Attributes'], ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []), ['logs', `Logs ${count(e.logs)}`], ['json', 'JSON']]
-  return <aside class="det" aria-label="Details" tabIndex={0}>
-    <div class="dh">
-      <h2>{e.role === 'span' ? <i class="sw" style={s.hue(e.service, e.name)} /> : <Level level={levelOfName(e.level)} event={e.role === 'event'} />}
-        <span class="ttl">{plain(headline(titleOf(e)))}</span>
-        <button class="ib only-n" aria-label="Close the details" onClick={() => { s.sheet.value = false }}><Icon name="close" /></button>
-        <button class="ib" title="Copy for an issue: this and what is below, as Markdown" aria-label="Copy for an issue" onClick={() => copyIssue(e)}><Icon name="copy" /></button>
-        {e.below > 0 && <button class="ib" title="Show this and what is below alone (r)" aria-label="Show this and what is below alone" onClick={() => s.subtree(e.row)}><Icon name="root" /></button>}</h2>
-      {e.path.length > 0 && <Path key={e.row} path={e.path} />}
-      <dl class="facts">
-        {e.role === 'span' ? <>
-          <Fact name="Duration" value={e.open ? unended(e) : e.took_nano ? duration(e.took_nano) : '-'} />
-          <Fact name="Self" value={e.self_nano && !e.open ? duration(e.self_nano) : '-'} />
-        </> : <Fact name="Level" value={e.level} />}
-        <Fact name={e.role === 'span' ? 'Start' : 'Time'} value={e.start_unix_nano ? moment(e.start_unix_nano) : '-'} title={e.start_unix_nano ? day(e.start_unix_nano) + ', ' + moment(e.start_unix_nano, 9) : ''} />
-        {e.role === 'span' ? <Fact name="Status" value={e.status} /> : <Fact name="Service" value={e.service || '-'} />}
-      </dl>
-    </div>
-    <div class="dt" role="tablist">{tabs.map(([id, label]) => <button role="tab" aria-selected={shown === id} onClick={() => { tab.value = id }}>{label}</button>)}</div>
-    <div class="db" role="tabpanel">
-      {shown === 'why' ? <><Reasons e={e} /><Waits key={e.row} row={e.row} /><WhyOf row={e.row} /></> : shown === 'talk' ? <Talk row={e.row} /> : shown === 'attributes' ? <Attributes e={e} /> : shown === 'logs' ? <Logs row={row} /> : <JSONOf e={e} />}
-    </div>
-  </aside>
+  if (row && failed.value && !e)
+    return (
+      <aside class="det" aria-label="Details" tabIndex={0}>
+        <p class="none">This row cannot be read: {plain(failed.value)}</p>
+      </aside>
+    )
+  if (!row || !e)
+    return (
+      <aside class="det" aria-label="Details" tabIndex={0}>
+        {row ? (
+          <p class="none">Reading…</p>
+        ) : s.query.value && s.found.value?.count ? (
+          <HitsOf />
+        ) : (
+          <p class="none">Select a row to see all that was recorded of it.</p>
+        )}
+      </aside>
+    )
+  const shown =
+    (tab.value === 'why' && e.role !== 'span') || (tab.value === 'talk' && !e.talk) ? 'attributes' : tab.value
+  const tabs: [string, string][] = [
+    ...(e.role === 'span' ? [['why', 'Why'] as [string, string]] : []),
+    ['attributes', 'Attributes'],
+    ...(e.talk ? [['talk', 'Conversation'] as [string, string]] : []),
+    ['logs', `Logs ${count(e.logs)}`],
+    ['json', 'JSON']
+  ]
+  return (
+    <aside class="det" aria-label="Details" tabIndex={0}>
+      <div class="dh">
+        <h2>
+          {e.role === 'span' ? (
+            <i class="sw" style={s.hue(e.service, e.name)} />
+          ) : (
+            <Level level={levelOfName(e.level)} event={e.role === 'event'} />
+          )}
+          <span class="ttl">{plain(headline(titleOf(e)))}</span>
+          <button
+            class="ib only-n"
+            aria-label="Close the details"
+            onClick={() => {
+              s.sheet.value = false
+            }}>
+            <Icon name="close" />
+          </button>
+          <button
+            class="ib"
+            title="Copy for an issue: this and what is below, as Markdown"
+            aria-label="Copy for an issue"
+            onClick={() => copyIssue(e)}>
+            <Icon name="copy" />
+          </button>
+          {e.below > 0 && (
+            <button
+              class="ib"
+              title="Show this and what is below alone (r)"
+              aria-label="Show this and what is below alone"
+              onClick={() => s.subtree(e.row)}>
+              <Icon name="root" />
+            </button>
+          )}
+        </h2>
+        {e.path.length > 0 && <Path key={e.row} path={e.path} />}
+        <dl class="facts">
+          {e.role === 'span' ? (
+            <>
+              <Fact name="Duration" value={e.open ? unended(e) : e.took_nano ? duration(e.took_nano) : '-'} />
+              <Fact name="Self" value={e.self_nano && !e.open ? duration(e.self_nano) : '-'} />
+            </>
+          ) : (
+            <Fact name="Level" value={e.level} />
+          )}
+          <Fact
+            name={e.role === 'span' ? 'Start' : 'Time'}
+            value={e.start_unix_nano ? moment(e.start_unix_nano) : '-'}
+            title={e.start_unix_nano ? day(e.start_unix_nano) + ', ' + moment(e.start_unix_nano, 9) : ''}
+          />
+          {e.role === 'span' ? (
+            <Fact name="Status" value={e.status} />
+          ) : (
+            <Fact name="Service" value={e.service || '-'} />
+          )}
+        </dl>
+      </div>
+      <div class="dt" role="tablist">
+        {tabs.map(([id, label]) => (
+          <button
+            role="tab"
+            aria-selected={shown === id}
+            onClick={() => {
+              tab.value = id
+            }}>
+            {label}
+          </button>
+        ))}
+      </div>
+      <div class="db" role="tabpanel">
+        {shown === 'why' ? (
+          <>
+            <Reasons e={e} />
+            <Waits key={e.row} row={e.row} />
+            <WhyOf row={e.row} />
+          </>
+        ) : shown === 'talk' ? (
+          <Talk row={e.row} />
+        ) : shown === 'attributes' ? (
+          <Attributes e={e} />
+        ) : shown === 'logs' ? (
+          <Logs row={row} />
+        ) : (
+          <JSONOf e={e} />
+        )}
+      </div>
+    </aside>
+  )
 }
 
 // copyIssue copies a row and those below it, with the command that shows them.
 async function copyIssue(e: Entry) {
   try {
-    const r = await s.src().rows({ root: e.row, depth: s.maxDepth, toggled: [], only: '', window: '', least: 0n }, { first: 0, n: 300 })
-    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => { if (ok) s.tell('Copied as Markdown') })
-  } catch (x) { s.tell(x instanceof Error ? x.message : 'It cannot be copied') }
+    const r = await s
+      .src()
+      .rows({ root: e.row, depth: s.maxDepth, toggled: [], only: '', window: '', least: 0n }, { first: 0, n: 300 })
+    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => {
+      if (ok) s.tell('Copied as Markdown')
+    })
+  } catch (x) {
+    s.tell(x instanceof Error ? x.message : 'It cannot be copied')
+  }
 }
 
 // titleOf is the text that names an entry: of a log record its message.
-const titleOf = (e: Entry) => e.role === 'log' ? e.message ?? '' : e.name
+const titleOf = (e: Entry) => (e.role === 'log' ? (e.message ?? '') : e.name)
 
 // unended says how long a span has been open that has not ended.
 function unended(e: Entry): string {
-  const m = s.meta.value!, file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
+  const m = s.meta.value!,
+    file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
   const since = e.took_nano ? duration(e.took_nano) : ''
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
 }
@@ -76,113 +216,344 @@ function unended(e: Entry): string {
 function Path({ path }: { path: Step[] }) {
   const all = useSignal(false)
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
-  const step = (p: Step) => <button class="lk" onClick={() => s.go(p.row)} title={plain(headline(p.name))}>{plain(p.name.length > 60 ? p.name.slice(0, 60) + '…' : p.name)}</button>
-  const steps = [...first.map(step), ...(hidden ? [<button class="lk" onClick={() => { all.value = true }}>{many(hidden, 'level', 'levels')} more</button>] : []), ...last.map(step)]
-  return <div class="p">{steps.map((step, i) => <>{i > 0 && ' › '}{step}</>)}</div>
+  const step = (p: Step) => (
+    <button class="lk" onClick={() => s.go(p.row)} title={plain(headline(p.name))}>
+      {plain(p.name.length > 60 ? p.name.slice(0, 60) + '…' : p.name)}
+    </button>
+  )
+  const steps = [
+    ...first.map(step),
+    ...(hidden
+      ? [
+          <button
+            class="lk"
+            onClick={() => {
+              all.value = true
+            }}>
+            {many(hidden, 'level', 'levels')} more
+          </button>
+        ]
+      : []),
+    ...last.map(step)
+  ]
+  return (
+    <div class="p">
+      {steps.map((step, i) => (
+        <>
+          {i > 0 && ' › '}
+          {step}
+        </>
+      ))}
+    </div>
+  )
 }
 
-const Fact = ({ name, value, title = '' }: { name: string; value: string; title?: string }) => <div title={title}><dt>{name}</dt><dd>{plain(value)}</dd></div>
+const Fact = ({ name, value, title = '' }: { name: string; value: string; title?: string }) => (
+  <div title={title}>
+    <dt>{name}</dt>
+    <dd>{plain(value)}</dd>
+  </div>
+)
 
 function Attributes({ e }: { e: Entry }) {
   const filter = useSignal('')
   const part = filter.value.toLowerCase()
-  const some = (list: Attribute[] | null) => (list ?? []).map((a, n) => ({ ...a, n })).filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
+  const some = (list: Attribute[] | null) =>
+    (list ?? [])
+      .map((a, n) => ({ ...a, n }))
+      .filter(a => !part || a.name.toLowerCase().includes(part) || a.value.toLowerCase().includes(part))
   const identity: [string, string, string][] = [
-    ['trace:id', e.trace, `trace:id = "${e.trace}"`], ['span:id', e.span, `span:id = "${e.span}"`], ['entry', e.id, ''],
+    ['trace:id', e.trace, `trace:id = "${e.trace}"`],
+    ['span:id', e.span, `span:id = "${e.span}"`],
+    ['entry', e.id, '']
   ]
   const all = some(e.attributes)
-  return <>
-    <div class="af"><Icon name="find" /><input type="search" placeholder="Search attributes" aria-label="Search attributes" value={filter.value} onInput={ev => { filter.value = ev.currentTarget.value }} /></div>
-    {e.role !== 'span' && <Reasons e={e} />}
-    {e.role !== 'log' && isLong(e.name) && <Section title="Name"><pre class="code">{lines(e.name)}</pre></Section>}
-    {e.message && (e.role !== 'log' || isLong(e.message)) && <Section title="Message"><pre class="code">{lines(e.message)}</pre></Section>}
-    {groups(all).map(([title, list]) => <Section title={title}>{list.map(a => <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} />)}</Section>)}
-    {e.links.length > 0 && <Section title="Links">{e.links.map(l => <div class="kv" tabIndex={-1}><span class="k">{l.to ? 'to' : 'not in this file'}</span><span class="v">
-      {l.to ? <button class="lk" onClick={() => s.go(l.to!.row)}>{plain(l.to.name)}</button> : <span class="mono">{plain(l.trace)} {plain(l.span)}</span>}
-      {(l.attributes ?? []).map(a => <div>{plain(a.name)}={plain(a.value)}</div>)}</span></div>)}</Section>}
-    {(e.file || e.target) && <Section title="Code">
-      {e.file && <div class="kv" tabIndex={-1}><span class="k">file</span><span class="v"><Place file={e.file} line={e.line} /></span></div>}
-      {e.target && <Plain name="target" value={e.target} query={`target = ${literal('String', e.target)}`} />}
-    </Section>}
-    <Section title="Identity">
-      {e.kind && e.role === 'span' && <Plain name="kind" value={e.kind} query={`kind = ${e.kind}`} />}
-      {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
-      {identity.filter(([, v]) => v).map(([name, value, q]) => <Plain name={name} value={value} query={q} />)}
-    </Section>
-    {some(e.resource).length > 0 && <details class="sec" open={!!part}><summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>{some(e.resource).map(a => <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} scope="resource" />)}</details>}
-  </>
+  return (
+    <>
+      <div class="af">
+        <Icon name="find" />
+        <input
+          type="search"
+          placeholder="Search attributes"
+          aria-label="Search attributes"
+          value={filter.value}
+          onInput={ev => {
+            filter.value = ev.currentTarget.value
+          }}
+        />
+      </div>
+      {e.role !== 'span' && <Reasons e={e} />}
+      {e.role !== 'log' && isLong(e.name) && (
+        <Section title="Name">
+          <pre class="code">{lines(e.name)}</pre>
+        </Section>
+      )}
+      {e.message && (e.role !== 'log' || isLong(e.message)) && (
+        <Section title="Message">
+          <pre class="code">{lines(e.message)}</pre>
+        </Section>
+      )}
+      {groups(all).map(([title, list]) => (
+        <Section title={title}>
+          {list.map(a => (
+            <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} />
+          ))}
+        </Section>
+      ))}
+      {e.links.length > 0 && (
+        <Section title="Links">
+          {e.links.map(l => (
+            <div class="kv" tabIndex={-1}>
+              <span class="k">{l.to ? 'to' : 'not in this file'}</span>
+              <span class="v">
+                {l.to ? (
+                  <button class="lk" onClick={() => s.go(l.to!.row)}>
+                    {plain(l.to.name)}
+                  </button>
+                ) : (
+                  <span class="mono">
+                    {plain(l.trace)} {plain(l.span)}
+                  </span>
+                )}
+                {(l.attributes ?? []).map(a => (
+                  <div>
+                    {plain(a.name)}={plain(a.value)}
+                  </div>
+                ))}
+              </span>
+            </div>
+          ))}
+        </Section>
+      )}
+      {(e.file || e.target) && (
+        <Section title="Code">
+          {e.file && (
+            <div class="kv" tabIndex={-1}>
+              <span class="k">file</span>
+              <span class="v">
+                <Place file={e.file} line={e.line} />
+              </span>
+            </div>
+          )}
+          {e.target && <Plain name="target" value={e.target} query={`target = ${literal('String', e.target)}`} />}
+        </Section>
+      )}
+      <Section title="Identity">
+        {e.kind && e.role === 'span' && <Plain name="kind" value={e.kind} query={`kind = ${e.kind}`} />}
+        {e.service && <Plain name="service" value={e.service} query={`service = ${literal('String', e.service)}`} />}
+        {identity
+          .filter(([, v]) => v)
+          .map(([name, value, q]) => (
+            <Plain name={name} value={value} query={q} />
+          ))}
+      </Section>
+      {some(e.resource).length > 0 && (
+        <details class="sec" open={!!part}>
+          <summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>
+          {some(e.resource).map(a => (
+            <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} scope="resource" />
+          ))}
+        </details>
+      )}
+    </>
+  )
 }
 
 // Reasons are what was recorded of why a span failed, or does not end.
-const Reasons = ({ e }: { e: Entry }) => <>
-    {(e.description || e.exception) && <Section title="Why it failed">
-      {e.description && <pre class="code err">{lines(e.description)}</pre>}
-      {e.exception && <><pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
-        {e.exception.stack && <Frames stack={e.exception.stack} />}<button class="lk" onClick={() => s.go(e.exception!.row)}>To the exception</button></>}
-    </Section>}
-    {e.stacks.map(k => <Stacked k={k} of={e.stacksOf} />)}
+const Reasons = ({ e }: { e: Entry }) => (
+  <>
+    {(e.description || e.exception) && (
+      <Section title="Why it failed">
+        {e.description && <pre class="code err">{lines(e.description)}</pre>}
+        {e.exception && (
+          <>
+            <pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
+            {e.exception.stack && <Frames stack={e.exception.stack} />}
+            <button class="lk" onClick={() => s.go(e.exception!.row)}>
+              To the exception
+            </button>
+          </>
+        )}
+      </Section>
+    )}
+    {e.stacks.map(k => (
+      <Stacked k={k} of={e.stacksOf} />
+    ))}
   </>
+)
 
 // Waits is where goroutines were that worked for a span which has not ended.
-const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}><p class="q">{k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}</p><Frames stack={k.stack} here={k.in} /></Section>
+const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
+  <Section title={`In ${plain(k.in)} at ${moment(k.time_unix_nano, 3)}`}>
+    <p class="q">
+      {k.count === '1' ? 'a goroutine' : plain(k.count) + ' goroutines'} that worked for {of ? plain(of) : 'it'}
+    </p>
+    <Frames stack={k.stack} here={k.in} />
+  </Section>
+)
 
 // Frames are the lines of a stack; those of Go's runtime say less than the others.
-export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => <pre class="code v">{frames(stack.trimEnd()).map(f => <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>{f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}{f.file && <> <Place file={f.file} line={f.line!} short /></>}</span>)}</pre>
+export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => (
+  <pre class="code v">
+    {frames(stack.trimEnd()).map(f => (
+      <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>
+        {f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}
+        {f.file && (
+          <>
+            {' '}
+            <Place file={f.file} line={f.line!} short />
+          </>
+        )}
+      </span>
+    ))}
+  </pre>
+)
 
-const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
+const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => (
+  <section class="sec">
+    <h3>{title}</h3>
+    {children}
+  </section>
+)
 
 export function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
   const editor = s.meta.value!.editor
   const whole = plain(file) + (line ? ':' + line : '')
   const label = short ? whole.split('/').slice(-2).join('/') : whole
-  if (!editor) return <span class="mono q" title={whole}>{label}</span>
+  if (!editor)
+    return (
+      <span class="mono q" title={whole}>
+        {label}
+      </span>
+    )
   const path = ('/' + file.replace(/\\/g, '/').replace(/^\/+/, '')).split('/').map(encodeURIComponent).join('/')
-  return <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>{label}</a>
+  return (
+    <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>
+      {label}
+    </a>
+  )
 }
 
-const Actions = ({ query, value }: { query: string; value: string }) => <span class="ka">
-  {query && <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}><Icon name="plus" /></button>}
-  {query && <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => s.add(query, true)}><Icon name="minus" /></button>}
-  <button title="Copy" aria-label="Copy the value" onClick={() => s.copy(value)}><Icon name="copy" /></button>
-</span>
+const Actions = ({ query, value }: { query: string; value: string }) => (
+  <span class="ka">
+    {query && (
+      <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}>
+        <Icon name="plus" />
+      </button>
+    )}
+    {query && (
+      <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => s.add(query, true)}>
+        <Icon name="minus" />
+      </button>
+    )}
+    <button title="Copy" aria-label="Copy the value" onClick={() => s.copy(value)}>
+      <Icon name="copy" />
+    </button>
+  </span>
+)
 
-const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => <div class="kv" tabIndex={-1}><span class="k mono">{name}</span><span class="v">{plain(value)}</span><Actions query={query} value={value} /></div>
+const Plain = ({ name, value, query }: { name: string; value: string; query: string }) => (
+  <div class="kv" tabIndex={-1}>
+    <span class="k mono">{name}</span>
+    <span class="v">{plain(value)}</span>
+    <Actions query={query} value={value} />
+  </div>
+)
 
 // One is the nth attribute of a row, or of its resource.
 function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; scope?: string }) {
   const whole = useSignal<string | null>(null)
   const value = whole.value ?? a.value
-  const shown = a.kind.toLowerCase() !== 'string' ? value : /^(db\.(query\.text|statement))$/.test(a.name) ? sql(value) : pretty(value)
+  const shown =
+    a.kind.toLowerCase() !== 'string'
+      ? value
+      : /^(db\.(query\.text|statement))$/.test(a.name)
+        ? sql(value)
+        : pretty(value)
   const long = shown.includes('\n') || shown.length > 160
   const query = a.size ? '' : `${scope ? scope : ''}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
   const all = async () => {
     const e = await s.src().entry(row, true)
-    whole.value = (scope ? e.resource ?? [] : e.attributes)[n]?.value ?? a.value
+    whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
   }
   const kind = a.kind.toLowerCase()
-  return <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}><span class="k mono">{plain(a.name)}</span>
-    {long ? /(^|\.)(stack|stacktrace)$/.test(a.name) ? <Frames stack={shown} /> : <pre class="code v">{lines(shown)}</pre> : <span class={'v' + (kind === 'string' ? '' : ' num')} title={kind}>{plain(shown)}</span>}
-    {a.size && whole.value === null && <button class="lk" onClick={all}>Show all {count(a.size)} bytes</button>}
-    <Actions query={long ? '' : query} value={value} /></div>
+  return (
+    <div class={'kv' + (long ? ' long' : '')} tabIndex={-1}>
+      <span class="k mono">{plain(a.name)}</span>
+      {long ? (
+        /(^|\.)(stack|stacktrace)$/.test(a.name) ? (
+          <Frames stack={shown} />
+        ) : (
+          <pre class="code v">{lines(shown)}</pre>
+        )
+      ) : (
+        <span class={'v' + (kind === 'string' ? '' : ' num')} title={kind}>
+          {plain(shown)}
+        </span>
+      )}
+      {a.size && whole.value === null && (
+        <button class="lk" onClick={all}>
+          Show all {count(a.size)} bytes
+        </button>
+      )}
+      <Actions query={long ? '' : query} value={value} />
+    </div>
+  )
 }
 
 function Logs({ row }: { row: number }) {
-  const list = useSignal<LogRecord[] | null>(null), total = useSignal(0), failed = useSignal('')
+  const list = useSignal<LogRecord[] | null>(null),
+    total = useSignal(0),
+    failed = useSignal('')
   useEffect(() => {
     const stop = new AbortController()
-    s.src().logs(row, stop.signal).then(r => { list.value = r.logs; total.value = r.total; failed.value = '' }, x => { if (!stop.signal.aborted) failed.value = messageOf(x) })
+    s.src()
+      .logs(row, stop.signal)
+      .then(
+        r => {
+          list.value = r.logs
+          total.value = r.total
+          failed.value = ''
+        },
+        x => {
+          if (!stop.signal.aborted) failed.value = messageOf(x)
+        }
+      )
     return () => stop.abort()
   }, [row, s.meta.value!.entries])
   if (failed.value) return <p class="none">They cannot be read: {plain(failed.value)}</p>
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
-  return <div class="lgs">{list.value.map(l => <button class="lg" onClick={() => s.go(l.row)}>
-    <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time><Level level={levelOfName(l.level)} />
-    <span><span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>{l.in && <span class="wh"> in {plain(l.in)}</span>}</span>
-  </button>)}{total.value > list.value.length && <p class="none">{count(total.value - list.value.length)} more are not shown.</p>}</div>
+  return (
+    <div class="lgs">
+      {list.value.map(l => (
+        <button class="lg" onClick={() => s.go(l.row)}>
+          <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time>
+          <Level level={levelOfName(l.level)} />
+          <span>
+            <span class="lt">{plain(l.text)}</span> <span class="q">{plain(l.more)}</span>
+            {l.in && <span class="wh"> in {plain(l.in)}</span>}
+          </span>
+        </button>
+      ))}
+      {total.value > list.value.length && (
+        <p class="none">{count(total.value - list.value.length)} more are not shown.</p>
+      )}
+    </div>
+  )
 }
 
 function JSONOf({ e }: { e: Entry }) {
-  const body = JSON.stringify({ ...e, path: undefined }, (_, v) => typeof v === 'bigint' ? String(v) : v, 2).replace(/(_nano": )"(-?\d+)"/g, '$1$2')
-  return <div class="sec json"><button class="btn s" onClick={() => s.copy(body)}><Icon name="copy" /> Copy</button><pre class="code">{lines(body)}</pre></div>
+  const body = JSON.stringify({ ...e, path: undefined }, (_, v) => (typeof v === 'bigint' ? String(v) : v), 2).replace(
+    /(_nano": )"(-?\d+)"/g,
+    '$1$2'
+  )
+  return (
+    <div class="sec json">
+      <button class="btn s" onClick={() => s.copy(body)}>
+        <Icon name="copy" /> Copy
+      </button>
+      <pre class="code">{lines(body)}</pre>
+    </div>
+  )
 }

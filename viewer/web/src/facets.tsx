@@ -6,23 +6,90 @@ import { count, many, plain } from './text'
 import { implied, percent, useAnswer } from './why'
 
 export function Facets() {
-  const q = s.found.value && !s.problem.value ? s.query.value : '', all = useSignal(false)
-  const { value: c, failed } = useAnswer<Contrast>(`${q} ${s.than.value} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `, signal => s.src().facets(s.part(), signal))
-  if (!c) return <aside class="fac" aria-label="Facets"><p class="none">{failed ? plain(failed) : 'Counting…'}</p></aside>
+  const q = s.found.value && !s.problem.value ? s.query.value : '',
+    all = useSignal(false)
+  const { value: c, failed } = useAnswer<Contrast>(
+    `${q} ${s.than.value} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `,
+    signal => s.src().facets(s.part(), signal)
+  )
+  if (!c)
+    return (
+      <aside class="fac" aria-label="Facets">
+        <p class="none">{failed ? plain(failed) : 'Counting…'}</p>
+      </aside>
+    )
   const against = s.otherSide()
-  const hits = (q || against) && c.others > 0 ? c.in : 0, total = against ? c.others : c.in + c.others
-  const most = 8, fields = c.fields.filter(f => !hits || !implied(q, f.field, f.values.some(v => v.in === c.in))), shown = all.value ? fields : fields.slice(0, most)
-  return <aside class="fac" aria-label="Facets" tabIndex={0}>
-    <h2>{hits ? 'What differs' : 'What there is'}</h2>
-    <p class="key"><span class="el"><i class="k1" /> {against ? `in ${plain(against)}` : 'all in the window'}</span>{hits > 0 && <span><i class="k2" /> {against ? 'here' : <>{hits === 1 ? 'the hit' : `the ${count(hits)} hits`}</>}</span>}</p>
-    {shown.map(f => <section><h3><code class="mono el">{plain(f.field)}</code>{hits > 0 && f.points > 0 && <span class="n">{f.points} points</span>}</h3>
-      {f.values.map(v => {
-        const grey = against ? v.others : v.in + v.others, of = grey / Math.max(1, total), hit = v.in / Math.max(1, hits)
-        return <button class="fv" title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`} onClick={e => s.add(v.where, e.altKey)}>
-          <i class="all" style={{ width: of * 100 + '%' }} /><span class="el">{plain(v.value)}</span>
-          <span class="n">{percent(grey, total)}{hits > 0 && <> → {percent(v.in, hits)}</>}{'\u202f'}%</span>{hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}</button>
-      })}
-      {f.more > 0 && (s.meta.value!.static === undefined ? <button class="lk" title="All values, with how often each is there" onClick={() => s.tableOf(f.field)}>all {count(f.more + f.values.length)} values</button> : <p class="q">{count(f.more)} more</p>)}</section>)}
-    {fields.length > most && <button class="lk" onClick={() => { all.value = !all.value }}>{all.value ? 'Fewer' : `${many(fields.length - most, 'more attribute', 'more attributes')}`}</button>}
-  </aside>
+  const hits = (q || against) && c.others > 0 ? c.in : 0,
+    total = against ? c.others : c.in + c.others
+  const most = 8,
+    fields = c.fields.filter(
+      f =>
+        !hits ||
+        !implied(
+          q,
+          f.field,
+          f.values.some(v => v.in === c.in)
+        )
+    ),
+    shown = all.value ? fields : fields.slice(0, most)
+  return (
+    <aside class="fac" aria-label="Facets" tabIndex={0}>
+      <h2>{hits ? 'What differs' : 'What there is'}</h2>
+      <p class="key">
+        <span class="el">
+          <i class="k1" /> {against ? `in ${plain(against)}` : 'all in the window'}
+        </span>
+        {hits > 0 && (
+          <span>
+            <i class="k2" /> {against ? 'here' : <>{hits === 1 ? 'the hit' : `the ${count(hits)} hits`}</>}
+          </span>
+        )}
+      </p>
+      {shown.map(f => (
+        <section>
+          <h3>
+            <code class="mono el">{plain(f.field)}</code>
+            {hits > 0 && f.points > 0 && <span class="n">{f.points} points</span>}
+          </h3>
+          {f.values.map(v => {
+            const grey = against ? v.others : v.in + v.others,
+              of = grey / Math.max(1, total),
+              hit = v.in / Math.max(1, hits)
+            return (
+              <button
+                class="fv"
+                title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
+                onClick={e => s.add(v.where, e.altKey)}>
+                <i class="all" style={{ width: of * 100 + '%' }} />
+                <span class="el">{plain(v.value)}</span>
+                <span class="n">
+                  {percent(grey, total)}
+                  {hits > 0 && <> → {percent(v.in, hits)}</>}
+                  {'\u202f'}%
+                </span>
+                {hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}
+              </button>
+            )
+          })}
+          {f.more > 0 &&
+            (s.meta.value!.static === undefined ? (
+              <button class="lk" title="All values, with how often each is there" onClick={() => s.tableOf(f.field)}>
+                all {count(f.more + f.values.length)} values
+              </button>
+            ) : (
+              <p class="q">{count(f.more)} more</p>
+            ))}
+        </section>
+      ))}
+      {fields.length > most && (
+        <button
+          class="lk"
+          onClick={() => {
+            all.value = !all.value
+          }}>
+          {all.value ? 'Fewer' : `${many(fields.length - most, 'more attribute', 'more attributes')}`}
+        </button>
+      )}
+    </aside>
+  )
 }

@@ -13,33 +13,91 @@ const letter = 6.4 // pixels
 const most = 1500 // levels that are drawn: a canvas has a limit
 
 // A Box is a node that was drawn, for those who look at it.
-export interface Box { node: number; name: string; x: number; y: number; width: number; more: boolean }
+export interface Box {
+  node: number
+  name: string
+  x: number
+  y: number
+  width: number
+  more: boolean
+}
 let drawn: Box[] = []
 export const lastFlame = () => drawn
 
 export function FlameView() {
-  const q = s.problem.value ? '' : s.query.value, m = s.meta.value!
-  const { value: f, failed } = useAnswer<Flame>(s.wide.value === 'lanes' ? '' : `${q} ${s.than.value} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
-    signal => s.src().flame(s.part(), s.wide.value, signal))
-  const by = (to: typeof s.wide.value, label: string) => <button aria-pressed={s.wide.value === to} onClick={() => { s.wide.value = to }}>{label}</button>
-  return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What is wide">{by('lanes', 'In time')}{by('time', 'Own time')}{by('count', 'Number')}</div>
-      <span class="q">{s.root.value ? `${plain(s.rootName.value)} and what is below` : q ? f && s.wide.value !== 'lanes' ? `${many(f.roots, 'hit', 'hits')} and what is below` : 'The hits and what is below' : 'Whole file'}{f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}</span>
-      {s.root.value > 0 && <button class="btn s" onClick={() => s.subtree(0)}>Whole file</button>}
-      <span class="grow" />{s.wide.value !== 'lanes' && (q || s.otherSide()) && <span class="q"><i class="fedge" /> takes longer than in {s.otherSide() ? plain(s.otherSide()) : 'others of the name'}</span>}</div>
-    {s.wide.value === 'lanes' && <LanesView />}
-    {failed && <p class="none err" role="alert">{plain(failed)}</p>}
-    {!failed && !f && s.wide.value !== 'lanes' && <p class="none">Merging…</p>}
-    {f && s.wide.value !== 'lanes' && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
-  </div>
+  const q = s.problem.value ? '' : s.query.value,
+    m = s.meta.value!
+  const { value: f, failed } = useAnswer<Flame>(
+    s.wide.value === 'lanes'
+      ? ''
+      : `${q} ${s.than.value} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
+    signal => s.src().flame(s.part(), s.wide.value, signal)
+  )
+  const by = (to: typeof s.wide.value, label: string) => (
+    <button
+      aria-pressed={s.wide.value === to}
+      onClick={() => {
+        s.wide.value = to
+      }}>
+      {label}
+    </button>
+  )
+  return (
+    <div class="tbv">
+      <div class="tool">
+        <div class="seg" role="group" aria-label="What is wide">
+          {by('lanes', 'In time')}
+          {by('time', 'Own time')}
+          {by('count', 'Number')}
+        </div>
+        <span class="q">
+          {s.root.value
+            ? `${plain(s.rootName.value)} and what is below`
+            : q
+              ? f && s.wide.value !== 'lanes'
+                ? `${many(f.roots, 'hit', 'hits')} and what is below`
+                : 'The hits and what is below'
+              : 'Whole file'}
+          {f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}
+        </span>
+        {s.root.value > 0 && (
+          <button class="btn s" onClick={() => s.subtree(0)}>
+            Whole file
+          </button>
+        )}
+        <span class="grow" />
+        {s.wide.value !== 'lanes' && (q || s.otherSide()) && (
+          <span class="q">
+            <i class="fedge" /> takes longer than in {s.otherSide() ? plain(s.otherSide()) : 'others of the name'}
+          </span>
+        )}
+      </div>
+      {s.wide.value === 'lanes' && <LanesView />}
+      {failed && (
+        <p class="none err" role="alert">
+          {plain(failed)}
+        </p>
+      )}
+      {!failed && !f && s.wide.value !== 'lanes' && <p class="none">Merging…</p>}
+      {f && s.wide.value !== 'lanes' && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
+    </div>
+  )
 }
 
 function Chart({ f }: { f: Flame }) {
-  const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useWidth(box), at = useSignal(0), zoom = useSignal(-1), over = useSignal(-1)
-  useEffect(() => { at.value = 0; zoom.value = over.value = -1 }, [f])
+  const box = useRef<HTMLDivElement>(null),
+    canvas = useRef<HTMLCanvasElement>(null)
+  const width = useWidth(box),
+    at = useSignal(0),
+    zoom = useSignal(-1),
+    over = useSignal(-1)
+  useEffect(() => {
+    at.value = 0
+    zoom.value = over.value = -1
+  }, [f])
   // Kids of each node, the widest first.
-  const kids: number[][] = f.nodes.map(() => []), top: number[] = []
+  const kids: number[][] = f.nodes.map(() => []),
+    top: number[] = []
   f.nodes.forEach((n, i) => (n.up < 0 ? top : kids[n.up]!).push(i))
   const wide = (a: number, b: number) => f.nodes[b]!.weight - f.nodes[a]!.weight || a - b
   for (const k of kids) k.sort(wide)
@@ -48,67 +106,167 @@ function Chart({ f }: { f: Flame }) {
   const boxes: Box[] = []
   let deepest = 0
   const place = (i: number, x: number, scale: number, depth: number) => {
-    const n = f.nodes[i]!, w = n.weight * scale
-    if (w < .6 || depth > most) return
+    const n = f.nodes[i]!,
+      w = n.weight * scale
+    if (w < 0.6 || depth > most) return
     deepest = Math.max(deepest, depth)
-    boxes.push({ node: i, name: n.name, x, y: depth * row, width: w, more: n.more > .01 })
-    for (const k of kids[i]!) { place(k, x, scale, depth + 1); x += f.nodes[k]!.weight * scale }
+    boxes.push({ node: i, name: n.name, x, y: depth * row, width: w, more: n.more > 0.01 })
+    for (const k of kids[i]!) {
+      place(k, x, scale, depth + 1)
+      x += f.nodes[k]!.weight * scale
+    }
   }
   if (z >= 0) {
     const above: number[] = []
     for (let i = f.nodes[z]!.up; i >= 0; i = f.nodes[i]!.up) above.unshift(i)
-    above.forEach((i, depth) => boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width, more: f.nodes[i]!.more > .01 }))
+    above.forEach((i, depth) =>
+      boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width, more: f.nodes[i]!.more > 0.01 })
+    )
     place(z, 0, width / f.nodes[z]!.weight, above.length)
   } else {
     let x = 0
-    for (const i of top) { place(i, x, width, 0); x += f.nodes[i]!.weight * width }
+    for (const i of top) {
+      place(i, x, width, 0)
+      x += f.nodes[i]!.weight * width
+    }
   }
   const height = (deepest + 1) * row + 2
   void s.theme.value
-  useEffect(() => { drawn = boxes; paint(canvas.current!, f, boxes, width, height, at.value, over.value) })
+  useEffect(() => {
+    drawn = boxes
+    paint(canvas.current!, f, boxes, width, height, at.value, over.value)
+  })
   const hit = (e: MouseEvent) => {
-    const r = canvas.current!.getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top
+    const r = canvas.current!.getBoundingClientRect(),
+      x = e.clientX - r.left,
+      y = e.clientY - r.top
     return boxes.findLast(b => x >= b.x && x < b.x + Math.max(2, b.width) && y >= b.y && y < b.y + row)?.node ?? -1
   }
   const n: FlameNode | undefined = f.nodes[over.value >= 0 ? over.value : at.value]
-  const move = (to: number | undefined) => { if (to !== undefined && to >= 0) { at.value = to; over.value = -1; s.spoken.value = says(f.nodes[to]!) } }
+  const move = (to: number | undefined) => {
+    if (to !== undefined && to >= 0) {
+      at.value = to
+      over.value = -1
+      s.spoken.value = says(f.nodes[to]!)
+    }
+  }
   const key = (e: KeyboardEvent) => {
-    const now = at.value, siblings = f.nodes[now]!.up < 0 ? top : kids[f.nodes[now]!.up]!, place = siblings.indexOf(now)
+    const now = at.value,
+      siblings = f.nodes[now]!.up < 0 ? top : kids[f.nodes[now]!.up]!,
+      place = siblings.indexOf(now)
     const act: Record<string, () => void> = {
-      ArrowDown: () => move(kids[now]![0]), ArrowUp: () => move(f.nodes[now]!.up), ArrowLeft: () => move(siblings[place - 1]), ArrowRight: () => move(siblings[place + 1]),
-      Enter: () => { zoom.value = zoom.value === now ? -1 : now }, Escape: () => { zoom.value = -1 },
+      ArrowDown: () => move(kids[now]![0]),
+      ArrowUp: () => move(f.nodes[now]!.up),
+      ArrowLeft: () => move(siblings[place - 1]),
+      ArrowRight: () => move(siblings[place + 1]),
+      Enter: () => {
+        zoom.value = zoom.value === now ? -1 : now
+      },
+      Escape: () => {
+        zoom.value = -1
+      }
     }
     const a = act[e.key]
-    if (!a || e.key === 'Escape' && zoom.value < 0) return
+    if (!a || (e.key === 'Escape' && zoom.value < 0)) return
     e.preventDefault()
     e.stopPropagation()
     a()
   }
-  return <>
-    <div class="fl" ref={box} role="group" tabIndex={0} aria-label={`Flame of ${count(f.nodes.length)} names; arrows move, Enter widens. ${n ? says(n) : ''}`} onKeyDown={key}
-      onPointerMove={e => { over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }}
-      onClick={e => { const i = hit(e); if (i >= 0) { at.value = i; zoom.value = zoom.value === i ? -1 : i } }}><canvas ref={canvas} aria-hidden="true" /></div>
-    {n && <div class="fi"><b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}{n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(n.total_nano)} in all, {duration(n.self_nano)} of their own, {percent(n.weight, 1)}{'\u202f'}%
-      {n.more > .01 && <span class="q">; {percent(n.more, 1)}{'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}</span>}
-      {' '}<button class="btn s" onClick={() => s.go(n.row)}>The longest</button> <button class="btn s" onClick={() => { s.view.value = 'tree'; s.add(`name = ${quoted(n.name)}`, false, false) }}>Find them</button></div>}
-  </>
+  return (
+    <>
+      <div
+        class="fl"
+        ref={box}
+        role="group"
+        tabIndex={0}
+        aria-label={`Flame of ${count(f.nodes.length)} names; arrows move, Enter widens. ${n ? says(n) : ''}`}
+        onKeyDown={key}
+        onPointerMove={e => {
+          over.value = hit(e)
+        }}
+        onPointerLeave={() => {
+          over.value = -1
+        }}
+        onClick={e => {
+          const i = hit(e)
+          if (i >= 0) {
+            at.value = i
+            zoom.value = zoom.value === i ? -1 : i
+          }
+        }}>
+        <canvas ref={canvas} aria-hidden="true" />
+      </div>
+      {n && (
+        <div class="fi">
+          <b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}
+          {n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(n.total_nano)} in
+          all, {duration(n.self_nano)} of their own, {percent(n.weight, 1)}
+          {'\u202f'}%
+          {n.more > 0.01 && (
+            <span class="q">
+              ; {percent(n.more, 1)}
+              {'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}
+            </span>
+          )}{' '}
+          <button class="btn s" onClick={() => s.go(n.row)}>
+            The longest
+          </button>{' '}
+          <button
+            class="btn s"
+            onClick={() => {
+              s.view.value = 'tree'
+              s.add(`name = ${quoted(n.name)}`, false, false)
+            }}>
+            Find them
+          </button>
+        </div>
+      )}
+    </>
+  )
 }
 
-const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(n.self_nano)} of their own`
+const says = (n: FlameNode) =>
+  `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(n.self_nano)} of their own`
 
-function paint(canvas: HTMLCanvasElement, f: Flame, boxes: Box[], width: number, height: number, at: number, over: number) {
+function paint(
+  canvas: HTMLCanvasElement,
+  f: Flame,
+  boxes: Box[],
+  width: number,
+  height: number,
+  at: number,
+  over: number
+) {
   const c = begin(canvas, width, height)
-  const ink = color('tx'), err = color('err'), edge = color('hitln'), acc = color('acc')
+  const ink = color('tx'),
+    err = color('err'),
+    edge = color('hitln'),
+    acc = color('acc')
   c.font = `12px ${color('ui')}`
   c.textBaseline = 'middle'
   for (const b of boxes) {
-    const n = f.nodes[b.node]!, w = Math.max(1, b.width - 1)
+    const n = f.nodes[b.node]!,
+      w = Math.max(1, b.width - 1)
     c.fillStyle = color('t' + s.shade(n.service, n.name))
     c.fillRect(b.x, b.y, w, row - 1)
-    if (n.errors) { c.fillStyle = err; c.fillRect(b.x, b.y + row - 3, w * n.errors / n.count, 2) }
-    if (b.more) { c.fillStyle = edge; c.fillRect(b.x, b.y, Math.min(4, w), row - 1) }
-    if (b.node === at || b.node === over) { c.strokeStyle = acc; c.lineWidth = 1.5; c.strokeRect(b.x + .75, b.y + .75, w - 1.5, row - 2.5) }
+    if (n.errors) {
+      c.fillStyle = err
+      c.fillRect(b.x, b.y + row - 3, (w * n.errors) / n.count, 2)
+    }
+    if (b.more) {
+      c.fillStyle = edge
+      c.fillRect(b.x, b.y, Math.min(4, w), row - 1)
+    }
+    if (b.node === at || b.node === over) {
+      c.strokeStyle = acc
+      c.lineWidth = 1.5
+      c.strokeRect(b.x + 0.75, b.y + 0.75, w - 1.5, row - 2.5)
+    }
     const room = Math.floor((w - 12) / letter)
-    if (room > 2) { c.fillStyle = ink; const name = plain(n.name); c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, b.x + 7, b.y + row / 2) }
+    if (room > 2) {
+      c.fillStyle = ink
+      const name = plain(n.name)
+      c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, b.x + 7, b.y + row / 2)
+    }
   }
 }

@@ -9,21 +9,42 @@ import { count, day, duration, many, moment, plain } from './text'
 import { percent, useLatest, useWidth } from './why'
 
 const fewest = 12 // requests that make a map
-const cell = 7, edge = 44, top = 10 // pixels: of a cell at least, for how many took how long, and of those that never ended
+const cell = 7,
+  edge = 44,
+  top = 10 // pixels: of a cell at least, for how many took how long, and of those that never ended
 const cellHeight = () => Math.max(cell, Math.min(14, Math.floor((innerHeight - 580) / 40))) // leaves room for the lists below
 
 // A Box has cells from x and y on, up to and without x2 and y2; y grows with the duration.
-interface Box { x: number; y: number; x2: number; y2: number }
+interface Box {
+  x: number
+  y: number
+  x2: number
+  y2: number
+}
 
 // A Mark is a part of the drawn map, for tests.
-export interface Mark { kind: 'cell' | 'open' | 'box'; x: number; y: number; width: number; height: number; count: number; failed: number }
+export interface Mark {
+  kind: 'cell' | 'open' | 'box'
+  x: number
+  y: number
+  width: number
+  height: number
+  count: number
+  failed: number
+}
 let drawn: Mark[] = []
 export const lastHeat = () => drawn
 
-interface Cell { x: number; y: number; count: number; failed: number }
+interface Cell {
+  x: number
+  y: number
+  count: number
+  failed: number
+}
 
 function cellsOf(h: Heat): Cell[] {
-  const rows = h.edges.length || 1, out: Cell[] = []
+  const rows = h.edges.length || 1,
+    out: Cell[] = []
   for (let i = 0, at = 0; i < h.cells.length; i += 3) {
     at += h.cells[i]!
     out.push({ x: Math.floor(at / rows), y: at % rows, count: h.cells[i + 1]!, failed: h.cells[i + 2]! })
@@ -35,28 +56,61 @@ function cellsOf(h: Heat): Cell[] {
 function boxOf(h: Heat, asked: string): Box | null {
   const [from, to, least, most] = asked.split(',') as [string, string, string, string]
   if (!h.requests || !parseInt(most)) return null
-  const x = (t: string) => Math.round(Number((BigInt(t) - h.from_unix_nano!) * 100n / h.column_nano) / 100), y = (d: string) => { const i = h.edges.findIndex(e => e >= Number(d)); return i < 0 ? h.edges.length - 1 : i }
+  const x = (t: string) => Math.round(Number(((BigInt(t) - h.from_unix_nano!) * 100n) / h.column_nano) / 100),
+    y = (d: string) => {
+      const i = h.edges.findIndex(e => e >= Number(d))
+      return i < 0 ? h.edges.length - 1 : i
+    }
   return { x: x(from), x2: x(to), y: y(least), y2: y(most) }
 }
 
-export function HeatMap({ known, find, children }: { known: string; find: false | ((q: string) => void); children: ComponentChildren }) {
-  const holder = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useWidth(holder) - edge, asked = useSignal('') // a box of times and durations, which stays as more comes
+export function HeatMap({
+  known,
+  find,
+  children
+}: {
+  known: string
+  find: false | ((q: string) => void)
+  children: ComponentChildren
+}) {
+  const holder = useRef<HTMLDivElement>(null),
+    canvas = useRef<HTMLCanvasElement>(null)
+  const width = useWidth(holder) - edge,
+    asked = useSignal('') // a box of times and durations, which stays as more comes
   const n = Math.max(1, Math.min(999, Math.floor(width / cell)))
-  const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () => s.src().heat(s.windowText.peek(), n))
-  useEffect(() => { asked.value = '' }, [s.windowText.value, s.meta.value!.generation])
-  const cells = h ? cellsOf(h) : [], columns = h?.columns ?? 1, rows = Math.max(1, (h?.edges.length ?? 1) - 1)
-  const w = width / columns, high = cellHeight(), tall = rows * high
+  const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
+    s.src().heat(s.windowText.peek(), n)
+  )
+  useEffect(() => {
+    asked.value = ''
+  }, [s.windowText.value, s.meta.value!.generation])
+  const cells = h ? cellsOf(h) : [],
+    columns = h?.columns ?? 1,
+    rows = Math.max(1, (h?.edges.length ?? 1) - 1)
+  const w = width / columns,
+    high = cellHeight(),
+    tall = rows * high
   const enough = h && h.requests >= fewest // else each is better looked at alone
-  const b = h && boxOf(h, asked.value), within = (c: Cell) => !b || c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2
+  const b = h && boxOf(h, asked.value),
+    within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
   void s.theme.value
-  useEffect(() => { if (canvas.current && h) drawn = paint(canvas.current, h, cells, width, within, b) })
+  useEffect(() => {
+    if (canvas.current && h) drawn = paint(canvas.current, h, cells, width, within, b)
+  })
   const at = (x: number) => h!.from_unix_nano! + h!.column_nano * BigInt(x)
-  const draw = (b: Box) => { asked.value = [at(b.x), at(b.x2), h!.edges[b.y], h!.edges[b.y2]].join() }
-  const all = (least: bigint, failed = '') => { const box = [at(0), at(columns), least, 0].join() + failed; asked.value = asked.value === box ? '' : box }
+  const draw = (b: Box) => {
+    asked.value = [at(b.x), at(b.x2), h!.edges[b.y], h!.edges[b.y2]].join()
+  }
+  const all = (least: bigint, failed = '') => {
+    const box = [at(0), at(columns), least, 0].join() + failed
+    asked.value = asked.value === box ? '' : box
+  }
   const place = (e: PointerEvent) => {
     const r = canvas.current!.getBoundingClientRect()
-    return { x: Math.max(0, Math.min(columns - 1, Math.floor((e.clientX - r.left) / w))), y: Math.max(0, Math.min(rows - 1, Math.floor((tall + top - (e.clientY - r.top)) / high))) }
+    return {
+      x: Math.max(0, Math.min(columns - 1, Math.floor((e.clientX - r.left) / w))),
+      y: Math.max(0, Math.min(rows - 1, Math.floor((tall + top - (e.clientY - r.top)) / high)))
+    }
   }
   const moved = (b: Box, x: number, y: number): Box => {
     x = Math.max(-b.x, Math.min(columns - b.x2, x))
@@ -65,106 +119,322 @@ export function HeatMap({ known, find, children }: { known: string; find: false 
   }
   const press = (e: PointerEvent) => {
     if (e.button || !h?.edges.length) return
-    const el = canvas.current!, from = place(e), was = b, before = asked.value, x = e.clientX, y = e.clientY
+    const el = canvas.current!,
+      from = place(e),
+      was = b,
+      before = asked.value,
+      x = e.clientX,
+      y = e.clientY
     const inside = was && from.x >= was.x && from.x < was.x2 && from.y >= was.y && from.y < was.y2
     el.setPointerCapture(e.pointerId)
     el.onpointermove = e => {
       if (Math.abs(e.clientX - x) + Math.abs(e.clientY - y) < 4) return
       const to = place(e)
-      draw(inside ? moved(was, to.x - from.x, to.y - from.y) : { x: Math.min(from.x, to.x), x2: Math.max(from.x, to.x) + 1, y: Math.min(from.y, to.y), y2: Math.max(from.y, to.y) + 1 })
+      draw(
+        inside
+          ? moved(was, to.x - from.x, to.y - from.y)
+          : {
+              x: Math.min(from.x, to.x),
+              x2: Math.max(from.x, to.x) + 1,
+              y: Math.min(from.y, to.y),
+              y2: Math.max(from.y, to.y) + 1
+            }
+      )
     }
-    const end = (value: string) => { el.onpointermove = el.onpointerup = el.onpointercancel = null; asked.value = value }
+    const end = (value: string) => {
+      el.onpointermove = el.onpointerup = el.onpointercancel = null
+      asked.value = value
+    }
     el.onpointerup = e => end(Math.abs(e.clientX - x) + Math.abs(e.clientY - y) < 4 ? '' : asked.value)
     el.onpointercancel = () => end(before)
   }
   const hover = (e: PointerEvent) => {
-    const p = place(e), c = cells.find(c => c.x === p.x && c.y === p.y)
-    canvas.current!.title = c ? `${many(c.count, 'request', 'requests')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}` : ''
+    const p = place(e),
+      c = cells.find(c => c.x === p.x && c.y === p.y)
+    canvas.current!.title = c
+      ? `${many(c.count, 'request', 'requests')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}`
+      : ''
   }
   const key = (e: KeyboardEvent) => {
     if (e.altKey || e.ctrlKey || e.metaKey) return
-    const by = ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] } as Record<string, [number, number]>)[e.key]
+    const by = (
+      { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] } as Record<
+        string,
+        [number, number]
+      >
+    )[e.key]
     if (by && enough && e.target === holder.current) {
       const [x, y] = by
-      draw(!b ? { x: Math.floor(columns / 2), x2: Math.ceil(columns * .6), y: Math.floor(rows * .7), y2: rows } : e.shiftKey ? { ...b, x2: Math.max(b.x + 1, Math.min(columns, b.x2 + x)), y2: Math.max(b.y + 1, Math.min(rows, b.y2 + y)) } : moved(b, x, y))
+      draw(
+        !b
+          ? { x: Math.floor(columns / 2), x2: Math.ceil(columns * 0.6), y: Math.floor(rows * 0.7), y2: rows }
+          : e.shiftKey
+            ? {
+                ...b,
+                x2: Math.max(b.x + 1, Math.min(columns, b.x2 + x)),
+                y2: Math.max(b.y + 1, Math.min(rows, b.y2 + y))
+              }
+            : moved(b, x, y)
+      )
     } else if (e.key === 'Escape' && asked.value) asked.value = ''
     else return
     e.preventDefault()
     e.stopPropagation()
   }
-  const figure = (name: string, value: string, says: string, kind: string, act: (() => void) | undefined, line?: number[]) => <button class={'fig ' + kind} disabled={!act} onClick={act}><span>{name}</span><b>{value}</b><span class="el">{says}</span>{line && <Line of={line} />}</button>
-  const sums = (f: (c: Cell) => number) => cells.reduce((a, c) => { a[c.x]! += f(c); return a }, Array<number>(columns).fill(0))
-  const ended = h && h.open < h.requests, took = (d: bigint) => ended ? duration(d) : '-', slower = (d: bigint) => ended ? () => all(d) : undefined
-  const seconds = h ? Number(h.column_nano) * columns / 1e9 : 1
-  return <div class="ov" onKeyDown={key}>
-    {h && <div class="figs" role="group" aria-label="Figures of the requests">
-      {figure('Requests', count(h.requests), h.requests > 1 ? `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second` : '', '', undefined, sums(c => c.count))}
-      {h.failed > 0 && figure('Failed', count(h.failed), `${percent(h.failed, h.requests)}\u202f%`, 'err', () => all(0n, 'f'), sums(c => c.failed))}
-      {h.open > 0 && figure('Never ended', count(h.open), '', 'warn', find ? () => find('{ span:open }') : undefined)}
-      {figure('Median', took(h.p50_nano), '', '', undefined)}{figure('p95', took(h.p95_nano), 'choose the slower ones', '', slower(h.p95_nano))}{figure('p99', took(h.p99_nano), 'choose the slower ones', '', slower(h.p99_nano))}
-      {h.longest && figure('Longest', duration(h.longest.duration_nano!), plain(h.longest.name), '', () => s.goToRequest(h.longest!.row))}
-    </div>}
-    <div class="hm" ref={holder} role="group" tabIndex={enough ? 0 : undefined} aria-label={`Map of ${many(h?.requests ?? 0, 'request', 'requests')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
-      {failed ? <p class="none">{plain(failed)}</p> : enough && <canvas ref={canvas} onPointerDown={press} onPointerMove={hover} aria-hidden="true" />}
-      {enough && [0, 1, 2, 3, 4].map(i => <span class="ax" aria-hidden="true" style={{ left: 2, top: top + tall - i / 4 * tall - (i ? 0 : 12) + 'px' }}>{duration(BigInt(h.edges[Math.round(i / 4 * rows)]!))}</span>)}
-      {enough && <p class="hl" aria-hidden="true"><span>{day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)}</span><span style={{ right: edge + 'px' }}>{moment(at(columns), 3)}</span></p>}
+  const figure = (
+    name: string,
+    value: string,
+    says: string,
+    kind: string,
+    act: (() => void) | undefined,
+    line?: number[]
+  ) => (
+    <button class={'fig ' + kind} disabled={!act} onClick={act}>
+      <span>{name}</span>
+      <b>{value}</b>
+      <span class="el">{says}</span>
+      {line && <Line of={line} />}
+    </button>
+  )
+  const sums = (f: (c: Cell) => number) =>
+    cells.reduce((a, c) => {
+      a[c.x]! += f(c)
+      return a
+    }, Array<number>(columns).fill(0))
+  const ended = h && h.open < h.requests,
+    took = (d: bigint) => (ended ? duration(d) : '-'),
+    slower = (d: bigint) => (ended ? () => all(d) : undefined)
+  const seconds = h ? (Number(h.column_nano) * columns) / 1e9 : 1
+  return (
+    <div class="ov" onKeyDown={key}>
+      {h && (
+        <div class="figs" role="group" aria-label="Figures of the requests">
+          {figure(
+            'Requests',
+            count(h.requests),
+            h.requests > 1
+              ? `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`
+              : '',
+            '',
+            undefined,
+            sums(c => c.count)
+          )}
+          {h.failed > 0 &&
+            figure(
+              'Failed',
+              count(h.failed),
+              `${percent(h.failed, h.requests)}\u202f%`,
+              'err',
+              () => all(0n, 'f'),
+              sums(c => c.failed)
+            )}
+          {h.open > 0 &&
+            figure('Never ended', count(h.open), '', 'warn', find ? () => find('{ span:open }') : undefined)}
+          {figure('Median', took(h.p50_nano), '', '', undefined)}
+          {figure('p95', took(h.p95_nano), 'choose the slower ones', '', slower(h.p95_nano))}
+          {figure('p99', took(h.p99_nano), 'choose the slower ones', '', slower(h.p99_nano))}
+          {h.longest &&
+            figure('Longest', duration(h.longest.duration_nano!), plain(h.longest.name), '', () =>
+              s.goToRequest(h.longest!.row)
+            )}
+        </div>
+      )}
+      <div
+        class="hm"
+        ref={holder}
+        role="group"
+        tabIndex={enough ? 0 : undefined}
+        aria-label={`Map of ${many(h?.requests ?? 0, 'request', 'requests')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
+        {failed ? (
+          <p class="none">{plain(failed)}</p>
+        ) : (
+          enough && <canvas ref={canvas} onPointerDown={press} onPointerMove={hover} aria-hidden="true" />
+        )}
+        {enough &&
+          [0, 1, 2, 3, 4].map(i => (
+            <span
+              class="ax"
+              aria-hidden="true"
+              style={{ left: 2, top: top + tall - (i / 4) * tall - (i ? 0 : 12) + 'px' }}>
+              {duration(BigInt(h.edges[Math.round((i / 4) * rows)]!))}
+            </span>
+          ))}
+        {enough && (
+          <p class="hl" aria-hidden="true">
+            <span>
+              {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)}
+            </span>
+            <span style={{ right: edge + 'px' }}>{moment(at(columns), 3)}</span>
+          </p>
+        )}
+      </div>
+      <div>
+        {asked.value ? (
+          <Chosen
+            known={known}
+            asked={asked.value}
+            n={b ? cells.reduce((a, c) => a + (within(c) ? c.count : 0), 0) : -1}
+            find={find}
+          />
+        ) : (
+          children
+        )}
+      </div>
     </div>
-    <div>{asked.value ? <Chosen known={known} asked={asked.value} n={b ? cells.reduce((a, c) => a + (within(c) ? c.count : 0), 0) : -1} find={find} /> : children}</div>
-  </div>
+  )
 }
 
 // Line is a line over time, from what each column has.
 function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
-  return <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden="true"><path d={of.map((v, i) => `M${i} 12h1v${(-v / most * 12).toFixed(1)}h-1z`).join('')} /></svg>
+  return (
+    <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden="true">
+      <path d={of.map((v, i) => `M${i} 12h1v${((-v / most) * 12).toFixed(1)}h-1z`).join('')} />
+    </svg>
+  )
 }
 
 // Chosen says what the requests that are chosen share.
-function Chosen({ known, asked, n, find }: { known: string; asked: string; n: number; find: false | ((q: string) => void) }) {
-  const { value: c, failed } = useLatest<Choice & { asked: string }>(`${known} ${asked}`, () => s.src().choice(s.windowText.peek(), asked).then(c => ({ ...c, asked })))
-  const sure = c?.asked === asked, now = sure ? c.requests : n // until the answer comes, what the cells have
-  return <section class="tl3 chosen" aria-live="polite"><h2>{now < 0 ? 'Requests' : many(now, 'request', 'requests')} chosen{c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}</h2>
-    {failed && <p class="none">{plain(failed)}</p>}{sure && now === 0 && <p class="none">None began and took so long.</p>}
-    {c && now > 0 && <ul>{c.groups.map(g => <li><p class="says"><b>{plain(g.name) || 'All of them'}</b> <span class="q">{plain(g.service)}</span> {plain(g.text)} <button class="lk" onClick={() => s.goToRequest(g.longest.row)}>Open the longest</button></p>{g.evidence.map(e => <p class="says">{plain(e.text)}</p>)}</li>)}</ul>}
-    {c && c.more > 0 && <p class="q">{many(c.more, 'other name', 'other names')} left out</p>}
-    {c && find && now > 0 && <p><button class="btn s" onClick={() => find(c.query)}>Show in the tree</button> <button class="btn s" onClick={() => { s.text.value = c.query; s.find(); s.view.value = 'flame' }}>Merge as a flame</button></p>}
-  </section>
+function Chosen({
+  known,
+  asked,
+  n,
+  find
+}: {
+  known: string
+  asked: string
+  n: number
+  find: false | ((q: string) => void)
+}) {
+  const { value: c, failed } = useLatest<Choice & { asked: string }>(`${known} ${asked}`, () =>
+    s
+      .src()
+      .choice(s.windowText.peek(), asked)
+      .then(c => ({ ...c, asked }))
+  )
+  const sure = c?.asked === asked,
+    now = sure ? c.requests : n // until the answer comes, what the cells have
+  return (
+    <section class="tl3 chosen" aria-live="polite">
+      <h2>
+        {now < 0 ? 'Requests' : many(now, 'request', 'requests')} chosen
+        {c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}
+      </h2>
+      {failed && <p class="none">{plain(failed)}</p>}
+      {sure && now === 0 && <p class="none">None began and took so long.</p>}
+      {c && now > 0 && (
+        <ul>
+          {c.groups.map(g => (
+            <li>
+              <p class="says">
+                <b>{plain(g.name) || 'All of them'}</b> <span class="q">{plain(g.service)}</span> {plain(g.text)}{' '}
+                <button class="lk" onClick={() => s.goToRequest(g.longest.row)}>
+                  Open the longest
+                </button>
+              </p>
+              {g.evidence.map(e => (
+                <p class="says">{plain(e.text)}</p>
+              ))}
+            </li>
+          ))}
+        </ul>
+      )}
+      {c && c.more > 0 && <p class="q">{many(c.more, 'other name', 'other names')} left out</p>}
+      {c && find && now > 0 && (
+        <p>
+          <button class="btn s" onClick={() => find(c.query)}>
+            Show in the tree
+          </button>{' '}
+          <button
+            class="btn s"
+            onClick={() => {
+              s.text.value = c.query
+              s.find()
+              s.view.value = 'flame'
+            }}>
+            Merge as a flame
+          </button>
+        </p>
+      )}
+    </section>
+  )
 }
 
 // paint draws the map.
-function paint(canvas: HTMLCanvasElement, h: Heat, cells: Cell[], width: number, within: (c: Cell) => boolean, b: Box | null): Mark[] {
-  const rows = Math.max(1, h.edges.length - 1), high = cellHeight(), tall = rows * high, w = width / h.columns
-  const c = begin(canvas, width + edge, tall + top), shapes: Mark[] = []
-  const most = Math.log(cells.reduce((a, x) => Math.max(a, x.count), 1)) || 1, y = (row: number) => top + tall - row * high
+function paint(
+  canvas: HTMLCanvasElement,
+  h: Heat,
+  cells: Cell[],
+  width: number,
+  within: (c: Cell) => boolean,
+  b: Box | null
+): Mark[] {
+  const rows = Math.max(1, h.edges.length - 1),
+    high = cellHeight(),
+    tall = rows * high,
+    w = width / h.columns
+  const c = begin(canvas, width + edge, tall + top),
+    shapes: Mark[] = []
+  const most = Math.log(cells.reduce((a, x) => Math.max(a, x.count), 1)) || 1,
+    y = (row: number) => top + tall - row * high
   const sums: [number, number][] = Array.from({ length: rows + 1 }, () => [0, 0])
   for (const x of cells) {
-    const open = x.y >= h.edges.length - 1, level = Math.log(x.count) / most, inside = within(x)
+    const open = x.y >= h.edges.length - 1,
+      level = Math.log(x.count) / most,
+      inside = within(x)
     sums[x.y]![0] += x.count
     if (inside) sums[x.y]![1] += x.count
-    const fill = (name: string, alpha: number, from: number, height: number) => { c.fillStyle = color(name); c.globalAlpha = alpha * (inside ? 1 : .28); c.fillRect(x.x * w, from, Math.max(1.5, w - .6), height) }
+    const fill = (name: string, alpha: number, from: number, height: number) => {
+      c.fillStyle = color(name)
+      c.globalAlpha = alpha * (inside ? 1 : 0.28)
+      c.fillRect(x.x * w, from, Math.max(1.5, w - 0.6), height)
+    }
     if (open) fill('warn', 1, 0, top - 3)
     else {
-      fill('heat', 1, y(x.y + 1), high - .6)
-      fill('heat2', level, y(x.y + 1), high - .6)
-      if (x.failed) fill('err', .7 + .3 * level, y(x.y + 1) + (2 * x.failed > x.count ? 0 : high / 2), 2 * x.failed > x.count ? high - .6 : high / 2 - .6)
+      fill('heat', 1, y(x.y + 1), high - 0.6)
+      fill('heat2', level, y(x.y + 1), high - 0.6)
+      if (x.failed)
+        fill(
+          'err',
+          0.7 + 0.3 * level,
+          y(x.y + 1) + (2 * x.failed > x.count ? 0 : high / 2),
+          2 * x.failed > x.count ? high - 0.6 : high / 2 - 0.6
+        )
     }
-    shapes.push({ kind: open ? 'open' : 'cell', x: x.x * w, y: open ? 0 : y(x.y + 1), width: w, height: open ? top - 3 : high, count: x.count, failed: x.failed })
+    shapes.push({
+      kind: open ? 'open' : 'cell',
+      x: x.x * w,
+      y: open ? 0 : y(x.y + 1),
+      width: w,
+      height: open ? top - 3 : high,
+      count: x.count,
+      failed: x.failed
+    })
   }
   c.globalAlpha = 1
   const widest = Math.sqrt(sums.slice(0, rows).reduce((a, x) => Math.max(a, x[0]), 1))
-  sums.slice(0, rows).forEach((x, i) => x.forEach((n, k) => { c.fillStyle = color(k ? b ? 'acc' : 'ctl' : 'line2'); c.fillRect(width + 4, y(i + 1), Math.sqrt(n) / widest * (edge - 6), high - .6) }))
+  sums.slice(0, rows).forEach((x, i) =>
+    x.forEach((n, k) => {
+      c.fillStyle = color(k ? (b ? 'acc' : 'ctl') : 'line2')
+      c.fillRect(width + 4, y(i + 1), (Math.sqrt(n) / widest) * (edge - 6), high - 0.6)
+    })
+  )
   c.strokeStyle = c.fillStyle = color('tx2')
   c.setLineDash([4, 4])
   c.font = '10px system-ui'
   let label = 1e9
-  for (const [name, d] of [['p50', h.p50_nano], ['p95', h.p95_nano], ['p99', h.p99_nano]] as const) {
+  for (const [name, d] of [
+    ['p50', h.p50_nano],
+    ['p95', h.p95_nano],
+    ['p99', h.p99_nano]
+  ] as const) {
     const i = h.edges.findIndex(e => e > Number(d))
     if (i < 1) continue
     c.beginPath()
-    c.moveTo(0, y(i - .5))
-    c.lineTo(width, y(i - .5))
+    c.moveTo(0, y(i - 0.5))
+    c.lineTo(width, y(i - 0.5))
     c.stroke()
-    if (label - y(i) > 10) c.fillText(name, width - 22, y(i - .5) - 2)
+    if (label - y(i) > 10) c.fillText(name, width - 22, y(i - 0.5) - 2)
     label = y(i)
   }
   c.setLineDash([])
@@ -172,7 +442,15 @@ function paint(canvas: HTMLCanvasElement, h: Heat, cells: Cell[], width: number,
     c.strokeStyle = color('acc')
     c.lineWidth = 1.5
     c.strokeRect(b.x * w, y(b.y2), (b.x2 - b.x) * w, (b.y2 - b.y) * high)
-    shapes.push({ kind: 'box', x: b.x * w, y: y(b.y2), width: (b.x2 - b.x) * w, height: (b.y2 - b.y) * high, count: 0, failed: 0 })
+    shapes.push({
+      kind: 'box',
+      x: b.x * w,
+      y: y(b.y2),
+      width: (b.x2 - b.x) * w,
+      height: (b.y2 - b.y) * high,
+      count: 0,
+      failed: 0
+    })
   }
   return shapes
 }

@@ -12,11 +12,25 @@ export function markdown(title: string, r: Rows, bytes = most): string {
   let left = bytes - 400 - size(title)
   for (const { flags: f, took_nano: took, depth, name, service, text } of r.rows) {
     const span = roleOf(f) === roleSpan
-    const line = '  '.repeat(Math.min(depth, 40)) + plain([isError(f) ? 'ERROR' : '', name.slice(0, 200), span && took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : '', isOpen(f) ? 'never ended' : '', span ? service : '', text].filter(Boolean).join(' '))
+    const line =
+      '  '.repeat(Math.min(depth, 40)) +
+      plain(
+        [
+          isError(f) ? 'ERROR' : '',
+          name.slice(0, 200),
+          span && took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : '',
+          isOpen(f) ? 'never ended' : '',
+          span ? service : '',
+          text
+        ]
+          .filter(Boolean)
+          .join(' ')
+      )
     if ((left -= size(line) + 1) < 0) break
     lines.push(line)
   }
   const fence = '`'.repeat(Math.max(3, ...[...lines.join('\n').matchAll(/`+/g)].map(m => m[0].length + 1)))
-  const start = r.rows[0]?.start_unix_nano, rest = r.total - r.first - lines.length
+  const start = r.rows[0]?.start_unix_nano,
+    rest = r.total - r.first - lines.length
   return `${plain(title).replace(/[\\`*_{}[\]<>#|]/g, '\\$&')}${start == null ? '' : `, ${day(start)}, ${moment(start, 3)}`}\n\n${fence}\n${lines.join('\n')}\n${fence}\n${rest > 0 ? `\n${rest.toLocaleString('en-US')} more rows are left out.\n` : ''}`
 }

@@ -9,119 +9,278 @@ import { count, duration, many, moment, plain } from './text'
 import { list } from './tree'
 import { useAnswer, useWidth } from './why'
 
-const row = 17, head = 20, letter = 6.4 // pixels
+const row = 17,
+  head = 20,
+  letter = 6.4 // pixels
 
 // A Box is a run of spans that was drawn, for those who look at it.
-export interface Box { run: number; row: number; name: string; count: number; x: number; y: number; width: number }
+export interface Box {
+  run: number
+  row: number
+  name: string
+  count: number
+  x: number
+  y: number
+  width: number
+}
 const frame: { drawn: Box[]; took: number } = { drawn: [], took: 0 }
 export const lastLanes = () => frame
 
 const at = signal(0) // the row of the run that is chosen
 
 export function LanesView() {
-  const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useWidth(box), over = useSignal(-1), brushed = useSignal<[number, number] | null>(null)
-  const m = s.meta.value!, w = s.inside.value ? period() : null, part = s.part(), shown = s.axis.value ?? (s.root.value ? null : w ?? { from: m.first_unix_nano, to: m.last_unix_nano })
-  const { value: l, failed } = useAnswer<Lanes>(width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${s.pace()}`, signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal))
+  const box = useRef<HTMLDivElement>(null),
+    canvas = useRef<HTMLCanvasElement>(null)
+  const width = useWidth(box),
+    over = useSignal(-1),
+    brushed = useSignal<[number, number] | null>(null)
+  const m = s.meta.value!,
+    w = s.inside.value ? period() : null,
+    part = s.part(),
+    shown = s.axis.value ?? (s.root.value ? null : (w ?? { from: m.first_unix_nano, to: m.last_unix_nano }))
+  const { value: l, failed } = useAnswer<Lanes>(
+    width < 1
+      ? ''
+      : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${s.pace()}`,
+    signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal)
+  )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }
   // Where each lane is, and each service's first one.
-  const tops: number[] = [], heads: { service: string; y: number }[] = []
+  const tops: number[] = [],
+    heads: { service: string; y: number }[] = []
   let y = 0
   for (const of of l?.lanes ?? []) {
     heads.push({ service: of.service, y })
     y += head
-    for (let i = 0; i < of.levels; i++) { tops.push(y); y += row }
+    for (let i = 0; i < of.levels; i++) {
+      tops.push(y)
+      y += row
+    }
   }
   const services = (l?.lanes ?? []).flatMap(of => Array<string>(of.levels).fill(of.service))
   void s.theme.value
-  useEffect(() => { if (l) paint(canvas.current!, l, axis, tops, services, heads, y + 2, over.value) })
+  useEffect(() => {
+    if (l) paint(canvas.current!, l, axis, tops, services, heads, y + 2, over.value)
+  })
 
-  const zoom = (by: number, part = .5) => {
-    const span = range.to - range.from, next = span * BigInt(Math.round(by * 100)) / 100n, from = range.from + (span - next) * BigInt(Math.round(part * 1000)) / 1000n
-    const to = from + (next < 10n ? 10n : next), all = w ?? { from: m.first_unix_nano, to: m.last_unix_nano }
+  const zoom = (by: number, part = 0.5) => {
+    const span = range.to - range.from,
+      next = (span * BigInt(Math.round(by * 100))) / 100n,
+      from = range.from + ((span - next) * BigInt(Math.round(part * 1000))) / 1000n
+    const to = from + (next < 10n ? 10n : next),
+      all = w ?? { from: m.first_unix_nano, to: m.last_unix_nano }
     s.axis.value = from <= all.from && to >= all.to ? null : { from, to }
   }
   const fit = (run: number) => {
-    const from = l!.from_unix_nano + BigInt(l!.at[run]!), long = BigInt(Math.max(1000, l!.long[run]!))
+    const from = l!.from_unix_nano + BigInt(l!.at[run]!),
+      long = BigInt(Math.max(1000, l!.long[run]!))
     s.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
   }
   const chosen = frame.drawn.find(b => b.row === at.value)?.run ?? -1
   list.zoom = zoom
-  list.pan = by => { const d = (range.to - range.from) * BigInt(Math.round(by * 100)) / 100n; s.axis.value = { from: range.from + d, to: range.to + d } }
-  list.fit = () => { if (l && chosen >= 0) fit(chosen) }
+  list.pan = by => {
+    const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
+    s.axis.value = { from: range.from + d, to: range.to + d }
+  }
+  list.fit = () => {
+    if (l && chosen >= 0) fit(chosen)
+  }
   useEffect(() => {
     const wheel = (e: WheelEvent) => {
       if (!e.ctrlKey && !e.metaKey && !e.shiftKey) return
       e.preventDefault()
       const r = canvas.current!.getBoundingClientRect()
       if (e.shiftKey) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else list.zoom!(e.deltaY > 0 ? 1.25 : .8, Math.max(0, Math.min(1, (e.clientX - r.left) / r.width)))
+      else list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left) / r.width)))
     }
     box.current!.addEventListener('wheel', wheel, { passive: false })
     return () => box.current?.removeEventListener('wheel', wheel)
   }, [])
 
   const hit = (e: MouseEvent) => {
-    const r = canvas.current!.getBoundingClientRect(), left = e.clientX - r.left, top = e.clientY - r.top
-    return frame.drawn.findLast(b => left >= b.x - 1 && left < b.x + b.width + 1 && top >= b.y && top < b.y + row)?.run ?? -1
+    const r = canvas.current!.getBoundingClientRect(),
+      left = e.clientX - r.left,
+      top = e.clientY - r.top
+    return (
+      frame.drawn.findLast(b => left >= b.x - 1 && left < b.x + b.width + 1 && top >= b.y && top < b.y + row)?.run ?? -1
+    )
   }
   // A part that is drawn over is chosen; a click chooses a run.
   const begin = (e: PointerEvent) => {
     if (e.button || e.pointerType !== 'mouse') return
-    const el = box.current!, r = canvas.current!.getBoundingClientRect(), from = e.clientX
+    const el = box.current!,
+      r = canvas.current!.getBoundingClientRect(),
+      from = e.clientX
     el.setPointerCapture(e.pointerId)
     const place = (e: PointerEvent) => Math.max(0, Math.min(axis.width, e.clientX - r.left))
-    el.onpointermove = e => { if (Math.abs(e.clientX - from) > 4 || brushed.value) { const a = from - r.left, b = place(e); brushed.value = [Math.min(a, b), Math.max(a, b)] } }
+    el.onpointermove = e => {
+      if (Math.abs(e.clientX - from) > 4 || brushed.value) {
+        const a = from - r.left,
+          b = place(e)
+        brushed.value = [Math.min(a, b), Math.max(a, b)]
+      }
+    }
     const end = (take: boolean) => {
       el.onpointermove = el.onpointerup = el.onpointercancel = null
       const b = brushed.value
       brushed.value = null
       if (take && b) s.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
     }
-    el.onpointerup = e => { const drew = brushed.value !== null; end(true); if (!drew) pick(hit(e)) }
+    el.onpointerup = e => {
+      const drew = brushed.value !== null
+      end(true)
+      if (!drew) pick(hit(e))
+    }
     el.onpointercancel = () => end(false)
   }
-  const pick = (run: number) => { if (run >= 0 && l) { at.value = l.row[run]!; over.value = -1; s.spoken.value = says(l, run) } }
+  const pick = (run: number) => {
+    if (run >= 0 && l) {
+      at.value = l.row[run]!
+      over.value = -1
+      s.spoken.value = says(l, run)
+    }
+  }
   const key = (e: KeyboardEvent) => {
     if (!l?.row.length) return
     const now = frame.drawn.find(b => b.run === chosen) ?? frame.drawn[0]!
     const near = (list: Box[]) => list.sort((a, b) => Math.abs(a.x - now.x) - Math.abs(b.x - now.x))[0]
-    const beside = (by: number) => { const y = [...new Set(frame.drawn.map(b => b.y))].filter(y => by > 0 ? y > now.y : y < now.y).sort((a, b) => by * (a - b))[0]; return near(frame.drawn.filter(b => b.y === y)) }
+    const beside = (by: number) => {
+      const y = [...new Set(frame.drawn.map(b => b.y))]
+        .filter(y => (by > 0 ? y > now.y : y < now.y))
+        .sort((a, b) => by * (a - b))[0]
+      return near(frame.drawn.filter(b => b.y === y))
+    }
     const to: Record<string, () => Box | undefined> = {
-      ArrowRight: () => near(frame.drawn.filter(b => b.y === now.y && b.x > now.x)), ArrowLeft: () => near(frame.drawn.filter(b => b.y === now.y && b.x < now.x)),
-      ArrowDown: () => beside(1), ArrowUp: () => beside(-1), Enter: () => { if (chosen >= 0) s.go(l.row[chosen]!); return now },
+      ArrowRight: () => near(frame.drawn.filter(b => b.y === now.y && b.x > now.x)),
+      ArrowLeft: () => near(frame.drawn.filter(b => b.y === now.y && b.x < now.x)),
+      ArrowDown: () => beside(1),
+      ArrowUp: () => beside(-1),
+      Enter: () => {
+        if (chosen >= 0) s.go(l.row[chosen]!)
+        return now
+      }
     }
     if (!to[e.key]) return
     e.preventDefault()
     e.stopPropagation()
     const b = to[e.key]!()
-    if (b) { pick(b.run); box.current!.scrollTop = Math.max(0, Math.min(box.current!.scrollTop, b.y - head), b.y + row * 2 - box.current!.clientHeight) }
+    if (b) {
+      pick(b.run)
+      box.current!.scrollTop = Math.max(
+        0,
+        Math.min(box.current!.scrollTop, b.y - head),
+        b.y + row * 2 - box.current!.clientHeight
+      )
+    }
   }
   const run = over.value >= 0 && l && over.value < l.row.length ? over.value : chosen
-  return <>
-    {l && <p class="q fn">{l.spans ? <>{many(l.spans, 'span', 'spans')}{!l.packed && ', too many for lanes of their own: a lane is a level, and spans in it may overlap'}</> : 'No span is in this time.'}</p>}
-    <div class="ruler flr" aria-hidden="true">{steps(axis).filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - 55).map((t, i) => <span style={{ left: x(axis, t) + 2 + 'px' }}>{i ? '+' + duration(t - axis.from) : moment(t, axis.to - axis.from < 10_000_000n ? 6 : 3)}</span>)}</div>
-    <div class="fl" ref={box} role="group" tabIndex={0} aria-label={`Spans in time; arrows move, Enter shows one in the tree. ${l && run >= 0 && run < l.row.length ? says(l, run) : ''}`} onKeyDown={key} onPointerDown={begin}
-      onPointerMove={e => { if (!brushed.value) over.value = hit(e) }} onPointerLeave={() => { over.value = -1 }} onDblClick={e => { const i = hit(e); if (i >= 0) fit(i) }}>
-      <canvas ref={canvas} aria-hidden="true" />
-      {brushed.value && <div class="brush" style={{ left: brushed.value[0] + 'px', width: brushed.value[1] - brushed.value[0] + 'px' }} />}
-    </div>
-    {failed && <p class="none err" role="alert">{plain(failed)}</p>}
-    {l && run >= 0 && run < l.row.length && <div class="fi"><b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span> {l.count[run]! > 1 ? `and ${many(l.count[run]! - 1, 'other span', 'other spans')} within ${duration(BigInt(l.long[run]!))}` : <>{l.open[run] ? 'never ended, open for ' : ''}{duration(BigInt(l.long[run]!))} from {moment(l.from_unix_nano + BigInt(l.at[run]!), 6)}</>}
-      {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error', 'errors')}</span>}
-      {' '}<button class="btn s" onClick={() => s.go(l.row[run]!)}>Show in the tree</button> <button class="btn s" onClick={() => s.subtree(l.row[run]!)}>This and what is below</button></div>}
-  </>
+  return (
+    <>
+      {l && (
+        <p class="q fn">
+          {l.spans ? (
+            <>
+              {many(l.spans, 'span', 'spans')}
+              {!l.packed && ', too many for lanes of their own: a lane is a level, and spans in it may overlap'}
+            </>
+          ) : (
+            'No span is in this time.'
+          )}
+        </p>
+      )}
+      <div class="ruler flr" aria-hidden="true">
+        {steps(axis)
+          .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - 55)
+          .map((t, i) => (
+            <span style={{ left: x(axis, t) + 2 + 'px' }}>
+              {i ? '+' + duration(t - axis.from) : moment(t, axis.to - axis.from < 10_000_000n ? 6 : 3)}
+            </span>
+          ))}
+      </div>
+      <div
+        class="fl"
+        ref={box}
+        role="group"
+        tabIndex={0}
+        aria-label={`Spans in time; arrows move, Enter shows one in the tree. ${l && run >= 0 && run < l.row.length ? says(l, run) : ''}`}
+        onKeyDown={key}
+        onPointerDown={begin}
+        onPointerMove={e => {
+          if (!brushed.value) over.value = hit(e)
+        }}
+        onPointerLeave={() => {
+          over.value = -1
+        }}
+        onDblClick={e => {
+          const i = hit(e)
+          if (i >= 0) fit(i)
+        }}>
+        <canvas ref={canvas} aria-hidden="true" />
+        {brushed.value && (
+          <div
+            class="brush"
+            style={{ left: brushed.value[0] + 'px', width: brushed.value[1] - brushed.value[0] + 'px' }}
+          />
+        )}
+      </div>
+      {failed && (
+        <p class="none err" role="alert">
+          {plain(failed)}
+        </p>
+      )}
+      {l && run >= 0 && run < l.row.length && (
+        <div class="fi">
+          <b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span>{' '}
+          {l.count[run]! > 1 ? (
+            `and ${many(l.count[run]! - 1, 'other span', 'other spans')} within ${duration(BigInt(l.long[run]!))}`
+          ) : (
+            <>
+              {l.open[run] ? 'never ended, open for ' : ''}
+              {duration(BigInt(l.long[run]!))} from {moment(l.from_unix_nano + BigInt(l.at[run]!), 6)}
+            </>
+          )}
+          {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error', 'errors')}</span>}{' '}
+          <button class="btn s" onClick={() => s.go(l.row[run]!)}>
+            Show in the tree
+          </button>{' '}
+          <button class="btn s" onClick={() => s.subtree(l.row[run]!)}>
+            This and what is below
+          </button>
+        </div>
+      )}
+    </>
+  )
 }
 
-const serviceOf = (l: Lanes, lane: number) => { for (const of of l.lanes) { if (lane < of.levels) return of.service; lane -= of.levels } return '' }
-const says = (l: Lanes, i: number) => `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span', 'spans') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
+const serviceOf = (l: Lanes, lane: number) => {
+  for (const of of l.lanes) {
+    if (lane < of.levels) return of.service
+    lane -= of.levels
+  }
+  return ''
+}
+const says = (l: Lanes, i: number) =>
+  `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span', 'spans') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
 
-function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], services: string[], heads: { service: string; y: number }[], height: number, over: number) {
+function paint(
+  canvas: HTMLCanvasElement,
+  l: Lanes,
+  axis: Axis,
+  tops: number[],
+  services: string[],
+  heads: { service: string; y: number }[],
+  height: number,
+  over: number
+) {
   const begun = performance.now()
   const most = Math.min(height, 16_000)
   const c = begin(canvas, axis.width, most)
-  const ink = color('tx'), dim = color('tx2'), err = color('err'), line = color('line'), acc = color('acc')
+  const ink = color('tx'),
+    dim = color('tx2'),
+    err = color('err'),
+    line = color('line'),
+    acc = color('acc')
   c.font = `12px ${color('ui')}`
   c.textBaseline = 'middle'
   for (const h of heads) {
@@ -131,30 +290,52 @@ function paint(canvas: HTMLCanvasElement, l: Lanes, axis: Axis, tops: number[], 
     c.fillText(plain(h.service) || '(no service)', 6, h.y + head / 2)
   }
   // Times are numbers from the first one on: whole nanoseconds are not needed for pixels.
-  const shift = Number(l.from_unix_nano - axis.from), scale = axis.width / Math.max(1, Number(axis.to - axis.from))
-  const boxes: Box[] = [], narrow: Box[][] = Array.from({ length: 18 }, () => []), wide: Box[][] = Array.from({ length: 18 }, () => []) // so that a color is set once
+  const shift = Number(l.from_unix_nano - axis.from),
+    scale = axis.width / Math.max(1, Number(axis.to - axis.from))
+  const boxes: Box[] = [],
+    narrow: Box[][] = Array.from({ length: 18 }, () => []),
+    wide: Box[][] = Array.from({ length: 18 }, () => []) // so that a color is set once
   for (let i = 0; i < l.row.length; i++) {
-    const from = Math.max(-2, (shift + l.at[i]!) * scale), to = Math.min(axis.width + 2, (shift + l.at[i]! + l.long[i]!) * scale)
+    const from = Math.max(-2, (shift + l.at[i]!) * scale),
+      to = Math.min(axis.width + 2, (shift + l.at[i]! + l.long[i]!) * scale)
     if (to < 0 || from > axis.width) continue
-    const b = { run: i, row: l.row[i]!, name: l.names[l.name[i]!]!, count: l.count[i]!, x: from, y: tops[l.lane[i]!]!, width: Math.max(1, to - from) }
+    const b = {
+      run: i,
+      row: l.row[i]!,
+      name: l.names[l.name[i]!]!,
+      count: l.count[i]!,
+      x: from,
+      y: tops[l.lane[i]!]!,
+      width: Math.max(1, to - from)
+    }
     boxes.push(b)
     ;(b.width < 4 ? narrow : wide)[s.shade(services[l.lane[i]!], b.name)]!.push(b)
   }
-  for (const [kind, lists] of [['t', wide], ['s', narrow]] as const) lists.forEach((list, k) => {
-    if (!list.length) return
-    c.fillStyle = color(kind + k)
-    for (const b of list) c.fillRect(b.x, b.y, b.width > 2 ? b.width - .5 : b.width, row - 2)
-  })
-  wide.forEach((list, k) => { // where each begins
+  for (const [kind, lists] of [
+    ['t', wide],
+    ['s', narrow]
+  ] as const)
+    lists.forEach((list, k) => {
+      if (!list.length) return
+      c.fillStyle = color(kind + k)
+      for (const b of list) c.fillRect(b.x, b.y, b.width > 2 ? b.width - 0.5 : b.width, row - 2)
+    })
+  wide.forEach((list, k) => {
+    // where each begins
     c.fillStyle = color('s' + k)
     for (const b of list) c.fillRect(b.x, b.y, 2, row - 2)
   })
   c.fillStyle = err
-  for (const b of boxes) if (l.errors[b.run]) c.fillRect(b.x, b.y + row - 4, Math.max(1, b.width - .5), 2)
+  for (const b of boxes) if (l.errors[b.run]) c.fillRect(b.x, b.y + row - 4, Math.max(1, b.width - 0.5), 2)
   for (const b of boxes) {
-    if (b.run === over || b.row === at.value) { c.strokeStyle = acc; c.lineWidth = 2; c.strokeRect(b.x + 1, b.y + 1, Math.max(1, b.width - 2), row - 4) }
+    if (b.run === over || b.row === at.value) {
+      c.strokeStyle = acc
+      c.lineWidth = 2
+      c.strokeRect(b.x + 1, b.y + 1, Math.max(1, b.width - 2), row - 4)
+    }
     if (b.width < 30) continue
-    const room = Math.floor((b.width - 8) / letter), name = plain(b.name) + (b.count > 1 ? ` +${count(b.count - 1)}` : '')
+    const room = Math.floor((b.width - 8) / letter),
+      name = plain(b.name) + (b.count > 1 ? ` +${count(b.count - 1)}` : '')
     if (room < 3) continue
     c.fillStyle = ink
     c.fillText(name.length > room ? name.slice(0, room - 1) + '…' : name, Math.max(0, b.x) + 4, b.y + row / 2 - 1)

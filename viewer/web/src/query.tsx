@@ -7,24 +7,44 @@ import * as s from './state'
 import { count, painted, plain } from './text'
 
 // Try is a button that writes a query which may be meant.
-const Try = ({ query }: { query: string }) => <button class="btn s" onClick={() => { s.text.value = query; s.find(); document.getElementById('query')!.focus() }}>Find <code class="mono">{plain(query)}</code></button>
+const Try = ({ query }: { query: string }) => (
+  <button
+    class="btn s"
+    onClick={() => {
+      s.text.value = query
+      s.find()
+      document.getElementById('query')!.focus()
+    }}>
+    Find <code class="mono">{plain(query)}</code>
+  </button>
+)
 
 export function Query() {
-  const input = useRef<HTMLInputElement>(null), paint = useRef<HTMLPreElement>(null)
-  const follow = () => { paint.current!.style.transform = `translateX(${-input.current!.scrollLeft}px)` }
+  const input = useRef<HTMLInputElement>(null),
+    paint = useRef<HTMLPreElement>(null)
+  const follow = () => {
+    paint.current!.style.transform = `translateX(${-input.current!.scrollLeft}px)`
+  }
   useEffect(follow)
-  const items = useSignal<Item[]>([]), from = useSignal(0), at = useSignal(-1), open = useSignal(false)
+  const items = useSignal<Item[]>([]),
+    from = useSignal(0),
+    at = useSignal(-1),
+    open = useSignal(false)
   const of = useRef('') // the text that the completions are of
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined), asked = useRef<AbortController>(undefined)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined),
+    asked = useRef<AbortController>(undefined)
 
   const suggest = async (always: boolean) => {
     const el = input.current!
     const place = el.selectionStart ?? el.value.length
     asked.current?.abort()
-    const own = asked.current = new AbortController()
+    const own = (asked.current = new AbortController())
     const text = el.value
     const before = el.value.slice(0, place)
-    if (!always && !/([.<>~!"\w]|[=<>~] *|[}|] +)$/.test(before)) { open.value = false; return }
+    if (!always && !/([.<>~!"\w]|[=<>~] *|[}|] +)$/.test(before)) {
+      open.value = false
+      return
+    }
     try {
       const r = await s.src().complete(text, place, own.signal)
       const start = new TextDecoder().decode(new TextEncoder().encode(text).slice(0, r.from)).length
@@ -34,7 +54,9 @@ export function Query() {
       of.current = text
       at.value = always ? 0 : -1
       open.value = items.value.length > 0 && document.activeElement === el
-    } catch { open.value = false }
+    } catch {
+      open.value = false
+    }
   }
   // What was typed since the completions came must not be lost.
   const offers = () => open.value && of.current === input.current!.value
@@ -43,14 +65,21 @@ export function Query() {
     if (!offers()) return
     const place = el.selectionStart ?? el.value.length
     const rest = el.value.slice(place)
-    const next = el.value.slice(0, from.value) + item.text + (item.kind === 'value' || item.kind === 'operator' ? ' ' : '')
+    const next =
+      el.value.slice(0, from.value) + item.text + (item.kind === 'value' || item.kind === 'operator' ? ' ' : '')
     el.value = s.text.value = next + rest.replace(/^"/, item.text.endsWith('"') ? '' : '"')
     open.value = false
     el.focus()
     el.setSelectionRange(next.length, next.length)
     s.find()
   }
-  const leave = () => { input.current!.blur(); (document.querySelector('.rows [tabindex="0"]') as HTMLElement | null ?? document.querySelector<HTMLElement>('.rows'))?.focus() }
+  const leave = () => {
+    input.current!.blur()
+    ;(
+      (document.querySelector('.rows [tabindex="0"]') as HTMLElement | null) ??
+      document.querySelector<HTMLElement>('.rows')
+    )?.focus()
+  }
   const key = (e: KeyboardEvent) => {
     if (offers() && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
       e.preventDefault()
@@ -67,43 +96,207 @@ export function Query() {
       open.value = false
       clearTimeout(timer.current)
       leave() // so that n and N step
-      s.find().then(ok => { if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next'); else { if (s.problem.value?.command) batch(() => { s.form.value = ''; s.view.value = 'table' }); input.current?.focus() } })
+      s.find().then(ok => {
+        if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next')
+        else {
+          if (s.problem.value?.command)
+            batch(() => {
+              s.form.value = ''
+              s.view.value = 'table'
+            })
+          input.current?.focus()
+        }
+      })
     } else if (e.key === 'Escape') {
       e.stopPropagation()
       if (open.value) open.value = false
       else leave()
-    } else if (e.key === ' ' && e.ctrlKey) { e.preventDefault(); suggest(true) }
+    } else if (e.key === ' ' && e.ctrlKey) {
+      e.preventDefault()
+      suggest(true)
+    }
   }
   useEffect(() => {
     if (at.value >= 0) document.getElementById('c' + at.value)?.scrollIntoView({ block: 'nearest' })
   }, [at.value])
-  const f = s.found.value, p = s.problem.value
-  const position = p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
+  const f = s.found.value,
+    p = s.problem.value
+  const position =
+    p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
   const tabled = s.view.value === 'table' && !s.form.value && !!p?.command // the query computes the table that is shown
-  return <search class="qbar">
-    <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
-      <Icon name="find" />
-      <div class="qt"><pre ref={paint} aria-hidden="true">{painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>)}</pre>
-      <input ref={input} id="query" onScroll={follow} type="text" spellcheck={false} autocomplete="off" autocapitalize="off" role="combobox" aria-label="Query" aria-expanded={open.value} aria-controls="completion"
-        aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined} aria-invalid={!!p} aria-describedby={p ? 'wrong' : undefined}
-        placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { span:failed }" value={s.text.value}
-        onInput={e => { s.text.value = e.currentTarget.value; clearTimeout(timer.current); timer.current = setTimeout(() => { s.find(); suggest(false) }, 60) }}
-        onKeyDown={key} onBlur={() => setTimeout(() => { open.value = false }, 150)} /></div>
-      {s.text.value && <span class="hits" aria-hidden="true">{p ? '' : s.searching.value ? s.least.value > 0 ? <>at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}</> : 'searching…' : f ? <>{f.index > 0 && <><b>{count(f.index)}</b> of </>}<b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}{f.outside > 0 && <>, {count(f.outside)} outside</>}</> : ''}</span>}
-      {s.text.value && <button class="ib" aria-label="Clear the query" onClick={() => { s.text.value = ''; s.find(); s.setMode('mark'); input.current!.focus() }}><Icon name="close" /></button>}
-      {open.value && <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
-        {items.value.map((i, n) => <li id={'c' + n} role="option" aria-selected={n === at.value} onMouseDown={e => { e.preventDefault(); accept(i) }}><span class="mono el">{plain(i.text)}</span><span class="ty">{i.kind}</span>{i.count ? <span class="q n">{count(i.count)}</span> : null}</li>)}
-      </ul>}
-    </div>
-    <button class="ib" aria-label="Previous hit" title="Previous hit (N)" disabled={!f?.count} onClick={() => s.next('prev')}><Icon name="up" /></button>
-    <button class="ib" aria-label="Next hit" title="Next hit (n)" disabled={!f?.count} onClick={() => s.next('next')}><Icon name="down" /></button>
-    <div class="seg" role="group" aria-label="What the query does">
-      <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>Mark</button>
-      <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>Only hits</button>
-    </div>
-    {s.meta.value!.static === undefined && <button class="btn s no-n" disabled={!s.query.value || !!p} title="Compares the next query with this one" onClick={s.compareWith}>Compare with</button>}
-    {s.than.value && <span class="than el">against <code class="mono">{plain(s.than.value)}</code> <button class="ib" aria-label="Compare with all others" onClick={() => { s.than.value = ''; if (s.form.value === 'compare') s.form.value = '' }}><Icon name="close" /></button></span>}
-    {p && !tabled && <div class="wrong" id="wrong" role="alert">{plain(p.message)}{position ? `, at ${position}` : ''}{p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}{p.command && <div class="cmd"><button class="btn s" onClick={() => { s.form.value = ''; s.view.value = 'table' }}>Show the table</button><code class="mono">{plain(p.command)}</code> <button class="btn s" onClick={() => s.copy(p.command)}>Copy the command</button></div>}</div>}
-    {!p && f?.hints.map(h => <div class="hint">{plain(h.text)} {h.query && <Try query={h.query} />}</div>)}
-  </search>
+  return (
+    <search class="qbar">
+      <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
+        <Icon name="find" />
+        <div class="qt">
+          <pre ref={paint} aria-hidden="true">
+            {painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => (
+              <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>
+            ))}
+          </pre>
+          <input
+            ref={input}
+            id="query"
+            onScroll={follow}
+            type="text"
+            spellcheck={false}
+            autocomplete="off"
+            autocapitalize="off"
+            role="combobox"
+            aria-label="Query"
+            aria-expanded={open.value}
+            aria-controls="completion"
+            aria-activedescendant={open.value && at.value >= 0 ? 'c' + at.value : undefined}
+            aria-invalid={!!p}
+            aria-describedby={p ? 'wrong' : undefined}
+            placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { span:failed }"
+            value={s.text.value}
+            onInput={e => {
+              s.text.value = e.currentTarget.value
+              clearTimeout(timer.current)
+              timer.current = setTimeout(() => {
+                s.find()
+                suggest(false)
+              }, 60)
+            }}
+            onKeyDown={key}
+            onBlur={() =>
+              setTimeout(() => {
+                open.value = false
+              }, 150)
+            }
+          />
+        </div>
+        {s.text.value && (
+          <span class="hits" aria-hidden="true">
+            {p ? (
+              ''
+            ) : s.searching.value ? (
+              s.least.value > 0 ? (
+                <>
+                  at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}
+                </>
+              ) : (
+                'searching…'
+              )
+            ) : f ? (
+              <>
+                {f.index > 0 && (
+                  <>
+                    <b>{count(f.index)}</b> of{' '}
+                  </>
+                )}
+                <b>{count(f.count)}</b> {f.count === 1 ? 'hit' : 'hits'}
+                {f.outside > 0 && <>, {count(f.outside)} outside</>}
+              </>
+            ) : (
+              ''
+            )}
+          </span>
+        )}
+        {s.text.value && (
+          <button
+            class="ib"
+            aria-label="Clear the query"
+            onClick={() => {
+              s.text.value = ''
+              s.find()
+              s.setMode('mark')
+              input.current!.focus()
+            }}>
+            <Icon name="close" />
+          </button>
+        )}
+        {open.value && (
+          <ul class="pop comp" id="completion" role="listbox" aria-label="Completions">
+            {items.value.map((i, n) => (
+              <li
+                id={'c' + n}
+                role="option"
+                aria-selected={n === at.value}
+                onMouseDown={e => {
+                  e.preventDefault()
+                  accept(i)
+                }}>
+                <span class="mono el">{plain(i.text)}</span>
+                <span class="ty">{i.kind}</span>
+                {i.count ? <span class="q n">{count(i.count)}</span> : null}
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+      <button
+        class="ib"
+        aria-label="Previous hit"
+        title="Previous hit (N)"
+        disabled={!f?.count}
+        onClick={() => s.next('prev')}>
+        <Icon name="up" />
+      </button>
+      <button class="ib" aria-label="Next hit" title="Next hit (n)" disabled={!f?.count} onClick={() => s.next('next')}>
+        <Icon name="down" />
+      </button>
+      <div class="seg" role="group" aria-label="What the query does">
+        <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>
+          Mark
+        </button>
+        <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>
+          Only hits
+        </button>
+      </div>
+      {s.meta.value!.static === undefined && (
+        <button
+          class="btn s no-n"
+          disabled={!s.query.value || !!p}
+          title="Compares the next query with this one"
+          onClick={s.compareWith}>
+          Compare with
+        </button>
+      )}
+      {s.than.value && (
+        <span class="than el">
+          against <code class="mono">{plain(s.than.value)}</code>{' '}
+          <button
+            class="ib"
+            aria-label="Compare with all others"
+            onClick={() => {
+              s.than.value = ''
+              if (s.form.value === 'compare') s.form.value = ''
+            }}>
+            <Icon name="close" />
+          </button>
+        </span>
+      )}
+      {p && !tabled && (
+        <div class="wrong" id="wrong" role="alert">
+          {plain(p.message)}
+          {position ? `, at ${position}` : ''}
+          {p.hint && ': ' + plain(p.hint)} {p.attempt && <Try query={p.attempt} />}
+          {p.command && (
+            <div class="cmd">
+              <button
+                class="btn s"
+                onClick={() => {
+                  s.form.value = ''
+                  s.view.value = 'table'
+                }}>
+                Show the table
+              </button>
+              <code class="mono">{plain(p.command)}</code>{' '}
+              <button class="btn s" onClick={() => s.copy(p.command)}>
+                Copy the command
+              </button>
+            </div>
+          )}
+        </div>
+      )}
+      {!p &&
+        f?.hints.map(h => (
+          <div class="hint">
+            {plain(h.text)} {h.query && <Try query={h.query} />}
+          </div>
+        ))}
+    </search>
+  )
 }

@@ -4,7 +4,8 @@
 // in sight are so deep that all their levels need more room than there is, the levels get narrower,
 // and then the outermost row in sight begins at the left.
 export function indents(depths: number[], room: number): { base: number; step: number } {
-  const widest = 15, narrowest = 4
+  const widest = 15,
+    narrowest = 4
   const deepest = Math.max(0, ...depths)
   if (deepest * narrowest <= room) return { base: 0, step: Math.min(widest, Math.floor(room / Math.max(1, deepest))) }
   const base = Math.min(...depths)

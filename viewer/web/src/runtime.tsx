@@ -10,13 +10,22 @@ import { useAnswer } from './why'
 export const hasRuntime = signal(false)
 
 // A Drawn is what was drawn, for those who look at it.
-export interface Drawn { kind: 'heap' | 'goroutines' | 'gc'; x: number; y: number }
+export interface Drawn {
+  kind: 'heap' | 'goroutines' | 'gc'
+  x: number
+  y: number
+}
 let drawn: Drawn[] = []
 export const lastLane = () => drawn
 
 const height = 46
 
-const bytes = (n: number) => n >= 1 << 30 ? (n / (1 << 30)).toFixed(1) + '\u202fGiB' : n >= 1 << 20 ? (n / (1 << 20)).toFixed(1) + '\u202fMiB' : (n / 1024).toFixed(0) + '\u202fKiB'
+const bytes = (n: number) =>
+  n >= 1 << 30
+    ? (n / (1 << 30)).toFixed(1) + '\u202fGiB'
+    : n >= 1 << 20
+      ? (n / (1 << 20)).toFixed(1) + '\u202fMiB'
+      : (n / 1024).toFixed(0) + '\u202fKiB'
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
   const m = s.meta.value!
@@ -29,15 +38,38 @@ export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
 function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const seen = (list: Sample[]) => list.filter(p => p.time_unix_nano >= axis.from && p.time_unix_nano <= axis.to)
-  const heap = seen(r.heap), goroutines = seen(r.goroutines), gc = seen(r.collections)
+  const heap = seen(r.heap),
+    goroutines = seen(r.goroutines),
+    gc = seen(r.collections)
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
   void s.theme.value
-  useEffect(() => { drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines)) })
-  const says = [heap.length && `heap up to ${bytes(most(heap))}`, goroutines.length && `${count(most(goroutines))} goroutines at most`, gc.length && `${many(gc.reduce((n, p) => n + p.count, 0), 'collection', 'collections')}, longest pause ${duration(BigInt(Math.round(most(gc))))}`].filter(Boolean).join(', ')
-  return <div class="lane" style={{ height: height + 'px' }}>
-    <span class="q" style={{ width: left - 20 + 'px' }}><b><i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC</b><br />{says || 'no sample in sight'}</span>
-    <canvas ref={canvas} role="img" aria-label={'Go runtime: ' + says} style={{ left: left + 'px' }} />
-  </div>
+  useEffect(() => {
+    drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines))
+  })
+  const says = [
+    heap.length && `heap up to ${bytes(most(heap))}`,
+    goroutines.length && `${count(most(goroutines))} goroutines at most`,
+    gc.length &&
+      `${many(
+        gc.reduce((n, p) => n + p.count, 0),
+        'collection',
+        'collections'
+      )}, longest pause ${duration(BigInt(Math.round(most(gc))))}`
+  ]
+    .filter(Boolean)
+    .join(', ')
+  return (
+    <div class="lane" style={{ height: height + 'px' }}>
+      <span class="q" style={{ width: left - 20 + 'px' }}>
+        <b>
+          <i class="k h" /> heap <i class="k g" /> goroutines <i class="k c" /> GC
+        </b>
+        <br />
+        {says || 'no sample in sight'}
+      </span>
+      <canvas ref={canvas} role="img" aria-label={'Go runtime: ' + says} style={{ left: left + 'px' }} />
+    </div>
+  )
 }
 
 function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: number, mostGoroutines: number): Drawn[] {
@@ -45,7 +77,8 @@ function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: numb
   const c = begin(canvas, axis.width, height)
   c.fillStyle = color('warn')
   for (const p of r.collections) {
-    const from = p.time_unix_nano, to = from + BigInt(Math.round(p.value))
+    const from = p.time_unix_nano,
+      to = from + BigInt(Math.round(p.value))
     if (to < axis.from || from > axis.to) continue
     const at = x(axis, from)
     c.fillRect(at, 2, Math.max(1.5, x(axis, to) - at), height - 4)
@@ -57,8 +90,10 @@ function paint(canvas: HTMLCanvasElement, axis: Axis, r: Runtime, mostHeap: numb
     c.lineWidth = 1.5
     c.beginPath()
     list.forEach((p, i) => {
-      const at = x(axis, p.time_unix_nano), y = height - 3 - p.value / most * (height - 8)
-      if (i) c.lineTo(at, y); else c.moveTo(at, y)
+      const at = x(axis, p.time_unix_nano),
+        y = height - 3 - (p.value / most) * (height - 8)
+      if (i) c.lineTo(at, y)
+      else c.moveTo(at, y)
       if (at >= 0 && at <= axis.width) out.push({ kind, x: at, y })
     })
     c.stroke()

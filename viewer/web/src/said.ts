@@ -3,27 +3,52 @@ import { Turn } from './source'
 import { indented } from './text'
 
 // A Said is a message, a tool call or its result.
-export interface Said { role: string; kind: 'text' | 'call' | 'result' | 'other'; text: string; name?: string; id?: string; row: number }
+export interface Said {
+  role: string
+  kind: 'text' | 'call' | 'result' | 'other'
+  text: string
+  name?: string
+  id?: string
+  row: number
+}
 
 // A Step is a span of the conversation, with what is new in it.
-export interface Step { row: number; name: string; operation: string; model: string; tokens: [string, string]; finish: string; took: bigint | null; failed: boolean; said: Said[] }
+export interface Step {
+  row: number
+  name: string
+  operation: string
+  model: string
+  tokens: [string, string]
+  finish: string
+  took: bigint | null
+  failed: boolean
+  said: Said[]
+}
 
 // sources has the texts of objects and arrays: numbers are to be shown as they were recorded.
 const sources = new WeakMap<object, string>()
 
 // json parses a text. What is no object, array or text becomes its text.
 function json(text: string): unknown {
-  try { JSON.parse(text) } catch { return undefined }
+  try {
+    JSON.parse(text)
+  } catch {
+    return undefined
+  }
   const token = /\s*("(?:\\.|[^"\\])*"|[^\s,:[\]{}"]+|[,:[\]{}])/gy
   const next = () => token.exec(text)![1]!
   const value = (first: string): unknown => {
     if (first[0] === '"') return JSON.parse(first)
     if (first !== '[' && first !== '{') return first === 'null' ? null : first
     const from = token.lastIndex - 1
-    const list: unknown[] = [], object: Record<string, unknown> = Object.create(null)
+    const list: unknown[] = [],
+      object: Record<string, unknown> = Object.create(null)
     for (let t = next(); t !== ']' && t !== '}'; t = next()) {
       if (t === ',') continue
-      if (first === '[') { list.push(value(t)); continue }
+      if (first === '[') {
+        list.push(value(t))
+        continue
+      }
       next()
       object[JSON.parse(t) as string] = value(next())
     }
@@ -31,10 +56,15 @@ function json(text: string): unknown {
     sources.set(made, text.slice(from, token.lastIndex))
     return made
   }
-  try { return value(next()) } catch { return undefined } // it is too deep
+  try {
+    return value(next())
+  } catch {
+    return undefined
+  } // it is too deep
 }
 
-const textOf = (v: unknown): string => typeof v === 'object' && v !== null ? indented(sources.get(v) ?? '') : typeof v === 'string' ? v : ''
+const textOf = (v: unknown): string =>
+  typeof v === 'object' && v !== null ? indented(sources.get(v) ?? '') : typeof v === 'string' ? v : ''
 const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v)
 
 // parts returns what a message says: of the current conventions, with parts, or of earlier ones, with
@@ -42,58 +72,149 @@ const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'obj
 function parts(m: unknown, role: string, row: number): Said[] {
   if (!isObject(m)) return textOf(m) ? [{ role, kind: 'text', text: textOf(m), row }] : []
   const by = typeof m.role === 'string' ? m.role : role
-  const list: unknown[] = Array.isArray(m.parts) ? m.parts : Array.isArray(m.content) ? m.content : 'type' in m ? [m] : []
+  const list: unknown[] = Array.isArray(m.parts)
+    ? m.parts
+    : Array.isArray(m.content)
+      ? m.content
+      : 'type' in m
+        ? [m]
+        : []
   const said = list.flatMap((p): Said[] => {
     if (!isObject(p)) return [{ role: by, kind: 'text', text: textOf(p), row }]
     const id = typeof p.id === 'string' ? p.id : ''
     switch (p.type) {
-      case 'text': case 'reasoning': return [{ role: p.type === 'reasoning' ? by + ', reasoning' : by, kind: 'text', text: textOf(p.content ?? p.text), row }]
-      case 'tool_call': return [{ role: by, kind: 'call', name: textOf(p.name), id, text: textOf(p.arguments), row }]
-      case 'tool_call_response': return [{ role: by, kind: 'result', id, text: textOf(p.response ?? p.result), row }]
+      case 'text':
+      case 'reasoning':
+        return [
+          {
+            role: p.type === 'reasoning' ? by + ', reasoning' : by,
+            kind: 'text',
+            text: textOf(p.content ?? p.text),
+            row
+          }
+        ]
+      case 'tool_call':
+        return [{ role: by, kind: 'call', name: textOf(p.name), id, text: textOf(p.arguments), row }]
+      case 'tool_call_response':
+        return [{ role: by, kind: 'result', id, text: textOf(p.response ?? p.result), row }]
     }
     return [{ role: by, kind: 'other', text: textOf(p), row }]
   })
-  if (!list.length && m.content !== undefined) said.push({ role: by, kind: by === 'tool' ? 'result' : 'text', id: textOf(m.id ?? m.tool_call_id), text: textOf(m.content), row })
-  if (Array.isArray(m.tool_calls)) for (const c of m.tool_calls) {
-    const f = isObject(c) && isObject(c.function) ? c.function : c
-    if (isObject(f)) said.push({ role: by, kind: 'call', name: textOf(f.name), id: isObject(c) ? textOf(c.id) : '', text: textOf(f.arguments), row })
-  }
+  if (!list.length && m.content !== undefined)
+    said.push({
+      role: by,
+      kind: by === 'tool' ? 'result' : 'text',
+      id: textOf(m.id ?? m.tool_call_id),
+      text: textOf(m.content),
+      row
+    })
+  if (Array.isArray(m.tool_calls))
+    for (const c of m.tool_calls) {
+      const f = isObject(c) && isObject(c.function) ? c.function : c
+      if (isObject(f))
+        said.push({
+          role: by,
+          kind: 'call',
+          name: textOf(f.name),
+          id: isObject(c) ? textOf(c.id) : '',
+          text: textOf(f.arguments),
+          row
+        })
+    }
   if (isObject(m.message)) said.push(...parts(m.message, by, row))
   return said.filter(s => s.text || s.kind === 'call')
 }
 
-const many = (v: unknown) => Array.isArray(v) ? v : v === undefined ? [] : [v]
+const many = (v: unknown) => (Array.isArray(v) ? v : v === undefined ? [] : [v])
 
 // conversation returns the steps of some turns, which are in order of time. What was said before, as in the
 // span above or in the history that a request repeats, is left out.
 export function conversation(turns: Turn[]): Step[] {
-  const known = new Set<string>(), steps = new Map<number, Step>()
+  const known = new Set<string>(),
+    steps = new Map<number, Step>()
   const step = (t: Turn): Step => {
     let s = steps.get(t.span)
-    if (!s) { s = { row: t.span, name: t.role === 'span' ? t.name : '', operation: '', model: '', tokens: ['', ''], finish: '', took: t.took_nano, failed: t.failed, said: [] }; steps.set(t.span, s) }
+    if (!s) {
+      s = {
+        row: t.span,
+        name: t.role === 'span' ? t.name : '',
+        operation: '',
+        model: '',
+        tokens: ['', ''],
+        finish: '',
+        took: t.took_nano,
+        failed: t.failed,
+        said: []
+      }
+      steps.set(t.span, s)
+    }
     return s
   }
   const say = (s: Step, list: Said[]) => {
     for (const x of list) {
-      const key = JSON.stringify(x.kind === 'result' && x.id ? [x.kind, x.id, x.text] : [x.role, x.kind, x.id ?? '', x.name ?? '', x.text])
-      if (!known.has(key)) { known.add(key); s.said.push(x) }
+      const key = JSON.stringify(
+        x.kind === 'result' && x.id ? [x.kind, x.id, x.text] : [x.role, x.kind, x.id ?? '', x.name ?? '', x.text]
+      )
+      if (!known.has(key)) {
+        known.add(key)
+        s.said.push(x)
+      }
     }
   }
   for (const t of turns) {
-    const s = step(t), value = (name: string) => t.attributes.find(a => a.name === 'gen_ai.' + name)?.value ?? ''
-    if (t.role === 'span') { s.name = t.name; s.took = t.took_nano; s.failed = t.failed }
+    const s = step(t),
+      value = (name: string) => t.attributes.find(a => a.name === 'gen_ai.' + name)?.value ?? ''
+    if (t.role === 'span') {
+      s.name = t.name
+      s.took = t.took_nano
+      s.failed = t.failed
+    }
     s.operation ||= value('operation.name')
     s.model ||= value('response.model') || value('request.model')
     s.tokens = [s.tokens[0] || value('usage.input_tokens'), s.tokens[1] || value('usage.output_tokens')]
     s.finish ||= value('response.finish_reasons').replace(/[[\]"]/g, '')
-    for (const [name, role] of [['system_instructions', 'system'], ['input.messages', 'user'], ['prompt', 'user'], ['output.messages', 'assistant'], ['completion', 'assistant']] as const) {
+    for (const [name, role] of [
+      ['system_instructions', 'system'],
+      ['input.messages', 'user'],
+      ['prompt', 'user'],
+      ['output.messages', 'assistant'],
+      ['completion', 'assistant']
+    ] as const) {
       const text = value(name)
       if (text) for (const m of many(json(text) ?? text)) say(s, parts(m, role, t.row))
     }
-    if (value('tool.call.arguments')) say(s, [{ role: 'assistant', kind: 'call', name: value('tool.name'), id: value('tool.call.id'), text: textOf(json(value('tool.call.arguments')) ?? value('tool.call.arguments')), row: t.row }])
-    if (value('tool.call.result')) say(s, [{ role: 'tool', kind: 'result', name: value('tool.name'), id: value('tool.call.id'), text: textOf(json(value('tool.call.result')) ?? value('tool.call.result')), row: t.row }])
+    if (value('tool.call.arguments'))
+      say(s, [
+        {
+          role: 'assistant',
+          kind: 'call',
+          name: value('tool.name'),
+          id: value('tool.call.id'),
+          text: textOf(json(value('tool.call.arguments')) ?? value('tool.call.arguments')),
+          row: t.row
+        }
+      ])
+    if (value('tool.call.result'))
+      say(s, [
+        {
+          role: 'tool',
+          kind: 'result',
+          name: value('tool.name'),
+          id: value('tool.call.id'),
+          text: textOf(json(value('tool.call.result')) ?? value('tool.call.result')),
+          row: t.row
+        }
+      ])
     const event = /^gen_ai\.(system|user|assistant|tool)\.message$|^gen_ai\.(choice)$/.exec(t.name)
-    if (event) say(s, parts(json(t.body) ?? json(value('event.content')) ?? (t.body || value('event.content')), event[1] ?? 'assistant', t.row))
+    if (event)
+      say(
+        s,
+        parts(
+          json(t.body) ?? json(value('event.content')) ?? (t.body || value('event.content')),
+          event[1] ?? 'assistant',
+          t.row
+        )
+      )
   }
   return [...steps.values()]
 }

@@ -1,37 +1,133 @@
 // What the page knows of a trace comes from a Source.
-import { Choice, Contrast, CriticalPath, Entry, Explanation, Flame, Format, Found, Heat, Item, Lanes, LogRecord, Rows, Sample, State, Strip, Table, Top, Turn, Waited, WaitPlace, Why } from './answers'
+import {
+  Choice,
+  Contrast,
+  CriticalPath,
+  Entry,
+  Explanation,
+  Flame,
+  Format,
+  Found,
+  Heat,
+  Item,
+  Lanes,
+  LogRecord,
+  Rows,
+  Sample,
+  State,
+  Strip,
+  Table,
+  Top,
+  Turn,
+  Waited,
+  WaitPlace,
+  Why
+} from './answers'
 export * from './answers'
 
-export interface File { name: string; entries: number }
+export interface File {
+  name: string
+  entries: number
+}
 
 export interface Meta {
   waiting?: string // for a first trace, and nothing else is known
-  fingerprint: string; same: boolean; files: File[]; entries: number; rows: number; generation: number; services: string[]; names: Record<string, number>
-  timed: boolean; spans: boolean; goroutines: boolean; first_unix_nano: bigint; last_unix_nano: bigint; follow: boolean; editor: string; command: string; notices: string[]; state: string; states: State[]; newest: number; clocks: { name: string; late: string }[]; clockCommand: string; against: string; formats: Format[]; static?: string // the query of a page that is one file; undefined for others
+  fingerprint: string
+  same: boolean
+  files: File[]
+  entries: number
+  rows: number
+  generation: number
+  services: string[]
+  names: Record<string, number>
+  timed: boolean
+  spans: boolean
+  goroutines: boolean
+  first_unix_nano: bigint
+  last_unix_nano: bigint
+  follow: boolean
+  editor: string
+  command: string
+  notices: string[]
+  state: string
+  states: State[]
+  newest: number
+  clocks: { name: string; late: string }[]
+  clockCommand: string
+  against: string
+  formats: Format[]
+  static?: string // the query of a page that is one file; undefined for others
 }
 
-export interface Runtime { heap: Sample[]; goroutines: Sample[]; collections: Sample[] }
+export interface Runtime {
+  heap: Sample[]
+  goroutines: Sample[]
+  collections: Sample[]
+}
 
 // A Part says which rows an answer is about: those that the query q selects, or else those at and below root, in
 // a window. They are compared with those that the query than selects.
-export interface Part { q: string; than: string; root: number; window: string }
-export interface AskTable extends Part { form: string; sort: number; first: number; n: number }
+export interface Part {
+  q: string
+  than: string
+  root: number
+  window: string
+}
+export interface AskTable extends Part {
+  form: string
+  sort: number
+  first: number
+  n: number
+}
 
 // A Shape says which rows of the tree are open; see shape in layout.go. Its window is the part of the
 // time whose rows are shown.
-export interface Shape { root: number; depth: number; toggled: number[]; only: string; window: string; least: bigint }
+export interface Shape {
+  root: number
+  depth: number
+  toggled: number[]
+  only: string
+  window: string
+  least: bigint
+}
 
-export interface Ask { first?: number; at?: number; last?: boolean; n: number; fill?: number; q?: string }
+export interface Ask {
+  first?: number
+  at?: number
+  last?: boolean
+  n: number
+  fill?: number
+  q?: string
+}
 
 // A Problem is an error that people are told of; of a query with its place.
 export class Problem extends Error {
   of = '' // the query
-  constructor(text: string, readonly status: number, readonly pos = -1, readonly hint = '', readonly command = '', readonly attempt = '') { super(text) }
+  constructor(
+    text: string,
+    readonly status: number,
+    readonly pos = -1,
+    readonly hint = '',
+    readonly command = '',
+    readonly attempt = ''
+  ) {
+    super(text)
+  }
 }
 
 // News are what the files have now; rows below 0 say that nobody tells any more. Rows of another
 // generation have other numbers.
-export interface News { rows: number; entries: number; generation?: number; error?: string; notices?: string[]; state?: string; states?: State[]; pin?: string; other?: boolean }
+export interface News {
+  rows: number
+  entries: number
+  generation?: number
+  error?: string
+  notices?: string[]
+  state?: string
+  states?: State[]
+  pin?: string
+  other?: boolean
+}
 
 export type Source = Pick<Server, keyof Server>
 
@@ -39,35 +135,43 @@ export const noTime = -(1n << 63n)
 
 // flags of a row: the lower 16 bits are those of view/role.go, the others those of viewer/rows.go
 export const roleOf = (f: number) => f & 15
-export const levelOf = (f: number) => f >> 4 & 7
-export const isOpen = (f: number) => (f & 1 << 13) !== 0
-export const isExpanded = (f: number) => (f & 1 << 16) !== 0
-export const isHit = (f: number) => (f & 1 << 17) !== 0
-export const isParent = (f: number) => (f & 1 << 18) !== 0
-export const hasSpans = (f: number) => (f & 1 << 19) !== 0
-export const isError = (f: number) => (f & 1 << 20) !== 0
-export const roleSpan = 3, roleEvent = 5, roleLog = 7
+export const levelOf = (f: number) => (f >> 4) & 7
+export const isOpen = (f: number) => (f & (1 << 13)) !== 0
+export const isExpanded = (f: number) => (f & (1 << 16)) !== 0
+export const isHit = (f: number) => (f & (1 << 17)) !== 0
+export const isParent = (f: number) => (f & (1 << 18)) !== 0
+export const hasSpans = (f: number) => (f & (1 << 19)) !== 0
+export const isError = (f: number) => (f & (1 << 20)) !== 0
+export const roleSpan = 3,
+  roleEvent = 5,
+  roleLog = 7
 
 // parse reads JSON in which the numbers of nanoseconds, whose keys end in _nano, are larger than a number holds. Within a
 // text there is no such key, as its quotes are escaped.
 export function parse(text: string) {
   const wide = (x: any): any => {
-    if (Array.isArray(x)) { if (typeof x[0] === 'object') x.forEach(wide) } else for (const k in x) {
-      if (typeof x[k] === 'object') wide(x[k])
-      else if (k.endsWith('_nano')) x[k] = BigInt(x[k])
-    }
+    if (Array.isArray(x)) {
+      if (typeof x[0] === 'object') x.forEach(wide)
+    } else
+      for (const k in x) {
+        if (typeof x[k] === 'object') wide(x[k])
+        else if (k.endsWith('_nano')) x[k] = BigInt(x[k])
+      }
     return x
   }
   return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"')))
 }
 
 // shapeQuery has the parameters of a shape; toggled rows are ascending.
-export const shapeQuery = ({ toggled, ...s }: Shape) => ({ ...s, x: toggled.map((r, i) => (r - (toggled[i - 1] ?? 0)).toString(36)).join('.') })
+export const shapeQuery = ({ toggled, ...s }: Shape) => ({
+  ...s,
+  x: toggled.map((r, i) => (r - (toggled[i - 1] ?? 0)).toString(36)).join('.')
+})
 
 // readToggled is the other direction of x in shapeQuery.
 export function readToggled(x: string | null): number[] {
   let at = 0
-  const list = x ? x.split('.').map(d => at += parseInt(d, 36)) : []
+  const list = x ? x.split('.').map(d => (at += parseInt(d, 36))) : []
   return list.every((n, i) => Number.isSafeInteger(n) && n > (list[i - 1] ?? 0)) ? list : []
 }
 
@@ -79,45 +183,109 @@ export class Server {
 
   // ask leaves out parameters without a value.
   private async ask(path: string, q: object, signal?: AbortSignal): Promise<Response> {
-    const all = Object.entries<unknown>({ ...q, pin: this.pin }).filter(([, v]) => v !== undefined && v !== false && v !== '').map(([k, v]) => [k, String(v)])
-    const r = await fetch('api/' + path + '?' + new URLSearchParams(all), { headers: this.headers(), signal: signal ?? null })
+    const all = Object.entries<unknown>({ ...q, pin: this.pin })
+      .filter(([, v]) => v !== undefined && v !== false && v !== '')
+      .map(([k, v]) => [k, String(v)])
+    const r = await fetch('api/' + path + '?' + new URLSearchParams(all), {
+      headers: this.headers(),
+      signal: signal ?? null
+    })
     if (r.ok) return r
     const f = await r.json().catch(() => ({ error: r.statusText }))
     throw new Problem(f.error, r.status, f.pos ?? -1, f.hint ?? '', f.command ?? '', f.try ?? '')
   }
 
-  private headers(): Record<string, string> { return this.token ? { Authorization: 'Bearer ' + this.token } : {} }
+  private headers(): Record<string, string> {
+    return this.token ? { Authorization: 'Bearer ' + this.token } : {}
+  }
 
-  private async json<T>(path: string, q: object, signal?: AbortSignal): Promise<T> { return parse(await (await this.ask(path, q, signal)).text()) }
+  private async json<T>(path: string, q: object, signal?: AbortSignal): Promise<T> {
+    return parse(await (await this.ask(path, q, signal)).text())
+  }
 
-  meta(f?: string) { return this.json<Meta>('meta', { f }) }
-  top(window: string, signal?: AbortSignal) { return this.json<Top>('top', { window }, signal) }
-  explain(part: Part, signal?: AbortSignal) { return this.json<Explanation>('explain', part, signal) }
-  heat(window: string, n: number) { return this.json<Heat>('heat', { window, n }) }
-  choice(window: string, box: string) { return this.json<Choice>('heat', { window, box }) }
-  strip(n: number, q: string, signal?: AbortSignal) { return this.json<Strip>('strip', { n, q }, signal) }
-  why(row: number, part: Part, of: string, signal?: AbortSignal) { return this.json<Why>('why', { ...part, row, of }, signal) }
-  talk(row: number, signal?: AbortSignal) { return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row }, signal) }
-  runtime(signal?: AbortSignal) { return this.json<Runtime>('runtime', {}, signal) }
-  critical(row: number, signal?: AbortSignal) { return this.json<CriticalPath | null>('critical', { row }, signal) }
-  flame(part: Part, by: string, signal?: AbortSignal) { return this.json<Flame>('flame', { ...part, by }, signal) }
-  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) { return this.json<Lanes>('lanes', { ...part, n, ...of }, signal) }
-  facets(part: Part & { alike?: boolean }, signal?: AbortSignal) { return this.json<Contrast>('facets', part, signal) }
-  table(ask: AskTable, signal?: AbortSignal) { return this.json<Table>('table', ask, signal) }
-  async csv(ask: AskTable) { return (await this.ask('table', { ...ask, csv: true })).blob() }
-  async save(format: string, part: Part) { return (await this.ask('save', { ...part, format })).blob() }
-  rows(shape: Shape, ask: Ask, signal?: AbortSignal) { return this.json<Rows>('rows', { ...shapeQuery(shape), ...ask }, signal) }
-  entry(row: number, all: boolean, signal?: AbortSignal) { return this.json<Entry>('entry', { row, all }, signal) }
-  logs(row: number, signal?: AbortSignal) { return this.json<{ logs: LogRecord[]; total: number }>('logs', { row }, signal) }
-  find(ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string }, signal?: AbortSignal) { return this.json<Found>('find', ask, signal) }
+  meta(f?: string) {
+    return this.json<Meta>('meta', { f })
+  }
+  top(window: string, signal?: AbortSignal) {
+    return this.json<Top>('top', { window }, signal)
+  }
+  explain(part: Part, signal?: AbortSignal) {
+    return this.json<Explanation>('explain', part, signal)
+  }
+  heat(window: string, n: number) {
+    return this.json<Heat>('heat', { window, n })
+  }
+  choice(window: string, box: string) {
+    return this.json<Choice>('heat', { window, box })
+  }
+  strip(n: number, q: string, signal?: AbortSignal) {
+    return this.json<Strip>('strip', { n, q }, signal)
+  }
+  why(row: number, part: Part, of: string, signal?: AbortSignal) {
+    return this.json<Why>('why', { ...part, row, of }, signal)
+  }
+  talk(row: number, signal?: AbortSignal) {
+    return this.json<{ turns: Turn[]; more: number; cut: boolean }>('talk', { row }, signal)
+  }
+  runtime(signal?: AbortSignal) {
+    return this.json<Runtime>('runtime', {}, signal)
+  }
+  critical(row: number, signal?: AbortSignal) {
+    return this.json<CriticalPath | null>('critical', { row }, signal)
+  }
+  flame(part: Part, by: string, signal?: AbortSignal) {
+    return this.json<Flame>('flame', { ...part, by }, signal)
+  }
+  lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number, signal?: AbortSignal) {
+    return this.json<Lanes>('lanes', { ...part, n, ...of }, signal)
+  }
+  facets(part: Part & { alike?: boolean }, signal?: AbortSignal) {
+    return this.json<Contrast>('facets', part, signal)
+  }
+  table(ask: AskTable, signal?: AbortSignal) {
+    return this.json<Table>('table', ask, signal)
+  }
+  async csv(ask: AskTable) {
+    return (await this.ask('table', { ...ask, csv: true })).blob()
+  }
+  async save(format: string, part: Part) {
+    return (await this.ask('save', { ...part, format })).blob()
+  }
+  rows(shape: Shape, ask: Ask, signal?: AbortSignal) {
+    return this.json<Rows>('rows', { ...shapeQuery(shape), ...ask }, signal)
+  }
+  entry(row: number, all: boolean, signal?: AbortSignal) {
+    return this.json<Entry>('entry', { row, all }, signal)
+  }
+  logs(row: number, signal?: AbortSignal) {
+    return this.json<{ logs: LogRecord[]; total: number }>('logs', { row }, signal)
+  }
+  find(
+    ask: { q?: string; what?: string; at: number; dir?: string; first?: boolean; window?: string },
+    signal?: AbortSignal
+  ) {
+    return this.json<Found>('find', ask, signal)
+  }
   // strips says what goroutines did, by row; each row comes with its number of parts.
-  strips(rows: [number, number][], signal?: AbortSignal) { return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal) }
+  strips(rows: [number, number][], signal?: AbortSignal) {
+    return this.json<Record<string, string[]>>('states', { rows: rows.map(r => r.join(':')).join() }, signal)
+  }
   // waits has the longest, by their place in the program.
-  waits(window: string, signal?: AbortSignal) { return this.json<WaitPlace[]>('waits', { window }, signal) }
-  waited(row: number, signal?: AbortSignal) { return this.json<Waited | null>('waited', { row }, signal) }
-  way(q: string, root: number, window: string) { return this.json<{ rows: number[]; more: boolean }>('way', { q, root, window }) }
+  waits(window: string, signal?: AbortSignal) {
+    return this.json<WaitPlace[]>('waits', { window }, signal)
+  }
+  waited(row: number, signal?: AbortSignal) {
+    return this.json<Waited | null>('waited', { row }, signal)
+  }
+  way(q: string, root: number, window: string) {
+    return this.json<{ rows: number[]; more: boolean }>('way', { q, root, window })
+  }
   complete(q: string, at: number, signal?: AbortSignal) {
-    return this.json<{ from: number; items: Item[] }>('complete', { q, at: new TextEncoder().encode(q.slice(0, at)).length }, signal)
+    return this.json<{ from: number; items: Item[] }>(
+      'complete',
+      { q, at: new TextEncoder().encode(q.slice(0, at)).length },
+      signal
+    )
   }
 
   // follow calls grown with what is new, until the function that it returns is called. Paused, it
@@ -127,7 +295,10 @@ export class Server {
   follow(paused: boolean, grown: (n: News) => void): () => void {
     const stop = new AbortController()
     const run = async () => {
-      const r = await fetch(paused ? 'api/events?pause=' + this.pin : 'api/events', { headers: this.headers(), signal: stop.signal })
+      const r = await fetch(paused ? 'api/events?pause=' + this.pin : 'api/events', {
+        headers: this.headers(),
+        signal: stop.signal
+      })
       const reader = r.body!.pipeThrough(new TextDecoderStream()).getReader()
       let rest = ''
       for (;;) {
@@ -145,7 +316,9 @@ export class Server {
         }
       }
     }
-    const ended = () => { if (!stop.signal.aborted) grown({ rows: -1, entries: -1 }) }
+    const ended = () => {
+      if (!stop.signal.aborted) grown({ rows: -1, entries: -1 })
+    }
     if (!paused) this.pin = ''
     run().then(ended, ended)
     return () => stop.abort()

@@ -1,13 +1,63 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import { Ask, AskTable, Choice, Contrast, CriticalPath, Entry, Explanation, Flame, Found, Heat, isError, isOpen, Lanes, LogRecord, Meta, noTime, parse, Part, Place, Problem, roleEvent, roleLog, roleOf, roleSpan, Shape, Source, Strip, Table, Top, TreeRow, WaitPlace, Why } from './source'
+import {
+  Ask,
+  AskTable,
+  Choice,
+  Contrast,
+  CriticalPath,
+  Entry,
+  Explanation,
+  Flame,
+  Found,
+  Heat,
+  isError,
+  isOpen,
+  Lanes,
+  LogRecord,
+  Meta,
+  noTime,
+  parse,
+  Part,
+  Place,
+  Problem,
+  roleEvent,
+  roleLog,
+  roleOf,
+  roleSpan,
+  Shape,
+  Source,
+  Strip,
+  Table,
+  Top,
+  TreeRow,
+  WaitPlace,
+  Why
+} from './source'
 
 interface Data {
-  meta: Meta & { static: string }; top: Top; explain: Explanation; heat: Heat; waits: WaitPlace[]; paths: Record<string, CriticalPath>; why: Record<string, Why[]>; facets: Contrast; table: Table; flames: Record<string, Flame>; csv: string; strings: string[]
-  up: number[]; flags: number[]; names: number[]; texts: number[]; entries: Entry[]
+  meta: Meta & { static: string }
+  top: Top
+  explain: Explanation
+  heat: Heat
+  waits: WaitPlace[]
+  paths: Record<string, CriticalPath>
+  why: Record<string, Why[]>
+  facets: Contrast
+  table: Table
+  flames: Record<string, Flame>
+  csv: string
+  strings: string[]
+  up: number[]
+  flags: number[]
+  names: number[]
+  texts: number[]
+  entries: Entry[]
 }
 
-const limit = (text: string) => new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
-const isQuery = (q: string) => /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
+const limit = (text: string) =>
+  new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
+const isQuery = (q: string) =>
+  /[{}|]|[<>=~]/.test(q) && !/^{ span:(failed \|\| \(level >= error && entry:role != event\)|open) }$/.test(q) // other than those of the buttons
 
 export class Static implements Source {
   private end: number[] // behind the rows below each row; rows are from 1 on
@@ -32,7 +82,10 @@ export class Static implements Source {
     const n = d.up.length
     this.end = Array.from({ length: n + 1 }, (_, i) => i + 1)
     this.depth = [0]
-    for (let i = n; i > 0; i--) { const up = d.up[i - 1]!; this.end[up] = Math.max(this.end[up]!, this.end[i]!) }
+    for (let i = n; i > 0; i--) {
+      const up = d.up[i - 1]!
+      this.end[up] = Math.max(this.end[up]!, this.end[i]!)
+    }
     this.end[0] = n + 1
     for (let i = 1; i <= n; i++) this.depth[i] = d.up[i - 1] ? this.depth[d.up[i - 1]!]! + 1 : 0
     this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
@@ -52,10 +105,16 @@ export class Static implements Source {
     d.meta.timed = timed
   }
 
-  private span(i: number): [bigint, bigint] { const a = this.starts[i]!, took = this.tooks[i]!; return [a, took > 0n ? a + took : a] }
+  private span(i: number): [bigint, bigint] {
+    const a = this.starts[i]!,
+      took = this.tooks[i]!
+    return [a, took > 0n ? a + took : a]
+  }
   // extent is from when to when a row and those below it are, as viewer/rows.go has it.
   private extent(root: number): [bigint, bigint] {
-    let from = this.from, to = this.to, timed = false
+    let from = this.from,
+      to = this.to,
+      timed = false
     for (let i = root; i < this.end[root]!; i++) {
       if (this.starts[i] === noTime) continue
       const [a, z] = isOpen(this.flags(i)) ? [this.starts[i]!, this.starts[i]!] : this.span(i)
@@ -65,10 +124,18 @@ export class Static implements Source {
     }
     return [from, to]
   }
-  private flags(i: number) { return this.d.flags[i - 1]! }
-  private name(i: number) { return this.d.strings[this.d.names[i - 1]!]! }
-  private service(i: number) { return this.d.entries[i - 1]!.service }
-  private *all() { for (let i = 1; i <= this.d.up.length; i++) yield i }
+  private flags(i: number) {
+    return this.d.flags[i - 1]!
+  }
+  private name(i: number) {
+    return this.d.strings[this.d.names[i - 1]!]!
+  }
+  private service(i: number) {
+    return this.d.entries[i - 1]!.service
+  }
+  private *all() {
+    for (let i = 1; i <= this.d.up.length; i++) yield i
+  }
 
   private inside(i: number, window: string): boolean {
     if (!window) return true
@@ -82,11 +149,29 @@ export class Static implements Source {
   private matcher(q: string): (i: number) => boolean {
     if (q.startsWith('{ span:failed')) return i => isError(this.flags(i)) // the queries of the buttons
     if (q === '{ span:open }') return i => isOpen(this.flags(i))
-    const words = q.toLowerCase().split(/\s+/).filter(Boolean).map(w => w.replace(/^"|"$/g, ''))
-    return i => { const text = (this.name(i) + ' ' + this.service(i) + ' ' + this.d.strings[this.d.texts[i - 1]!] + ' ' + (this.d.entries[i - 1]!.message ?? '')).toLowerCase(); return words.every(w => text.includes(w)) }
+    const words = q
+      .toLowerCase()
+      .split(/\s+/)
+      .filter(Boolean)
+      .map(w => w.replace(/^"|"$/g, ''))
+    return i => {
+      const text = (
+        this.name(i) +
+        ' ' +
+        this.service(i) +
+        ' ' +
+        this.d.strings[this.d.texts[i - 1]!] +
+        ' ' +
+        (this.d.entries[i - 1]!.message ?? '')
+      ).toLowerCase()
+      return words.every(w => text.includes(w))
+    }
   }
 
-  private hits(q: string, window = ''): number[] { const is = this.matcher(q); return [...this.all()].filter(i => is(i) && this.inside(i, window)) }
+  private hits(q: string, window = ''): number[] {
+    const is = this.matcher(q)
+    return [...this.all()].filter(i => is(i) && this.inside(i, window))
+  }
 
   // layout returns the visible rows of a shape.
   private layout(s: Shape): { key: string; rows: number[]; outside: number } {
@@ -98,15 +183,22 @@ export class Static implements Source {
       part = new Set()
       for (const i of this.all()) {
         const of = roleOf(this.flags(i)) === roleSpan ? i : this.d.up[i - 1]!
-        const short = s.least > 0n && of > 0 && !isOpen(this.flags(of)) && this.tooks[of]! >= 0n && this.tooks[of]! < s.least && !isError(this.flags(of))
+        const short =
+          s.least > 0n &&
+          of > 0 &&
+          !isOpen(this.flags(of)) &&
+          this.tooks[of]! >= 0n &&
+          this.tooks[of]! < s.least &&
+          !isError(this.flags(of))
         if (short || !is(i) || !this.inside(i, s.window)) continue
         for (let up = i; up && !part.has(up); up = this.d.up[up - 1]!) part.add(up)
       }
     }
-    const toggled = new Set(s.toggled), rows: number[] = []
+    const toggled = new Set(s.toggled),
+      rows: number[] = []
     let outside = 0
     const base = s.root ? this.depth[s.root]! : 0
-    for (let i = s.root || 1; i < this.end[s.root]!;) {
+    for (let i = s.root || 1; i < this.end[s.root]!; ) {
       if (part && !part.has(i)) {
         if (s.window && this.depth[i] === base) outside++
         i = this.end[i]!
@@ -115,23 +207,37 @@ export class Static implements Source {
       rows.push(i)
       i = this.end[i]! === i + 1 || this.depth[i]! - base < s.depth === toggled.has(i) ? this.end[i]! : i + 1
     }
-    return this.last = { key, rows, outside }
+    return (this.last = { key, rows, outside })
   }
 
-  async meta() { return { ...this.d.meta, same: true } }
-  async top() { return this.d.top }
-  async explain() { return this.d.explain }
-  async heat() { return this.d.heat }
-  async choice(): Promise<Choice> { throw limit('What they share') }
+  async meta() {
+    return { ...this.d.meta, same: true }
+  }
+  async top() {
+    return this.d.top
+  }
+  async explain() {
+    return this.d.explain
+  }
+  async heat() {
+    return this.d.heat
+  }
+  async choice(): Promise<Choice> {
+    throw limit('What they share')
+  }
 
   async rows(s: Shape, ask: Ask) {
     let toggled: number[] | null = null
-    if (ask.fill && !s.toggled.length) { // rows are opened from the top on until the screen is full
+    if (ask.fill && !s.toggled.length) {
+      // rows are opened from the top on until the screen is full
       toggled = []
       for (;;) {
-        const rows: number[] = this.layout({ ...s, toggled }).rows, seen = new Set<number>(rows)
+        const rows: number[] = this.layout({ ...s, toggled }).rows,
+          seen = new Set<number>(rows)
         const open: Set<number> = new Set(toggled)
-        const next: number | undefined = rows.slice(0, ask.fill).find((i: number): boolean => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
+        const next: number | undefined = rows
+          .slice(0, ask.fill)
+          .find((i: number): boolean => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
         if (rows.length >= ask.fill || next === undefined) break
         toggled = [...toggled, next].sort((a, b) => a - b)
       }
@@ -139,35 +245,73 @@ export class Static implements Source {
     }
     const { rows, outside } = this.layout(s)
     let first = ask.first ?? 0
-    if (ask.at !== undefined) { const at = rows.findIndex(i => i >= ask.at!); first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(ask.n / 3)) }
+    if (ask.at !== undefined) {
+      const at = rows.findIndex(i => i >= ask.at!)
+      first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(ask.n / 3))
+    }
     if (ask.last) first = rows.length - ask.n
     first = Math.max(0, Math.min(first, rows.length - 1))
-    const shown = rows.slice(first, first + ask.n), above: number[] = []
-    if (shown.length) for (let i = shown[0]!; i !== s.root;) { i = this.d.up[i - 1]!; if (!i) break; above.unshift(i) }
-    const is = ask.q ? this.matcher(ask.q) : () => false, seen = new Set(rows), base = s.root ? this.depth[s.root]! : 0
+    const shown = rows.slice(first, first + ask.n),
+      above: number[] = []
+    if (shown.length)
+      for (let i = shown[0]!; i !== s.root; ) {
+        i = this.d.up[i - 1]!
+        if (!i) break
+        above.unshift(i)
+      }
+    const is = ask.q ? this.matcher(ask.q) : () => false,
+      seen = new Set(rows),
+      base = s.root ? this.depth[s.root]! : 0
     const w = /^(-?\d+),(-?\d+)$/.exec(s.window)
     let span = [this.from, this.to] as [bigint, bigint]
     if (s.root && this.starts[s.root] !== noTime) span = this.span(s.root)
     if (w) span = [BigInt(w[1]!), BigInt(w[2]!)]
-    const bit = (on: boolean, n: number) => on ? 1 << n : 0
+    const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
     const rowOf = (i: number): TreeRow => {
-      const below = this.end[i]! - i - 1, ticks: TreeRow['ticks'] = []
-      let errors = 0, spans = false
+      const below = this.end[i]! - i - 1,
+        ticks: TreeRow['ticks'] = []
+      let errors = 0,
+        spans = false
       for (let k = i + 1; k < this.end[i]!; k++) errors += Number(isError(this.flags(k)))
-      if (roleOf(this.flags(i)) === roleSpan) for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
-        const role = roleOf(this.flags(k))
-        spans ||= role === roleSpan
-        if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime && ticks.length < 50) ticks.push({ time_nano: this.starts[k]!, level: this.flags(k) >> 4 & 7 })
-      }
+      if (roleOf(this.flags(i)) === roleSpan)
+        for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
+          const role = roleOf(this.flags(k))
+          spans ||= role === roleSpan
+          if ((role === roleLog || role === roleEvent) && this.starts[k] !== noTime && ticks.length < 50)
+            ticks.push({ time_nano: this.starts[k]!, level: (this.flags(k) >> 4) & 7 })
+        }
       return {
-        row: i, start_unix_nano: this.d.entries[i - 1]!.start_unix_nano, took_nano: this.d.entries[i - 1]!.took_nano, below, errors, name: this.name(i), service: this.service(i), text: this.d.strings[this.d.texts[i - 1]!]!, depth: this.depth[i]! - base,
-        flags: this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19), ticks,
+        row: i,
+        start_unix_nano: this.d.entries[i - 1]!.start_unix_nano,
+        took_nano: this.d.entries[i - 1]!.took_nano,
+        below,
+        errors,
+        name: this.name(i),
+        service: this.service(i),
+        text: this.d.strings[this.d.texts[i - 1]!]!,
+        depth: this.depth[i]! - base,
+        flags:
+          this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19),
+        ticks
       }
     }
-    return { total: rows.length, outside, first, from_nano: span[0], to_nano: span[1], toggled, above: above.map(rowOf), rows: shown.map(rowOf) }
+    return {
+      total: rows.length,
+      outside,
+      first,
+      from_nano: span[0],
+      to_nano: span[1],
+      toggled,
+      above: above.map(rowOf),
+      rows: shown.map(rowOf)
+    }
   }
 
-  private path(i: number): Place[] { const out: Place[] = []; for (let up = this.d.up[i - 1]!; up; up = this.d.up[up - 1]!) out.unshift({ row: up, name: this.name(up) }); return out }
+  private path(i: number): Place[] {
+    const out: Place[] = []
+    for (let up = this.d.up[i - 1]!; up; up = this.d.up[up - 1]!) out.unshift({ row: up, name: this.name(up) })
+    return out
+  }
 
   async entry(row: number) {
     const e = this.d.entries[row - 1]
@@ -181,35 +325,74 @@ export class Static implements Source {
       const role = roleOf(this.flags(i))
       if (role !== roleLog && role !== roleEvent) continue
       const up = this.d.up[i - 1]!
-      list.push({ row: i, time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!, level: this.d.entries[i - 1]!.level, text: this.name(i), more: this.d.strings[this.d.texts[i - 1]!]!, in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : '' })
+      list.push({
+        row: i,
+        time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!,
+        level: this.d.entries[i - 1]!.level,
+        text: this.name(i),
+        more: this.d.strings[this.d.texts[i - 1]!]!,
+        in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : ''
+      })
     }
-    list.sort((a, b) => { const d = (a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n); return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row })
+    list.sort((a, b) => {
+      const d = (a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)
+      return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row
+    })
     return { logs: list.slice(0, 1000), total: list.length }
   }
 
   async find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
     if (isQuery(ask.q ?? '')) throw limit('A query')
-    const all = ask.what ? [...this.all()].filter(i => ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))) : this.hits(ask.q ?? '')
+    const all = ask.what
+      ? [...this.all()].filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
+      : this.hits(ask.q ?? '')
     const list = all.filter(i => this.inside(i, ask.window ?? ''))
     let k = list.indexOf(ask.at)
-    if (ask.dir === 'next') { k = list.findIndex(i => i > ask.at); if (k < 0) k = 0 } else if (ask.dir === 'prev') { k = list.findLastIndex(i => i < ask.at); if (k < 0) k = list.length - 1 }
+    if (ask.dir === 'next') {
+      k = list.findIndex(i => i > ask.at)
+      if (k < 0) k = 0
+    } else if (ask.dir === 'prev') {
+      k = list.findLastIndex(i => i < ask.at)
+      if (k < 0) k = list.length - 1
+    }
     const row = list[k] ?? 0
-    return { count: list.length, outside: all.length - list.length, index: row ? k + 1 : 0, row, path: row ? this.path(row) : [], hints: [], words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean), known: true }
+    return {
+      count: list.length,
+      outside: all.length - list.length,
+      index: row ? k + 1 : 0,
+      row,
+      path: row ? this.path(row) : [],
+      hints: [],
+      words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean),
+      known: true
+    }
   }
 
   async way(q: string, root: number, window: string) {
     const rows = new Set<number>()
-    for (const i of this.hits(q, window)) if (!root || i > root && i < this.end[root]!) for (let up = this.d.up[i - 1]!; up && up !== this.d.up[root - 1]; up = this.d.up[up - 1]!) rows.add(up)
+    for (const i of this.hits(q, window))
+      if (!root || (i > root && i < this.end[root]!))
+        for (let up = this.d.up[i - 1]!; up && up !== this.d.up[root - 1]; up = this.d.up[up - 1]!) rows.add(up)
     return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
   }
 
-  async complete() { return { from: 0, items: [] } }
+  async complete() {
+    return { from: 0, items: [] }
+  }
 
   async strip(n: number, q: string) {
-    const zero = () => new Array<number>(n).fill(0), services = Array.from({ length: 8 }, zero), errors = zero(), open = zero(), hits = q ? zero() : [], is = q ? this.matcher(q) : () => false
+    const zero = () => new Array<number>(n).fill(0),
+      services = Array.from({ length: 8 }, zero),
+      errors = zero(),
+      open = zero(),
+      hits = q ? zero() : [],
+      is = q ? this.matcher(q) : () => false
     for (const i of this.all()) {
       if (this.starts[i] === noTime) continue
-      const at = Math.min(n - 1, Number((this.starts[i]! - this.from) * BigInt(n) / (this.to > this.from ? this.to - this.from : 1n)))
+      const at = Math.min(
+        n - 1,
+        Number(((this.starts[i]! - this.from) * BigInt(n)) / (this.to > this.from ? this.to - this.from : 1n))
+      )
       services[Math.max(0, this.d.meta.services.indexOf(this.service(i))) % 8]![at]!++
       if (isError(this.flags(i))) errors[at]!++
       if (isOpen(this.flags(i))) open[at]!++
@@ -219,94 +402,183 @@ export class Static implements Source {
   }
 
   async why(row: number, { window }: Part, of: string) {
-    const key = (i: number) => `${this.d.names[i - 1]} ${this.service(i)}`, list = this.d.why[key(row)], outside = !this.inside(row, window)
+    const key = (i: number) => `${this.d.names[i - 1]} ${this.service(i)}`,
+      list = this.d.why[key(row)],
+      outside = !this.inside(row, window)
     if (of.includes('-')) throw limit('What is drawn')
-    if (!list || window && !outside) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
-    const took = this.tooks[row]!, failed = isError(this.flags(row)), w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
+    if (!list || (window && !outside)) throw limit(list ? 'Why in a part of the time' : 'Why of so many names')
+    const took = this.tooks[row]!,
+      failed = isError(this.flags(row)),
+      w = list.find(x => x.of === (of || (failed ? 'failed' : 'slow'))) ?? list[0]!
     return {
-      ...w, outside, took_nano: took >= 0n ? took : null, open: isOpen(this.flags(row)), among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
-      faster: [...this.all()].filter(i => roleOf(this.flags(i)) === roleSpan && key(i) === key(row) && !isOpen(this.flags(i)) && this.tooks[i]! >= 0n && this.tooks[i]! < took).length,
+      ...w,
+      outside,
+      took_nano: took >= 0n ? took : null,
+      open: isOpen(this.flags(row)),
+      among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
+      faster: [...this.all()].filter(
+        i =>
+          roleOf(this.flags(i)) === roleSpan &&
+          key(i) === key(row) &&
+          !isOpen(this.flags(i)) &&
+          this.tooks[i]! >= 0n &&
+          this.tooks[i]! < took
+      ).length
     }
   }
 
-  async facets(part: Part) { if (part.q || part.window) throw limit('Facets of a part'); return this.d.facets }
+  async facets(part: Part) {
+    if (part.q || part.window) throw limit('Facets of a part')
+    return this.d.facets
+  }
   async table(ask: AskTable) {
-    if (ask.form || ask.window || ask.q && ask.q !== this.d.meta.static) throw limit('Another table')
-    const at = Math.abs(ask.sort) - 1, lines = [...this.d.table.lines]
+    if (ask.form || ask.window || (ask.q && ask.q !== this.d.meta.static)) throw limit('Another table')
+    const at = Math.abs(ask.sort) - 1,
+      lines = [...this.d.table.lines]
     if (at >= 0 && at < this.d.table.columns.length) {
       const kind = this.d.table.columns[at]!.kind
-      const order = (a: string | number | null, b: string | number | null) => a === null ? b === null ? 0 : 1 : b === null ? -1 : (kind === 'text' ? String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0 : Number(a) - Number(b)) * (ask.sort > 0 ? -1 : 1)
+      const order = (a: string | number | null, b: string | number | null) =>
+        a === null
+          ? b === null
+            ? 0
+            : 1
+          : b === null
+            ? -1
+            : (kind === 'text' ? (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0) : Number(a) - Number(b)) *
+              (ask.sort > 0 ? -1 : 1)
       lines.sort((a, b) => order(a.values[at]!, b.values[at]!))
     }
     return { ...this.d.table, lines }
   }
 
-  async csv() { return new Blob([this.d.csv]) }
+  async csv() {
+    return new Blob([this.d.csv])
+  }
 
   // packed returns the lane in its service of each selected span, as lanes.go packs them, and how many lanes services have.
   private packed({ q, window, root }: Part): { key: string; level: Map<number, number>; counts: number[] } {
     const key = `${root} ${window} ${q}`
     if (this.lastLanes.key === key) return this.lastLanes
-    const isHit = this.matcher(q), spans: number[] = [], level = new Map<number, number>(), last = 199
+    const isHit = this.matcher(q),
+      spans: number[] = [],
+      level = new Map<number, number>(),
+      last = 199
     let below = 0
     for (let i = root || 1; i < this.end[root]!; i++) {
-      if (roleOf(this.flags(i)) !== roleSpan || q && i >= below && !(isHit(i) && this.inside(i, window))) continue
+      if (roleOf(this.flags(i)) !== roleSpan || (q && i >= below && !(isHit(i) && this.inside(i, window)))) continue
       if (q) below = Math.max(below, this.end[i]!)
       if (this.starts[i] !== noTime && this.inside(i, window)) spans.push(i)
     }
     spans.sort((a, b) => this.begins[a]! - this.begins[b]! || a - b)
     const busy = [...this.d.meta.services, ''].map((): number[] => [])
     for (const i of spans) {
-      const service = this.serviceOf(i), lane = busy[service]!, begin = this.begins[i]!
+      const service = this.serviceOf(i),
+        lane = busy[service]!,
+        begin = this.begins[i]!
       let at = 0
-      for (let up = this.d.up[i - 1]!, n = 0; up && n < 100; up = this.d.up[up - 1]!, n++) if (level.has(up) && this.serviceOf(up) === service) { at = Math.min(last, level.get(up)! + 1); break }
+      for (let up = this.d.up[i - 1]!, n = 0; up && n < 100; up = this.d.up[up - 1]!, n++)
+        if (level.has(up) && this.serviceOf(up) === service) {
+          at = Math.min(last, level.get(up)! + 1)
+          break
+        }
       while (at < last && (lane[at] ?? -Infinity) > begin) at++
       lane[at] = Math.max(lane[at] ?? -Infinity, this.ends[i]!, begin + 1)
       level.set(i, at)
     }
-    return this.lastLanes = { key, level, counts: busy.map(l => l.length) }
+    return (this.lastLanes = { key, level, counts: busy.map(l => l.length) })
   }
 
-  private serviceOf(i: number): number { const all = this.d.meta.services, k = all.indexOf(this.service(i)); return k < 0 ? all.length : k }
+  private serviceOf(i: number): number {
+    const all = this.d.meta.services,
+      k = all.indexOf(this.service(i))
+    return k < 0 ? all.length : k
+  }
 
   // lanes joins spans to runs as lanes.go does: of those that begin in the same part of the time, a run has the longest.
   async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
     if (isQuery(part.q)) throw limit('A query')
-    const { level, counts } = this.packed(part), total = counts.reduce((sum, n) => sum + n, 0), base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
-    const w = /^(-?\d+),(-?\d+)$/.exec(part.window), [a, z] = of ? [of.from, of.to] : w ? [BigInt(w[1]!), BigInt(w[2]!)] : part.root ? this.extent(part.root) : [this.from, this.to]
-    const from = Number(a - this.from), to = Number(z - this.from)
-    interface Run { row: number; at: number; end: number; long: number; count: number; errors: number }
+    const { level, counts } = this.packed(part),
+      total = counts.reduce((sum, n) => sum + n, 0),
+      base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
+    const w = /^(-?\d+),(-?\d+)$/.exec(part.window),
+      [a, z] = of
+        ? [of.from, of.to]
+        : w
+          ? [BigInt(w[1]!), BigInt(w[2]!)]
+          : part.root
+            ? this.extent(part.root)
+            : [this.from, this.to]
+    const from = Number(a - this.from),
+      to = Number(z - this.from)
+    interface Run {
+      row: number
+      at: number
+      end: number
+      long: number
+      count: number
+      errors: number
+    }
     let cells = new Map<number, Run>() // by lane and part
     const add = (key: number, r: Run) => {
       const c = cells.get(key)
-      if (!c) { cells.set(key, r); return }
-      if (r.long > c.long || r.long === c.long && r.row < c.row) { c.row = r.row; c.long = r.long }
-      c.at = Math.min(c.at, r.at); c.end = Math.max(c.end, r.end); c.count += r.count; c.errors += r.errors
+      if (!c) {
+        cells.set(key, r)
+        return
+      }
+      if (r.long > c.long || (r.long === c.long && r.row < c.row)) {
+        c.row = r.row
+        c.long = r.long
+      }
+      c.at = Math.min(c.at, r.at)
+      c.end = Math.max(c.end, r.end)
+      c.count += r.count
+      c.errors += r.errors
     }
     n = Math.min(n, Math.max(1, Math.floor((1 << 20) / Math.max(1, total))))
     for (const [i, lane] of level) {
-      const at = this.begins[i]!, end = this.ends[i]!
+      const at = this.begins[i]!,
+        end = this.ends[i]!
       if (at > to || end < from) continue
-      add((base[this.serviceOf(i)]! + lane) * n + Math.min(n - 1, Math.floor((Math.max(at, from) - from) * n / Math.max(1, to - from))), { row: i, at, end, long: end - at, count: 1, errors: Number(isError(this.flags(i))) })
+      add(
+        (base[this.serviceOf(i)]! + lane) * n +
+          Math.min(n - 1, Math.floor(((Math.max(at, from) - from) * n) / Math.max(1, to - from))),
+        { row: i, at, end, long: end - at, count: 1, errors: Number(isError(this.flags(i))) }
+      )
     }
     while (cells.size > 8000 && n > 1) {
-      const old = cells, half = (n + 1) >> 1
+      const old = cells,
+        half = (n + 1) >> 1
       cells = new Map()
-      for (const [key, r] of old) add(Math.floor(key / n) * half + (key % n >> 1), r)
+      for (const [key, r] of old) add(Math.floor(key / n) * half + ((key % n) >> 1), r)
       n = half
     }
-    const runs = [...cells].sort((a, b) => a[0] - b[0]), names = [...new Set(runs.map(([, r]) => this.name(r.row)))], numbers = new Map(names.map((name, i) => [name, i]))
+    const runs = [...cells].sort((a, b) => a[0] - b[0]),
+      names = [...new Set(runs.map(([, r]) => this.name(r.row)))],
+      numbers = new Map(names.map((name, i) => [name, i]))
     const each = (fn: (r: Run, key: number) => number) => runs.map(([key, r]) => fn(r, key))
     return {
-      from_unix_nano: a, to_unix_nano: z, packed: true, lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels), spans: runs.reduce((sum, [, r]) => sum + r.count, 0), names,
-      lane: each((_, key) => Math.floor(key / n)), at: each(r => r.at - from), long: each(r => r.end - r.at), row: each(r => r.row), count: each(r => r.count), errors: each(r => r.errors),
-      open: each(r => Number(isOpen(this.flags(r.row)))), name: each(r => numbers.get(this.name(r.row))!),
+      from_unix_nano: a,
+      to_unix_nano: z,
+      packed: true,
+      lanes: counts.map((levels, i) => ({ service: this.d.meta.services[i] ?? '', levels })).filter(l => l.levels),
+      spans: runs.reduce((sum, [, r]) => sum + r.count, 0),
+      names,
+      lane: each((_, key) => Math.floor(key / n)),
+      at: each(r => r.at - from),
+      long: each(r => r.end - r.at),
+      row: each(r => r.row),
+      count: each(r => r.count),
+      errors: each(r => r.errors),
+      open: each(r => Number(isOpen(this.flags(r.row)))),
+      name: each(r => numbers.get(this.name(r.row))!)
     }
   }
 
-  async save(): Promise<Blob> { throw limit('Another format') }
+  async save(): Promise<Blob> {
+    throw limit('Another format')
+  }
   async flame({ q, window, root }: Part, by: string) {
-    if (q && q !== this.d.meta.static || window || root) throw limit('Another flame')
+    if ((q && q !== this.d.meta.static) || window || root) throw limit('Another flame')
     return this.d.flames[by === 'count' ? 'count' : 'time']!
   }
 
@@ -316,10 +588,22 @@ export class Static implements Source {
     for (let up = whole; up && roleOf(this.flags(up)) === roleSpan; up = this.d.up[up - 1]!) whole = up
     return this.d.paths[whole] ?? null
   }
-  async strips() { return {} }
-  async waits() { return this.d.waits }
-  async waited() { return null }
-  async runtime() { return { heap: [], goroutines: [], collections: [] } }
-  async talk() { return { turns: [], more: 0, cut: false } }
-  follow() { return () => {} }
+  async strips() {
+    return {}
+  }
+  async waits() {
+    return this.d.waits
+  }
+  async waited() {
+    return null
+  }
+  async runtime() {
+    return { heap: [], goroutines: [], collections: [] }
+  }
+  async talk() {
+    return { turns: [], more: 0, cut: false }
+  }
+  follow() {
+    return () => {}
+  }
 }

@@ -7,41 +7,61 @@ import * as s from './state'
 import { count, duration, many, moment } from './text'
 import { useLatest, useWidth } from './why'
 
-const height = 56, bars = 34, barWidth = 3
+const height = 56,
+  bars = 34,
+  barWidth = 3
 const edge = 5 // pixels at which the end of what is chosen can be taken
 
 // A Shape is what was drawn, for those who look at it.
-export interface Shape { kind: 'bar' | 'error' | 'open' | 'hit' | 'chosen' | 'axis'; x: number; width: number; height: number }
+export interface Shape {
+  kind: 'bar' | 'error' | 'open' | 'hit' | 'chosen' | 'axis'
+  x: number
+  width: number
+  height: number
+}
 let drawn: Shape[] = []
 export const lastStrip = () => drawn
 
 // period returns the times of what is chosen.
 export function period(): s.Period | null {
-  const c = s.chosen.value, m = s.meta.value!
+  const c = s.chosen.value,
+    m = s.meta.value!
   if (!c) return null
   if ('from' in c) return c
-  const last = m.last_unix_nano, first = m.first_unix_nano, from = last - c.last
+  const last = m.last_unix_nano,
+    first = m.first_unix_nano,
+    from = last - c.last
   return { from: from > first ? from : first, to: last }
 }
 
 export function Strip() {
-  const box = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null)
-  const width = useWidth(box), pulled = useSignal<s.Period | null>(null)
+  const box = useRef<HTMLDivElement>(null),
+    canvas = useRef<HTMLCanvasElement>(null)
+  const width = useWidth(box),
+    pulled = useSignal<s.Period | null>(null)
   const m = s.meta.value!
   const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width) }
   const n = Math.max(1, Math.floor(width / barWidth))
   const q = s.found.value && !s.problem.value ? s.query.value : ''
-  useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => { s.strip.value = await s.src().strip(n, q) })
+  useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => {
+    s.strip.value = await s.src().strip(n, q)
+  })
   const part = pulled.value ?? period()
   void s.theme.value
-  useEffect(() => { drawn = paint(canvas.current!, s.strip.value, axis, part, s.axis.value) })
-  const time = (e: PointerEvent) => timeAt(axis, Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left) / axis.width)))
+  useEffect(() => {
+    drawn = paint(canvas.current!, s.strip.value, axis, part, s.axis.value)
+  })
+  const time = (e: PointerEvent) =>
+    timeAt(axis, Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left) / axis.width)))
   // Draw over the strip to choose, pull the ends of what is chosen, or move it.
   const begin = (e: PointerEvent) => {
     if (e.button) return
-    const at = e.clientX - box.current!.getBoundingClientRect().left, was = period(), start = time(e)
+    const at = e.clientX - box.current!.getBoundingClientRect().left,
+      was = period(),
+      start = time(e)
     const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
-    const way = Math.abs(at - from) <= edge ? 'from' : Math.abs(at - to) <= edge ? 'to' : at > from && at < to ? 'move' : 'draw'
+    const way =
+      Math.abs(at - from) <= edge ? 'from' : Math.abs(at - to) <= edge ? 'to' : at > from && at < to ? 'move' : 'draw'
     box.current!.setPointerCapture(e.pointerId)
     const next = (e: PointerEvent): s.Period => {
       const t = time(e)
@@ -53,7 +73,9 @@ export function Strip() {
       return { from: was!.from + by, to: was!.to + by }
     }
     const el = box.current!
-    el.onpointermove = e => { if (Math.abs(e.clientX - el.getBoundingClientRect().left - at) > 3 || pulled.value) pulled.value = next(e) }
+    el.onpointermove = e => {
+      if (Math.abs(e.clientX - el.getBoundingClientRect().left - at) > 3 || pulled.value) pulled.value = next(e)
+    }
     const end = (take: boolean) => {
       el.onpointermove = el.onpointerup = el.onpointercancel = null
       const p = pulled.value
@@ -65,51 +87,111 @@ export function Strip() {
     cancel = () => end(false)
   }
   const key_ = (e: KeyboardEvent) => {
-    const span = axis.to - axis.from, p = period()
-    const act = (next: s.Period) => { e.preventDefault(); e.stopPropagation(); s.choose({ from: next.from < axis.from ? axis.from : next.from, to: next.to > axis.to ? axis.to : next.to }) }
-    if (e.key === 'Escape' && pulled.value) { cancel(); e.stopPropagation(); return }
+    const span = axis.to - axis.from,
+      p = period()
+    const act = (next: s.Period) => {
+      e.preventDefault()
+      e.stopPropagation()
+      s.choose({ from: next.from < axis.from ? axis.from : next.from, to: next.to > axis.to ? axis.to : next.to })
+    }
+    if (e.key === 'Escape' && pulled.value) {
+      cancel()
+      e.stopPropagation()
+      return
+    }
     const step = p ? (p.to - p.from) / 4n : span / 10n
     if (e.key === 'ArrowLeft' || e.key === 'ArrowRight') {
       const by = e.key === 'ArrowLeft' ? -step : step
-      if (!p) act(e.key === 'ArrowLeft' ? { from: axis.to - step, to: axis.to } : { from: axis.from, to: axis.from + step })
+      if (!p)
+        act(e.key === 'ArrowLeft' ? { from: axis.to - step, to: axis.to } : { from: axis.from, to: axis.from + step })
       else if (e.shiftKey) act({ from: p.from, to: p.to + by > p.from ? p.to + by : p.to })
       else if (p.from + by >= axis.from && p.to + by <= axis.to) act({ from: p.from + by, to: p.to + by })
-      else { e.preventDefault(); e.stopPropagation() }
+      else {
+        e.preventDefault()
+        e.stopPropagation()
+      }
     }
   }
   const d = s.strip.value
   const sum = (list: number[] | undefined) => (list ?? []).reduce((a, b) => a + b, 0)
-  const says = d ? `Rows over time: ${many(sum(d.errors), 'error', 'errors')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit', 'hits')}` : ''}` : 'Rows over time'
-  return <div class="strip" ref={box} role="group" tabIndex={0} aria-label={says + (part ? `. Chosen: ${moment(part.from, 3)}, ${duration(part.to - part.from)}` : '. Draw over it, or press the arrows, to choose a part')}
-    title="Draw over a part to see its rows alone; double click for all" onPointerDown={begin} onKeyDown={key_} onDblClick={() => s.choose(null)}>
-    <canvas ref={canvas} aria-hidden="true" />
-    {steps(axis, 110).map((t, i) => x(axis, t) < axis.width - 70 && <span class="at" aria-hidden="true" style={{ left: x(axis, t) + 2 + 'px' }}>{i ? moment(t, axis.to - axis.from < 10_000_000_000n ? 3 : 0) : moment(t, 3)}</span>)}
-    {part && <span class="len" aria-hidden="true" style={{ left: Math.max(0, Math.min(axis.width - 250, x(axis, part.from) + 4)) + 'px' }}>{moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}</span>}
-  </div>
+  const says = d
+    ? `Rows over time: ${many(sum(d.errors), 'error', 'errors')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit', 'hits')}` : ''}`
+    : 'Rows over time'
+  return (
+    <div
+      class="strip"
+      ref={box}
+      role="group"
+      tabIndex={0}
+      aria-label={
+        says +
+        (part
+          ? `. Chosen: ${moment(part.from, 3)}, ${duration(part.to - part.from)}`
+          : '. Draw over it, or press the arrows, to choose a part')
+      }
+      title="Draw over a part to see its rows alone; double click for all"
+      onPointerDown={begin}
+      onKeyDown={key_}
+      onDblClick={() => s.choose(null)}>
+      <canvas ref={canvas} aria-hidden="true" />
+      {steps(axis, 110).map(
+        (t, i) =>
+          x(axis, t) < axis.width - 70 && (
+            <span class="at" aria-hidden="true" style={{ left: x(axis, t) + 2 + 'px' }}>
+              {i ? moment(t, axis.to - axis.from < 10_000_000_000n ? 3 : 0) : moment(t, 3)}
+            </span>
+          )
+      )}
+      {part && (
+        <span
+          class="len"
+          aria-hidden="true"
+          style={{ left: Math.max(0, Math.min(axis.width - 250, x(axis, part.from) + 4)) + 'px' }}>
+          {moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}
+        </span>
+      )}
+    </div>
+  )
 }
 let cancel = () => {}
 
 // paint draws the strip.
-function paint(canvas: HTMLCanvasElement, d: StripData | null, axis: Axis, part: s.Period | null, zoom: s.Period | null): Shape[] {
-  const width = axis.width, c = begin(canvas, width, height)
+function paint(
+  canvas: HTMLCanvasElement,
+  d: StripData | null,
+  axis: Axis,
+  part: s.Period | null,
+  zoom: s.Period | null
+): Shape[] {
+  const width = axis.width,
+    c = begin(canvas, width, height)
   const shapes: Shape[] = []
   if (!d) return shapes
-  const n = d.errors.length, each = width / n, most = Math.max(1, ...d.errors.map((_, i) => d.services.reduce((a, l) => a + l[i]!, 0)))
+  const n = d.errors.length,
+    each = width / n,
+    most = Math.max(1, ...d.errors.map((_, i) => d.services.reduce((a, l) => a + l[i]!, 0)))
   const [from, to] = part ? [x(axis, part.from), x(axis, part.to)] : [0, width]
   for (let i = 0; i < n; i++) {
-    const at = i * each, within = at + each > from && at < to
+    const at = i * each,
+      within = at + each > from && at < to
     // The root of the number, so that few rows can be seen beside many.
-    const sum = d.services.reduce((a, l) => a + l[i]!, 0), tall = Math.sqrt(sum / most) * bars
-    let y = bars + 6, all = 0
+    const sum = d.services.reduce((a, l) => a + l[i]!, 0),
+      tall = Math.sqrt(sum / most) * bars
+    let y = bars + 6,
+      all = 0
     d.services.forEach((list, k) => {
       if (!list[i]) return
-      const h = Math.max(1, list[i]! / sum * tall)
+      const h = Math.max(1, (list[i]! / sum) * tall)
       c.fillStyle = color((within ? 's' : 't') + k)
-      c.fillRect(at, y -= h, Math.max(1, each - .6), h)
+      c.fillRect(at, (y -= h), Math.max(1, each - 0.6), h)
       all += h
     })
     if (all) shapes.push({ kind: 'bar', x: at, width: each, height: all })
-    const mark = (kind: Shape['kind'], top: number, h: number, name: string) => { c.fillStyle = color(name); c.fillRect(at, top, Math.max(2, each - .6), h); shapes.push({ kind, x: at, width: each, height: h }) }
+    const mark = (kind: Shape['kind'], top: number, h: number, name: string) => {
+      c.fillStyle = color(name)
+      c.fillRect(at, top, Math.max(2, each - 0.6), h)
+      shapes.push({ kind, x: at, width: each, height: h })
+    }
     if (d.errors[i]) mark('error', 0, 4, 'err')
     if (d.open[i]) mark('open', 4, 2, 'warn')
     if (d.hits[i]) mark('hit', bars + 6, 3, 'acc')
@@ -120,7 +202,7 @@ function paint(canvas: HTMLCanvasElement, d: StripData | null, axis: Axis, part:
     c.fillRect(to, 0, width - to, bars + 9)
     c.strokeStyle = color('acc')
     c.lineWidth = 1.5
-    c.strokeRect(from + .75, .75, Math.max(2, to - from - 1.5), bars + 8)
+    c.strokeRect(from + 0.75, 0.75, Math.max(2, to - from - 1.5), bars + 8)
     shapes.push({ kind: 'chosen', x: from, width: to - from, height: bars + 8 })
   }
   if (zoom) {
@@ -134,13 +216,53 @@ function paint(canvas: HTMLCanvasElement, d: StripData | null, axis: Axis, part:
 
 // Chosen says what is left out of the rows, and changes that.
 export function Chosen() {
-  const c = s.chosen.value, m = s.meta.value!
+  const c = s.chosen.value,
+    m = s.meta.value!
   const last = c && 'last' in c
-  return <>
-    {c && s.view.value === 'tree' && s.inside.value && s.outside.value > 0 && <span class="q">{many(s.outside.value, 'root', 'roots')} outside</span>}
-    {m.follow && <button class="btn s" aria-pressed={!!last} title="A part of the time that moves with what is new" onClick={() => s.choose(last ? null : { last: 10_000_000_000n })}>Last 10 s</button>}
-    {c && <button class="btn s" aria-pressed={s.inside.value} title="Leave out what lies outside (i)" onClick={s.toggleInside}>Only the window</button>}
-    {s.idle().length > 0 && s.view.value === 'tree' && <button class="btn s" aria-pressed={s.folded.value} title="Take no room for long times without anything (z)" onClick={() => { s.folded.value = !s.folded.value }}>Fold {count(s.idle().length)} idle</button>}
-    {(c || s.axis.value) && <button class="btn s" onClick={() => { s.axis.value = null; if (c) s.choose(null) }}>All time</button>}
-  </>
+  return (
+    <>
+      {c && s.view.value === 'tree' && s.inside.value && s.outside.value > 0 && (
+        <span class="q">{many(s.outside.value, 'root', 'roots')} outside</span>
+      )}
+      {m.follow && (
+        <button
+          class="btn s"
+          aria-pressed={!!last}
+          title="A part of the time that moves with what is new"
+          onClick={() => s.choose(last ? null : { last: 10_000_000_000n })}>
+          Last 10 s
+        </button>
+      )}
+      {c && (
+        <button
+          class="btn s"
+          aria-pressed={s.inside.value}
+          title="Leave out what lies outside (i)"
+          onClick={s.toggleInside}>
+          Only the window
+        </button>
+      )}
+      {s.idle().length > 0 && s.view.value === 'tree' && (
+        <button
+          class="btn s"
+          aria-pressed={s.folded.value}
+          title="Take no room for long times without anything (z)"
+          onClick={() => {
+            s.folded.value = !s.folded.value
+          }}>
+          Fold {count(s.idle().length)} idle
+        </button>
+      )}
+      {(c || s.axis.value) && (
+        <button
+          class="btn s"
+          onClick={() => {
+            s.axis.value = null
+            if (c) s.choose(null)
+          }}>
+          All time
+        </button>
+      )}
+    </>
+  )
 }

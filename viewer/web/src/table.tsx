@@ -9,25 +9,50 @@ import { useAnswer } from './why'
 const most = 200
 
 export function TableView() {
-  const q = s.text.value.trim(), shown = useSignal(most)
-  useEffect(() => { shown.value = most }, [q, s.form.value, s.windowText.value])
+  const q = s.text.value.trim(),
+    shown = useSignal(most)
+  useEffect(() => {
+    shown.value = most
+  }, [q, s.form.value, s.windowText.value])
   const ask = { ...s.part(), q, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
-  const m = s.meta.value!, sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal => s.src().table(ask, signal))
+  const m = s.meta.value!,
+    sorted = useRef({ names: '', arrivals: 0 })
+  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal =>
+    s.src().table(ask, signal)
+  )
   // Another table has no such column, unless the order came with it, as with Back.
   const names = t?.columns.map(c => c.name).join() ?? ''
   useEffect(() => {
     if (!names) return
-    if (sorted.current.names && names !== sorted.current.names && s.arrivals() === sorted.current.arrivals) s.order.value = 0
+    if (sorted.current.names && names !== sorted.current.names && s.arrivals() === sorted.current.arrivals)
+      s.order.value = 0
     sorted.current = { names, arrivals: s.arrivals() }
   }, [names])
-  const form = (to: typeof s.form.value, label: string) => <button aria-pressed={s.form.value === to} onClick={() => { s.form.value = to; s.order.value = 0 }}>{label}</button>
+  const form = (to: typeof s.form.value, label: string) => (
+    <button
+      aria-pressed={s.form.value === to}
+      onClick={() => {
+        s.form.value = to
+        s.order.value = 0
+      }}>
+      {label}
+    </button>
+  )
   // A line adds its condition, and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
-    if (l.row) { s.go(l.row); return }
+    if (l.row) {
+      s.go(l.row)
+      return
+    }
     if (!l.where) return
-    const base = q.replace(/\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare|sort|topk|bottomk|limit|by|select)\b.*$/s, '').trim()
-    const where = l.where, alone = s.form.value === 'calls' || !base || base === '{}'
+    const base = q
+      .replace(
+        /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare|sort|topk|bottomk|limit|by|select)\b.*$/s,
+        ''
+      )
+      .trim()
+    const where = l.where,
+      alone = s.form.value === 'calls' || !base || base === '{}'
     batch(() => {
       s.text.value = !alone ? base : without ? `!(${where})` : where
       if (alone) s.find()
@@ -36,30 +61,172 @@ export function TableView() {
       s.setMode('only')
     })
   }
-  const cell = (v: string | number | null, kind: string) => v === null ? '' : kind === 'duration' ? duration(BigInt(v)) : kind === 'time' ? <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
-    : kind === 'number' ? Number.isInteger(Number(v)) ? count(Number(v)) : Number(v).toPrecision(3) : plain(String(v))
-  return <div class="tbv">
-    <div class="tool"><div class="seg" role="group" aria-label="What the table has">{form('', /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q) ? 'Query' : 'By name')}{form('rows', 'Rows')}{form('calls', 'Calls')}{s.otherSide() && form('compare', 'Compare')}</div>
-      <span class="q">{t && many(t.total, 'line', 'lines')}</span><span class="grow" />
-      <button class="btn s" disabled={!t?.total} onClick={() => s.download('entrace.csv', s.src().csv(ask))}>Save CSV</button></div>
-    {failed && <p class="none err" role="alert">{plain(failed)}</p>}
-    {!failed && !t && <p class="none">Computing…</p>}
-    {t && t.total === 0 && <p class="none">{s.form.value === 'calls' ? 'No service calls another one.' : !s.form.value && s.found.value?.count ? <>No span is selected. <button class="lk" onClick={() => { s.form.value = 'rows' }}>{many(s.found.value.count, 'row is', 'rows are')} under Rows</button></> : 'Nothing is selected.'}</p>}
-    {t && t.total > 0 && <div class="tbs" tabIndex={0} role="region" aria-label="Table"><table>
-      <thead><tr>{t.columns.map((c, i) => {
-        const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
-        return <th aria-sort={up} class={c.kind}>{s.form.value === 'rows' && c.name === 'attributes' ? c.name : <button onClick={() => { s.order.value = s.order.value === i + 1 ? -i - 1 : s.order.value === -i - 1 ? 0 : c.kind === 'text' && s.order.value !== -i - 1 ? -i - 1 : i + 1 }}>{plain(c.name)}{up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}</button>}</th>
-      })}{t.lines.some(l => l.spark) && <th title="How many begin at which time">over time</th>}</tr></thead>
-      <tbody>{t.lines.map(l => <tr onClick={e => { if (!(e.target as HTMLElement).closest('button') && !getSelection()?.toString()) take(l, e.altKey) }}>
-        {l.values.map((v, i) => <td class={t.columns[i]!.kind + (t.columns[i]!.name === 'errors' && v !== '0' || v === 'error' ? ' err' : '')} title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>{(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? <button class="lk" title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'} onClick={e => take(l, e.altKey)}>{cell(v, t.columns[i]!.kind) || '(none)'}</button> : cell(v, t.columns[i]!.kind)}</td>)}
-        {l.spark && <td><Spark list={l.spark} /></td>}
-      </tr>)}</tbody></table>
-      {t.total > t.lines.length && <p class="none">{shown.value < 500 ? <button class="lk" onClick={() => { shown.value = 500 }}>Show {t.total > 500 ? `500 of ${count(t.total)}` : `all ${count(t.total)}`} lines</button> : `${count(t.total - t.lines.length)} more lines are in the CSV`}</p>}
-    </div>}
-  </div>
+  const cell = (v: string | number | null, kind: string) =>
+    v === null ? (
+      ''
+    ) : kind === 'duration' ? (
+      duration(BigInt(v))
+    ) : kind === 'time' ? (
+      <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
+    ) : kind === 'number' ? (
+      Number.isInteger(Number(v)) ? (
+        count(Number(v))
+      ) : (
+        Number(v).toPrecision(3)
+      )
+    ) : (
+      plain(String(v))
+    )
+  return (
+    <div class="tbv">
+      <div class="tool">
+        <div class="seg" role="group" aria-label="What the table has">
+          {form(
+            '',
+            /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q)
+              ? 'Query'
+              : 'By name'
+          )}
+          {form('rows', 'Rows')}
+          {form('calls', 'Calls')}
+          {s.otherSide() && form('compare', 'Compare')}
+        </div>
+        <span class="q">{t && many(t.total, 'line', 'lines')}</span>
+        <span class="grow" />
+        <button class="btn s" disabled={!t?.total} onClick={() => s.download('entrace.csv', s.src().csv(ask))}>
+          Save CSV
+        </button>
+      </div>
+      {failed && (
+        <p class="none err" role="alert">
+          {plain(failed)}
+        </p>
+      )}
+      {!failed && !t && <p class="none">Computing…</p>}
+      {t && t.total === 0 && (
+        <p class="none">
+          {s.form.value === 'calls' ? (
+            'No service calls another one.'
+          ) : !s.form.value && s.found.value?.count ? (
+            <>
+              No span is selected.{' '}
+              <button
+                class="lk"
+                onClick={() => {
+                  s.form.value = 'rows'
+                }}>
+                {many(s.found.value.count, 'row is', 'rows are')} under Rows
+              </button>
+            </>
+          ) : (
+            'Nothing is selected.'
+          )}
+        </p>
+      )}
+      {t && t.total > 0 && (
+        <div class="tbs" tabIndex={0} role="region" aria-label="Table">
+          <table>
+            <thead>
+              <tr>
+                {t.columns.map((c, i) => {
+                  const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
+                  return (
+                    <th aria-sort={up} class={c.kind}>
+                      {s.form.value === 'rows' && c.name === 'attributes' ? (
+                        c.name
+                      ) : (
+                        <button
+                          onClick={() => {
+                            s.order.value =
+                              s.order.value === i + 1
+                                ? -i - 1
+                                : s.order.value === -i - 1
+                                  ? 0
+                                  : c.kind === 'text' && s.order.value !== -i - 1
+                                    ? -i - 1
+                                    : i + 1
+                          }}>
+                          {plain(c.name)}
+                          {up === 'descending' ? ' ↓' : up === 'ascending' ? ' ↑' : ''}
+                        </button>
+                      )}
+                    </th>
+                  )
+                })}
+                {t.lines.some(l => l.spark) && <th title="How many begin at which time">over time</th>}
+              </tr>
+            </thead>
+            <tbody>
+              {t.lines.map(l => (
+                <tr
+                  onClick={e => {
+                    if (!(e.target as HTMLElement).closest('button') && !getSelection()?.toString()) take(l, e.altKey)
+                  }}>
+                  {l.values.map((v, i) => (
+                    <td
+                      class={
+                        t.columns[i]!.kind +
+                        ((t.columns[i]!.name === 'errors' && v !== '0') || v === 'error' ? ' err' : '')
+                      }
+                      title={t.columns[i]!.kind === 'text' && v !== null ? plain(String(v)) : undefined}>
+                      {(l.where || l.row) && (i === 0 || t.columns[i]!.name === 'name') ? (
+                        <button
+                          class="lk"
+                          title={l.where ? `Show ${plain(l.where)}; with Alt all others` : 'Show in the tree'}
+                          onClick={e => take(l, e.altKey)}>
+                          {cell(v, t.columns[i]!.kind) || '(none)'}
+                        </button>
+                      ) : (
+                        cell(v, t.columns[i]!.kind)
+                      )}
+                    </td>
+                  ))}
+                  {l.spark && (
+                    <td>
+                      <Spark list={l.spark} />
+                    </td>
+                  )}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {t.total > t.lines.length && (
+            <p class="none">
+              {shown.value < 500 ? (
+                <button
+                  class="lk"
+                  onClick={() => {
+                    shown.value = 500
+                  }}>
+                  Show {t.total > 500 ? `500 of ${count(t.total)}` : `all ${count(t.total)}`} lines
+                </button>
+              ) : (
+                `${count(t.total - t.lines.length)} more lines are in the CSV`
+              )}
+            </p>
+          )}
+        </div>
+      )}
+    </div>
+  )
 }
 
 function Spark({ list }: { list: number[] }) {
-  const most = Math.max(1, ...list), width = 3
-  return <svg class="spk" width={list.length * width} height="14" role="img" aria-label={`over time, at most ${most}`}>{list.map((n, i) => n > 0 && <rect x={i * width} y={14 - Math.max(1, n / most * 14)} width={width - .6} height={Math.max(1, n / most * 14)} />)}</svg>
+  const most = Math.max(1, ...list),
+    width = 3
+  return (
+    <svg class="spk" width={list.length * width} height="14" role="img" aria-label={`over time, at most ${most}`}>
+      {list.map(
+        (n, i) =>
+          n > 0 && (
+            <rect
+              x={i * width}
+              y={14 - Math.max(1, (n / most) * 14)}
+              width={width - 0.6}
+              height={Math.max(1, (n / most) * 14)}
+            />
+          )
+      )}
+    </svg>
+  )
 }

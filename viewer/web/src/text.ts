@@ -8,7 +8,8 @@ export function duration(n: bigint): string {
   if (n < 1000n) return n + thin + 'ns'
   if (n >= 60_000_000_000n) {
     const s = n / 1_000_000_000n
-    const h = s / 3600n, m = s / 60n % 60n
+    const h = s / 3600n,
+      m = (s / 60n) % 60n
     return h ? `${h}${thin}h ${m}${thin}min` : `${m}${thin}min ${s % 60n}${thin}s`
   }
   // Rounded to three digits, 999.6 is 1000, which is for the next unit.
@@ -29,7 +30,8 @@ export function moment(n: bigint, digits = 6): string {
   return digits ? `${time}.${rest.toString().padStart(9, '0').slice(0, digits)}` : time
 }
 
-export const day = (n: bigint) => new Date(Number(n / 1_000_000n)).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' })
+export const day = (n: bigint) =>
+  new Date(Number(n / 1_000_000n)).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' })
 
 // count writes a number with separators.
 export const count = (n: number) => n.toLocaleString('en-US')
@@ -39,7 +41,11 @@ export const many = (n: number, one: string, more: string) => count(n) + ' ' + (
 // plain shows what acts on a text instead of being one: controls, what changes its direction, and
 // what is invisible, but for the signs that make a letter a picture. It leaves out colors of terminals.
 export function plain(s: string): string {
-  return s.replace(/\x1b\[[\d;]*m/g, '').replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c => c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
+  return s
+    .replace(/\x1b\[[\d;]*m/g, '')
+    .replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c =>
+      c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`
+    )
 }
 
 // lines is plain for a text that keeps its lines.
@@ -53,7 +59,11 @@ export const headline = (s: string) => s.trim().split('\n', 1)[0]!.slice(0, 1000
 export function pretty(s: string): string {
   const t = s.trim()
   if (t.length > 100_000 || !/^[[{]/.test(t)) return s
-  try { JSON.parse(t) } catch { return s }
+  try {
+    JSON.parse(t)
+  } catch {
+    return s
+  }
   return indented(t)
 }
 
@@ -63,16 +73,21 @@ export function indented(json: string): string {
   const line = () => '\n' + '  '.repeat(depth)
   return json.replace(/"(?:\\.|[^"\\])*"|[[{]\s*[\]}]|\s+|[[\]{},:]/g, x => {
     switch (x[0]) {
-      case '"': return x
-      case '[': case '{':
+      case '"':
+        return x
+      case '[':
+      case '{':
         if (x.length > 1) return x[0]! + x.at(-1)!
         depth++
         return x + line()
-      case ']': case '}':
+      case ']':
+      case '}':
         depth--
         return line() + x
-      case ',': return x + line()
-      case ':': return ': '
+      case ',':
+        return x + line()
+      case ':':
+        return ': '
     }
     return ''
   })
@@ -81,7 +96,10 @@ export function indented(json: string): string {
 // sql puts the parts of a statement below each other.
 export function sql(s: string): string {
   if (s.includes('\n') || s.length > 100_000) return s
-  return s.replace(/(?<!\s)\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS ){0,2}JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi, '\n$1')
+  return s.replace(
+    /(?<!\s)\s+(FROM|WHERE|(?:LEFT |RIGHT |INNER |OUTER |CROSS ){0,2}JOIN|GROUP BY|ORDER BY|HAVING|LIMIT|VALUES|SET|UNION|RETURNING|FOR UPDATE)\b/gi,
+    '\n$1'
+  )
 }
 
 // frames takes a stack apart: the lines that name a place in a source file, behind a function or
@@ -94,7 +112,9 @@ export function frames(stack: string): { text: string; file?: string; line?: num
     const head = text.slice(0, m?.index)
     const begins = /^\s/.test(head) ? head.search(/\S/) : head.indexOf(' ') + 1
     const file = head.slice(begins)
-    return m && begins > 0 && isSource(file) ? { text: head.slice(0, begins).trim(), file, line: Number(m[1]) } : { text }
+    return m && begins > 0 && isSource(file)
+      ? { text: head.slice(0, begins).trim(), file, line: Number(m[1]) }
+      : { text }
   })
 }
 
@@ -102,18 +122,27 @@ const maxFrames = 300
 
 // isSource reports whether a text is the path of a source file: from the root, or with folders and
 // without blanks.
-const isSource = (file: string) => /\.[A-Za-z]\w{0,7}$/.test(file) && !/[":]/.test(file.slice(2)) && (/^(\/|[A-Za-z]:[\\/])/.test(file) || /^[^\s:()]+[\\/][^\s:()]+$/.test(file))
+const isSource = (file: string) =>
+  /\.[A-Za-z]\w{0,7}$/.test(file) &&
+  !/[":]/.test(file.slice(2)) &&
+  (/^(\/|[A-Za-z]:[\\/])/.test(file) || /^[^\s:()]+[\\/][^\s:()]+$/.test(file))
 
 const domains: [string, RegExp][] = [
-  ['HTTP', /^(http|url|client|server|network|user_agent)\./], ['Database', /^db\./], ['Messages', /^messaging\./], ['RPC', /^rpc\./], ['Exception', /^exception\./],
+  ['HTTP', /^(http|url|client|server|network|user_agent)\./],
+  ['Database', /^db\./],
+  ['Messages', /^messaging\./],
+  ['RPC', /^rpc\./],
+  ['Exception', /^exception\./]
 ]
 
 // groups puts attributes that OpenTelemetry has conventions for below each other, before all others;
 // each group is in the order of the names.
 export function groups<T extends { name: string }>(list: T[]): [string, T[]][] {
   const of = (a: T) => domains.find(([, names]) => names.test(a.name))?.[0] ?? 'Attributes'
-  const sorted = [...list].sort((a, b) => a.name < b.name ? -1 : 1)
-  return [...domains.map(d => d[0]), 'Attributes'].map((title): [string, T[]] => [title, sorted.filter(a => of(a) === title)]).filter(g => g[1].length)
+  const sorted = [...list].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return [...domains.map(d => d[0]), 'Attributes']
+    .map((title): [string, T[]] => [title, sorted.filter(a => of(a) === title)])
+    .filter(g => g[1].length)
 }
 
 // marked takes a text apart: every second part is one of the words, in lower case as they are.
@@ -123,10 +152,14 @@ export function marked(text: string, words: string[]): string[] {
   const parts: string[] = []
   let from = 0
   for (;;) {
-    let at = -1, size = 0
+    let at = -1,
+      size = 0
     for (const w of words) {
       const i = low.indexOf(w, from)
-      if (w && i >= 0 && (at < 0 || i < at || i === at && w.length > size)) { at = i; size = w.length }
+      if (w && i >= 0 && (at < 0 || i < at || (i === at && w.length > size))) {
+        at = i
+        size = w.length
+      }
     }
     if (at < 0) return [...parts, text.slice(from)]
     parts.push(text.slice(from, at), text.slice(at, at + size))
@@ -137,15 +170,29 @@ export function marked(text: string, words: string[]): string[] {
 // painted takes a query apart: texts, numbers and what stands behind an operator, and operators. The
 // part at the place wrong, counted from 1 without the blanks before the query, is marked.
 export function painted(query: string, wrong = 0): { text: string; kind: '' | 's' | 'n' | 'o'; wrong?: boolean }[] {
-  let behind = false, at = query.trimStart().length - query.length
-  const place = (text: string) => { const from = at; at += text.length; return text.trim() && wrong > 0 && wrong - 1 >= from && wrong - 1 < at ? { wrong: true } : {} }
-  return (query.match(/"(?:\\.|[^"\\])*"?|`[^`]*`?|\s+|[{}()|&!=<>~+\-*/%^,]+|[^\s"`{}()|&!=<>~+*/%^,]+/g) ?? []).map(text => {
-    const c = text[0]!
-    const kind = c === '"' || c === '`' ? 's' : /[{}()|&!=<>~+\-*/%^,]/.test(c) && !/\w/.test(text) ? 'o' : /^-?\d/.test(text) || behind && /^[a-z]+$/.test(text) ? 'n' : ''
-    if (kind === 'o') behind = /[=<>~]$/.test(text)
-    else if (text.trim()) behind = false
-    return { text, kind, ...place(text) }
-  })
+  let behind = false,
+    at = query.trimStart().length - query.length
+  const place = (text: string) => {
+    const from = at
+    at += text.length
+    return text.trim() && wrong > 0 && wrong - 1 >= from && wrong - 1 < at ? { wrong: true } : {}
+  }
+  return (query.match(/"(?:\\.|[^"\\])*"?|`[^`]*`?|\s+|[{}()|&!=<>~+\-*/%^,]+|[^\s"`{}()|&!=<>~+*/%^,]+/g) ?? []).map(
+    text => {
+      const c = text[0]!
+      const kind =
+        c === '"' || c === '`'
+          ? 's'
+          : /[{}()|&!=<>~+\-*/%^,]/.test(c) && !/\w/.test(text)
+            ? 'o'
+            : /^-?\d/.test(text) || (behind && /^[a-z]+$/.test(text))
+              ? 'n'
+              : ''
+      if (kind === 'o') behind = /[=<>~]$/.test(text)
+      else if (text.trim()) behind = false
+      return { text, kind, ...place(text) }
+    }
+  )
 }
 
 // literal writes a value as a query has it.
@@ -154,7 +201,14 @@ export function literal(kind: string, value: string): string {
 }
 
 // quoted writes a text as a query has it.
-export const quoted = (text: string) => '"' + text.replace(/[\\"]/g, c => '\\' + c).replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r') + '"'
+export const quoted = (text: string) =>
+  '"' +
+  text
+    .replace(/[\\"]/g, c => '\\' + c)
+    .replace(/\n/g, '\\n')
+    .replace(/\t/g, '\\t')
+    .replace(/\r/g, '\\r') +
+  '"'
 
 // fieldName writes the name of an attribute as a query has it: in quotes, but for names that need none for sure.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))

@@ -7,80 +7,312 @@ import { count, duration, many, moment, plain, quoted } from './text'
 import { useAnswer, useLatest } from './why'
 
 export function Overview() {
-  const m = s.meta.value!, known = `${m.generation} ${m.entries} ${s.windowText.value}`
+  const m = s.meta.value!,
+    known = `${m.generation} ${m.entries} ${s.windowText.value}`
   const { value: t, failed } = useLatest<Top>(known, () => s.src().top(s.windowText.peek()))
-  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal => s.src().waits(s.windowText.peek(), signal)).value // these take longer to find
-  if (failed) return <div class="topv"><p class="none">The overview cannot be made: {plain(failed)}</p></div>
-  if (!t) return <div class="topv"><p class="none">Looking through {count(m.entries)} entries…</p></div>
-  const find = (q: string) => { s.text.value = q; s.view.value = 'tree'; s.find().then(ok => { if (ok) s.next('next') }) }
-  const none = Object.entries({ errors: t.errors, 'spans that never ended': t.open_spans, 'repeated calls': t.repeats.length, gaps: t.gaps.length }).flatMap(([what, n]) => n ? [] : [what])
+  const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal =>
+    s.src().waits(s.windowText.peek(), signal)
+  ).value // these take longer to find
+  if (failed)
+    return (
+      <div class="topv">
+        <p class="none">The overview cannot be made: {plain(failed)}</p>
+      </div>
+    )
+  if (!t)
+    return (
+      <div class="topv">
+        <p class="none">Looking through {count(m.entries)} entries…</p>
+      </div>
+    )
+  const find = (q: string) => {
+    s.text.value = q
+    s.view.value = 'tree'
+    s.find().then(ok => {
+      if (ok) s.next('next')
+    })
+  }
+  const none = Object.entries({
+    errors: t.errors,
+    'spans that never ended': t.open_spans,
+    'repeated calls': t.repeats.length,
+    gaps: t.gaps.length
+  }).flatMap(([what, n]) => (n ? [] : [what]))
   const causes = <Causes find={m.static === undefined && find} />
-  return <div class="topv">
-    {(m.states.length > 1 || m.states[0]?.text !== 'ended') && <ul class="states">{m.states.map((x, i) => <li class="el" title={plain(x.text)}><b>{plain(base(m.files[i]?.name ?? ''))}</b> {plain(x.text)}</li>)}</ul>}
-    {m.clocks.length > 0 && <p class="clocks">{m.clocks.map(c => `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`).join('. ')}. {m.clockCommand && <><code class="mono">{plain(m.clockCommand)}</code> <button class="btn s" onClick={() => s.copy(m.clockCommand)}>Copy the command</button></>}</p>}
-    {m.timed && m.spans ? <HeatMap known={known} find={m.static === undefined && find}>{causes}</HeatMap> : causes}
-    <div class="tg">
-      <List title="Slowest requests" items={lines(t.slowest)} />
-      <List title={<span class="err">{t.failed_requests > 0 && many(t.failed_requests, 'failed request', 'failed requests') + ', '}{many(t.errors, 'error', 'errors')}</span>} items={t.error_patterns.map(p => ({ name: plain(p.pattern), n: count(p.count) + '×', q: p.role, go: () => s.goToRequest(p.first.row) }))}>
-        <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>Find all of them</button></List>
-      <List title={many(t.open_spans, 'span never ended', 'spans never ended')} items={lines(t.never_ended)}>
-        {t.open_spans > t.never_ended.length && <button class="lk" onClick={() => find('{ span:open }')}>Find all of them</button>}</List>
-      <List title="What spans waited for" hint="As an execution trace tells, the longest first" items={(waits ?? []).map(w => ({ name: plain(w.text), kind: 'says', n: duration(w.time_nano), go: () => s.go(w.longest.row) }))} />
-      {t.growth.length > 0 && <section class="tl3"><h2>It grows</h2>{t.growth.map(g => <p class="says">{g.of}: {g.first} → {g.last} in {duration(g.time_nano)}</p>)}</section>}
-      <List title={t.goroutines.length > 0 && `Goroutines at ${moment(t.goroutines_at_unix_nano!, 3)}`} items={t.goroutines.map(g => ({ title: plain(g.stack), name: plain(g.in) || '(unknown)', n: many(g.count, 'goroutine', 'goroutines'), q: g.spans > 0 && `for ${many(g.spans, 'span', 'spans')}, ${g.ended} of which ended`, go: () => s.go(g.row.row) }))}>
-        {t.more_goroutines > 0 && <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>}</List>
-      <List title="Services" items={t.services.map(({ service: name, spans, logs, errors }) => ({
-        title: plain(name), name: <><i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}</>, n: many(spans, 'span', 'spans'), q: [logs && many(logs, 'log record', 'log records'), errors && many(errors, 'error', 'errors')].filter(Boolean).join(', '), go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }'),
-      }))} />
-      <List title="Self time" items={t.self.lines.map(l => {
-        const at = (c: string) => l.values[t.self.columns.findIndex(x => x.name === c)], name = String(at('name')), service = String(at('service') ?? '')
-        return {
-          title: plain(name), name: <>{plain(name)} {service && <span class="q">{plain(service)}</span>}</>, n: at('self') ? duration(BigInt(at('self')!)) : '-', q: many(Number(at('count')), 'span', 'spans') + (at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''),
-          go: () => find(`{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`),
-        }
-      })} />
-      <List title="Repeated calls" hint="Five spans of one name or more, directly below the same span" items={t.repeats.map(r => ({
-        name: plain(call(r)), kind: 'el mono', n: `${r.spans > 1 ? 'up to ' : ''}${count(r.most_calls)}×`, q: `below ${plain(r.of)}${r.spans > 1 ? `, in ${count(r.spans)} spans` : ''}, ${duration(r.time_nano)}${r.spans > 1 ? ' in all' : ''}`, go: () => s.go(r.most.row),
-      }))} />
-      <List title="Longest gaps" hint="No span began or ended, and nothing was logged" items={t.gaps.map(g => ({
-        title: `after ${plain(g.before.name)}, ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`, name: `after ${plain(g.before.name)}`, n: duration(g.duration_nano), q: `${moment(g.from_unix_nano!, 3)} ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`, go: () => s.go((g.after ?? g.before).row),
-      }))} />
+  return (
+    <div class="topv">
+      {(m.states.length > 1 || m.states[0]?.text !== 'ended') && (
+        <ul class="states">
+          {m.states.map((x, i) => (
+            <li class="el" title={plain(x.text)}>
+              <b>{plain(base(m.files[i]?.name ?? ''))}</b> {plain(x.text)}
+            </li>
+          ))}
+        </ul>
+      )}
+      {m.clocks.length > 0 && (
+        <p class="clocks">
+          {m.clocks
+            .map(
+              c =>
+                `The clock of ${plain(c.name)} seems ${c.late.startsWith('-') ? c.late.slice(1) + ' fast' : c.late.slice(1) + ' late'}`
+            )
+            .join('. ')}
+          .{' '}
+          {m.clockCommand && (
+            <>
+              <code class="mono">{plain(m.clockCommand)}</code>{' '}
+              <button class="btn s" onClick={() => s.copy(m.clockCommand)}>
+                Copy the command
+              </button>
+            </>
+          )}
+        </p>
+      )}
+      {m.timed && m.spans ? (
+        <HeatMap known={known} find={m.static === undefined && find}>
+          {causes}
+        </HeatMap>
+      ) : (
+        causes
+      )}
+      <div class="tg">
+        <List title="Slowest requests" items={lines(t.slowest)} />
+        <List
+          title={
+            <span class="err">
+              {t.failed_requests > 0 && many(t.failed_requests, 'failed request', 'failed requests') + ', '}
+              {many(t.errors, 'error', 'errors')}
+            </span>
+          }
+          items={t.error_patterns.map(p => ({
+            name: plain(p.pattern),
+            n: count(p.count) + '×',
+            q: p.role,
+            go: () => s.goToRequest(p.first.row)
+          }))}>
+          <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>
+            Find all of them
+          </button>
+        </List>
+        <List title={many(t.open_spans, 'span never ended', 'spans never ended')} items={lines(t.never_ended)}>
+          {t.open_spans > t.never_ended.length && (
+            <button class="lk" onClick={() => find('{ span:open }')}>
+              Find all of them
+            </button>
+          )}
+        </List>
+        <List
+          title="What spans waited for"
+          hint="As an execution trace tells, the longest first"
+          items={(waits ?? []).map(w => ({
+            name: plain(w.text),
+            kind: 'says',
+            n: duration(w.time_nano),
+            go: () => s.go(w.longest.row)
+          }))}
+        />
+        {t.growth.length > 0 && (
+          <section class="tl3">
+            <h2>It grows</h2>
+            {t.growth.map(g => (
+              <p class="says">
+                {g.of}: {g.first} → {g.last} in {duration(g.time_nano)}
+              </p>
+            ))}
+          </section>
+        )}
+        <List
+          title={t.goroutines.length > 0 && `Goroutines at ${moment(t.goroutines_at_unix_nano!, 3)}`}
+          items={t.goroutines.map(g => ({
+            title: plain(g.stack),
+            name: plain(g.in) || '(unknown)',
+            n: many(g.count, 'goroutine', 'goroutines'),
+            q: g.spans > 0 && `for ${many(g.spans, 'span', 'spans')}, ${g.ended} of which ended`,
+            go: () => s.go(g.row.row)
+          }))}>
+          {t.more_goroutines > 0 && (
+            <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>
+          )}
+        </List>
+        <List
+          title="Services"
+          items={t.services.map(({ service: name, spans, logs, errors }) => ({
+            title: plain(name),
+            name: (
+              <>
+                <i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}
+              </>
+            ),
+            n: many(spans, 'span', 'spans'),
+            q: [logs && many(logs, 'log record', 'log records'), errors && many(errors, 'error', 'errors')]
+              .filter(Boolean)
+              .join(', '),
+            go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }')
+          }))}
+        />
+        <List
+          title="Self time"
+          items={t.self.lines.map(l => {
+            const at = (c: string) => l.values[t.self.columns.findIndex(x => x.name === c)],
+              name = String(at('name')),
+              service = String(at('service') ?? '')
+            return {
+              title: plain(name),
+              name: (
+                <>
+                  {plain(name)} {service && <span class="q">{plain(service)}</span>}
+                </>
+              ),
+              n: at('self') ? duration(BigInt(at('self')!)) : '-',
+              q:
+                many(Number(at('count')), 'span', 'spans') +
+                (at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''),
+              go: () =>
+                find(
+                  `{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`
+                )
+            }
+          })}
+        />
+        <List
+          title="Repeated calls"
+          hint="Five spans of one name or more, directly below the same span"
+          items={t.repeats.map(r => ({
+            name: plain(call(r)),
+            kind: 'el mono',
+            n: `${r.spans > 1 ? 'up to ' : ''}${count(r.most_calls)}×`,
+            q: `below ${plain(r.of)}${r.spans > 1 ? `, in ${count(r.spans)} spans` : ''}, ${duration(r.time_nano)}${r.spans > 1 ? ' in all' : ''}`,
+            go: () => s.go(r.most.row)
+          }))}
+        />
+        <List
+          title="Longest gaps"
+          hint="No span began or ended, and nothing was logged"
+          items={t.gaps.map(g => ({
+            title: `after ${plain(g.before.name)}, ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`,
+            name: `after ${plain(g.before.name)}`,
+            n: duration(g.duration_nano),
+            q: `${moment(g.from_unix_nano!, 3)} ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`,
+            go: () => s.go((g.after ?? g.before).row)
+          }))}
+        />
+      </div>
+      <p class="q all">
+        {many(t.spans, 'span', 'spans')}, {many(t.logs, 'log record', 'log records')}.
+        {none.length > 0 && ` None: ${none.join(', ')}.`}
+      </p>
     </div>
-    <p class="q all">{many(t.spans, 'span', 'spans')}, {many(t.logs, 'log record', 'log records')}.{none.length > 0 && ` None: ${none.join(', ')}.`}</p>
-  </div>
+  )
 }
 
-interface Item { title?: string; name: ComponentChildren; kind?: string; n: string; q?: ComponentChildren; go: () => void }
+interface Item {
+  title?: string
+  name: ComponentChildren
+  kind?: string
+  n: string
+  q?: ComponentChildren
+  go: () => void
+}
 
 // List is a list of links. Without any it is not there.
-function List({ title, hint, items, children }: { title: ComponentChildren; hint?: string; items: Item[]; children?: ComponentChildren }) {
+function List({
+  title,
+  hint,
+  items,
+  children
+}: {
+  title: ComponentChildren
+  hint?: string
+  items: Item[]
+  children?: ComponentChildren
+}) {
   if (!items.length) return null
-  return <section class="tl3"><h2 title={hint}>{title}</h2>
-    <ul>{items.map(i => <li><button title={i.title ?? String(i.name)} onClick={i.go}><span class={i.kind ?? 'el'}>{i.name}</span><span class="n">{i.n}</span>{i.q && <span class="q el">{i.q}</span>}</button></li>)}</ul>{children}</section>
+  return (
+    <section class="tl3">
+      <h2 title={hint}>{title}</h2>
+      <ul>
+        {items.map(i => (
+          <li>
+            <button title={i.title ?? String(i.name)} onClick={i.go}>
+              <span class={i.kind ?? 'el'}>{i.name}</span>
+              <span class="n">{i.n}</span>
+              {i.q && <span class="q el">{i.q}</span>}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {children}
+    </section>
+  )
 }
 
 // Causes says why requests are slow or fail.
 function Causes({ find }: { find: false | ((q: string) => void) }) {
-  const { value: x, failed } = useAnswer<Explanation>(`${s.meta.value!.generation} ${s.pace()} ${s.query.value} ${s.windowText.value} ${s.than.value}`, signal => s.src().explain({ ...s.part(), root: 0 }, signal))
+  const { value: x, failed } = useAnswer<Explanation>(
+    `${s.meta.value!.generation} ${s.pace()} ${s.query.value} ${s.windowText.value} ${s.than.value}`,
+    signal => s.src().explain({ ...s.part(), root: 0 }, signal)
+  )
   if (!x) return <p class="q">{failed ? plain(failed) : 'Looking for a cause…'}</p>
   const [before, now] = x.looked.requests
-  return <section class="tl3"><h2 class={x.found ? 'err' : ''}>{plain(x.verdict)}</h2>
-    <p class="q">{many(now, 'request', 'requests')}{x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}{before > 0 && ` beside ${many(before, 'other', 'others')}`}{x.chance[1] > 0 && `, requests exchanged at random differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}</p>
-    <ul>{x.causes.filter((c, i) => c.sure || i === 0).map(c => <li>{c.evidence.map(e => <p class="says">{plain(e.text)}{e.place && <span class="q"> at {plain(e.place)}</span>}</p>)}{find && <button class="lk" onClick={() => find(c.query)}>{plain(`${c.service} ${c.operation}`)}</button>}</li>)}
-      {x.shares.map(e => <li class="says">{plain(e.text)}</li>)}</ul></section>
+  return (
+    <section class="tl3">
+      <h2 class={x.found ? 'err' : ''}>{plain(x.verdict)}</h2>
+      <p class="q">
+        {many(now, 'request', 'requests')}
+        {x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}
+        {before > 0 && ` beside ${many(before, 'other', 'others')}`}
+        {x.chance[1] > 0 && `, requests exchanged at random differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}
+      </p>
+      <ul>
+        {x.causes
+          .filter((c, i) => c.sure || i === 0)
+          .map(c => (
+            <li>
+              {c.evidence.map(e => (
+                <p class="says">
+                  {plain(e.text)}
+                  {e.place && <span class="q"> at {plain(e.place)}</span>}
+                </p>
+              ))}
+              {find && (
+                <button class="lk" onClick={() => find(c.query)}>
+                  {plain(`${c.service} ${c.operation}`)}
+                </button>
+              )}
+            </li>
+          ))}
+        {x.shares.map(e => (
+          <li class="says">{plain(e.text)}</li>
+        ))}
+      </ul>
+    </section>
+  )
 }
 
-const lines = (list: Line[]): Item[] => list.map(l => ({
-  name: plain(l.name), n: l.duration_nano !== null ? (l.open ? '≥ ' : '') + duration(l.duration_nano) : '', go: () => s.goToRequest(l.row),
-  q: <>{l.in && <b>in {plain(l.in)} </b>}{plain(l.service)}{l.of && ` in ${plain(l.of)}`}{l.start_unix_nano !== null ? ' ' + moment(l.start_unix_nano, 3) : ''}</>,
-}))
+const lines = (list: Line[]): Item[] =>
+  list.map(l => ({
+    name: plain(l.name),
+    n: l.duration_nano !== null ? (l.open ? '≥ ' : '') + duration(l.duration_nano) : '',
+    go: () => s.goToRequest(l.row),
+    q: (
+      <>
+        {l.in && <b>in {plain(l.in)} </b>}
+        {plain(l.service)}
+        {l.of && ` in ${plain(l.of)}`}
+        {l.start_unix_nano !== null ? ' ' + moment(l.start_unix_nano, 3) : ''}
+      </>
+    )
+  }))
 
 // call is a repeated call: its text, behind its name unless it begins with that.
-const call = (r: Repeat) => r.text.startsWith(r.name) ? r.text : `${r.name} ${r.text}`.trim()
+const call = (r: Repeat) => (r.text.startsWith(r.name) ? r.text : `${r.name} ${r.text}`.trim())
 
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
 
 export function title(): string {
   const files = s.meta.value?.files ?? []
-  return files.length > 1 ? `${base(files[0]!.name)} and ${files.length - 1} other ${files.length === 2 ? 'file' : 'files'}` : base(files[0]?.name ?? '')
+  return files.length > 1
+    ? `${base(files[0]!.name)} and ${files.length - 1} other ${files.length === 2 ? 'file' : 'files'}`
+    : base(files[0]?.name ?? '')
 }

@@ -4,21 +4,47 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Axis, Bar, draw, Drawn, foldsIn, steps, timeAt, x } from './bars'
 import { Icon, Level } from './icons'
 import { RuntimeLane } from './runtime'
-import { isError, isExpanded, isHit, isOpen, isParent, levelOf, noTime, roleEvent, roleLog, roleOf, roleSpan, TreeRow } from './source'
+import {
+  isError,
+  isExpanded,
+  isHit,
+  isOpen,
+  isParent,
+  levelOf,
+  noTime,
+  roleEvent,
+  roleLog,
+  roleOf,
+  roleSpan,
+  TreeRow
+} from './source'
 import { indents, staying } from './rows'
 import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
 import { useAnswer } from './why'
 
-const narrow = matchMedia('(max-width:720px)'), coarse = matchMedia('(pointer:coarse)')
+const narrow = matchMedia('(max-width:720px)'),
+  coarse = matchMedia('(pointer:coarse)')
 export const phone = () => narrow.matches
-export const rowHeight = () => !phone() ? 22 : coarse.matches ? 46 : 36
+export const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
 const durationWidth = 86 // pixels; a time of day needs most of them
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
 
 // list is what moves the tree by keys; the tree sets it.
-export const list: { move?: (by: number) => void; end?: (last: boolean) => void; page?: (by: number) => void; open?: (open: boolean) => void; root?: () => void; zoom?: (by: number, at?: number) => void; pan?: (by: number) => void; fit?: () => void; more?: () => void; short?: () => void; cancel?: () => void } = {}
+export const list: {
+  move?: (by: number) => void
+  end?: (last: boolean) => void
+  page?: (by: number) => void
+  open?: (open: boolean) => void
+  root?: () => void
+  zoom?: (by: number, at?: number) => void
+  pan?: (by: number) => void
+  fit?: () => void
+  more?: () => void
+  short?: () => void
+  cancel?: () => void
+} = {}
 
 // pages of the shape that is shown; made anew when it changes
 const version = signal(0)
@@ -31,7 +57,8 @@ let late = false // there are more rows than those that were asked for last
 let lastRows = 60 // as many are asked for at the end
 
 function current(): s.Pages {
-  const shape = s.shape.value, q = s.query.value
+  const shape = s.shape.value,
+    q = s.query.value
   if (!pages || pages.shape !== shape || pages.q !== q) {
     pages?.stop()
     const same = pages && pages.shape === shape ? pages : null
@@ -69,7 +96,11 @@ function changed() {
 effect(() => {
   const f = s.filled.value
   if (!f) return
-  batch(() => { s.opened.value = true; s.filled.value = null; if (f.length) s.toggled.value = [...f].sort((a, b) => a - b) })
+  batch(() => {
+    s.opened.value = true
+    s.filled.value = null
+    if (f.length) s.toggled.value = [...f].sort((a, b) => a - b)
+  })
   if (pages) pages.shape = s.shape.peek() // it has these rows already
 })
 
@@ -78,15 +109,27 @@ export const atEnd = signal(true)
 // useStrips has what the goroutines of spans in sight did; each has a row and how many parts.
 function useStrips(rows: [number, number][]) {
   const m = s.meta.value!
-  return useAnswer<Record<string, string[]>>(m.goroutines && rows.length ? `${m.generation} ${rows.join(' ')}` : '', signal => s.src().strips(rows, signal)).value
+  return useAnswer<Record<string, string[]>>(
+    m.goroutines && rows.length ? `${m.generation} ${rows.join(' ')}` : '',
+    signal => s.src().strips(rows, signal)
+  ).value
 }
 
 export function Tree() {
-  const scroller = useRef<HTMLDivElement>(null), canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null)
-  const first = useSignal(0), size = useSignal({ width: 800, height: 400 }), nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? .42 : .7)
-  const drawing = useMemo(() => ({
-    drew: false, place: (_: PointerEvent): number => 0, time: (_: PointerEvent): bigint => 0n,
-  }), [])
+  const scroller = useRef<HTMLDivElement>(null),
+    canvas = useRef<HTMLCanvasElement>(null),
+    box = useRef<HTMLDivElement>(null)
+  const first = useSignal(0),
+    size = useSignal({ width: 800, height: 400 }),
+    nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? 0.42 : 0.7)
+  const drawing = useMemo(
+    () => ({
+      drew: false,
+      place: (_: PointerEvent): number => 0,
+      time: (_: PointerEvent): bigint => 0n
+    }),
+    []
+  )
   void version.value
   const row = rowHeight()
   const coming = current()
@@ -104,12 +147,20 @@ export function Tree() {
   if (!ending) coming.want(top, top + visible)
   lastRows = Math.min(500, visible + 20)
   const narrow = row > 22
-  const left = narrow ? 4 : !s.meta.value!.timed ? size.value.width - 26 : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
+  const left = narrow
+    ? 4
+    : !s.meta.value!.timed
+      ? size.value.width - 26
+      : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
   const c = s.chosen.value
   const range = s.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
-  const axis: Axis = { ...range, width: axisWidth, folds: s.folded.value ? foldsIn(s.idle(), range.from, range.to) : [] }
+  const axis: Axis = {
+    ...range,
+    width: axisWidth,
+    folds: s.folded.value ? foldsIn(s.idle(), range.from, range.to) : []
+  }
   s.outside.value = p.outside
   atEnd.value = p.total >= 0 && top + full >= p.total
   if (atEnd.value && !s.paused.value) s.fresh.value = 0
@@ -119,12 +170,25 @@ export function Tree() {
 
   // The rows that the first free one is below stay at the top.
   const sticky = staying(n => p.above(top + n), narrow ? 1 : 6)
-  const shownSticky = sticky.filter(a => { const i = p.place(a.row); return i < 0 || i < top + sticky.length })
-  const indent = indents([...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.depth), (narrow ? size.value.width : left - durationWidth) * .45)
+  const shownSticky = sticky.filter(a => {
+    const i = p.place(a.row)
+    return i < 0 || i < top + sticky.length
+  })
+  const indent = indents(
+    [...shownSticky, ...rows.flatMap(({ at }) => at ?? [])].map(at => at.depth),
+    (narrow ? size.value.width : left - durationWidth) * 0.45
+  )
 
   // moved gives up what was to be brought into sight, because the user goes elsewhere.
-  const moved = () => { stick = chooseLast = false; awaited = -1; if (s.wanted.peek()?.may) s.wanted.value = null }
-  const scrollTo = (i: number) => { moved(); first.value = Math.max(0, Math.min(lastTop(), i)) }
+  const moved = () => {
+    stick = chooseLast = false
+    awaited = -1
+    if (s.wanted.peek()?.may) s.wanted.value = null
+  }
+  const scrollTo = (i: number) => {
+    moved()
+    first.value = Math.max(0, Math.min(lastTop(), i))
+  }
   const show = (i: number) => {
     const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
     if (i < top + above) scrollTo(i - above)
@@ -138,55 +202,109 @@ export function Tree() {
     s.selected.value = at.row
     speak(at)
   }
-  useEffect(() => { if (awaited >= 0 && p.at(awaited)) select(awaited) })
-  useEffect(() => { if (chooseLast && !ending && p.total > 0) { chooseLast = false; select(p.total - 1) } })
-  const toEnd = () => { stick = true; awaited = -1; askAgain() }
-  const speak = ({ name, flags: f, took_nano: took, below }: TreeRow) => {
-    s.spoken.value = [plain(name), roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(took ?? 0n), below ? many(below, 'row below', 'rows below') : '', isError(f) ? 'error' : ''].filter(Boolean).join(', ')
+  useEffect(() => {
+    if (awaited >= 0 && p.at(awaited)) select(awaited)
+  })
+  useEffect(() => {
+    if (chooseLast && !ending && p.total > 0) {
+      chooseLast = false
+      select(p.total - 1)
+    }
+  })
+  const toEnd = () => {
+    stick = true
+    awaited = -1
+    askAgain()
   }
-  const selectedAt = () => awaited >= 0 ? awaited : p.place(s.selected.value)
-  const choose = (i: number) => { if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i))) }
+  const speak = ({ name, flags: f, took_nano: took, below }: TreeRow) => {
+    s.spoken.value = [
+      plain(name),
+      roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(took ?? 0n),
+      below ? many(below, 'row below', 'rows below') : '',
+      isError(f) ? 'error' : ''
+    ]
+      .filter(Boolean)
+      .join(', ')
+  }
+  const selectedAt = () => (awaited >= 0 ? awaited : p.place(s.selected.value))
+  const choose = (i: number) => {
+    if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i)))
+  }
 
-  list.move = by => { const at = selectedAt(); choose(at < 0 ? top : at + by) }
+  list.move = by => {
+    const at = selectedAt()
+    choose(at < 0 ? top : at + by)
+  }
   list.page = by => list.move!(by * (full - 1))
-  list.end = end => { if (end) { chooseLast = true; toEnd() } else choose(0) }
+  list.end = end => {
+    if (end) {
+      chooseLast = true
+      toEnd()
+    } else choose(0)
+  }
   list.open = open => {
-    const i = selectedAt(), at = i < 0 ? null : p.at(i)
+    const i = selectedAt(),
+      at = i < 0 ? null : p.at(i)
     if (!at) return
     const f = at.flags
-    if (open) { if (isParent(f) && !isExpanded(f)) s.toggle(at.row); else list.move!(1) } else if (isExpanded(f)) s.toggle(at.row)
-    else { const up = p.above(i).at(-1); if (up) { s.selected.value = up.row; speak(up); const k = p.place(s.selected.value); if (k >= 0) show(k); else s.wanted.value = { row: s.selected.value } } }
+    if (open) {
+      if (isParent(f) && !isExpanded(f)) s.toggle(at.row)
+      else list.move!(1)
+    } else if (isExpanded(f)) s.toggle(at.row)
+    else {
+      const up = p.above(i).at(-1)
+      if (up) {
+        s.selected.value = up.row
+        speak(up)
+        const k = p.place(s.selected.value)
+        if (k >= 0) show(k)
+        else s.wanted.value = { row: s.selected.value }
+      }
+    }
   }
-  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => at && isExpanded(at.flags) ? at.depth + 1 : 0)))
+  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => (at && isExpanded(at.flags) ? at.depth + 1 : 0))))
   list.short = () => s.leaveOutShort(axis.to - axis.from)
   list.root = () => {
-    const i = selectedAt(), at = i < 0 ? null : p.at(i), e = s.entry.value
+    const i = selectedAt(),
+      at = i < 0 ? null : p.at(i),
+      e = s.entry.value
     if (at ? isParent(at.flags) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.row : s.selected.value)
   }
   const setAxis = (from: bigint, to: bigint) => {
     if (to - from < 10n) to = from + 10n
-    s.axis.value = from <= p.from && to >= p.to && s.windowText.peek() || from <= s.meta.peek()!.first_unix_nano && to >= s.meta.peek()!.last_unix_nano ? null : { from, to }
+    s.axis.value =
+      (from <= p.from && to >= p.to && s.windowText.peek()) ||
+      (from <= s.meta.peek()!.first_unix_nano && to >= s.meta.peek()!.last_unix_nano)
+        ? null
+        : { from, to }
   }
   list.zoom = (by, at = cross.peek() ?? 0.5) => {
     const span = range.to - range.from
-    const next = span * BigInt(Math.round(by * 100)) / 100n
-    const from = range.from + (span - next) * BigInt(Math.round(at * 1000)) / 1000n
+    const next = (span * BigInt(Math.round(by * 100))) / 100n
+    const from = range.from + ((span - next) * BigInt(Math.round(at * 1000))) / 1000n
     setAxis(from, from + next)
   }
-  list.pan = by => { const d = (range.to - range.from) * BigInt(Math.round(by * 100)) / 100n; setAxis(range.from + d, range.to + d) }
+  list.pan = by => {
+    const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
+    setAxis(range.from + d, range.to + d)
+  }
   list.fit = () => {
-    const i = selectedAt(), at = i < 0 ? null : p.at(i)
+    const i = selectedAt(),
+      at = i < 0 ? null : p.at(i)
     if (!at || at.start_unix_nano === null) return
-    const from = at.start_unix_nano, took = at.took_nano || 1000n
+    const from = at.start_unix_nano,
+      took = at.took_nano || 1000n
     setAxis(from - took / 20n, from + took + took / 20n)
   }
 
   // If the query, the window or the threshold chooses other rows, what is selected or else the first row stays in sight.
-  const choice = `${s.only.value} ${s.windowText.value} ${s.shortest.value} ${s.mode.value}`, chosenBefore = useRef(choice)
+  const choice = `${s.only.value} ${s.windowText.value} ${s.shortest.value} ${s.mode.value}`,
+    chosenBefore = useRef(choice)
   useEffect(() => {
     if (chosenBefore.current === choice) return
     chosenBefore.current = choice
-    const i = selectedAt(), stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.row : 0
+    const i = selectedAt(),
+      stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.row : 0
     if (stays && !stick && !s.wanted.peek()) s.wanted.value = { row: stays, may: true }
   }, [choice])
 
@@ -198,25 +316,55 @@ export function Tree() {
     stick = false
     // What is not in the part of the time that is shown brings that with it.
     const follow = ({ start_unix_nano: start, took_nano: took }: TreeRow) => {
-      const a = !want.follow ? null : s.axis.peek() ?? (c && 'from' in c ? c : null)
-      if (!a || start === null || start + (took ?? 0n) >= a.from && start <= a.to) return
+      const a = !want.follow ? null : (s.axis.peek() ?? (c && 'from' in c ? c : null))
+      if (!a || start === null || (start + (took ?? 0n) >= a.from && start <= a.to)) return
       const from = start - (a.to - a.from) / 5n
       s.axis.value = { from, to: from + a.to - a.from }
     }
-    const done = (i: number) => { s.wanted.value = null; const at = p.at(i); if (at) follow(at); if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3)) }
-    if (known >= 0) { done(known); return }
-    s.src().rows(p.shape, { at: want.row, n: s.pageSize }).then(r => {
-      if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
-      const k = r.rows.findIndex(x => x.row === want.row)
-      if (k < 0 && want.may) { s.wanted.value = null; scrollTo(r.first); return }
-      if (k < 0 && s.windowText.peek()) { s.tell('The row lies outside of the chosen time: all rows are shown'); s.toggleInside(); return }
-      if (k >= 0) { follow(r.rows[k]!); first.value = Math.max(0, r.first + k - Math.floor(full / 3)) }
+    const done = (i: number) => {
       s.wanted.value = null
-    }, () => { if (s.wanted.peek() === want) s.wanted.value = null })
+      const at = p.at(i)
+      if (at) follow(at)
+      if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3))
+    }
+    if (known >= 0) {
+      done(known)
+      return
+    }
+    s.src()
+      .rows(p.shape, { at: want.row, n: s.pageSize })
+      .then(
+        r => {
+          if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
+          const k = r.rows.findIndex(x => x.row === want.row)
+          if (k < 0 && want.may) {
+            s.wanted.value = null
+            scrollTo(r.first)
+            return
+          }
+          if (k < 0 && s.windowText.peek()) {
+            s.tell('The row lies outside of the chosen time: all rows are shown')
+            s.toggleInside()
+            return
+          }
+          if (k >= 0) {
+            follow(r.rows[k]!)
+            first.value = Math.max(0, r.first + k - Math.floor(full / 3))
+          }
+          s.wanted.value = null
+        },
+        () => {
+          if (s.wanted.peek() === want) s.wanted.value = null
+        }
+      )
   }, [want, coming, p])
 
   useEffect(() => {
-    const watch = new ResizeObserver(() => { if (!box.current) return; const r = box.current.getBoundingClientRect(); size.value = { width: r.width, height: r.height } })
+    const watch = new ResizeObserver(() => {
+      if (!box.current) return
+      const r = box.current.getBoundingClientRect()
+      size.value = { width: r.width, height: r.height }
+    })
     watch.observe(box.current!)
     return () => watch.disconnect()
   }, [])
@@ -227,14 +375,42 @@ export function Tree() {
       e.preventDefault()
       moved()
       const r = canvas.current!.getBoundingClientRect()
-      if (e.ctrlKey || e.metaKey) list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
+      if (e.ctrlKey || e.metaKey)
+        list.zoom!(
+          e.deltaY > 0 ? 1.25 : 0.8,
+          Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26)))
+        )
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + e.deltaY / rowHeight()))
+      else
+        first.value = Math.max(
+          0,
+          Math.min(
+            Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())),
+            first.value + e.deltaY / rowHeight()
+          )
+        )
     }
     // A finger moves the rows, which go on for a while when it lets go.
-    let at = 0, speed = 0, time = 0, glide = 0
-    const by = (pixels: number) => { first.value = Math.max(0, Math.min(Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())), first.value + pixels / rowHeight())) }
-    const touch = (e: TouchEvent) => { cancelAnimationFrame(glide); at = e.touches[0]!.clientY; time = e.timeStamp; speed = 0; moved() }
+    let at = 0,
+      speed = 0,
+      time = 0,
+      glide = 0
+    const by = (pixels: number) => {
+      first.value = Math.max(
+        0,
+        Math.min(
+          Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())),
+          first.value + pixels / rowHeight()
+        )
+      )
+    }
+    const touch = (e: TouchEvent) => {
+      cancelAnimationFrame(glide)
+      at = e.touches[0]!.clientY
+      time = e.timeStamp
+      speed = 0
+      moved()
+    }
     const drag = (e: TouchEvent) => {
       if (e.touches.length > 1) return
       e.preventDefault()
@@ -246,7 +422,11 @@ export function Tree() {
     }
     const leave = () => {
       if (matchMedia('(prefers-reduced-motion: reduce)').matches) return
-      const on = () => { by(speed * 16); speed *= 0.95; if (Math.abs(speed) > 0.02) glide = requestAnimationFrame(on) }
+      const on = () => {
+        by(speed * 16)
+        speed *= 0.95
+        if (Math.abs(speed) > 0.02) glide = requestAnimationFrame(on)
+      }
       glide = requestAnimationFrame(on)
     }
     const el = box.current!
@@ -263,20 +443,28 @@ export function Tree() {
     }
   }, [])
 
-  const strips = useStrips(rows.flatMap(({ i, at: behind }) => {
-    const at = shownSticky[i - top] ?? behind
-    if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
-    const start = at.start_unix_nano, wide = Math.round(x(axis, start + (at.took_nano ?? 0n)) - x(axis, start))
-    return wide < 3 ? [] : [[at.row, Math.min(400, wide)]]
-  }))
+  const strips = useStrips(
+    rows.flatMap(({ i, at: behind }) => {
+      const at = shownSticky[i - top] ?? behind
+      if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
+      const start = at.start_unix_nano,
+        wide = Math.round(x(axis, start + (at.took_nano ?? 0n)) - x(axis, start))
+      return wide < 3 ? [] : [[at.row, Math.min(400, wide)]]
+    })
+  )
   const bars: Bar[] = rows.flatMap(({ i, at: behind }) => {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
     if (narrow && roleOf(at.flags) !== roleSpan) return [] // its attributes are there
-    return [{
-      y: (i - top) * row + row - (narrow ? 24 : 22), of: at,
-      shade: s.shade(at.service, at.name), path: s.path.value?.of.get(at.row) ?? [], states: strips ? strips[at.row] ?? [''] : [],
-    }]
+    return [
+      {
+        y: (i - top) * row + row - (narrow ? 24 : 22),
+        of: at,
+        shade: s.shade(at.service, at.name),
+        path: s.path.value?.of.get(at.row) ?? [],
+        states: strips ? (strips[at.row] ?? ['']) : []
+      }
+    ]
   })
   void s.theme.value // colors are drawn
   useEffect(() => {
@@ -284,131 +472,372 @@ export function Tree() {
     frame.rows = rows.length
   })
 
-  const thumb = p.total > 0 ? Math.max(24, Math.min(size.value.height, size.value.height * size.value.height / (p.total * row))) : 0
+  const thumb =
+    p.total > 0
+      ? Math.max(24, Math.min(size.value.height, (size.value.height * size.value.height) / (p.total * row)))
+      : 0
   const drag = (e: PointerEvent) => {
     const bar = e.currentTarget as HTMLElement
     bar.setPointerCapture(e.pointerId)
-    const move = (e: PointerEvent) => scrollTo(Math.round((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb) * most))
+    const move = (e: PointerEvent) =>
+      scrollTo(
+        Math.round(
+          ((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb)) * most
+        )
+      )
     move(e)
     bar.onpointermove = move
-    bar.onpointerup = () => { bar.onpointermove = null }
+    bar.onpointerup = () => {
+      bar.onpointermove = null
+    }
   }
   const resize = (e: PointerEvent) => {
     const bar = e.currentTarget as HTMLElement
     bar.setPointerCapture(e.pointerId)
-    bar.onpointermove = e => { s.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3) }
-    bar.onpointerup = () => { bar.onpointermove = null }
+    bar.onpointermove = e => {
+      s.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3)
+    }
+    bar.onpointerup = () => {
+      bar.onpointermove = null
+    }
   }
   const columns = narrow ? '1fr auto' : `${left - durationWidth}px ${durationWidth}px 1fr`
   const axisLabels = steps(axis)
   // The pointer's place on the axis as it is now, from 0 to 1, and its time.
-  drawing.place = e => Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
+  drawing.place = e =>
+    Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
   drawing.time = e => timeAt(axis, drawing.place(e))
-  const overBars = (e: MouseEvent) => e.clientX >= box.current!.getBoundingClientRect().left + axisLeft && !(e.target as HTMLElement).closest('button,.sb')
+  const overBars = (e: MouseEvent) =>
+    e.clientX >= box.current!.getBoundingClientRect().left + axisLeft &&
+    !(e.target as HTMLElement).closest('button,.sb')
   // A part of the axis that the pointer is drawn over is chosen: over the ruler, and with a mouse over
   // the bars, too.
   const brush = (e: PointerEvent) => {
     list.cancel?.()
     drawing.drew = false
-    if (p.total <= 0 || e.button || e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e))) return
-    const from = drawing.time(e), at = e.clientX
-    const listen = new AbortController(), options = { signal: listen.signal }
+    if (p.total <= 0 || e.button || (e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e))))
+      return
+    const from = drawing.time(e),
+      at = e.clientX
+    const listen = new AbortController(),
+      options = { signal: listen.signal }
     list.cancel = () => {
       listen.abort()
       brushed.value = null
       delete list.cancel
     }
-    addEventListener('pointermove', e => {
-      if (!e.buttons) { list.cancel!(); return } // it was released outside of the window
-      if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
-      drawing.drew = true
-      const to = drawing.time(e)
-      brushed.value = from < to ? [from, to] : [to, from]
-    }, options)
+    addEventListener(
+      'pointermove',
+      e => {
+        if (!e.buttons) {
+          list.cancel!()
+          return
+        } // it was released outside of the window
+        if (!drawing.drew && Math.abs(e.clientX - at) < 5) return
+        drawing.drew = true
+        const to = drawing.time(e)
+        brushed.value = from < to ? [from, to] : [to, from]
+      },
+      options
+    )
     const end = (e: PointerEvent) => {
       const b = brushed.value
       list.cancel!()
       if (e.type === 'pointerup' && b) s.choose({ from: b[0], to: b[1] })
-      setTimeout(() => { drawing.drew = false }) // behind the click that comes of it
+      setTimeout(() => {
+        drawing.drew = false
+      }) // behind the click that comes of it
     }
     addEventListener('pointerup', end, options)
     addEventListener('pointercancel', end, options)
   }
-  useEffect(() => () => { list.cancel?.(); cross.value = null }, [])
-  const point = (e: PointerEvent) => { cross.value = narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft ? null : drawing.place(e) }
-  return <div class="tree">
-    <div class="thead" style={{ gridTemplateColumns: columns }}>
-      {!narrow && <div>Name</div>}
-      {!narrow && <div class="n">{s.meta.value!.spans ? 'Duration' : 'Time'}</div>}
-      <div class="ruler" title="Drag over a part to see it alone" onPointerDown={brush} onMouseDown={e => e.preventDefault()} onDblClick={s.wholeAxis}>{axisLabels.filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110)).map((t, i) => <span style={{ left: x(axis, t) + 4 + 'px' }}>{i === 0 || axis.folds?.length ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3) : '+' + duration(t - axis.from)}</span>)}</div>
-      {!narrow && <div class="rsz" style={{ left: left - durationWidth - 4 + 'px' }} onPointerDown={resize} />}
-    </div>
-    <div class="rw" ref={box} onPointerDown={brush} onMouseDown={e => { if (overBars(e) || e.detail > 1) e.preventDefault() }} onPointerMove={point} onPointerLeave={() => { cross.value = null }}>
-      <div class="rows" ref={scroller} role="treegrid" aria-label="Spans and log records" aria-rowcount={p.total} aria-colcount={3} tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
-        {rows.map(({ i, at }) => <Row key={i} i={i} at={at} parent={at ? p.up(at)?.service ?? '' : ''} top={(i - top) * row} columns={columns} indent={indent} unreadable={!at && p.unreadable(i)} onSelect={() => { if (!drawing.drew) { s.sheet.value = narrow; select(i) } }} />)}
+  useEffect(
+    () => () => {
+      list.cancel?.()
+      cross.value = null
+    },
+    []
+  )
+  const point = (e: PointerEvent) => {
+    cross.value =
+      narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft
+        ? null
+        : drawing.place(e)
+  }
+  return (
+    <div class="tree">
+      <div class="thead" style={{ gridTemplateColumns: columns }}>
+        {!narrow && <div>Name</div>}
+        {!narrow && <div class="n">{s.meta.value!.spans ? 'Duration' : 'Time'}</div>}
+        <div
+          class="ruler"
+          title="Drag over a part to see it alone"
+          onPointerDown={brush}
+          onMouseDown={e => e.preventDefault()}
+          onDblClick={s.wholeAxis}>
+          {axisLabels
+            .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110))
+            .map((t, i) => (
+              <span style={{ left: x(axis, t) + 4 + 'px' }}>
+                {i === 0 || axis.folds?.length
+                  ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3)
+                  : '+' + duration(t - axis.from)}
+              </span>
+            ))}
+        </div>
+        {!narrow && <div class="rsz" style={{ left: left - durationWidth - 4 + 'px' }} onPointerDown={resize} />}
       </div>
-      {shownSticky.length > 0 && <div class="sticky on" role="presentation">
-        {shownSticky.map((at, n) => <Row key={'s' + n} i={-1} at={at} parent={p.up(at)?.service ?? ''} top={n * row} columns={columns} indent={indent} onSelect={() => s.go(at.row)} />)}
-      </div>}
-      <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
-      <Over axis={axis} left={axisLeft} />
-      {p.total * row > size.value.height && <div class="sb" aria-hidden="true" onPointerDown={drag}><i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} /></div>}
-      {p.total === 0 && <Empty />}
-      {s.fresh.value > 0 && !atEnd.value && <button class="btn p pill" onClick={() => { if (s.paused.value) s.resume.value?.(); toEnd() }}>{count(s.fresh.value)} new</button>}
+      <div
+        class="rw"
+        ref={box}
+        onPointerDown={brush}
+        onMouseDown={e => {
+          if (overBars(e) || e.detail > 1) e.preventDefault()
+        }}
+        onPointerMove={point}
+        onPointerLeave={() => {
+          cross.value = null
+        }}>
+        <div
+          class="rows"
+          ref={scroller}
+          role="treegrid"
+          aria-label="Spans and log records"
+          aria-rowcount={p.total}
+          aria-colcount={3}
+          tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
+          {rows.map(({ i, at }) => (
+            <Row
+              key={i}
+              i={i}
+              at={at}
+              parent={at ? (p.up(at)?.service ?? '') : ''}
+              top={(i - top) * row}
+              columns={columns}
+              indent={indent}
+              unreadable={!at && p.unreadable(i)}
+              onSelect={() => {
+                if (!drawing.drew) {
+                  s.sheet.value = narrow
+                  select(i)
+                }
+              }}
+            />
+          ))}
+        </div>
+        {shownSticky.length > 0 && (
+          <div class="sticky on" role="presentation">
+            {shownSticky.map((at, n) => (
+              <Row
+                key={'s' + n}
+                i={-1}
+                at={at}
+                parent={p.up(at)?.service ?? ''}
+                top={n * row}
+                columns={columns}
+                indent={indent}
+                onSelect={() => s.go(at.row)}
+              />
+            ))}
+          </div>
+        )}
+        <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
+        <Over axis={axis} left={axisLeft} />
+        {p.total * row > size.value.height && (
+          <div class="sb" aria-hidden="true" onPointerDown={drag}>
+            <i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} />
+          </div>
+        )}
+        {p.total === 0 && <Empty />}
+        {s.fresh.value > 0 && !atEnd.value && (
+          <button
+            class="btn p pill"
+            onClick={() => {
+              if (s.paused.value) s.resume.value?.()
+              toEnd()
+            }}>
+            {count(s.fresh.value)} new
+          </button>
+        )}
+      </div>
+      {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
     </div>
-    {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
-  </div>
+  )
 }
 
 // cross is where the pointer is on the axis, from 0 to 1, and brushed the time that it has been drawn
 // over.
-const cross = signal<number | null>(null), brushed = signal<[bigint, bigint] | null>(null)
+const cross = signal<number | null>(null),
+  brushed = signal<[bigint, bigint] | null>(null)
 
 // Over lies over the bars.
 function Over({ axis, left }: { axis: Axis; left: number }) {
-  const c = cross.value, b = brushed.value
+  const c = cross.value,
+    b = brushed.value
   const since = (part: number) => duration(timeAt(axis, part) - axis.from)
   const [from, to] = b ? [x(axis, b[0]), x(axis, b[1])] : [0, 0]
-  return <>
-    {c !== null && !b && axis.to > axis.from && <div class="cross" style={{ left: left + c * axis.width + 'px' }}><span class={c > .8 ? 'l' : ''}>{moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3)}, +{since(c)}</span></div>}
-    {b && <div class="brush" style={{ left: left + from + 'px', width: to - from + 'px' }}><span>{duration(b[1] - b[0])}</span></div>}
-  </>
+  return (
+    <>
+      {c !== null && !b && axis.to > axis.from && (
+        <div class="cross" style={{ left: left + c * axis.width + 'px' }}>
+          <span class={c > 0.8 ? 'l' : ''}>
+            {moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3)}, +{since(c)}
+          </span>
+        </div>
+      )}
+      {b && (
+        <div class="brush" style={{ left: left + from + 'px', width: to - from + 'px' }}>
+          <span>{duration(b[1] - b[0])}</span>
+        </div>
+      )}
+    </>
+  )
 }
 
 function Empty() {
-  return <div class="blank"><h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
-    <p>{s.shortest.value ? 'No span took as long.' : s.windowText.value ? 'No row is in the chosen time.' : s.only.value ? 'No row is selected by the query.' : 'The file has no spans and log records yet.'}</p>
-    {s.windowText.value && <button class="btn" onClick={() => s.choose(null)}>Show all of the time</button>}
-    {s.only.value && <button class="btn" onClick={() => s.setMode('mark')}>Show everything</button>}</div>
+  return (
+    <div class="blank">
+      <h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
+      <p>
+        {s.shortest.value
+          ? 'No span took as long.'
+          : s.windowText.value
+            ? 'No row is in the chosen time.'
+            : s.only.value
+              ? 'No row is selected by the query.'
+              : 'The file has no spans and log records yet.'}
+      </p>
+      {s.windowText.value && (
+        <button class="btn" onClick={() => s.choose(null)}>
+          Show all of the time
+        </button>
+      )}
+      {s.only.value && (
+        <button class="btn" onClick={() => s.setMode('mark')}>
+          Show everything
+        </button>
+      )}
+    </div>
+  )
 }
 
-function Row({ i, at, parent, top, columns, indent, unreadable, onSelect }: { i: number; at: TreeRow | null; parent: string; top: number; columns: string; indent: ReturnType<typeof indents>; unreadable?: boolean; onSelect: () => void }) {
+function Row({
+  i,
+  at,
+  parent,
+  top,
+  columns,
+  indent,
+  unreadable,
+  onSelect
+}: {
+  i: number
+  at: TreeRow | null
+  parent: string
+  top: number
+  columns: string
+  indent: ReturnType<typeof indents>
+  unreadable?: boolean
+  onSelect: () => void
+}) {
   const el = useRef<HTMLDivElement>(null)
   const row = at ? at.row : -1
   const isSelected = row === s.selected.value && i >= 0
-  useEffect(() => { if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true }) }, [isSelected])
-  if (!at) return <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}><div class="nm" role="gridcell">{unreadable ? 'this row cannot be read' : '…'}</div></div>
-  const { flags: f, depth, service, took_nano: took } = at, role = roleOf(f)
+  useEffect(() => {
+    if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true })
+  }, [isSelected])
+  if (!at)
+    return (
+      <div class="r wait" role="row" style={{ top: top + 'px', gridTemplateColumns: columns }}>
+        <div class="nm" role="gridcell">
+          {unreadable ? 'this row cannot be read' : '…'}
+        </div>
+      </div>
+    )
+  const { flags: f, depth, service, took_nano: took } = at,
+    role = roleOf(f)
   const closed = isParent(f) && !isExpanded(f)
   const dim = s.only.value !== '' && !isHit(f)
   const label = plain(at.name) || '(no name)'
   const words = isHit(f) ? s.words.value : []
-  const shown = (text: string) => words.length ? marked(text, words).map((part, i) => i % 2 ? <mark>{part}</mark> : part) : text
-  return <div ref={el} role="row" class={'r' + (isHit(f) ? ' hit' : '') + (dim ? ' dim' : '') + (role === roleSpan ? '' : ' log') + (isError(f) ? ' bad' : '')} data-row={row} tabIndex={isSelected ? 0 : -1}
-    aria-level={depth + 1} aria-rowindex={i + 1} aria-selected={isSelected} aria-expanded={isParent(f) ? isExpanded(f) : undefined}
-    style={{ top: top + 'px', gridTemplateColumns: columns }} onClick={onSelect} onDblClick={() => { if (isParent(f)) s.subtree(row) }}>
-    <div class="nm" role="gridcell" style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
-      {isParent(f) ? <button class="tw" tabIndex={-1} aria-label={closed ? 'Open' : 'Close'} onClick={e => { e.stopPropagation(); s.toggle(row) }} onDblClick={e => e.stopPropagation()}><span class={closed ? 'chev' : 'chev o'}><Icon name="chevron" /></span></button> : <span class="tw" />}
-      {role === roleSpan ? <i class="sw" style={s.hue(service, at.name)} /> : <Level level={levelOf(f)} event={role === roleEvent} />}
-      <span class="t" title={label}>{shown(label)}</span>
-      {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
-      {isError(f) && role === roleSpan && <Level level={4} />}
-      {closed && at.errors > 0 && <span class="bd o err" title="errors below">{count(at.errors)}</span>}
-      {isOpen(f) && <span class="bd warn">never ended</span>}
-      <span class="at">{shown(plain(at.text))}</span>
-      {closed && !s.only.value && <span class="bl">{count(at.below)} below</span>}
+  const shown = (text: string) =>
+    words.length ? marked(text, words).map((part, i) => (i % 2 ? <mark>{part}</mark> : part)) : text
+  return (
+    <div
+      ref={el}
+      role="row"
+      class={
+        'r' +
+        (isHit(f) ? ' hit' : '') +
+        (dim ? ' dim' : '') +
+        (role === roleSpan ? '' : ' log') +
+        (isError(f) ? ' bad' : '')
+      }
+      data-row={row}
+      tabIndex={isSelected ? 0 : -1}
+      aria-level={depth + 1}
+      aria-rowindex={i + 1}
+      aria-selected={isSelected}
+      aria-expanded={isParent(f) ? isExpanded(f) : undefined}
+      style={{ top: top + 'px', gridTemplateColumns: columns }}
+      onClick={onSelect}
+      onDblClick={() => {
+        if (isParent(f)) s.subtree(row)
+      }}>
+      <div
+        class="nm"
+        role="gridcell"
+        style={{ paddingLeft: 8 + Math.max(0, depth - indent.base) * indent.step + 'px' }}>
+        {isParent(f) ? (
+          <button
+            class="tw"
+            tabIndex={-1}
+            aria-label={closed ? 'Open' : 'Close'}
+            onClick={e => {
+              e.stopPropagation()
+              s.toggle(row)
+            }}
+            onDblClick={e => e.stopPropagation()}>
+            <span class={closed ? 'chev' : 'chev o'}>
+              <Icon name="chevron" />
+            </span>
+          </button>
+        ) : (
+          <span class="tw" />
+        )}
+        {role === roleSpan ? (
+          <i class="sw" style={s.hue(service, at.name)} />
+        ) : (
+          <Level level={levelOf(f)} event={role === roleEvent} />
+        )}
+        <span class="t" title={label}>
+          {shown(label)}
+        </span>
+        {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
+        {isError(f) && role === roleSpan && <Level level={4} />}
+        {closed && at.errors > 0 && (
+          <span class="bd o err" title="errors below">
+            {count(at.errors)}
+          </span>
+        )}
+        {isOpen(f) && <span class="bd warn">never ended</span>}
+        <span class="at">{shown(plain(at.text))}</span>
+        {closed && !s.only.value && <span class="bl">{count(at.below)} below</span>}
+      </div>
+      <div role="gridcell" class={'du' + (took && took >= 1_000_000_000n ? ' s' : '')}>
+        {role !== roleSpan ? (
+          at.start_unix_nano === null ? (
+            ''
+          ) : (
+            <time>{moment(at.start_unix_nano, phone() ? 0 : 3)}</time>
+          )
+        ) : took !== null ? (
+          (isOpen(f) ? '≥ ' : '') + duration(took)
+        ) : (
+          ''
+        )}
+      </div>
+      <div role="gridcell" class="bc" />
     </div>
-    <div role="gridcell" class={'du' + (took && took >= 1_000_000_000n ? ' s' : '')}>{role !== roleSpan ? at.start_unix_nano === null ? '' : <time>{moment(at.start_unix_nano, phone() ? 0 : 3)}</time> : took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : ''}</div>
-    <div role="gridcell" class="bc" />
-  </div>
+  )
 }

@@ -9,7 +9,23 @@ import { readToggled, shapeQuery } from './source'
 import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
 
 test('durations have three digits', () => {
-  for (const [n, want] of [[0n, '0 ns'], [999n, '999 ns'], [1000n, '1.00 µs'], [12_345n, '12.3 µs'], [999_499n, '999 µs'], [999_999n, '1.00 ms'], [9_994_999n, '9.99 ms'], [9_995_000n, '10.0 ms'], [61_050_000n, '61.1 ms'], [99_949_000n, '99.9 ms'], [99_950_000n, '100 ms'], [1_840_000_000n, '1.84 s'], [59_999_999_999n, '60.0 s'], [61_000_000_000n, '1 min 1 s'], [7_260_000_000_000n, '2 h 1 min']] as const)
+  for (const [n, want] of [
+    [0n, '0 ns'],
+    [999n, '999 ns'],
+    [1000n, '1.00 µs'],
+    [12_345n, '12.3 µs'],
+    [999_499n, '999 µs'],
+    [999_999n, '1.00 ms'],
+    [9_994_999n, '9.99 ms'],
+    [9_995_000n, '10.0 ms'],
+    [61_050_000n, '61.1 ms'],
+    [99_949_000n, '99.9 ms'],
+    [99_950_000n, '100 ms'],
+    [1_840_000_000n, '1.84 s'],
+    [59_999_999_999n, '60.0 s'],
+    [61_000_000_000n, '1 min 1 s'],
+    [7_260_000_000_000n, '2 h 1 min']
+  ] as const)
     assert.equal(duration(n).replaceAll('\u202f', ' '), want)
 })
 
@@ -22,7 +38,7 @@ test('no nanosecond is lost', () => {
 })
 
 test('the axis has round times, as many as there is room for', () => {
-  for (let span = 1n; span < 10n ** 15n; span = span * 37n / 10n + 1n) {
+  for (let span = 1n; span < 10n ** 15n; span = (span * 37n) / 10n + 1n) {
     const list = steps({ from: 5n, to: 5n + span, width: 900 })
     assert.ok(list.length <= 14 && (list.length >= 5 || span < 8n), `${list.length} of ${span}`)
     const step = list.length > 1 ? list[1]! - list[0]! : 1n
@@ -41,17 +57,35 @@ test('names of deep rows have room', () => {
   assert.deepEqual(indents([0, 1, 2], 170), { base: 0, step: 15 })
   for (const depths of [[], [0], all(0, 12), all(0, 40), all(30, 40), all(1800, 46), [5, 2000]]) {
     const { base, step } = indents(depths, 170)
-    assert.ok(step > 0 && depths.every(d => d >= base || base === 0) && (Math.max(0, ...depths) - base) * step <= 171, `${depths.length}: ${base} ${step}`)
+    assert.ok(
+      step > 0 && depths.every(d => d >= base || base === 0) && (Math.max(0, ...depths) - base) * step <= 171,
+      `${depths.length}: ${base} ${step}`
+    )
   }
 })
 
 test('the innermost rows stay at the top', () => {
   const chain = (depth: number) => Array.from({ length: depth }, (_, i) => i)
-  assert.deepEqual(staying(() => [], 6), [])
-  assert.deepEqual(staying(n => chain(3 + n), 6), [3, 4, 5, 6, 7, 8])
-  assert.deepEqual(staying(() => chain(2), 6), [0, 1])
-  assert.deepEqual(staying(() => chain(2000), 6), [1994, 1995, 1996, 1997, 1998, 1999])
-  assert.deepEqual(staying(() => chain(9), 1), [8])
+  assert.deepEqual(
+    staying(() => [], 6),
+    []
+  )
+  assert.deepEqual(
+    staying(n => chain(3 + n), 6),
+    [3, 4, 5, 6, 7, 8]
+  )
+  assert.deepEqual(
+    staying(() => chain(2), 6),
+    [0, 1]
+  )
+  assert.deepEqual(
+    staying(() => chain(2000), 6),
+    [1994, 1995, 1996, 1997, 1998, 1999]
+  )
+  assert.deepEqual(
+    staying(() => chain(9), 1),
+    [8]
+  )
 })
 
 test('long paths are folded', () => {
@@ -70,37 +104,102 @@ test('queries are written as they are read', () => {
   assert.equal(literal('U64', '5'), '5')
   assert.equal(fieldName('http.route'), '.http.route')
   assert.equal(fieldName('odd name'), '."odd name"')
-  assert.deepEqual(['2xx', 'a.2', '', 'a\\b\n', 'é', 'a-b'].map(fieldName), ['."2xx"', '."a.2"', '.""', '."a\\\\b\\n"', '."é"', '."a-b"'])
+  assert.deepEqual(['2xx', 'a.2', '', 'a\\b\n', 'é', 'a-b'].map(fieldName), [
+    '."2xx"',
+    '."a.2"',
+    '.""',
+    '."a\\\\b\\n"',
+    '."é"',
+    '."a-b"'
+  ])
 })
 
 test('a statement has a line for each of its parts', () => {
-  assert.equal(sql('select a from b left join c on d where e order by f'), 'select a\nfrom b\nleft join c on d\nwhere e\norder by f')
+  assert.equal(
+    sql('select a from b left join c on d where e order by f'),
+    'select a\nfrom b\nleft join c on d\nwhere e\norder by f'
+  )
 })
 
 test('the lines of stacks have their places', () => {
   assert.deepEqual(frames('time.Sleep /go/src/runtime/time.go:363\nmain.(*shop).hang /src/shop/main.go:42\n…'), [
-    { text: 'time.Sleep', file: '/go/src/runtime/time.go', line: 363 }, { text: 'main.(*shop).hang', file: '/src/shop/main.go', line: 42 }, { text: '…' }])
-  assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], { text: '', file: '/src/a b/main.go', line: 7 })
+    { text: 'time.Sleep', file: '/go/src/runtime/time.go', line: 363 },
+    { text: 'main.(*shop).hang', file: '/src/shop/main.go', line: 42 },
+    { text: '…' }
+  ])
+  assert.deepEqual(frames('main.f(0x1)\n\t/src/a b/main.go:7 +0x1d')[1], {
+    text: '',
+    file: '/src/a b/main.go',
+    line: 7
+  })
   assert.deepEqual(frames('main.f C:\\src\\main.go:3 +0x1d')[0], { text: 'main.f', file: 'C:\\src\\main.go', line: 3 })
-  for (const text of ['  at f (C:\\x\\app.js:10:5)', '    at /x/app.js:10:5', 'panic: 12:30', 'Error: GET http://api.example.com/users/10.2:80', 'connect ECONNREFUSED 127.0.0.1:5432', 'a http://x.com:80', 'proxy db.prod.svc:5432']) assert.deepEqual(frames(text), [{ text }])
+  for (const text of [
+    '  at f (C:\\x\\app.js:10:5)',
+    '    at /x/app.js:10:5',
+    'panic: 12:30',
+    'Error: GET http://api.example.com/users/10.2:80',
+    'connect ECONNREFUSED 127.0.0.1:5432',
+    'a http://x.com:80',
+    'proxy db.prod.svc:5432'
+  ])
+    assert.deepEqual(frames(text), [{ text }])
   assert.equal(frames('x\n'.repeat(1000)).length, 301)
   // A step for each byte of each byte would take hours.
-  for (const text of ['x' + ' '.repeat(1 << 20) + '.'.repeat(1 << 20), ':1'.repeat(1 << 20), ' '.repeat(99_000) + 'x']) { frames(text); sql(text); painted(text); pretty(text) }
+  for (const text of [
+    'x' + ' '.repeat(1 << 20) + '.'.repeat(1 << 20),
+    ':1'.repeat(1 << 20),
+    ' '.repeat(99_000) + 'x'
+  ]) {
+    frames(text)
+    sql(text)
+    painted(text)
+    pretty(text)
+  }
 })
 
 test('words are marked', () => {
-  assert.deepEqual(marked('Payment failed, payment', ['payment', 'fail']), ['', 'Payment', ' ', 'fail', 'ed, ', 'payment', ''])
+  assert.deepEqual(marked('Payment failed, payment', ['payment', 'fail']), [
+    '',
+    'Payment',
+    ' ',
+    'fail',
+    'ed, ',
+    'payment',
+    ''
+  ])
   assert.deepEqual(marked('nothing', []), ['nothing'])
   assert.deepEqual(marked('aaa', ['a', 'aa']), ['', 'aa', '', 'a', ''])
 })
 
 test('queries are painted', () => {
-  for (const q of ['', 'payment failed', '{ name = "GET /cart" && duration > 50ms } >> { status = error } | count() > 2', 'a.b-c="x\\"y', '"open', '`raw', '!~ -5 / ü']) assert.equal(painted(q).map(t => t.text).join(''), q)
-  assert.deepEqual(painted('{ status = error && n > 5 } "x"').filter(t => t.kind).map(t => t.kind + t.text), ['o{', 'o=', 'nerror', 'o&&', 'o>', 'n5', 'o}', 's"x"'])
+  for (const q of [
+    '',
+    'payment failed',
+    '{ name = "GET /cart" && duration > 50ms } >> { status = error } | count() > 2',
+    'a.b-c="x\\"y',
+    '"open',
+    '`raw',
+    '!~ -5 / ü'
+  ])
+    assert.equal(
+      painted(q)
+        .map(t => t.text)
+        .join(''),
+      q
+    )
+  assert.deepEqual(
+    painted('{ status = error && n > 5 } "x"')
+      .filter(t => t.kind)
+      .map(t => t.kind + t.text),
+    ['o{', 'o=', 'nerror', 'o&&', 'o>', 'n5', 'o}', 's"x"']
+  )
 })
 
 test('the wrong part of a query is marked', () => {
-  const wrong = (q: string, at: number) => painted(q, at).filter(t => t.wrong).map(t => t.text)
+  const wrong = (q: string, at: number) =>
+    painted(q, at)
+      .filter(t => t.wrong)
+      .map(t => t.text)
   assert.deepEqual(wrong('user = eve', 1), ['user'])
   assert.deepEqual(wrong('  user = eve', 8), ['eve'])
   assert.deepEqual(wrong('level = error', 0), [])
@@ -108,36 +207,102 @@ test('the wrong part of a query is marked', () => {
 })
 
 test('attributes are in groups', () => {
-  const of = (...names: string[]) => groups(names.map(name => ({ name }))).map(([title, list]) => [title, ...list.map(a => a.name)])
-  assert.deepEqual(of('user', 'url.path', 'http.route', 'db.system', 'age'), [['HTTP', 'http.route', 'url.path'], ['Database', 'db.system'], ['Attributes', 'age', 'user']])
+  const of = (...names: string[]) =>
+    groups(names.map(name => ({ name }))).map(([title, list]) => [title, ...list.map(a => a.name)])
+  assert.deepEqual(of('user', 'url.path', 'http.route', 'db.system', 'age'), [
+    ['HTTP', 'http.route', 'url.path'],
+    ['Database', 'db.system'],
+    ['Attributes', 'age', 'user']
+  ])
   assert.deepEqual(of(), [])
 })
 
 test('a conversation has what is new in each step, in the forms of the conventions', () => {
-  const turn = (row: number, name: string, attributes: Record<string, unknown>, more: object = {}) => ({ row, span: row, name, role: 'span', start_unix_nano: null, took_nano: null, failed: false, body: '',
-    attributes: Object.entries(attributes).map(([k, v]) => ({ name: 'gen_ai.' + k, kind: 'String', value: typeof v === 'string' ? v : JSON.stringify(v) })), ...more })
-  const question = { role: 'user', parts: [{ type: 'text', content: 'weather?' }] }, call = { role: 'assistant', parts: [{ type: 'tool_call', id: 'c1', name: 'get', arguments: { city: 'Bern' } }], finish_reason: 'tool_call' }
+  const turn = (row: number, name: string, attributes: Record<string, unknown>, more: object = {}) => ({
+    row,
+    span: row,
+    name,
+    role: 'span',
+    start_unix_nano: null,
+    took_nano: null,
+    failed: false,
+    body: '',
+    attributes: Object.entries(attributes).map(([k, v]) => ({
+      name: 'gen_ai.' + k,
+      kind: 'String',
+      value: typeof v === 'string' ? v : JSON.stringify(v)
+    })),
+    ...more
+  })
+  const question = { role: 'user', parts: [{ type: 'text', content: 'weather?' }] },
+    call = {
+      role: 'assistant',
+      parts: [{ type: 'tool_call', id: 'c1', name: 'get', arguments: { city: 'Bern' } }],
+      finish_reason: 'tool_call'
+    }
   const steps = conversation([
     turn(1, 'invoke_agent', { 'input.messages': [question] }),
-    turn(2, 'chat', { 'request.model': 'm', 'system_instructions': [{ type: 'text', content: 'be short' }], 'input.messages': [question], 'output.messages': [call], 'response.finish_reasons': ['tool_call'], 'usage.input_tokens': '7' }),
-    turn(3, 'execute_tool get', { 'operation.name': 'execute_tool', 'tool.name': 'get', 'tool.call.id': 'c1', 'tool.call.arguments': { city: 'Bern' }, 'tool.call.result': 'rain' }),
-    turn(4, 'chat', { 'input.messages': [question, call, { role: 'tool', parts: [{ type: 'tool_call_response', id: 'c1', response: 'rain' }] }], 'output.messages': [{ role: 'assistant', parts: [{ type: 'text', content: 'rain' }] }] }),
+    turn(2, 'chat', {
+      'request.model': 'm',
+      system_instructions: [{ type: 'text', content: 'be short' }],
+      'input.messages': [question],
+      'output.messages': [call],
+      'response.finish_reasons': ['tool_call'],
+      'usage.input_tokens': '7'
+    }),
+    turn(3, 'execute_tool get', {
+      'operation.name': 'execute_tool',
+      'tool.name': 'get',
+      'tool.call.id': 'c1',
+      'tool.call.arguments': { city: 'Bern' },
+      'tool.call.result': 'rain'
+    }),
+    turn(4, 'chat', {
+      'input.messages': [
+        question,
+        call,
+        { role: 'tool', parts: [{ type: 'tool_call_response', id: 'c1', response: 'rain' }] }
+      ],
+      'output.messages': [{ role: 'assistant', parts: [{ type: 'text', content: 'rain' }] }]
+    }),
     turn(5, 'broken', { 'input.messages': '[{"role":', 'output.messages': '7' }),
-    turn(6, 'gen_ai.choice', {}, { role: 'log', span: 4, body: '{"message":{"content":"also"}}' }),
+    turn(6, 'gen_ai.choice', {}, { role: 'log', span: 4, body: '{"message":{"content":"also"}}' })
   ])
-  assert.deepEqual(steps.map(s => s.said.map(m => [m.role, m.kind, m.text.replace(/\s/g, '')].join(' '))), [
-    ['user text weather?'], ['system text beshort', 'assistant call {"city":"Bern"}'], ['tool result rain'], ['assistant text rain', 'assistant text also'], ['user text [{"role":', 'assistant text 7'],
-  ])
+  assert.deepEqual(
+    steps.map(s => s.said.map(m => [m.role, m.kind, m.text.replace(/\s/g, '')].join(' '))),
+    [
+      ['user text weather?'],
+      ['system text beshort', 'assistant call {"city":"Bern"}'],
+      ['tool result rain'],
+      ['assistant text rain', 'assistant text also'],
+      ['user text [{"role":', 'assistant text 7']
+    ]
+  )
   assert.deepEqual([steps[1]!.model, steps[1]!.finish, steps[1]!.tokens[0]], ['m', 'tool_call', '7'])
 })
 
 test('an issue has what fits, and says what is left out', () => {
   const n = 300
-  const rows = Array.from({ length: n }, (_, i) => ({ row: i + 1, start_unix_nano: 0n, took_nano: 1_000_000n, below: 0, errors: 0, name: i ? 'a ``` \u001b[31mb\u001b[0m \u001b[2J' : 'root', service: 'shop', text: 'k=v', depth: Math.min(i, 1), flags: 3, ticks: [] }))
+  const rows = Array.from({ length: n }, (_, i) => ({
+    row: i + 1,
+    start_unix_nano: 0n,
+    took_nano: 1_000_000n,
+    below: 0,
+    errors: 0,
+    name: i ? 'a ``` \u001b[31mb\u001b[0m \u001b[2J' : 'root',
+    service: 'shop',
+    text: 'k=v',
+    depth: Math.min(i, 1),
+    flags: 3,
+    ticks: []
+  }))
   const r = { total: n, outside: 0, first: 0, from_nano: 0n, to_nano: 1n, toggled: null, above: [], rows }
   const text = markdown('a <b> `c`', r, 2000)
   assert.ok(new TextEncoder().encode(text).length <= 2000)
-  assert.match(text, /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[2J 1\.00.ms shop k=v\n/)
+  assert.match(
+    text,
+    /^a \\<b\\> \\`c\\`, .*\n\n````\nroot 1\.00.ms shop k=v\n {2}a ``` b \\u001b\[2J 1\.00.ms shop k=v\n/
+  )
   const shown = text.split('\n').filter(l => l.includes('k=v')).length
   assert.ok(text.endsWith('\n````\n\n' + (n - shown) + ' more rows are left out.\n') && shown > 10)
 })
@@ -146,20 +311,40 @@ test('colors of names can be told from the ground, and nearly all from each othe
   const css = readFileSync('src/app.css', 'utf8')
   const color = (name: string, dark: boolean) => {
     const both = new RegExp(`--${name}: light-dark\\((#\\w+), (#\\w+)\\)`).exec(css)!
-    const hex = both[dark ? 2 : 1]!.slice(1), long = hex.length === 3 ? [...hex].map(c => c + c).join('') : hex
-    return [0, 2, 4].map(i => { const c = parseInt(long.slice(i, i + 2), 16) / 255; return c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4 })
+    const hex = both[dark ? 2 : 1]!.slice(1),
+      long = hex.length === 3 ? [...hex].map(c => c + c).join('') : hex
+    return [0, 2, 4].map(i => {
+      const c = parseInt(long.slice(i, i + 2), 16) / 255
+      return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4
+    })
   }
-  const light = ([r, g, b]: number[]) => .2126 * r! + .7152 * g! + .0722 * b!
-  const lab = ([r, g, b]: number[]) => { // OKLab
-    const [l, m, s] = [[.4122214708, .5363325363, .0514459929], [.2119034982, .6806995451, .1073969566], [.0883024619, .2817188376, .6299787005]].map(([x, y, z]) => Math.cbrt(x! * r! + y! * g! + z! * b!)) as [number, number, number]
-    return [.2104542553 * l + .793617785 * m - .0040720468 * s, 1.9779984951 * l - 2.428592205 * m + .4505937099 * s, .0259040371 * l + .7827717662 * m - .808675766 * s]
+  const light = ([r, g, b]: number[]) => 0.2126 * r! + 0.7152 * g! + 0.0722 * b!
+  const lab = ([r, g, b]: number[]) => {
+    // OKLab
+    const [l, m, s] = [
+      [0.4122214708, 0.5363325363, 0.0514459929],
+      [0.2119034982, 0.6806995451, 0.1073969566],
+      [0.0883024619, 0.2817188376, 0.6299787005]
+    ].map(([x, y, z]) => Math.cbrt(x! * r! + y! * g! + z! * b!)) as [number, number, number]
+    return [
+      0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+      1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+      0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s
+    ]
   }
   for (const dark of [false, true]) {
     const names = Array.from({ length: 10 }, (_, i) => color(`s${8 + i}`, dark))
-    for (const ground of ['bg', 'sunk', 'hover', 'sel'].map(n => light(color(n, dark)))) for (const n of names) {
-      const [a, b] = [light(n), ground].sort((a, b) => b - a) as [number, number]
-      assert.ok((a + .05) / (b + .05) >= 3, `${n} on ${ground}`)
-    }
-    names.forEach((a, i) => names.slice(i + 1).forEach((b, k) => assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= .095, `s${8 + i} and s${9 + i + k}`)))
+    for (const ground of ['bg', 'sunk', 'hover', 'sel'].map(n => light(color(n, dark))))
+      for (const n of names) {
+        const [a, b] = [light(n), ground].sort((a, b) => b - a) as [number, number]
+        assert.ok((a + 0.05) / (b + 0.05) >= 3, `${n} on ${ground}`)
+      }
+    names.forEach((a, i) =>
+      names
+        .slice(i + 1)
+        .forEach((b, k) =>
+          assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= 0.095, `s${8 + i} and s${9 + i + k}`)
+        )
+    )
   }
 })

@@ -12,39 +12,168 @@ const sum = (list: StateTime[]) => list.reduce((n, t) => n + t.time_nano, 0n)
 
 // Sums is a bar of how long what took, and its legend.
 function Sums({ title, list }: { title: string; list: StateTime[] }) {
-  const whole = Number(sum(list)) || 1, some = list.filter(t => Number(t.time_nano) >= whole / 200)
-  return <div class="sums">
-    <span class="q">{title}</span>
-    <span class="sumb" aria-hidden="true">{some.map(t => <i style={{ width: Number(t.time_nano) / whole * 100 + '%', background: stateColors[t.state] }} />)}</span>
-    <p>{some.map(t => <Fragment key={t.state}><i class="hue" style={{ background: stateColors[t.state] }} />{t.state} {duration(t.time_nano)} </Fragment>)}</p>
-  </div>
+  const whole = Number(sum(list)) || 1,
+    some = list.filter(t => Number(t.time_nano) >= whole / 200)
+  return (
+    <div class="sums">
+      <span class="q">{title}</span>
+      <span class="sumb" aria-hidden="true">
+        {some.map(t => (
+          <i style={{ width: (Number(t.time_nano) / whole) * 100 + '%', background: stateColors[t.state] }} />
+        ))}
+      </span>
+      <p>
+        {some.map(t => (
+          <Fragment key={t.state}>
+            <i class="hue" style={{ background: stateColors[t.state] }} />
+            {t.state} {duration(t.time_nano)}{' '}
+          </Fragment>
+        ))}
+      </p>
+    </div>
+  )
 }
 
-const place = (f: Frame) => `${f.function.slice(f.function.lastIndexOf('/') + 1)} ${f.file.replace(/.*[/\\]/, '')}:${f.line}`
+const place = (f: Frame) =>
+  `${f.function.slice(f.function.lastIndexOf('/') + 1)} ${f.file.replace(/.*[/\\]/, '')}:${f.line}`
 
-const Who = ({ span, of = '', goroutine, own }: { span: Line | null; of?: string | undefined; goroutine: number; own: number }) => !span ? <>goroutine {goroutine}</> : span.row === own ? <>this</> : <><button class="lk" onClick={() => s.go(span.row)}>{plain(span.name)}</button>{of && <span class="q"> {plain(of)}</span>}</>
+const Who = ({
+  span,
+  of = '',
+  goroutine,
+  own
+}: {
+  span: Line | null
+  of?: string | undefined
+  goroutine: number
+  own: number
+}) =>
+  !span ? (
+    <>goroutine {goroutine}</>
+  ) : span.row === own ? (
+    <>this</>
+  ) : (
+    <>
+      <button class="lk" onClick={() => s.go(span.row)}>
+        {plain(span.name)}
+      </button>
+      {of && <span class="q"> {plain(of)}</span>}
+    </>
+  )
 
 function Wait({ w, row }: { w: MeasuredStep; row: number }) {
   const open = useSignal(false)
-  return <div class="says">
-    <i class="hue" style={{ background: stateColors[w.state] }} />{w.state} {duration(w.duration_nano)} {w.via && <>in <code class="mono">{plain(w.via)}</code> </>}{w.frame && <>at <button class="lk mono" aria-expanded={open.value} onClick={() => { open.value = !open.value }}>{plain(place(w.frame))}</button></>}
-    {w.ended_by ? <>, ended by {w.ended_by.span?.row === row ? `its goroutine ${w.ended_by.goroutine}` : <Who span={w.ended_by.span} of={w.ended_by.other_request} goroutine={w.ended_by.goroutine} own={row} />}{w.ended_by.frame && <> at <code class="mono">{plain(place(w.ended_by.frame))}</code></>}</> : ['mutex', 'sync', 'chan'].includes(w.state) ? ', not ended by anybody yet' : ''}
-    {open.value && <Frames stack={w.stack.map(f => `${f.function}\n\t${f.file}:${f.line}\n`).join('')} />}
-  </div>
+  return (
+    <div class="says">
+      <i class="hue" style={{ background: stateColors[w.state] }} />
+      {w.state} {duration(w.duration_nano)}{' '}
+      {w.via && (
+        <>
+          in <code class="mono">{plain(w.via)}</code>{' '}
+        </>
+      )}
+      {w.frame && (
+        <>
+          at{' '}
+          <button
+            class="lk mono"
+            aria-expanded={open.value}
+            onClick={() => {
+              open.value = !open.value
+            }}>
+            {plain(place(w.frame))}
+          </button>
+        </>
+      )}
+      {w.ended_by ? (
+        <>
+          , ended by{' '}
+          {w.ended_by.span?.row === row ? (
+            `its goroutine ${w.ended_by.goroutine}`
+          ) : (
+            <Who span={w.ended_by.span} of={w.ended_by.other_request} goroutine={w.ended_by.goroutine} own={row} />
+          )}
+          {w.ended_by.frame && (
+            <>
+              {' '}
+              at <code class="mono">{plain(place(w.ended_by.frame))}</code>
+            </>
+          )}
+        </>
+      ) : ['mutex', 'sync', 'chan'].includes(w.state) ? (
+        ', not ended by anybody yet'
+      ) : (
+        ''
+      )}
+      {open.value && <Frames stack={w.stack.map(f => `${f.function}\n\t${f.file}:${f.line}\n`).join('')} />}
+    </div>
+  )
 }
 
 export function Waits({ row }: { row: number }) {
-  const answer = useAnswer<{ w: Waited | null }>(s.meta.value!.goroutines ? `${row} ${s.meta.value!.generation}` : '', signal => s.src().waited(row, signal).then(w => ({ w }))).value, w = answer?.w
+  const answer = useAnswer<{ w: Waited | null }>(
+      s.meta.value!.goroutines ? `${row} ${s.meta.value!.generation}` : '',
+      signal =>
+        s
+          .src()
+          .waited(row, signal)
+          .then(w => ({ w }))
+    ).value,
+    w = answer?.w
   if (!answer) return null
-  if (!w) return <section class="sec"><h3>What it waited for</h3><p class="none">The execution trace in the file does not reach this span.</p></section>
-  return <section class="sec waits"><h3>What it waited for, measured{w.join === 'matched' && ', found by name and time'}</h3>
-    {w.open && <p class="q">It had not ended when the execution trace was written.</p>}
-    {!w.whole && <p class="q">The execution trace tells of {Math.floor(w.known * 100)}{'\u202f'}% of it.</p>}
-    <Sums title="Its goroutine" list={w.own} />
-    {w.whole && <Sums title="What it waited for" list={w.sums} />}
-    {w.waits.length > 0 && <><h4>Longest waits</h4>{w.waits.map(x => <Wait key={x.from_unix_nano} w={x} row={row} />)}</>}
-    {w.whole && w.steps.length > 0 && <><h4>Step by step</h4><ol class="stp">{w.steps.map(x => <li style={{ paddingLeft: Math.min(4, x.depth) * 10 + 'px' }}>
-      <i class="hue" style={{ background: stateColors[x.state] }} /><span class="n">{duration(x.duration_nano)}</span> {x.state} <span class="q">in</span> <Who span={x.span} of={x.other_request} goroutine={x.goroutine} own={row} />{x.frame && <> <code class="mono q">{x.via && plain(x.via) + ' at '}{plain(place(x.frame))}</code></>}{x.times! > 1 && <b>, {count(x.times!)}×</b>}{x.followed && <span class="q">, meanwhile:</span>}
-    </li>)}</ol>{w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}</>}
-  </section>
+  if (!w)
+    return (
+      <section class="sec">
+        <h3>What it waited for</h3>
+        <p class="none">The execution trace in the file does not reach this span.</p>
+      </section>
+    )
+  return (
+    <section class="sec waits">
+      <h3>What it waited for, measured{w.join === 'matched' && ', found by name and time'}</h3>
+      {w.open && <p class="q">It had not ended when the execution trace was written.</p>}
+      {!w.whole && (
+        <p class="q">
+          The execution trace tells of {Math.floor(w.known * 100)}
+          {'\u202f'}% of it.
+        </p>
+      )}
+      <Sums title="Its goroutine" list={w.own} />
+      {w.whole && <Sums title="What it waited for" list={w.sums} />}
+      {w.waits.length > 0 && (
+        <>
+          <h4>Longest waits</h4>
+          {w.waits.map(x => (
+            <Wait key={x.from_unix_nano} w={x} row={row} />
+          ))}
+        </>
+      )}
+      {w.whole && w.steps.length > 0 && (
+        <>
+          <h4>Step by step</h4>
+          <ol class="stp">
+            {w.steps.map(x => (
+              <li style={{ paddingLeft: Math.min(4, x.depth) * 10 + 'px' }}>
+                <i class="hue" style={{ background: stateColors[x.state] }} />
+                <span class="n">{duration(x.duration_nano)}</span> {x.state} <span class="q">in</span>{' '}
+                <Who span={x.span} of={x.other_request} goroutine={x.goroutine} own={row} />
+                {x.frame && (
+                  <>
+                    {' '}
+                    <code class="mono q">
+                      {x.via && plain(x.via) + ' at '}
+                      {plain(place(x.frame))}
+                    </code>
+                  </>
+                )}
+                {x.times! > 1 && <b>, {count(x.times!)}×</b>}
+                {x.followed && <span class="q">, meanwhile:</span>}
+              </li>
+            ))}
+          </ol>
+          {w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}
+        </>
+      )}
+    </section>
+  )
 }

@@ -7,31 +7,79 @@ import { Contrast, CriticalPath, Step, Why } from './source'
 import * as s from './state'
 import { count, duration, many, moment, plain } from './text'
 
-export const percent = (n: number, of: number) => !of || !n ? '0' : n === of ? '100' : n * 1000 < of ? '<0.1' : (of - n) * 1000 < of ? '>99.9' : (n / of * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)
-const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => <section class="sec"><h3>{title}</h3>{children}</section>
+export const percent = (n: number, of: number) =>
+  !of || !n
+    ? '0'
+    : n === of
+      ? '100'
+      : n * 1000 < of
+        ? '<0.1'
+        : (of - n) * 1000 < of
+          ? '>99.9'
+          : ((n / of) * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)
+const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => (
+  <section class="sec">
+    <h3>{title}</h3>
+    {children}
+  </section>
+)
 
 // useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
-export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null), failed = useSignal('')
+export function useAnswer<T>(
+  key: string,
+  ask: (signal: AbortSignal) => Promise<T>
+): { value: T | null; failed: string } {
+  const value = useSignal<T | null>(null),
+    failed = useSignal('')
   useEffect(() => {
-    if (!key) { value.value = null; return }
+    if (!key) {
+      value.value = null
+      return
+    }
     const stop = new AbortController()
-    const wait = setTimeout(() => ask(stop.signal).then(v => { value.value = v; failed.value = '' }, e => { if (!stop.signal.aborted) { failed.value = e.message; value.value = null } }), 80)
-    return () => { clearTimeout(wait); stop.abort() }
+    const wait = setTimeout(
+      () =>
+        ask(stop.signal).then(
+          v => {
+            value.value = v
+            failed.value = ''
+          },
+          e => {
+            if (!stop.signal.aborted) {
+              failed.value = e.message
+              value.value = null
+            }
+          }
+        ),
+      80
+    )
+    return () => {
+      clearTimeout(wait)
+      stop.abort()
+    }
   }, [key])
   return { value: value.value, failed: failed.value }
 }
 
 // useLatest asks when the key is another one, but waits for the answer before, and a while if the trace grows.
 export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null), failed = useSignal(''), now = useRef({ key, ask, busy: false }).current
-  now.key = key; now.ask = ask
+  const value = useSignal<T | null>(null),
+    failed = useSignal(''),
+    now = useRef({ key, ask, busy: false }).current
+  now.key = key
+  now.ask = ask
   useEffect(() => {
     const next = async () => {
       if (now.busy || !now.key) return
       now.busy = true
-      const of = now.key, begun = performance.now()
-      try { value.value = await now.ask(); failed.value = '' } catch (e) { failed.value = (e as Error).message }
+      const of = now.key,
+        begun = performance.now()
+      try {
+        value.value = await now.ask()
+        failed.value = ''
+      } catch (e) {
+        failed.value = (e as Error).message
+      }
       await new Promise(r => setTimeout(r, s.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
       now.busy = false
       if (of !== now.key) next()
@@ -45,7 +93,9 @@ export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | n
 export function useWidth(box: { current: HTMLElement | null }): number {
   const width = useSignal(0)
   useEffect(() => {
-    const watch = new ResizeObserver(() => { if (box.current) width.value = box.current.clientWidth })
+    const watch = new ResizeObserver(() => {
+      if (box.current) width.value = box.current.clientWidth
+    })
     watch.observe(box.current!)
     return () => watch.disconnect()
   }, [])
@@ -54,90 +104,379 @@ export function useWidth(box: { current: HTMLElement | null }): number {
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
-  const { value: w, failed } = useAnswer<Why>(`${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`, signal => s.src().why(row, s.part(), of.value, signal))
-  useEffect(() => { if (of.value.includes('-')) of.value = '' }, [w?.where]) // what is drawn is of one name
-  const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().critical(row, signal).then(p => ({ row, p }))).value
+  const { value: w, failed } = useAnswer<Why>(
+    `${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`,
+    signal => s.src().why(row, s.part(), of.value, signal)
+  )
+  useEffect(() => {
+    if (of.value.includes('-')) of.value = ''
+  }, [w?.where]) // what is drawn is of one name
+  const path = useAnswer<{ row: number; p: CriticalPath | null }>(
+    `${row} ${s.meta.value!.generation} ${s.pace()}`,
+    signal =>
+      s
+        .src()
+        .critical(row, signal)
+        .then(p => ({ row, p }))
+  ).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!w) return <p class="none">Comparing it with its namesakes…</p>
-  const took = w.took_nano, low = w.of === 'failed' ? undefined : w.least_nano, high = w.most_nano
+  const took = w.took_nano,
+    low = w.of === 'failed' ? undefined : w.least_nano,
+    high = w.most_nano
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
-  const look = (q: string) => { s.text.value = q; s.find() }
-  const without = w.without && p && <> <button class="lk" onClick={() => look(w.without)}>Find each {plain(p.span.name)} without it</button></>
-  const longest = (p?.steps ?? []).reduce<Step | null>((a, l) => l.span && (!a || l.duration_nano > a.duration_nano) ? l : a, null)?.span
-  return <>
-    {w.count < 2 ? <Section title="The only one of this name"><p class="says">{took === null ? '' : duration(took)}{without}</p></Section> : <Section title={`Among ${count(w.count)} of this name`}>
-      {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
-      <p class="says">{took === null || !w.count ? 'None of them has ended.' : <>{slowest && !w.open ? <b>The slowest</b> : <>{w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}{'\u202f'}%</b>{slowest ? ' of those that ended' : ''}</>}; median {duration(w.median_nano)}{w.failed > 0 && <>; {count(w.failed)} failed</>}. {w.where && <button class="lk" onClick={() => look(w.where)}>Find all of the name</button>}</>}{without}</p>
-      {w.bars.length > 0 && <Histogram w={w} low={low} high={high} draw={part => { of.value = part }} />}
-    </Section>}
-    {w.against && <Section title={`Against ${plain(s.otherSide())}`}>
-      <p class="says">{w.against.there.count ? <>There {many(w.against.there.count, 'span', 'spans')} of the name, median {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.</> : 'It has no span of the name that has ended.'}</p>
-      {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
-    </Section>}
-    {w.of && <Section title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other', 'others')})`}>
-      {w.shares.others > 0 && (w.slow > 0 && w.failed > 0 || high > 0n) && <div class="seg of" role="group" aria-label="What is compared with the others">
-        {w.slow > 0 && <button aria-pressed={w.of === 'slow'} onClick={() => { of.value = 'slow' }}>Slow ones</button>}{w.failed > 0 && <button aria-pressed={w.of === 'failed'} onClick={() => { of.value = 'failed' }}>Failed ones</button>}{high > 0n && <button aria-pressed>Drawn ones</button>}</div>}
-      {w.shares.fields.length || !longest || longest.row === row ? <Shares c={w.shares} of={w.of} /> : <p class="says">No attribute tells them from the others. Most of the time is in <button class="lk" onClick={() => s.go(longest.row)}>{plain(longest.name)}</button>.</p>}
-      {w.burst && <p class="says">{w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began <button class="lk" title="Choose this part of the time" onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from {moment(w.burst.from_unix_nano, 3)}</button>, in {percent(w.burst.share, 1)}{'\u202f'}% of the time.</p>}
-      <p class="says">{w.where && <button class="lk" onClick={() => look(w.where.replace(/ }$/, (low === undefined ? ' && (span:failed || level >= error)' : ` && duration >= ${low}ns`) + (high ? ` && duration < ${high}ns }` : ' }')))}>Find the {w.of} ones</button>}{!w.among && <span class="q"> This one is among the others.</span>}</p>
-    </Section>}
-    {w.beside.length > 0 && <Section title="What ran meanwhile">
-      {w.beside.map(b => <p class="says"><button class="lk" onClick={() => s.go(b.row)}>{plain(b.name)}</button>{b.service && <span class="q"> {plain(b.service)}</span>}{b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it{b.open && <b class="warn"> never ended</b>}.
-        {w.of && <span class="q"> It ran for most of the time of {percent(b.in, 1)}{'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}{'\u202f'}% of the others.</span>}</p>)}
-    </Section>}
-    {w.cpu && <Section title={`On a processor for ${duration(w.cpu.ofSpan ? w.cpu.own_nano : w.cpu.all_nano)}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
-      <table class="fns"><thead><tr><th>function</th><th class="n">with calls</th><th class="n">own</th></tr></thead><tbody>{w.cpu.functions.map(f => <tr><td class="el" title={plain(f.name)}><code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code> {f.file && <Place file={f.file} line={f.line} short />}</td><td class="n">{percent(f.total, 1)}{'\u202f'}%</td><td class="n">{percent(f.self, 1)}{'\u202f'}%</td></tr>)}</tbody></table>
-      {!w.cpu.ofSpan && <p class="q">{w.cpu.own_nano === 0n ? 'No sample is of this one' : `${duration(w.cpu.own_nano)} are of this one`}: there are 100 a second.</p>}
-    </Section>}
-    {p && p.steps.length > 0 && (p.inferred || p.span.row !== row) && <Section title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
-      <ol class="path">{p.steps.map(({ span, state, goroutine, duration_nano: took }) => <li><button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>{state ? <i class="hue" style={{ background: stateColors[state] }} /> : <i class="sw" style={s.hue(span?.service, span?.name)} />}<span class="el">{span ? plain(span.name) : `goroutine ${goroutine}`}{state && <span class="q"> {state}</span>}</span><span class="n">{duration(took)}</span><i class="pb" style={{ width: (Number(took) / Number(p.duration_nano) * 100).toFixed(1) + '%' }} /></button></li>)}</ol>
-      {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
-    </Section>}
-  </>
+  const look = (q: string) => {
+    s.text.value = q
+    s.find()
+  }
+  const without = w.without && p && (
+    <>
+      {' '}
+      <button class="lk" onClick={() => look(w.without)}>
+        Find each {plain(p.span.name)} without it
+      </button>
+    </>
+  )
+  const longest = (p?.steps ?? []).reduce<Step | null>(
+    (a, l) => (l.span && (!a || l.duration_nano > a.duration_nano) ? l : a),
+    null
+  )?.span
+  return (
+    <>
+      {w.count < 2 ? (
+        <Section title="The only one of this name">
+          <p class="says">
+            {took === null ? '' : duration(took)}
+            {without}
+          </p>
+        </Section>
+      ) : (
+        <Section title={`Among ${count(w.count)} of this name`}>
+          {w.outside && <p class="says q">It lies outside of the chosen time, and stands among all of the name.</p>}
+          <p class="says">
+            {took === null || !w.count ? (
+              'None of them has ended.'
+            ) : (
+              <>
+                {slowest && !w.open ? (
+                  <b>The slowest</b>
+                ) : (
+                  <>
+                    {w.open ? 'Open longer' : 'Slower'} than{' '}
+                    <b>
+                      {percent(w.faster, w.count)}
+                      {'\u202f'}%
+                    </b>
+                    {slowest ? ' of those that ended' : ''}
+                  </>
+                )}
+                ; median {duration(w.median_nano)}
+                {w.failed > 0 && <>; {count(w.failed)} failed</>}.{' '}
+                {w.where && (
+                  <button class="lk" onClick={() => look(w.where)}>
+                    Find all of the name
+                  </button>
+                )}
+              </>
+            )}
+            {without}
+          </p>
+          {w.bars.length > 0 && (
+            <Histogram
+              w={w}
+              low={low}
+              high={high}
+              draw={part => {
+                of.value = part
+              }}
+            />
+          )}
+        </Section>
+      )}
+      {w.against && (
+        <Section title={`Against ${plain(s.otherSide())}`}>
+          <p class="says">
+            {w.against.there.count ? (
+              <>
+                There {many(w.against.there.count, 'span', 'spans')} of the name, median{' '}
+                {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median{' '}
+                {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there,{' '}
+                {count(w.against.here.failed)} here.
+              </>
+            ) : (
+              'It has no span of the name that has ended.'
+            )}
+          </p>
+          {w.against.there.count > 0 && <Shares c={w.against.shares} of="here" others="there" />}
+        </Section>
+      )}
+      {w.of && (
+        <Section
+          title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other', 'others')})`}>
+          {w.shares.others > 0 && ((w.slow > 0 && w.failed > 0) || high > 0n) && (
+            <div class="seg of" role="group" aria-label="What is compared with the others">
+              {w.slow > 0 && (
+                <button
+                  aria-pressed={w.of === 'slow'}
+                  onClick={() => {
+                    of.value = 'slow'
+                  }}>
+                  Slow ones
+                </button>
+              )}
+              {w.failed > 0 && (
+                <button
+                  aria-pressed={w.of === 'failed'}
+                  onClick={() => {
+                    of.value = 'failed'
+                  }}>
+                  Failed ones
+                </button>
+              )}
+              {high > 0n && <button aria-pressed>Drawn ones</button>}
+            </div>
+          )}
+          {w.shares.fields.length || !longest || longest.row === row ? (
+            <Shares c={w.shares} of={w.of} />
+          ) : (
+            <p class="says">
+              No attribute tells them from the others. Most of the time is in{' '}
+              <button class="lk" onClick={() => s.go(longest.row)}>
+                {plain(longest.name)}
+              </button>
+              .
+            </p>
+          )}
+          {w.burst && (
+            <p class="says">
+              {w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began{' '}
+              <button
+                class="lk"
+                title="Choose this part of the time"
+                onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>
+                within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from{' '}
+                {moment(w.burst.from_unix_nano, 3)}
+              </button>
+              , in {percent(w.burst.share, 1)}
+              {'\u202f'}% of the time.
+            </p>
+          )}
+          <p class="says">
+            {w.where && (
+              <button
+                class="lk"
+                onClick={() =>
+                  look(
+                    w.where.replace(
+                      / }$/,
+                      (low === undefined ? ' && (span:failed || level >= error)' : ` && duration >= ${low}ns`) +
+                        (high ? ` && duration < ${high}ns }` : ' }')
+                    )
+                  )
+                }>
+                Find the {w.of} ones
+              </button>
+            )}
+            {!w.among && <span class="q"> This one is among the others.</span>}
+          </p>
+        </Section>
+      )}
+      {w.beside.length > 0 && (
+        <Section title="What ran meanwhile">
+          {w.beside.map(b => (
+            <p class="says">
+              <button class="lk" onClick={() => s.go(b.row)}>
+                {plain(b.name)}
+              </button>
+              {b.service && <span class="q"> {plain(b.service)}</span>}
+              {b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it
+              {b.open && <b class="warn"> never ended</b>}.
+              {w.of && (
+                <span class="q">
+                  {' '}
+                  It ran for most of the time of {percent(b.in, 1)}
+                  {'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}
+                  {'\u202f'}% of the others.
+                </span>
+              )}
+            </p>
+          ))}
+        </Section>
+      )}
+      {w.cpu && (
+        <Section
+          title={`On a processor for ${duration(w.cpu.ofSpan ? w.cpu.own_nano : w.cpu.all_nano)}${w.cpu.ofSpan ? '' : ', all of the name'}, sampled`}>
+          <table class="fns">
+            <thead>
+              <tr>
+                <th>function</th>
+                <th class="n">with calls</th>
+                <th class="n">own</th>
+              </tr>
+            </thead>
+            <tbody>
+              {w.cpu.functions.map(f => (
+                <tr>
+                  <td class="el" title={plain(f.name)}>
+                    <code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code>{' '}
+                    {f.file && <Place file={f.file} line={f.line} short />}
+                  </td>
+                  <td class="n">
+                    {percent(f.total, 1)}
+                    {'\u202f'}%
+                  </td>
+                  <td class="n">
+                    {percent(f.self, 1)}
+                    {'\u202f'}%
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {!w.cpu.ofSpan && (
+            <p class="q">
+              {w.cpu.own_nano === 0n ? 'No sample is of this one' : `${duration(w.cpu.own_nano)} are of this one`}:
+              there are 100 a second.
+            </p>
+          )}
+        </Section>
+      )}
+      {p && p.steps.length > 0 && (p.inferred || p.span.row !== row) && (
+        <Section
+          title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
+          <ol class="path">
+            {p.steps.map(({ span, state, goroutine, duration_nano: took }) => (
+              <li>
+                <button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>
+                  {state ? (
+                    <i class="hue" style={{ background: stateColors[state] }} />
+                  ) : (
+                    <i class="sw" style={s.hue(span?.service, span?.name)} />
+                  )}
+                  <span class="el">
+                    {span ? plain(span.name) : `goroutine ${goroutine}`}
+                    {state && <span class="q"> {state}</span>}
+                  </span>
+                  <span class="n">{duration(took)}</span>
+                  <i class="pb" style={{ width: ((Number(took) / Number(p.duration_nano)) * 100).toFixed(1) + '%' }} />
+                </button>
+              </li>
+            ))}
+          </ol>
+          {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
+        </Section>
+      )}
+    </>
+  )
 }
 
 // Shares has two bars for each value that the one kind has more often.
 export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
   if (!c.fields.length) return <p class="none">No attribute tells them from the others.</p>
-  return <>{c.fields.map(f => f.values.slice(0, 2).map(v => <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
-    <code class="mono el">{plain(v.where)}</code>
-    <span class="q">{of}</span><i class="b1"><i style={{ width: v.in / Math.max(1, c.in) * 100 + '%' }} /></i><span class="n">{percent(v.in, c.in)}{'\u202f'}%</span>
-    <span class="q">{others}</span><i class="b2"><i style={{ width: v.others / Math.max(1, c.others) * 100 + '%' }} /></i><span class="n">{percent(v.others, c.others)}{'\u202f'}%</span>
-  </button>))}</>
+  return (
+    <>
+      {c.fields.map(f =>
+        f.values.slice(0, 2).map(v => (
+          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
+            <code class="mono el">{plain(v.where)}</code>
+            <span class="q">{of}</span>
+            <i class="b1">
+              <i style={{ width: (v.in / Math.max(1, c.in)) * 100 + '%' }} />
+            </i>
+            <span class="n">
+              {percent(v.in, c.in)}
+              {'\u202f'}%
+            </span>
+            <span class="q">{others}</span>
+            <i class="b2">
+              <i style={{ width: (v.others / Math.max(1, c.others)) * 100 + '%' }} />
+            </i>
+            <span class="n">
+              {percent(v.others, c.others)}
+              {'\u202f'}%
+            </span>
+          </button>
+        ))
+      )}
+    </>
+  )
 }
 
 // implied reports whether a query says itself that all of its hits have a value of a field.
-export const implied = (q: string, field: string, all: boolean) => all && (q.includes(field.replace(/^\.|^resource\./, '')) || field === 'status' && /span:failed/.test(q))
+export const implied = (q: string, field: string, all: boolean) =>
+  all && (q.includes(field.replace(/^\.|^resource\./, '')) || (field === 'status' && /span:failed/.test(q)))
 
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
   const q = s.query.value
-  const { value: c, failed } = useAnswer<Contrast>(q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`, signal => s.src().facets({ ...s.part(), alike: true }, signal))
+  const { value: c, failed } = useAnswer<Contrast>(
+    q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`,
+    signal => s.src().facets({ ...s.part(), alike: true }, signal)
+  )
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
-  const fields = c.fields.map(f => ({ ...f, values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others)) })).filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
+  const fields = c.fields
+    .map(f => ({
+      ...f,
+      values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others))
+    }))
+    .filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
   const against = s.otherSide()
-  return <Section title={against ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)` : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')} of their names)`}><Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} /></Section>
+  return (
+    <Section
+      title={
+        against
+          ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)`
+          : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')} of their names)`
+      }>
+      <Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} />
+    </Section>
+  )
 }
 
 // A Histogram of durations on a log axis; a part that is drawn over it is compared with the others.
-function Histogram({ w, low, high, draw }: { w: Why; low: bigint | undefined; high: bigint; draw: (part: string) => void }) {
-  const box = useRef<HTMLDivElement>(null), part = useSignal<[number, number] | null>(null)
-  const n = w.bars.length, most = Math.max(...w.bars.map(b => b.count))
+function Histogram({
+  w,
+  low,
+  high,
+  draw
+}: {
+  w: Why
+  low: bigint | undefined
+  high: bigint
+  draw: (part: string) => void
+}) {
+  const box = useRef<HTMLDivElement>(null),
+    part = useSignal<[number, number] | null>(null)
+  const n = w.bars.length,
+    most = Math.max(...w.bars.map(b => b.count))
   const took = w.took_nano
-  const at = (d: bigint) => { // a place from 0 to n
+  const at = (d: bigint) => {
+    // a place from 0 to n
     const i = w.bars.findIndex(b => d < b.to_nano)
     if (i < 0) return n
-    const b = w.bars[i]!, from = b.from_nano, to = b.to_nano
-    return d <= from ? i : i + Number((d - from) * 1000n / (to - from)) / 1000
+    const b = w.bars[i]!,
+      from = b.from_nano,
+      to = b.to_nano
+    return d <= from ? i : i + Number(((d - from) * 1000n) / (to - from)) / 1000
   }
-  const place = (e: PointerEvent) => { const r = box.current!.getBoundingClientRect(); return Math.max(0, Math.min(n, Math.round((e.clientX - r.left) / r.width * n))) }
+  const place = (e: PointerEvent) => {
+    const r = box.current!.getBoundingClientRect()
+    return Math.max(0, Math.min(n, Math.round(((e.clientX - r.left) / r.width) * n)))
+  }
   const begin = (e: PointerEvent) => {
     if (e.button) return
-    const el = box.current!, from = place(e), x = e.clientX
+    const el = box.current!,
+      from = place(e),
+      x = e.clientX
     el.setPointerCapture(e.pointerId)
-    el.onpointermove = e => { if (Math.abs(e.clientX - x) > 3) { const to = place(e); part.value = [Math.min(from, to), Math.max(from, to)] } }
+    el.onpointermove = e => {
+      if (Math.abs(e.clientX - x) > 3) {
+        const to = place(e)
+        part.value = [Math.min(from, to), Math.max(from, to)]
+      }
+    }
     const end = (take: boolean) => {
       el.onpointermove = el.onpointerup = el.onpointercancel = null
       const p = part.value
@@ -149,11 +488,34 @@ function Histogram({ w, low, high, draw }: { w: Why; low: bigint | undefined; hi
     el.onpointercancel = () => end(false)
   }
   const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
-  return <div class="hist">
-    <div class="hb" ref={box} role="img" aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`} title="Draw over the bars to compare those with the others" onPointerDown={begin}>
-      {w.bars.map((b, i) => <i class={(low !== undefined && b.to_nano > low && (!high || b.from_nano < high) ? 'hi' : '') + (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')} style={{ height: b.count ? Math.max(3, b.count / most * 100) + '%' : '0' }} title={`${duration(b.from_nano)}: ${count(b.count)}`} />)}
-      {took !== null && <b style={{ left: at(took) / n * 100 + '%' }} />}
+  return (
+    <div class="hist">
+      <div
+        class="hb"
+        ref={box}
+        role="img"
+        aria-label={`Histogram of ${count(w.count)} durations, from ${duration(w.bars[0]!.from_nano)} to ${duration(w.bars[n - 1]!.to_nano)}`}
+        title="Draw over the bars to compare those with the others"
+        onPointerDown={begin}>
+        {w.bars.map((b, i) => (
+          <i
+            class={
+              (low !== undefined && b.to_nano > low && (!high || b.from_nano < high) ? 'hi' : '') +
+              (part.value && (i < part.value[0] || i >= part.value[1]) ? ' out' : '')
+            }
+            style={{ height: b.count ? Math.max(3, (b.count / most) * 100) + '%' : '0' }}
+            title={`${duration(b.from_nano)}: ${count(b.count)}`}
+          />
+        ))}
+        {took !== null && <b style={{ left: (at(took) / n) * 100 + '%' }} />}
+      </div>
+      <div class="hl" aria-hidden="true">
+        {labels.map(i => (
+          <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: (i / n) * 100 + '%' }}>
+            {duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}
+          </span>
+        ))}
+      </div>
     </div>
-    <div class="hl" aria-hidden="true">{labels.map(i => <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: i / n * 100 + '%' }}>{duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}</span>)}</div>
-  </div>
+  )
 }
