@@ -1,6 +1,6 @@
 # Nothing here needs more than Go, but for conformance and golden, which need
-# Cargo, Python, npm and Maven, web, web-test and shots, which need npm, and lint and bench, which install their tools into bin
-# through Go.
+# Cargo, Python, npm and Maven, web, web-test, shots and lint, which need npm, and lint and bench, which install their tools
+# into bin through Go.
 
 GO       ?= go
 MODULES  := . collector exporter/autoexport examples internal/testkit/bench viewer/web/build
@@ -90,10 +90,11 @@ bench: $(BIN)/benchstat ## run the benchmarks COUNT times, print medians and wha
 	cd internal/testkit/conformance/collector && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench TimesAsFast -benchtime 20x . \
 	  && GOWORK=off $(GO) test -tags conformance -run '^$$' -bench ReceiveBesideCollector -benchtime 1x -timeout 20m .
 
-lint: $(BIN)/golangci-lint ## golangci-lint, go fix and go mod tidy find nothing to change
+lint: $(BIN)/golangci-lint ## golangci-lint, go fix, go mod tidy and Biome find nothing to change
 	@set -e; for m in $(MODULES); do echo "== $$m"; \
 	  (cd $$m && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./... \
 	    && GOWORK=off $(GO) fix -diff ./... && GOWORK=off $(GO) mod tidy -diff); done
+	viewer/web/test/run lint
 
 vet: ## vet what a service links and the command for other systems, the rest for this one
 	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && GOWORK=off $(GO) vet ./...); done

@@ -15,10 +15,11 @@ const (
 	maxBelow    = 500_000          // rows below a span of which the path is found
 	maxMeasured = 10 * time.Second // the length of a path that is measured: each second takes some 80 ms
 	maxCritical = 20_000           // steps in an answer; the longest are kept
-	maxSteps    = 40               // lines in an answer
+	maxSteps    = 40               // names in an answer
 )
 
-// A pathAnswer is the critical path of the outermost span above a row. Its steps are those that a person reads.
+// A pathAnswer is the critical path of the outermost span above a row. Its steps are those that a person reads: all of one
+// name are one, where the first is.
 type pathAnswer struct {
 	*analyze.CriticalPath
 
@@ -86,7 +87,8 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	for at, i := range longest {
 		place[i] = at
 	}
-	least := max(1, p.Duration/100)
+	type kind struct{ name, service, state string }
+	joined, counted := make(map[kind]int), make(map[view.Row]bool)
 	all := p.Steps
 	p.Steps, p.Async = []analyze.Step{}, nil
 	for i := range all {
@@ -94,14 +96,26 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 		if place[i] < maxCritical {
 			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
-		switch {
-		case p.Open: // of what hangs nobody knows which span ends last
-		case x.Duration < least || place[i] >= maxSteps:
-			out.Rest++
-		default:
+		if p.Open { // of what hangs nobody knows which span ends last
+			continue
+		}
+		k := kind{s.v.Name(x.Span), s.v.Service(x.Span), x.State}
+		at, known := joined[k]
+		if !known {
+			at, joined[k] = len(p.Steps), len(p.Steps)
 			x.Beside = nil
 			p.Steps = append(p.Steps, *x)
+			p.Steps[at].Duration = 0
 		}
+		p.Steps[at].Duration += x.Duration
+		if !counted[x.Span] {
+			p.Steps[at].Count++
+		}
+		counted[x.Span] = true
 	}
+	n := len(p.Steps)
+	p.Steps = slices.DeleteFunc(p.Steps, func(x analyze.Step) bool { return x.Duration < max(1, p.Duration/100) })
+	p.Steps = p.Steps[:min(len(p.Steps), maxSteps)]
+	out.Rest = n - len(p.Steps)
 	return out, nil
 }

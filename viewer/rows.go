@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/url"
@@ -25,9 +26,11 @@ const (
 )
 
 const (
-	maxRows  = 500 // in one answer
-	maxTicks = 50  // of one row
-	maxAbove = 100 // rows above the first one; the nearest are kept
+	maxRows  = 500  // in one answer
+	maxTicks = 50   // of one row
+	maxAbove = 100  // rows above the first one; the nearest are kept
+	maxParts = 24   // of a closed span; the longest are kept
+	maxInner = 2000 // rows below a closed span that are looked at
 )
 
 // A treeRows is some of the visible rows.
@@ -55,6 +58,15 @@ type treeRow struct {
 	Depth   int          `json:"depth"`
 	Flags   uint32       `json:"flags"`
 	Ticks   []tick       `json:"ticks"` // of a span: the log records and events directly below
+	Parts   []innerSpan  `json:"parts"` // of a closed span: the longest spans below that have no span below, among the first
+}
+
+// An innerSpan is where in the time of a span another one is, from 0 to 1.
+type innerSpan struct {
+	From    float32 `json:"from"`
+	To      float32 `json:"to"`
+	Name    string  `json:"name"`
+	Service string  `json:"service"`
 }
 
 type tick struct {
@@ -134,6 +146,8 @@ func (h *Handler) rows(ctx context.Context, s *state, q url.Values) (any, error)
 		}
 		if rank := s.v.Tree().Rank(r); list[i].Below > 0 && l.ranks.between(rank+1, s.v.Tree().End(r)) > 0 {
 			list[i].Flags |= flagExpanded
+		} else if list[i].Flags&flagSpans != 0 && list[i].Took != nil {
+			list[i].Parts = s.parts(r, *list[i].Took)
 		}
 	}
 	out.Above, out.Rows = list[:above], list[above:]
@@ -305,7 +319,7 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	f := v.Flags(r)
 	x := treeRow{
 		Row: r, Start: s.startOf(r), Below: s.below(r), Errors: s.errorRanks().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
-		Text: attributesText(ranker.Attributes(r, e)), Flags: uint32(f), Ticks: []tick{},
+		Text: attributesText(ranker.Attributes(r, e)), Flags: uint32(f), Ticks: []tick{}, Parts: []innerSpan{},
 	}
 	if d, known := v.Lasted(r); known {
 		x.Took = new(int64(d))
@@ -338,6 +352,36 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 		rank = t.End(kid)
 	}
 	return x
+}
+
+// parts returns what the bar of a closed span shows.
+func (s *state) parts(r view.Row, took int64) []innerSpan {
+	v, t := s.v, s.v.Tree()
+	start, _ := v.Start(r)
+	at := func(time int64) float32 { return min(1, max(0, float32(time-start)/float32(max(1, took)))) }
+	list := []innerSpan{}
+	add := func(r view.Row) {
+		from, timed := v.Start(r)
+		if d, known := v.Lasted(r); timed && known {
+			list = append(list, innerSpan{at(from), at(from + int64(d)), v.Name(r), v.Service(r)})
+		}
+	}
+	last := view.Row(0)
+	for rank := t.Rank(r) + 1; rank < min(t.End(r), t.Rank(r)+maxInner); rank++ {
+		x := t.Row(rank)
+		if v.Role(x) != view.RoleSpan {
+			continue
+		}
+		if last != 0 && rank >= t.End(last) {
+			add(last)
+		}
+		last = x
+	}
+	if last != 0 {
+		add(last)
+	}
+	slices.SortStableFunc(list, func(a, b innerSpan) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	return list[:min(len(list), maxParts)]
 }
 
 // startOf returns the start of a row.

@@ -41,6 +41,7 @@ type Step struct {
 	// What the goroutine did, of a path that was measured.
 	State     string `json:"state,omitzero"`
 	Goroutine int64  `json:"goroutine,omitzero"`
+	Count     int    `json:"count,omitzero"` // spans of steps that are joined
 }
 
 // To is the end of the step.

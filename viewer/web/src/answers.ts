@@ -91,6 +91,7 @@ export interface TreeRow {
   depth: number
   flags: number
   ticks: Tick[]
+  parts: InnerSpan[]
 }
 
 export interface Contrast {
@@ -346,6 +347,13 @@ export interface Tick {
   level: number
 }
 
+export interface InnerSpan {
+  from: number
+  to: number
+  name: string
+  service: string
+}
+
 export interface FieldShares {
   field: string
   points: number
@@ -569,6 +577,7 @@ export interface Step {
   beside: Line[]
   state?: string
   goroutine?: number
+  count?: number
 }
 
 export interface CpuFunction {

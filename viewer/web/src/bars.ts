@@ -1,10 +1,12 @@
 // The bars of the visible rows, drawn onto one canvas.
-import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, TreeRow } from './source'
+import { hasSpans, isError, isOpen, levelOf, roleEvent, roleOf, roleSpan, type TreeRow } from './source'
 
 export interface Bar {
   y: number
   of: TreeRow
+  by: bigint // what its times are above those of the axis
   shade: number
+  parts: { from: number; to: number; shade: number }[]
   path: Period[]
   states: string[]
 }
@@ -24,7 +26,7 @@ export interface Period {
 
 // A Shape of a frame is what was drawn, for those who look at it.
 export interface Drawn {
-  kind: 'state' | 'bar' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
+  kind: 'state' | 'bar' | 'part' | 'ghost' | 'tick' | 'mark' | 'end' | 'line' | 'fold' | 'path' | 'out'
   row: number
   x: number
   y: number
@@ -105,7 +107,8 @@ export function color(name: string): string {
     root.style.color = /^t\d/.test(name)
       ? `color-mix(in srgb, var(--s${name.slice(1)}) 32%, var(--bg))`
       : `var(--${name})`
-    colors.set(name, (c = getComputedStyle(root).color))
+    c = getComputedStyle(root).color
+    colors.set(name, c)
     root.style.color = ''
   }
   return c
@@ -182,8 +185,9 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
     note('fold', 0, at, 0, 3, text)
   }
   for (const b of bars) {
-    const { row, start_unix_nano: start, flags } = b.of
-    if (start === null) continue
+    const { row, flags } = b.of
+    if (b.of.start_unix_nano === null) continue
+    const start = b.of.start_unix_nano - b.by
     const role = roleOf(flags),
       at = x(axis, start),
       open = isOpen(flags)
@@ -253,6 +257,11 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
         c.strokeStyle = solid
         c.lineWidth = 1
         c.strokeRect(at + 0.5, y + 0.5, w - 1, barHeight - 1)
+        for (const p of w > 8 ? b.parts : []) {
+          c.fillStyle = color(`s${p.shade}`)
+          c.fillRect(at + w * p.from, y + 2, Math.max(1, w * (p.to - p.from) - 0.5), barHeight - 4)
+          note('part', row, at + w * p.from, y + 2, w * (p.to - p.from), c.fillStyle)
+        }
       }
       note('bar', row, at, y, w, whole ? solid : tint)
     }
@@ -270,8 +279,9 @@ export function draw(canvas: HTMLCanvasElement, bars: Bar[], axis: Axis, lines: 
       note('path', row, left, y + barHeight + 1, long, ink)
     }
     for (const t of b.of.ticks) {
-      if (t.time_nano < axis.from || t.time_nano > axis.to) continue
-      const tx = x(axis, t.time_nano)
+      const time = t.time_nano - b.by
+      if (time < axis.from || time > axis.to) continue
+      const tx = x(axis, time)
       c.fillStyle = t.level >= 4 ? error : t.level === 3 ? warn : text
       if (t.level >= 3) {
         c.beginPath()

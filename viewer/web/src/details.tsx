@@ -3,18 +3,18 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { Icon, Level } from './icons'
 import { markdown } from './issue'
-import { Attribute, Entry, LogRecord, Place as Step, Stack } from './source'
-import * as s from './state'
+import * as page from './page'
+import { Frames, Place, Section } from './parts'
 import { folded } from './rows'
+import * as search from './search'
+import * as selection from './selection'
+import type { Attribute, Entry, LogRecord, Stack, Place as Step } from './source'
 import { Talk } from './talk'
-import { Waits } from './waits'
-import { HitsOf, WhyOf } from './why'
 import {
   count,
   day,
   duration,
   fieldName,
-  frames,
   groups,
   headline,
   isLong,
@@ -26,50 +26,50 @@ import {
   pretty,
   sql
 } from './text'
+import * as trace from './trace'
+import { Waits } from './waits'
+import { HitsOf, WhyOf } from './why'
 
 const messageOf = (x: unknown) => (x instanceof Error ? x.message : String(x))
 
 const levelOfName = (name: string) => ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'].indexOf(name)
 
 export function Details() {
-  const tab = s.tab,
+  const tab = page.tab,
     failed = useSignal('')
-  const row = s.selected.value
+  const row = page.selected.value
   useEffect(() => {
     if (!row) {
-      s.entry.value = null
+      page.entry.value = null
       return
     }
     const stop = new AbortController()
     const wait = setTimeout(
       () =>
-        s
-          .src()
-          .entry(row, false, stop.signal)
-          .then(
-            e => {
-              s.entry.value = e
-              failed.value = ''
-            },
-            x => {
-              if (!stop.signal.aborted) {
-                s.entry.value = null
-                failed.value = messageOf(x)
-              }
+        trace.source.entry(row, false, stop.signal).then(
+          e => {
+            page.entry.value = e
+            failed.value = ''
+          },
+          x => {
+            if (!stop.signal.aborted) {
+              page.entry.value = null
+              failed.value = messageOf(x)
             }
-          ),
+          }
+        ),
       80
     )
     const late = setTimeout(() => {
-      if (s.entry.value?.row !== row) s.entry.value = null
+      if (page.entry.value?.row !== row) page.entry.value = null
     }, 500) // the details of the row before
     return () => {
       clearTimeout(wait)
       clearTimeout(late)
       stop.abort()
     }
-  }, [row, s.meta.value!.entries])
-  const e = s.entry.value
+  }, [row, trace.meta.value!.entries])
+  const e = page.entry.value
   if (row && failed.value && !e)
     return (
       <aside class="det" aria-label="Details" tabIndex={0}>
@@ -81,7 +81,7 @@ export function Details() {
       <aside class="det" aria-label="Details" tabIndex={0}>
         {row ? (
           <p class="none">Reading…</p>
-        ) : s.query.value && s.found.value?.count ? (
+        ) : search.query.value && search.found.value?.count ? (
           <HitsOf />
         ) : (
           <p class="none">Select a row to see all that was recorded of it.</p>
@@ -102,7 +102,7 @@ export function Details() {
       <div class="dh">
         <h2>
           {e.role === 'span' ? (
-            <i class="sw" style={s.hue(e.service, e.name)} />
+            <i class="sw" style={trace.hue(e.service, e.name)} />
           ) : (
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
           )}
@@ -111,7 +111,7 @@ export function Details() {
             class="ib only-n"
             aria-label="Close the details"
             onClick={() => {
-              s.sheet.value = false
+              page.sheet.value = false
             }}>
             <Icon name="close" />
           </button>
@@ -127,7 +127,7 @@ export function Details() {
               class="ib"
               title="Show this and what is below alone (r)"
               aria-label="Show this and what is below alone"
-              onClick={() => s.subtree(e.row)}>
+              onClick={() => selection.subtree(e.row)}>
               <Icon name="root" />
             </button>
           )}
@@ -190,14 +190,15 @@ export function Details() {
 // copyIssue copies a row and those below it, with the command that shows them.
 async function copyIssue(e: Entry) {
   try {
-    const r = await s
-      .src()
-      .rows({ root: e.row, depth: s.maxDepth, toggled: [], only: '', window: '', least: 0n }, { first: 0, n: 300 })
-    s.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => {
-      if (ok) s.tell('Copied as Markdown')
+    const r = await trace.source.rows(
+      { root: e.row, depth: selection.maxDepth, toggled: [], only: '', window: '', least: 0n },
+      { first: 0, n: 300 }
+    )
+    page.copy(markdown(`entrace: ${headline(titleOf(e))} in ${e.id}`, r)).then(ok => {
+      if (ok) page.tell('Copied as Markdown')
     })
   } catch (x) {
-    s.tell(x instanceof Error ? x.message : 'It cannot be copied')
+    page.tell(x instanceof Error ? x.message : 'It cannot be copied')
   }
 }
 
@@ -206,7 +207,7 @@ const titleOf = (e: Entry) => (e.role === 'log' ? (e.message ?? '') : e.name)
 
 // unended says how long a span has been open that has not ended.
 function unended(e: Entry): string {
-  const m = s.meta.value!,
+  const m = trace.meta.value!,
     file = m.files.findIndex(f => f.name === e.id.slice(0, e.id.lastIndexOf('#')))
   const since = e.took_nano ? duration(e.took_nano) : ''
   return m.states[file]?.word === 'running' ? `running for ${since}` : `never ended${since && ', ≥ ' + since}`
@@ -217,7 +218,7 @@ function Path({ path }: { path: Step[] }) {
   const all = useSignal(false)
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
   const step = (p: Step) => (
-    <button class="lk" onClick={() => s.go(p.row)} title={plain(headline(p.name))}>
+    <button class="lk" onClick={() => selection.go(p.row)} title={plain(headline(p.name))}>
       {plain(p.name.length > 60 ? p.name.slice(0, 60) + '…' : p.name)}
     </button>
   )
@@ -307,7 +308,7 @@ function Attributes({ e }: { e: Entry }) {
               <span class="k">{l.to ? 'to' : 'not in this file'}</span>
               <span class="v">
                 {l.to ? (
-                  <button class="lk" onClick={() => s.go(l.to!.row)}>
+                  <button class="lk" onClick={() => selection.go(l.to!.row)}>
                     {plain(l.to.name)}
                   </button>
                 ) : (
@@ -369,7 +370,7 @@ const Reasons = ({ e }: { e: Entry }) => (
           <>
             <pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
             {e.exception.stack && <Frames stack={e.exception.stack} />}
-            <button class="lk" onClick={() => s.go(e.exception!.row)}>
+            <button class="lk" onClick={() => selection.go(e.exception!.row)}>
               To the exception
             </button>
           </>
@@ -392,61 +393,19 @@ const Stacked = ({ k, of }: { k: Stack; of?: string | undefined }) => (
   </Section>
 )
 
-// Frames are the lines of a stack; those of Go's runtime say less than the others.
-export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => (
-  <pre class="code v">
-    {frames(stack.trimEnd()).map(f => (
-      <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>
-        {f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}
-        {f.file && (
-          <>
-            {' '}
-            <Place file={f.file} line={f.line!} short />
-          </>
-        )}
-      </span>
-    ))}
-  </pre>
-)
-
-const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => (
-  <section class="sec">
-    <h3>{title}</h3>
-    {children}
-  </section>
-)
-
-export function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
-  const editor = s.meta.value!.editor
-  const whole = plain(file) + (line ? ':' + line : '')
-  const label = short ? whole.split('/').slice(-2).join('/') : whole
-  if (!editor)
-    return (
-      <span class="mono q" title={whole}>
-        {label}
-      </span>
-    )
-  const path = ('/' + file.replace(/\\/g, '/').replace(/^\/+/, '')).split('/').map(encodeURIComponent).join('/')
-  return (
-    <a class="lk mono" title={whole} href={editor.replace('{path}', path).replace('{line}', String(line))}>
-      {label}
-    </a>
-  )
-}
-
 const Actions = ({ query, value }: { query: string; value: string }) => (
   <span class="ka">
     {query && (
-      <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => s.add(query)}>
+      <button title={'Only ' + query} aria-label={'Only ' + query} onClick={() => search.add(query)}>
         <Icon name="plus" />
       </button>
     )}
     {query && (
-      <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => s.add(query, true)}>
+      <button title={'Without ' + query} aria-label={'Without ' + query} onClick={() => search.add(query, true)}>
         <Icon name="minus" />
       </button>
     )}
-    <button title="Copy" aria-label="Copy the value" onClick={() => s.copy(value)}>
+    <button title="Copy" aria-label="Copy the value" onClick={() => page.copy(value)}>
       <Icon name="copy" />
     </button>
   </span>
@@ -473,7 +432,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
   const long = shown.includes('\n') || shown.length > 160
   const query = a.size ? '' : `${scope ? scope : ''}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
   const all = async () => {
-    const e = await s.src().entry(row, true)
+    const e = await trace.source.entry(row, true)
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
   }
   const kind = a.kind.toLowerCase()
@@ -507,27 +466,25 @@ function Logs({ row }: { row: number }) {
     failed = useSignal('')
   useEffect(() => {
     const stop = new AbortController()
-    s.src()
-      .logs(row, stop.signal)
-      .then(
-        r => {
-          list.value = r.logs
-          total.value = r.total
-          failed.value = ''
-        },
-        x => {
-          if (!stop.signal.aborted) failed.value = messageOf(x)
-        }
-      )
+    trace.source.logs(row, stop.signal).then(
+      r => {
+        list.value = r.logs
+        total.value = r.total
+        failed.value = ''
+      },
+      x => {
+        if (!stop.signal.aborted) failed.value = messageOf(x)
+      }
+    )
     return () => stop.abort()
-  }, [row, s.meta.value!.entries])
+  }, [row, trace.meta.value!.entries])
   if (failed.value) return <p class="none">They cannot be read: {plain(failed.value)}</p>
   if (!list.value) return <p class="none">Reading…</p>
   if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
   return (
     <div class="lgs">
       {list.value.map(l => (
-        <button class="lg" onClick={() => s.go(l.row)}>
+        <button class="lg" onClick={() => selection.go(l.row)}>
           <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time>
           <Level level={levelOfName(l.level)} />
           <span>
@@ -550,7 +507,7 @@ function JSONOf({ e }: { e: Entry }) {
   )
   return (
     <div class="sec json">
-      <button class="btn s" onClick={() => s.copy(body)}>
+      <button class="btn s" onClick={() => page.copy(body)}>
         <Icon name="copy" /> Copy
       </button>
       <pre class="code">{lines(body)}</pre>

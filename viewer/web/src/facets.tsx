@@ -1,16 +1,19 @@
 // What the rows in the window have, and by what those differ that the query selects.
 import { useSignal } from '@preact/signals'
-import { Contrast } from './source'
-import * as s from './state'
-import { count, many, plain } from './text'
-import { implied, percent, useAnswer } from './why'
+import { useAnswer } from './ask'
+import * as search from './search'
+import type { Contrast } from './source'
+import { count, many, percent, plain } from './text'
+import * as time from './time'
+import * as trace from './trace'
+import { implied } from './why'
 
 export function Facets() {
-  const q = s.found.value && !s.problem.value ? s.query.value : '',
+  const q = search.found.value && !search.problem.value ? search.query.value : '',
     all = useSignal(false)
   const { value: c, failed } = useAnswer<Contrast>(
-    `${q} ${s.than.value} ${s.windowText.value} ${s.pace()} ${s.meta.value!.generation} `,
-    signal => s.src().facets(s.part(), signal)
+    `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()} ${trace.meta.value!.generation} `,
+    signal => trace.source.facets(search.part(), signal)
   )
   if (!c)
     return (
@@ -18,7 +21,7 @@ export function Facets() {
         <p class="none">{failed ? plain(failed) : 'Counting…'}</p>
       </aside>
     )
-  const against = s.otherSide()
+  const against = search.otherSide()
   const hits = (q || against) && c.others > 0 ? c.in : 0,
     total = against ? c.others : c.in + c.others
   const most = 8,
@@ -41,7 +44,7 @@ export function Facets() {
         </span>
         {hits > 0 && (
           <span>
-            <i class="k2" /> {against ? 'here' : <>{hits === 1 ? 'the hit' : `the ${count(hits)} hits`}</>}
+            <i class="k2" /> {against ? 'here' : hits === 1 ? 'the hit' : `the ${count(hits)} hits`}
           </span>
         )}
       </p>
@@ -59,7 +62,7 @@ export function Facets() {
               <button
                 class="fv"
                 title={`Only ${plain(v.where)}: ${count(grey)} of ${count(total)}${hits > 0 ? `, ${count(v.in)} of ${count(hits)} ${against ? 'here' : 'hits'}` : ''}; with Alt without it`}
-                onClick={e => s.add(v.where, e.altKey)}>
+                onClick={e => search.add(v.where, e.altKey)}>
                 <i class="all" style={{ width: of * 100 + '%' }} />
                 <span class="el">{plain(v.value)}</span>
                 <span class="n">
@@ -72,8 +75,11 @@ export function Facets() {
             )
           })}
           {f.more > 0 &&
-            (s.meta.value!.static === undefined ? (
-              <button class="lk" title="All values, with how often each is there" onClick={() => s.tableOf(f.field)}>
+            (trace.meta.value!.static === undefined ? (
+              <button
+                class="lk"
+                title="All values, with how often each is there"
+                onClick={() => search.tableOf(f.field)}>
                 all {count(f.more + f.values.length)} values
               </button>
             ) : (

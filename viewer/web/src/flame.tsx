@@ -1,12 +1,16 @@
 // A flame: spans merged by the names above them, the widest first, or in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { useAnswer, useWidth } from './ask'
 import { begin, color } from './bars'
 import { LanesView } from './lanes'
-import { Flame, FlameNode } from './source'
-import * as s from './state'
-import { count, duration, many, plain, quoted } from './text'
-import { percent, useAnswer, useWidth } from './why'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Flame, FlameNode } from './source'
+import { count, duration, many, percent, plain, quoted } from './text'
+import * as time from './time'
+import * as trace from './trace'
 
 const row = 20
 const letter = 6.4 // pixels
@@ -25,19 +29,19 @@ let drawn: Box[] = []
 export const lastFlame = () => drawn
 
 export function FlameView() {
-  const q = s.problem.value ? '' : s.query.value,
-    m = s.meta.value!
+  const q = search.problem.value ? '' : search.query.value,
+    m = trace.meta.value!
   const { value: f, failed } = useAnswer<Flame>(
-    s.wide.value === 'lanes'
+    page.wide.value === 'lanes'
       ? ''
-      : `${q} ${s.than.value} ${s.windowText.value} ${s.root.value} ${s.wide.value} ${m.generation} ${s.pace()}`,
-    signal => s.src().flame(s.part(), s.wide.value, signal)
+      : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${m.generation} ${trace.pace()}`,
+    signal => trace.source.flame(search.part(), page.wide.value, signal)
   )
-  const by = (to: typeof s.wide.value, label: string) => (
+  const by = (to: typeof page.wide.value, label: string) => (
     <button
-      aria-pressed={s.wide.value === to}
+      aria-pressed={page.wide.value === to}
       onClick={() => {
-        s.wide.value = to
+        page.wide.value = to
       }}>
       {label}
     </button>
@@ -51,35 +55,38 @@ export function FlameView() {
           {by('count', 'Number')}
         </div>
         <span class="q">
-          {s.root.value
-            ? `${plain(s.rootName.value)} and what is below`
+          {page.root.value
+            ? `${plain(selection.rootName.value)} and what is below`
             : q
-              ? f && s.wide.value !== 'lanes'
+              ? f && page.wide.value !== 'lanes'
                 ? `${many(f.roots, 'hit', 'hits')} and what is below`
                 : 'The hits and what is below'
               : 'Whole file'}
           {f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}
         </span>
-        {s.root.value > 0 && (
-          <button class="btn s" onClick={() => s.subtree(0)}>
+        {page.root.value > 0 && (
+          <button class="btn s" onClick={() => selection.subtree(0)}>
             Whole file
           </button>
         )}
         <span class="grow" />
-        {s.wide.value !== 'lanes' && (q || s.otherSide()) && (
+        {page.wide.value !== 'lanes' && (q || search.otherSide()) && (
           <span class="q">
-            <i class="fedge" /> takes longer than in {s.otherSide() ? plain(s.otherSide()) : 'others of the name'}
+            <i class="fedge" /> takes longer than in{' '}
+            {search.otherSide() ? plain(search.otherSide()) : 'others of the name'}
           </span>
         )}
       </div>
-      {s.wide.value === 'lanes' && <LanesView />}
+      {page.wide.value === 'lanes' && <LanesView />}
       {failed && (
         <p class="none err" role="alert">
           {plain(failed)}
         </p>
       )}
-      {!failed && !f && s.wide.value !== 'lanes' && <p class="none">Merging…</p>}
-      {f && s.wide.value !== 'lanes' && (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
+      {!failed && !f && page.wide.value !== 'lanes' && <p class="none">Merging…</p>}
+      {f &&
+        page.wide.value !== 'lanes' &&
+        (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
     </div>
   )
 }
@@ -98,7 +105,7 @@ function Chart({ f }: { f: Flame }) {
   // Kids of each node, the widest first.
   const kids: number[][] = f.nodes.map(() => []),
     top: number[] = []
-  f.nodes.forEach((n, i) => (n.up < 0 ? top : kids[n.up]!).push(i))
+  for (const [i, n] of f.nodes.entries()) (n.up < 0 ? top : kids[n.up]!).push(i)
   const wide = (a: number, b: number) => f.nodes[b]!.weight - f.nodes[a]!.weight || a - b
   for (const k of kids) k.sort(wide)
   top.sort(wide)
@@ -119,9 +126,8 @@ function Chart({ f }: { f: Flame }) {
   if (z >= 0) {
     const above: number[] = []
     for (let i = f.nodes[z]!.up; i >= 0; i = f.nodes[i]!.up) above.unshift(i)
-    above.forEach((i, depth) =>
-      boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width: width, more: f.nodes[i]!.more > 0.01 })
-    )
+    for (const [depth, i] of above.entries())
+      boxes.push({ node: i, name: f.nodes[i]!.name, x: 0, y: depth * row, width, more: f.nodes[i]!.more > 0.01 })
     place(z, 0, width / f.nodes[z]!.weight, above.length)
   } else {
     let x = 0
@@ -131,7 +137,7 @@ function Chart({ f }: { f: Flame }) {
     }
   }
   const height = (deepest + 1) * row + 2
-  void s.theme.value
+  void page.theme.value
   useEffect(() => {
     drawn = boxes
     paint(canvas.current!, f, boxes, width, height, at.value, over.value)
@@ -147,7 +153,7 @@ function Chart({ f }: { f: Flame }) {
     if (to !== undefined && to >= 0) {
       at.value = to
       over.value = -1
-      s.spoken.value = says(f.nodes[to]!)
+      page.spoken.value = says(f.nodes[to]!)
     }
   }
   const key = (e: KeyboardEvent) => {
@@ -205,17 +211,17 @@ function Chart({ f }: { f: Flame }) {
           {n.more > 0.01 && (
             <span class="q">
               ; {percent(n.more, 1)}
-              {'\u202f'}% of the time more than in {s.otherSide() ? plain(s.otherSide()) : 'others'}
+              {'\u202f'}% of the time more than in {search.otherSide() ? plain(search.otherSide()) : 'others'}
             </span>
           )}{' '}
-          <button class="btn s" onClick={() => s.go(n.row)}>
+          <button class="btn s" onClick={() => selection.go(n.row)}>
             The longest
           </button>{' '}
           <button
             class="btn s"
             onClick={() => {
-              s.view.value = 'tree'
-              s.add(`name = ${quoted(n.name)}`, false, false)
+              page.view.value = 'tree'
+              search.add(`name = ${quoted(n.name)}`, false, false)
             }}>
             Find them
           </button>
@@ -247,7 +253,7 @@ function paint(
   for (const b of boxes) {
     const n = f.nodes[b.node]!,
       w = Math.max(1, b.width - 1)
-    c.fillStyle = color('t' + s.shade(n.service, n.name))
+    c.fillStyle = color('t' + trace.shade(n.service, n.name))
     c.fillRect(b.x, b.y, w, row - 1)
     if (n.errors) {
       c.fillStyle = err

@@ -1,17 +1,23 @@
 // The map of all requests, by when they began and how long they took, and what those in a box on it share.
 import { useSignal } from '@preact/signals'
-import { ComponentChildren } from 'preact'
+import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { useLatest, useWidth } from './ask'
 import { begin, color } from './bars'
-import { Choice, Heat } from './source'
-import * as s from './state'
-import { count, day, duration, many, moment, plain } from './text'
-import { percent, useLatest, useWidth } from './why'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Choice, Heat } from './source'
+import { count, day, duration, many, moment, percent, plain } from './text'
+import * as time from './time'
+import * as trace from './trace'
 
 const fewest = 12 // requests that make a map
+// Pixels: of a cell at least, for durations, for how many took so long, and for those that never ended.
 const cell = 7,
+  gutter = 50,
   edge = 44,
-  top = 10 // pixels: of a cell at least, for how many took how long, and of those that never ended
+  top = 10
 const cellHeight = () => Math.max(cell, Math.min(14, Math.floor((innerHeight - 580) / 40))) // leaves room for the lists below
 
 // A Box has cells from x and y on, up to and without x2 and y2; y grows with the duration.
@@ -55,7 +61,7 @@ function cellsOf(h: Heat): Cell[] {
 // boxOf returns the cells of a box of times and durations.
 function boxOf(h: Heat, asked: string): Box | null {
   const [from, to, least, most] = asked.split(',') as [string, string, string, string]
-  if (!h.requests || !parseInt(most)) return null
+  if (!h.requests || !parseInt(most, 10)) return null
   const x = (t: string) => Math.round(Number(((BigInt(t) - h.from_unix_nano!) * 100n) / h.column_nano) / 100),
     y = (d: string) => {
       const i = h.edges.findIndex(e => e >= Number(d))
@@ -75,15 +81,15 @@ export function HeatMap({
 }) {
   const holder = useRef<HTMLDivElement>(null),
     canvas = useRef<HTMLCanvasElement>(null)
-  const width = useWidth(holder) - edge,
+  const width = useWidth(holder) - edge - gutter,
     asked = useSignal('') // a box of times and durations, which stays as more comes
   const n = Math.max(1, Math.min(999, Math.floor(width / cell)))
   const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
-    s.src().heat(s.windowText.peek(), n)
+    trace.source.heat(time.windowText.peek(), n)
   )
   useEffect(() => {
     asked.value = ''
-  }, [s.windowText.value, s.meta.value!.generation])
+  }, [time.windowText.value, trace.meta.value!.generation])
   const cells = h ? cellsOf(h) : [],
     columns = h?.columns ?? 1,
     rows = Math.max(1, (h?.edges.length ?? 1) - 1)
@@ -93,7 +99,7 @@ export function HeatMap({
   const enough = h && h.requests >= fewest // else each is better looked at alone
   const b = h && boxOf(h, asked.value),
     within = (c: Cell) => !b || (c.x >= b.x && c.x < b.x2 && c.y >= b.y && c.y < b.y2)
-  void s.theme.value
+  void page.theme.value
   useEffect(() => {
     if (canvas.current && h) drawn = paint(canvas.current, h, cells, width, within, b)
   })
@@ -186,10 +192,11 @@ export function HeatMap({
     value: string,
     says: string,
     kind: string,
+    hint: string,
     act: (() => void) | undefined,
     line?: number[]
   ) => (
-    <button class={'fig ' + kind} disabled={!act} onClick={act}>
+    <button class={'fig ' + kind} disabled={!act} title={act && hint} onClick={act}>
       <span>{name}</span>
       <b>{value}</b>
       <span class="el">{says}</span>
@@ -216,6 +223,7 @@ export function HeatMap({
               ? `${h.requests < 10 * seconds ? (h.requests / seconds).toPrecision(2) : count(Math.round(h.requests / seconds))} a second`
               : '',
             '',
+            '',
             undefined,
             sums(c => c.count)
           )}
@@ -225,23 +233,32 @@ export function HeatMap({
               count(h.failed),
               `${percent(h.failed, h.requests)}\u202f%`,
               'err',
+              'Choose those that failed',
               () => all(0n, 'f'),
               sums(c => c.failed)
             )}
           {h.open > 0 &&
-            figure('Never ended', count(h.open), '', 'warn', find ? () => find('{ span:open }') : undefined)}
-          {figure('Median', took(h.p50_nano), '', '', undefined)}
-          {figure('p95', took(h.p95_nano), 'choose the slower ones', '', slower(h.p95_nano))}
-          {figure('p99', took(h.p99_nano), 'choose the slower ones', '', slower(h.p99_nano))}
+            figure(
+              'Never ended',
+              count(h.open),
+              '',
+              'warn',
+              'Find them',
+              find ? () => find('{ span:open }') : undefined
+            )}
+          {figure('Median', took(h.p50_nano), '', '', '', undefined)}
+          {figure('p95', took(h.p95_nano), '', '', 'Choose the slower ones', slower(h.p95_nano))}
+          {figure('p99', took(h.p99_nano), '', '', 'Choose the slower ones', slower(h.p99_nano))}
           {h.longest &&
-            figure('Longest', duration(h.longest.duration_nano!), plain(h.longest.name), '', () =>
-              s.goToRequest(h.longest!.row)
+            figure('Longest', duration(h.longest.duration_nano!), plain(h.longest.name), '', 'Open it', () =>
+              selection.goToRequest(h.longest!.row)
             )}
         </div>
       )}
       <div
         class="hm"
         ref={holder}
+        style={{ paddingLeft: gutter + 'px' }}
         role="group"
         tabIndex={enough ? 0 : undefined}
         aria-label={`Map of ${many(h?.requests ?? 0, 'request', 'requests')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
@@ -255,7 +272,7 @@ export function HeatMap({
             <span
               class="ax"
               aria-hidden="true"
-              style={{ left: 2, top: top + tall - (i / 4) * tall - (i ? 0 : 12) + 'px' }}>
+              style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
               {duration(BigInt(h.edges[Math.round((i / 4) * rows)]!))}
             </span>
           ))}
@@ -263,6 +280,18 @@ export function HeatMap({
           <p class="hl" aria-hidden="true">
             <span>
               {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)}
+            </span>
+            <span class="key">
+              a cell has 1
+              {[0, 33, 67, 100].map(n => (
+                <i style={{ background: `color-mix(in srgb, var(--heat2) ${n}%, var(--heat))` }} />
+              ))}
+              to {count(cells.reduce((a, c) => Math.max(a, c.count), 0))}
+              {h.failed > 0 && (
+                <>
+                  , failed <i style={{ background: 'var(--err)' }} />
+                </>
+              )}
             </span>
             <span style={{ right: edge + 'px' }}>{moment(at(columns), 3)}</span>
           </p>
@@ -307,10 +336,7 @@ function Chosen({
   find: false | ((q: string) => void)
 }) {
   const { value: c, failed } = useLatest<Choice & { asked: string }>(`${known} ${asked}`, () =>
-    s
-      .src()
-      .choice(s.windowText.peek(), asked)
-      .then(c => ({ ...c, asked }))
+    trace.source.choice(time.windowText.peek(), asked).then(c => ({ ...c, asked }))
   )
   const sure = c?.asked === asked,
     now = sure ? c.requests : n // until the answer comes, what the cells have
@@ -328,7 +354,7 @@ function Chosen({
             <li>
               <p class="says">
                 <b>{plain(g.name) || 'All of them'}</b> <span class="q">{plain(g.service)}</span> {plain(g.text)}{' '}
-                <button class="lk" onClick={() => s.goToRequest(g.longest.row)}>
+                <button class="lk" onClick={() => selection.goToRequest(g.longest.row)}>
                   Open the longest
                 </button>
               </p>
@@ -348,9 +374,9 @@ function Chosen({
           <button
             class="btn s"
             onClick={() => {
-              s.text.value = c.query
-              s.find()
-              s.view.value = 'flame'
+              search.text.value = c.query
+              search.find()
+              page.view.value = 'flame'
             }}>
             Merge as a flame
           </button>
@@ -378,6 +404,8 @@ function paint(
   const most = Math.log(cells.reduce((a, x) => Math.max(a, x.count), 1)) || 1,
     y = (row: number) => top + tall - row * high
   const sums: [number, number][] = Array.from({ length: rows + 1 }, () => [0, 0])
+  c.fillStyle = color('sunk')
+  c.fillRect(0, top, width, tall)
   for (const x of cells) {
     const open = x.y >= h.edges.length - 1,
       level = Math.log(x.count) / most,
@@ -413,12 +441,11 @@ function paint(
   }
   c.globalAlpha = 1
   const widest = Math.sqrt(sums.slice(0, rows).reduce((a, x) => Math.max(a, x[0]), 1))
-  sums.slice(0, rows).forEach((x, i) =>
-    x.forEach((n, k) => {
+  for (const [i, x] of sums.slice(0, rows).entries())
+    for (const [k, n] of x.entries()) {
       c.fillStyle = color(k ? (b ? 'acc' : 'ctl') : 'line2')
       c.fillRect(width + 4, y(i + 1), (Math.sqrt(n) / widest) * (edge - 6), high - 0.6)
-    })
-  )
+    }
   c.strokeStyle = c.fillStyle = color('tx2')
   c.setLineDash([4, 4])
   c.font = '10px system-ui'
@@ -434,7 +461,7 @@ function paint(
     c.moveTo(0, y(i - 0.5))
     c.lineTo(width, y(i - 0.5))
     c.stroke()
-    if (label - y(i) > 10) c.fillText(name, width - 22, y(i - 0.5) - 2)
+    if (label - y(i) > 10) c.fillText(name, width + 14, y(i - 0.5) + 3)
     label = y(i)
   }
   c.setLineDash([])

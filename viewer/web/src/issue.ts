@@ -1,5 +1,5 @@
 // A subtree as Markdown, for an issue.
-import { isError, isOpen, roleOf, roleSpan, Rows } from './source'
+import { isError, isOpen, type Rows, roleOf, roleSpan } from './source'
 import { day, duration, moment, plain } from './text'
 
 export const most = 8000 // bytes
@@ -26,7 +26,8 @@ export function markdown(title: string, r: Rows, bytes = most): string {
           .filter(Boolean)
           .join(' ')
       )
-    if ((left -= size(line) + 1) < 0) break
+    left -= size(line) + 1
+    if (left < 0) break
     lines.push(line)
   }
   const fence = '`'.repeat(Math.max(3, ...[...lines.join('\n').matchAll(/`+/g)].map(m => m[0].length + 1)))

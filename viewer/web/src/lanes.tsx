@@ -1,13 +1,17 @@
 // Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, begin, color, steps, timeAt, x } from './bars'
-import { Lanes } from './source'
-import * as s from './state'
+import { useAnswer, useWidth } from './ask'
+import { type Axis, begin, color, steps, timeAt, x } from './bars'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Lanes } from './source'
 import { period } from './strip'
 import { count, duration, many, moment, plain } from './text'
+import * as time from './time'
+import * as trace from './trace'
 import { list } from './tree'
-import { useAnswer, useWidth } from './why'
 
 const row = 17,
   head = 20,
@@ -34,15 +38,15 @@ export function LanesView() {
   const width = useWidth(box),
     over = useSignal(-1),
     brushed = useSignal<[number, number] | null>(null)
-  const m = s.meta.value!,
-    w = s.inside.value ? period() : null,
-    part = s.part(),
-    shown = s.axis.value ?? (s.root.value ? null : (w ?? { from: m.first_unix_nano, to: m.last_unix_nano }))
+  const m = trace.meta.value!,
+    w = time.inside.value ? period() : null,
+    part = search.part(),
+    shown = time.axis.value ?? (page.root.value ? null : (w ?? { from: m.first_unix_nano, to: m.last_unix_nano }))
   const { value: l, failed } = useAnswer<Lanes>(
     width < 1
       ? ''
-      : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${s.pace()}`,
-    signal => s.src().lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal)
+      : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${trace.pace()}`,
+    signal => trace.source.lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal)
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }
@@ -59,7 +63,7 @@ export function LanesView() {
     }
   }
   const services = (l?.lanes ?? []).flatMap(of => Array<string>(of.levels).fill(of.service))
-  void s.theme.value
+  void page.theme.value
   useEffect(() => {
     if (l) paint(canvas.current!, l, axis, tops, services, heads, y + 2, over.value)
   })
@@ -70,18 +74,18 @@ export function LanesView() {
       from = range.from + ((span - next) * BigInt(Math.round(part * 1000))) / 1000n
     const to = from + (next < 10n ? 10n : next),
       all = w ?? { from: m.first_unix_nano, to: m.last_unix_nano }
-    s.axis.value = from <= all.from && to >= all.to ? null : { from, to }
+    time.axis.value = from <= all.from && to >= all.to ? null : { from, to }
   }
   const fit = (run: number) => {
     const from = l!.from_unix_nano + BigInt(l!.at[run]!),
       long = BigInt(Math.max(1000, l!.long[run]!))
-    s.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
+    time.axis.value = { from: from - long / 20n, to: from + long + long / 20n }
   }
   const chosen = frame.drawn.find(b => b.row === at.value)?.run ?? -1
   list.zoom = zoom
   list.pan = by => {
     const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
-    s.axis.value = { from: range.from + d, to: range.to + d }
+    time.axis.value = { from: range.from + d, to: range.to + d }
   }
   list.fit = () => {
     if (l && chosen >= 0) fit(chosen)
@@ -125,7 +129,7 @@ export function LanesView() {
       el.onpointermove = el.onpointerup = el.onpointercancel = null
       const b = brushed.value
       brushed.value = null
-      if (take && b) s.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
+      if (take && b) time.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
     }
     el.onpointerup = e => {
       const drew = brushed.value !== null
@@ -138,7 +142,7 @@ export function LanesView() {
     if (run >= 0 && l) {
       at.value = l.row[run]!
       over.value = -1
-      s.spoken.value = says(l, run)
+      page.spoken.value = says(l, run)
     }
   }
   const key = (e: KeyboardEvent) => {
@@ -157,7 +161,7 @@ export function LanesView() {
       ArrowDown: () => beside(1),
       ArrowUp: () => beside(-1),
       Enter: () => {
-        if (chosen >= 0) s.go(l.row[chosen]!)
+        if (chosen >= 0) selection.go(l.row[chosen]!)
         return now
       }
     }
@@ -241,10 +245,10 @@ export function LanesView() {
             </>
           )}
           {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error', 'errors')}</span>}{' '}
-          <button class="btn s" onClick={() => s.go(l.row[run]!)}>
+          <button class="btn s" onClick={() => selection.go(l.row[run]!)}>
             Show in the tree
           </button>{' '}
-          <button class="btn s" onClick={() => s.subtree(l.row[run]!)}>
+          <button class="btn s" onClick={() => selection.subtree(l.row[run]!)}>
             This and what is below
           </button>
         </div>
@@ -309,7 +313,7 @@ function paint(
       width: Math.max(1, to - from)
     }
     boxes.push(b)
-    ;(b.width < 4 ? narrow : wide)[s.shade(services[l.lane[i]!], b.name)]!.push(b)
+    ;(b.width < 4 ? narrow : wide)[trace.shade(services[l.lane[i]!], b.name)]!.push(b)
   }
   for (const [kind, lists] of [
     ['t', wide],

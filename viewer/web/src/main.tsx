@@ -2,20 +2,26 @@
 import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import * as address from './address'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
+import * as follow from './follow'
 import { lastHeat } from './heat'
 import { Icon } from './icons'
-import { Query } from './query'
 import { lastLanes } from './lanes'
+import * as page from './page'
+import { Query } from './query'
 import { hasRuntime, lastLane } from './runtime'
+import * as search from './search'
+import * as selection from './selection'
 import { Problem } from './source'
-import * as s from './state'
 import { Chosen, lastStrip, Strip } from './strip'
 import { TableView } from './table'
 import { count, duration, many, plain } from './text'
+import * as time from './time'
 import { Overview, title } from './top'
+import * as trace from './trace'
 import { lastFrame, list, phone, renew, Tree } from './tree'
 
 declare global {
@@ -36,16 +42,16 @@ function nextTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)').matches,
     other = dark ? 'light' : 'dark',
     same = dark ? 'dark' : 'light'
-  s.theme.value = s.theme.value === 'auto' ? other : s.theme.value === other ? same : 'auto'
+  page.theme.value = page.theme.value === 'auto' ? other : page.theme.value === other ? same : 'auto'
 }
 
 const views = ['top', 'tree', 'flame', 'table'] as const,
   viewNames = ['Overview', 'Tree', 'Flame', 'Table']
 const wide = signal(true) // there is room for facets
-const withFacets = () => s.view.value === 'tree' && (wide.value ? s.facets.value === '1' : s.facetsOver.value)
+const withFacets = () => page.view.value === 'tree' && (wide.value ? page.facets.value === '1' : page.facetsOver.value)
 
 function App() {
-  const m = s.meta.value!
+  const m = trace.meta.value!
   return (
     <>
       <a
@@ -53,11 +59,11 @@ function App() {
         href="#main"
         onClick={e => {
           e.preventDefault()
-          document.querySelector<HTMLElement>(s.view.value === 'tree' ? '.rows' : '#main')?.focus()
+          document.querySelector<HTMLElement>(page.view.value === 'tree' ? '.rows' : '#main')?.focus()
         }}>
         To the rows
       </a>
-      <header class={'top' + (s.embedded ? ' emb' : '')}>
+      <header class={'top' + (trace.embedded ? ' emb' : '')}>
         <h1 class="sr">{plain(title())}</h1>
         <span class="brand">
           <svg viewBox="0 0 16 16" aria-hidden="true">
@@ -66,19 +72,28 @@ function App() {
           <span>entrace</span>
         </span>
         <span class="file el" title={m.files.map(f => plain(f.name)).join('\n')}>
-          {plain(title())} <span class="q">{count(m.entries)} entries</span>{' '}
-          {m.against && <span class="q">against {plain(m.against)} </span>}
-          <span class="q" title={m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`)).join('\n')}>
+          {plain(title())} {m.against && <span class="q">against {plain(m.against)} </span>}
+          <button
+            class={'chip' + (m.state.includes('killed') ? ' err' : '')}
+            title={[
+              'Go to the last rows',
+              `${count(m.entries)} entries`,
+              ...m.states.map((x, i) => plain(`${m.files[i]?.name} ${x.text}`))
+            ].join('\n')}
+            onClick={() => {
+              page.view.value = 'tree'
+              requestAnimationFrame(() => list.end!(true))
+            }}>
             {plain(m.state)}
-          </span>
+          </button>
         </span>
         <nav class="tabs" role="tablist" aria-label="Views">
           {views.map((v, i) => (
             <button
               role="tab"
-              aria-selected={s.view.value === v}
+              aria-selected={page.view.value === v}
               onClick={() => {
-                s.view.value = v
+                page.view.value = v
               }}>
               {viewNames[i]}
             </button>
@@ -87,16 +102,16 @@ function App() {
         <span class="grow" />
         {m.follow && (
           <button
-            class={'ib live' + (s.paused.value || !s.running() ? '' : ' on')}
-            aria-pressed={!s.paused.value}
+            class={'ib live' + (follow.paused.value || !trace.running() ? '' : ' on')}
+            aria-pressed={!follow.paused.value}
             onClick={pause}>
             <i class="dotl" />
-            {s.paused.value ? (
-              <>Paused{s.fresh.value > 0 && `, ${count(s.fresh.value)} new`}</>
-            ) : s.running() ? (
+            {follow.paused.value ? (
+              <>Paused{follow.fresh.value > 0 && `, ${count(follow.fresh.value)} new`}</>
+            ) : trace.running() ? (
               'Live'
             ) : (
-              s.ending()
+              trace.ending()
             )}
           </button>
         )}
@@ -109,7 +124,7 @@ function App() {
             onChange={e => {
               const f = m.formats.find(f => f.name === e.currentTarget.value)
               e.currentTarget.value = ''
-              if (f) s.download('part' + f.extension, s.src().save(f.name, s.part()))
+              if (f) page.download('part' + f.extension, trace.source.save(f.name, search.part()))
             }}>
             <option value="" disabled hidden>
               Save as
@@ -124,7 +139,11 @@ function App() {
         <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}>
           <Icon name="link" /> <span class="no-n">Copy link</span>
         </button>
-        <button class="ib" aria-label={'Theme: ' + s.theme.value} title={'Theme: ' + s.theme.value} onClick={nextTheme}>
+        <button
+          class="ib"
+          aria-label={'Theme: ' + page.theme.value}
+          title={'Theme: ' + page.theme.value}
+          onClick={nextTheme}>
           ◐
         </button>
         <button
@@ -132,7 +151,7 @@ function App() {
           aria-label="Keys"
           title="Keys (?)"
           onClick={() => {
-            s.help.value = true
+            page.help.value = true
           }}>
           ?
         </button>
@@ -157,25 +176,25 @@ function App() {
             {plain(n)}
           </div>
         ))}
-        {s.other.value && (
+        {address.other.value && (
           <div class="notice" role="status">
-            The link is to another file, {s.other.value}; this one is {m.fingerprint}. The query was kept.{' '}
+            The link is to another file, {address.other.value}; this one is {m.fingerprint}. The query was kept.{' '}
             <button
               class="lk"
               onClick={() => {
-                s.other.value = ''
+                address.other.value = ''
               }}>
               Dismiss
             </button>
           </div>
         )}
-        {s.notice.value && (
+        {page.notice.value && (
           <div class="notice" role="status">
-            {plain(s.notice.value)}{' '}
+            {plain(page.notice.value)}{' '}
             <button
               class="lk"
               onClick={() => {
-                s.notice.value = ''
+                page.notice.value = ''
               }}>
               Dismiss
             </button>
@@ -192,13 +211,13 @@ function App() {
         tabIndex={-1}
         class={
           'body' +
-          (s.details.value && s.view.value === 'tree' ? '' : ' nod') +
+          (page.details.value && page.view.value === 'tree' ? '' : ' nod') +
           (withFacets() ? (wide.value ? ' fc' : ' fo') : '') +
-          (s.sheet.value ? ' sheet' : '')
+          (page.sheet.value ? ' sheet' : '')
         }>
         {withFacets() && <Facets />}
         <div class="centre">
-          {s.view.value === 'tree' ? (
+          {page.view.value === 'tree' ? (
             <Tools />
           ) : (
             m.timed && (
@@ -208,21 +227,21 @@ function App() {
               </div>
             )
           )}
-          {{ top: <Overview />, tree: <Tree />, flame: <FlameView />, table: <TableView /> }[s.view.value]}
+          {{ top: <Overview />, tree: <Tree />, flame: <FlameView />, table: <TableView /> }[page.view.value]}
         </div>
-        {s.view.value === 'tree' && s.details.value && (
+        {page.view.value === 'tree' && page.details.value && (
           <>
             <div
               class="scrim"
               onClick={() => {
-                s.sheet.value = false
+                page.sheet.value = false
               }}
             />
             <Details />
           </>
         )}
       </main>
-      {!s.embedded && (
+      {!trace.embedded && (
         <footer class="stat">
           <span>
             <kbd>/</kbd> query
@@ -239,9 +258,9 @@ function App() {
         </footer>
       )}
       <div class="sr" role="status" aria-live="polite">
-        {s.spoken.value}
+        {page.spoken.value}
       </div>
-      {s.help.value && <Keys />}
+      {page.help.value && <Keys />}
     </>
   )
 }
@@ -250,12 +269,12 @@ function Tools() {
   const levels = [0, 1, 2, 3, 5, 9]
   return (
     <div class="tool">
-      {s.root.value ? (
+      {page.root.value ? (
         <span class="crumb el">
-          <button class="lk" onClick={() => s.subtree(0)}>
+          <button class="lk" onClick={() => selection.subtree(0)}>
             Whole file
           </button>{' '}
-          › {plain(s.rootName.value)}
+          › {plain(selection.rootName.value)}
         </span>
       ) : (
         <span class="crumb">Whole file</span>
@@ -267,18 +286,18 @@ function Tools() {
         Open{' '}
         <select
           aria-label="What is open"
-          value={s.toggled.value.length ? 'some' : String(s.depth.value)}
+          value={selection.toggled.value.length ? 'some' : String(selection.depth.value)}
           onChange={e => {
             const what = e.currentTarget.value
-            if (what === 'hits') s.openToHits()
-            else s.open(Number(what))
+            if (what === 'hits') selection.openToHits()
+            else selection.open(Number(what))
           }}>
-          {s.toggled.value.length > 0 && <option value="some">some rows</option>}
+          {selection.toggled.value.length > 0 && <option value="some">some rows</option>}
           {levels.map(n => (
             <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>
           ))}
-          <option value={s.maxDepth}>all rows</option>
-          <option value="hits" disabled={!s.query.value}>
+          <option value={selection.maxDepth}>all rows</option>
+          <option value="hits" disabled={!search.query.value}>
             to the hits
           </option>
         </select>
@@ -287,16 +306,16 @@ function Tools() {
         class="btn s"
         aria-pressed={withFacets()}
         onClick={() => {
-          if (wide.value) s.facets.value = s.facets.value === '1' ? '0' : '1'
-          else s.facetsOver.value = !s.facetsOver.value
+          if (wide.value) page.facets.value = page.facets.value === '1' ? '0' : '1'
+          else page.facetsOver.value = !page.facetsOver.value
         }}>
         Facets
       </button>
       <button
         class="btn s no-n"
-        aria-pressed={s.details.value}
+        aria-pressed={page.details.value}
         onClick={() => {
-          s.details.value = !s.details.value
+          page.details.value = !page.details.value
         }}>
         Details
       </button>
@@ -310,53 +329,63 @@ const requests = '{ parent = nil }',
 
 // Pills show what people look for first.
 function Pills() {
-  const is = (q: string) => s.query.value === q && s.mode.value === 'only'
+  const is = (q: string) => search.query.value === q && search.mode.value === 'only'
   const pill = (q: string, label: string) => (
     <button
       class="btn s no-n"
       aria-pressed={is(q)}
       onClick={() => {
         const off = is(q)
-        s.text.value = off ? '' : q
-        s.find().then(() => s.setMode(off ? 'mark' : 'only'))
+        search.text.value = off ? '' : q
+        search.find().then(() => selection.setMode(off ? 'mark' : 'only'))
       }}>
       {label}
     </button>
   )
   return (
     <>
-      {s.meta.value!.static === undefined && pill(requests, 'Requests')}
+      {trace.meta.value!.static === undefined && pill(requests, 'Requests')}
       {pill(errors, 'Errors')}
       {pill(open, 'Never ended')}
-      {s.meta.value!.timed && (
+      {trace.meta.value!.spans && (
         <button
           class="btn s no-n"
-          aria-pressed={s.withPath.value}
+          aria-pressed={time.byLength.value}
+          title="Bars begin where their request does, to compare how long requests took (b)"
+          onClick={time.toggleLengths}>
+          By length
+        </button>
+      )}
+      {trace.meta.value!.timed && (
+        <button
+          class="btn s no-n"
+          aria-pressed={selection.withPath.value}
           title="What the request of the selected row waited for: measured if Go's execution trace tells, else inferred from times (c)"
           onClick={() => {
-            s.withPath.value = !s.withPath.value
+            selection.withPath.value = !selection.withPath.value
           }}>
           Critical path
-          {s.path.value && ` ${duration(s.path.value.length)}, ${s.path.value.measured ? 'measured' : 'inferred'}`}
+          {selection.path.value &&
+            ` ${duration(selection.path.value.length)}, ${selection.path.value.measured ? 'measured' : 'inferred'}`}
         </button>
       )}
       {hasRuntime.value && (
         <button
           class="btn s no-n"
-          aria-pressed={s.lane.value}
+          aria-pressed={page.lane.value}
           onClick={() => {
-            s.lane.value = !s.lane.value
+            page.lane.value = !page.lane.value
           }}>
           GC and runtime
         </button>
       )}
-      {s.shortest.value > 0n && (
+      {time.shortest.value > 0n && (
         <button
           class="btn s"
           aria-pressed={true}
           title="Spans that took less are left out (t)"
-          onClick={() => s.leaveOutShort(0n)}>
-          From {duration(s.shortest.value)} on
+          onClick={() => time.leaveOutShort(0n)}>
+          From {duration(time.shortest.value)} on
         </button>
       )}
     </>
@@ -383,15 +412,15 @@ const keys: [string, [string, string][]][] = [
       ['/', 'query'],
       ['n, N', 'next, previous hit'],
       ['e', 'next error'],
-      ['u', 'next that never ended'],
-      ['Ctrl Space', 'what can be written']
+      ['u', 'next unfinished span'],
+      ['Ctrl Space', 'suggestions']
     ]
   ],
   [
     'Time and more',
     [
-      ['w, s', 'closer, farther'],
-      ['a, d', 'earlier, later'],
+      ['w, s', 'zoom in, zoom out'],
+      ['a, d', 'pan left, pan right'],
       ['f', 'fit to this row'],
       ['double click', 'this request alone'],
       ['0', 'all of the time'],
@@ -400,8 +429,9 @@ const keys: [string, [string, string][]][] = [
       ['z', 'fold idle times'],
       ['t', 'leave out short spans'],
       ['c', 'critical path'],
-      ['Ctrl wheel', 'closer, farther'],
-      ['Shift wheel', 'earlier, later'],
+      ['b', 'bars by length or by time'],
+      ['Ctrl wheel', 'zoom in, zoom out'],
+      ['Shift wheel', 'pan left, pan right'],
       ['1, 2, 3, 4', viewNames.join(', ')],
       [']', 'details'],
       ['y', 'copy link'],
@@ -411,7 +441,8 @@ const keys: [string, [string, string][]][] = [
 ]
 
 function Keys() {
-  const el = useRef<HTMLDialogElement>(null)
+  const el = useRef<HTMLDialogElement>(null),
+    m = trace.meta.value!
   useEffect(() => {
     el.current!.showModal()
   }, [])
@@ -420,7 +451,7 @@ function Keys() {
       ref={el}
       aria-label="Keys"
       onClose={() => {
-        s.help.value = false
+        page.help.value = false
       }}
       onClick={e => {
         if (e.target === el.current) el.current!.close()
@@ -442,7 +473,15 @@ function Keys() {
       <h2>Signs</h2>
       <p class="q">
         A solid bar is a span without spans below, a light one has some. Hatched: never ended. A red end: it failed.
-        Marks on a bar are log records: a triangle is a warning or an error.
+        Marks on a bar are log records: a triangle is a warning or an error. A closed bar shows the longest spans below
+        it.
+      </p>
+      <p class="colors">
+        {(m.services.length > 1 ? m.services : Object.keys(m.names)).slice(0, 10).map(n => (
+          <span>
+            <i class="dot" style={trace.hue(n, n)} /> {plain(n)}
+          </span>
+        ))}
       </p>
       <button class="btn" onClick={() => el.current!.close()}>
         Close
@@ -452,30 +491,32 @@ function Keys() {
 }
 
 function copyLink() {
-  const m = s.meta.value!
-  const url = m.static === undefined ? location.origin + location.pathname + s.address() : location.href
-  const command = m.command ? `${m.command} --state '${s.address().replace(/'/g, '%27')}'` : ''
-  s.copy(
-    command ? command + '\n' + url : url,
-    'The link is copied',
-    s.embedded
-      ? 'The editor did not let it be copied'
-      : 'The browser did not let it be copied; the address has everything'
-  ).then(ok => {
-    if (ok)
-      s.tell(
-        command
-          ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs'
-          : 'The link is copied'
-      )
-  })
+  const m = trace.meta.value!
+  const url = m.static === undefined ? location.origin + location.pathname + address.address() : location.href
+  const command = m.command ? `${m.command} --state '${address.address().replace(/'/g, '%27')}'` : ''
+  page
+    .copy(
+      command ? command + '\n' + url : url,
+      'The link is copied',
+      trace.embedded
+        ? 'The editor did not let it be copied'
+        : 'The browser did not let it be copied; the address has everything'
+    )
+    .then(ok => {
+      if (ok)
+        page.tell(
+          command
+            ? 'Copied: a command that opens the same later, and the link, for this browser while the program runs'
+            : 'The link is copied'
+        )
+    })
 }
 
 function pause() {
-  s.paused.value = !s.paused.value
-  s.fresh.value = 0
+  follow.paused.value = !follow.paused.value
+  follow.fresh.value = 0
   listen()
-  if (!s.paused.value) take()
+  if (!follow.paused.value) take()
 }
 
 // listen hears what is new. A pause is another stream, which begins with what is shown meanwhile.
@@ -485,44 +526,44 @@ let deaf = () => {},
   failed = ''
 function listen() {
   deaf()
-  deaf = s.src().follow(s.paused.value, ({ rows, entries, generation, error, notices, state, states, pin, other }) => {
-    if (notices) s.meta.value = { ...s.meta.value!, notices, state: state ?? '', states: states ?? [] }
-    if (error) {
-      s.notice.value = failed = error
-      return
-    }
-    if (rows < 0) {
-      // the stream has ended: is anybody there?
-      if (!failed)
-        setTimeout(
-          () =>
-            s
-              .src()
-              .meta()
-              .then(
+  deaf = trace.source.follow(
+    follow.paused.value,
+    ({ rows, entries, generation, error, notices, state, states, pin, other }) => {
+      if (notices) trace.meta.value = { ...trace.meta.value!, notices, state: state ?? '', states: states ?? [] }
+      if (error) {
+        page.notice.value = failed = error
+        return
+      }
+      if (rows < 0) {
+        // the stream has ended: is anybody there?
+        if (!failed)
+          setTimeout(
+            () =>
+              trace.source.meta().then(
                 () => listen(),
                 () => {
-                  s.notice.value = 'The program that served this page has ended'
+                  page.notice.value = 'The program that served this page has ended'
                 }
               ),
-          1000
-        )
-      return
-    }
-    if (pin) {
-      told = rows
-      if (other) {
-        s.fresh.value = 0
-        take()
+            1000
+          )
+        return
       }
+      if (pin) {
+        told = rows
+        if (other) {
+          follow.fresh.value = 0
+          take()
+        }
+      }
+      const now = `${generation} ${entries}`
+      if (now === known) return
+      if (rows > told) follow.fresh.value += rows - told
+      told = rows
+      known = now
+      if (!follow.paused.value) take()
     }
-    const now = `${generation} ${entries}`
-    if (now === known) return
-    if (rows > told) s.fresh.value += rows - told
-    told = rows
-    known = now
-    if (!s.paused.value) take()
-  })
+  )
 }
 
 // take shows what has come: once at a time, and then with a rest as long as it took.
@@ -536,9 +577,9 @@ async function take() {
   taking = true
   const begun = performance.now()
   try {
-    s.grow(await s.src().meta(s.meta.value!.fingerprint))
+    follow.grow(await trace.source.meta(trace.meta.value!.fingerprint))
     renew()
-    if (s.query.value && !s.searching.value) await s.find(true)
+    if (search.query.value && !search.searching.value) await search.find(true)
   } catch {
     /* the stream says it */
   }
@@ -582,60 +623,59 @@ function press(e: KeyboardEvent) {
     f: () => list.fit!(),
     E: () => list.more!(),
     t: () => list.short!(),
+    b: time.toggleLengths,
     c: () => {
-      s.withPath.value = !s.withPath.value
+      selection.withPath.value = !selection.withPath.value
     },
-    x: () => s.openToHits(),
+    x: () => selection.openToHits(),
     r: () => list.root!(),
     Enter: () => {
-      s.details.value = true
-      s.sheet.value = phone()
+      page.details.value = true
+      page.sheet.value = phone()
     },
     Escape: () => {
       if (list.cancel) list.cancel()
-      else if (s.facetsOver.value) s.facetsOver.value = false
-      else if (s.sheet.value) s.sheet.value = false
-      else if (s.root.value) s.subtree(0)
-      else s.wholeAxis()
+      else if (page.facetsOver.value) page.facetsOver.value = false
+      else if (page.sheet.value) page.sheet.value = false
+      else if (page.root.value) selection.subtree(0)
+      else time.wholeAxis()
     },
-    z: () => {
-      s.folded.value = !s.folded.value
-    },
+    z: time.fold,
     ']': () => {
-      const on = phone() ? s.sheet : s.details
+      const on = phone() ? page.sheet : page.details
       on.value = !on.value
     }
   }
   const all: Record<string, () => void> = {
     '/': () => document.getElementById('query')!.focus(),
     '?': () => {
-      s.help.value = true
+      page.help.value = true
     },
-    n: () => s.next('next'),
-    N: () => s.next('prev'),
-    e: () => s.next('next', 'error'),
-    u: () => s.next('next', 'open'),
+    n: () => selection.next('next'),
+    N: () => selection.next('prev'),
+    e: () => selection.next('next', 'error'),
+    u: () => selection.next('next', 'open'),
     ...Object.fromEntries(
       views.map((v, i) => [
         i + 1,
         () => {
-          s.view.value = v
+          page.view.value = v
         }
       ])
     ),
-    0: s.wholeAxis,
-    i: s.toggleInside,
+    0: time.wholeAxis,
+    i: time.toggleInside,
     y: copyLink,
     ' ': () => {
-      if (s.meta.value!.follow) pause()
+      if (trace.meta.value!.follow) pause()
     }
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
-  const inTime = s.view.value === 'flame' && s.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
-  const act = all[e.key] ?? (s.view.value === 'tree' || inTime ? tree[e.key] : undefined)
+  const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
+  const act = all[e.key] ?? (page.view.value === 'tree' || inTime ? tree[e.key] : undefined)
   if (!act) return
   e.preventDefault()
-  if (tree[e.key] && s.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det'))
+  if (tree[e.key] && page.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det'))
     document.querySelector<HTMLElement>('.rows')?.focus()
   act()
 }
@@ -643,7 +683,7 @@ function press(e: KeyboardEvent) {
 async function start() {
   const app = document.getElementById('app')!
   try {
-    await s.begin(text =>
+    await trace.begin(text =>
       render(
         <div class="blank" role="status">
           <h2>There is no trace yet</h2>
@@ -652,6 +692,7 @@ async function start() {
         app
       )
     )
+    address.readAddress(trace.place())
   } catch (e) {
     addEventListener('hashchange', () => location.reload())
     render(
@@ -675,54 +716,52 @@ async function start() {
     lane: lastLane,
     heat: lastHeat
   }
-  const wideEnough = matchMedia('(min-width:1180px)')
+  const wideEnough = matchMedia('(min-width:1400px)')
   wide.value = wideEnough.matches
   wideEnough.addEventListener('change', e => {
     wide.value = e.matches
   })
-  if (s.text.value) await s.find()
+  if (search.text.value) await search.find()
   render(<App />, app)
-  let step = s.step(),
+  let step = address.step(),
     back = false
   effect(() => {
-    const a = s.address(),
-      to = s.step()
-    if (a !== s.place())
+    const a = address.address(),
+      to = address.step()
+    if (a !== trace.place())
       history[back || to === step ? 'replaceState' : 'pushState'](
         null,
         '',
-        s.meta.value!.static === undefined ? location.pathname + a : '#' + a.slice(1)
+        trace.meta.value!.static === undefined ? location.pathname + a : '#' + a.slice(1)
       )
     step = to
   })
   addEventListener('popstate', () => {
     back = true
-    s.back(s.place())
+    address.back(trace.place())
     back = false
   })
-  if (s.selected.value && s.view.value === 'tree') s.go(s.selected.value, false)
-  effect(s.count)
-  effect(s.followPath)
+  if (page.selected.value && page.view.value === 'tree') selection.go(page.selected.value, false)
+  effect(search.count)
+  effect(selection.followPath)
   effect(() => {
-    document.documentElement.style.colorScheme = s.theme.value === 'auto' ? '' : s.theme.value
+    document.documentElement.style.colorScheme = page.theme.value === 'auto' ? '' : page.theme.value
   })
-  s.resume.value = () => {
-    if (s.paused.value) pause()
+  follow.resume.value = () => {
+    if (follow.paused.value) pause()
   }
   effect(() => {
-    const row = s.root.value
+    const row = page.root.value
     if (row)
-      s.src()
-        .entry(row, false)
-        .then(
-          e => {
-            if (s.root.value === row) s.rootName.value = e.role === 'log' ? (e.message ?? '') : e.name
-          },
-          () => {}
-        )
+      trace.source.entry(row, false).then(
+        e => {
+          if (page.root.value === row) selection.rootName.value = e.role === 'log' ? (e.message ?? '') : e.name
+        },
+        () => {}
+      )
   })
-  told = s.meta.value!.rows
-  known = `${s.meta.value!.generation} ${s.meta.value!.entries}`
+  told = trace.meta.value!.rows
+  known = `${trace.meta.value!.generation} ${trace.meta.value!.entries}`
   listen()
   addEventListener('hashchange', () => {
     if (location.hash.includes('token=')) location.reload()

@@ -2,17 +2,20 @@
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons'
-import { Item } from './source'
-import * as s from './state'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Item } from './source'
 import { count, painted, plain } from './text'
+import * as trace from './trace'
 
 // Try is a button that writes a query which may be meant.
 const Try = ({ query }: { query: string }) => (
   <button
     class="btn s"
     onClick={() => {
-      s.text.value = query
-      s.find()
+      search.text.value = query
+      search.find()
       document.getElementById('query')!.focus()
     }}>
     Find <code class="mono">{plain(query)}</code>
@@ -38,7 +41,8 @@ export function Query() {
     const el = input.current!
     const place = el.selectionStart ?? el.value.length
     asked.current?.abort()
-    const own = (asked.current = new AbortController())
+    const own = new AbortController()
+    asked.current = own
     const text = el.value
     const before = el.value.slice(0, place)
     if (!always && !/([.<>~!"\w]|[=<>~] *|[}|] +)$/.test(before)) {
@@ -46,7 +50,7 @@ export function Query() {
       return
     }
     try {
-      const r = await s.src().complete(text, place, own.signal)
+      const r = await trace.source.complete(text, place, own.signal)
       const start = new TextDecoder().decode(new TextEncoder().encode(text).slice(0, r.from)).length
       const word = before.slice(start)
       items.value = r.items.filter(i => i.text !== word)
@@ -67,11 +71,11 @@ export function Query() {
     const rest = el.value.slice(place)
     const next =
       el.value.slice(0, from.value) + item.text + (item.kind === 'value' || item.kind === 'operator' ? ' ' : '')
-    el.value = s.text.value = next + rest.replace(/^"/, item.text.endsWith('"') ? '' : '"')
+    el.value = search.text.value = next + rest.replace(/^"/, item.text.endsWith('"') ? '' : '"')
     open.value = false
     el.focus()
     el.setSelectionRange(next.length, next.length)
-    s.find()
+    search.find()
   }
   const leave = () => {
     input.current!.blur()
@@ -96,13 +100,13 @@ export function Query() {
       open.value = false
       clearTimeout(timer.current)
       leave() // so that n and N step
-      s.find().then(ok => {
-        if (ok && s.found.value?.count) s.next(e.shiftKey ? 'prev' : 'next')
+      search.find().then(ok => {
+        if (ok && search.found.value?.count) selection.next(e.shiftKey ? 'prev' : 'next')
         else {
-          if (s.problem.value?.command)
+          if (search.problem.value?.command)
             batch(() => {
-              s.form.value = ''
-              s.view.value = 'table'
+              page.form.value = ''
+              page.view.value = 'table'
             })
           input.current?.focus()
         }
@@ -119,18 +123,18 @@ export function Query() {
   useEffect(() => {
     if (at.value >= 0) document.getElementById('c' + at.value)?.scrollIntoView({ block: 'nearest' })
   }, [at.value])
-  const f = s.found.value,
-    p = s.problem.value
+  const f = search.found.value,
+    p = search.problem.value
   const position =
     p && p.pos >= 0 ? new TextDecoder().decode(new TextEncoder().encode(p.of).slice(0, p.pos)).length + 1 : 0
-  const tabled = s.view.value === 'table' && !s.form.value && !!p?.command // the query computes the table that is shown
+  const tabled = page.view.value === 'table' && !page.form.value && !!p?.command // the query computes the table that is shown
   return (
     <search class="qbar">
       <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
         <Icon name="find" />
         <div class="qt">
           <pre ref={paint} aria-hidden="true">
-            {painted(s.text.value, p?.of === s.text.value.trim() ? position : 0).map(t => (
+            {painted(search.text.value, p?.of === search.text.value.trim() ? position : 0).map(t => (
               <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>
             ))}
           </pre>
@@ -150,12 +154,12 @@ export function Query() {
             aria-invalid={!!p}
             aria-describedby={p ? 'wrong' : undefined}
             placeholder="Find: words, level >= warn, .user = &quot;ada&quot;, { name = &quot;GET /cart&quot; } >> { span:failed }"
-            value={s.text.value}
+            value={search.text.value}
             onInput={e => {
-              s.text.value = e.currentTarget.value
+              search.text.value = e.currentTarget.value
               clearTimeout(timer.current)
               timer.current = setTimeout(() => {
-                s.find()
+                search.find()
                 suggest(false)
               }, 60)
             }}
@@ -167,14 +171,14 @@ export function Query() {
             }
           />
         </div>
-        {s.text.value && (
+        {search.text.value && (
           <span class="hits" aria-hidden="true">
             {p ? (
               ''
-            ) : s.searching.value ? (
-              s.least.value > 0 ? (
+            ) : search.searching.value ? (
+              search.least.value > 0 ? (
                 <>
-                  at least <b>{count(s.least.value)}</b> {s.least.value === 1 ? 'hit' : 'hits'}
+                  at least <b>{count(search.least.value)}</b> {search.least.value === 1 ? 'hit' : 'hits'}
                 </>
               ) : (
                 'searching…'
@@ -194,14 +198,14 @@ export function Query() {
             )}
           </span>
         )}
-        {s.text.value && (
+        {search.text.value && (
           <button
             class="ib"
             aria-label="Clear the query"
             onClick={() => {
-              s.text.value = ''
-              s.find()
-              s.setMode('mark')
+              search.text.value = ''
+              search.find()
+              selection.setMode('mark')
               input.current!.focus()
             }}>
             <Icon name="close" />
@@ -231,38 +235,43 @@ export function Query() {
         aria-label="Previous hit"
         title="Previous hit (N)"
         disabled={!f?.count}
-        onClick={() => s.next('prev')}>
+        onClick={() => selection.next('prev')}>
         <Icon name="up" />
       </button>
-      <button class="ib" aria-label="Next hit" title="Next hit (n)" disabled={!f?.count} onClick={() => s.next('next')}>
+      <button
+        class="ib"
+        aria-label="Next hit"
+        title="Next hit (n)"
+        disabled={!f?.count}
+        onClick={() => selection.next('next')}>
         <Icon name="down" />
       </button>
       <div class="seg" role="group" aria-label="What the query does">
-        <button aria-pressed={s.mode.value === 'mark'} onClick={() => s.setMode('mark')}>
+        <button aria-pressed={search.mode.value === 'mark'} onClick={() => selection.setMode('mark')}>
           Mark
         </button>
-        <button aria-pressed={s.mode.value === 'only'} onClick={() => s.setMode('only')}>
+        <button aria-pressed={search.mode.value === 'only'} onClick={() => selection.setMode('only')}>
           Only hits
         </button>
       </div>
-      {s.meta.value!.static === undefined && (
+      {trace.meta.value!.static === undefined && (
         <button
           class="btn s no-n"
-          disabled={!s.query.value || !!p}
+          disabled={!search.query.value || !!p}
           title="Compares the next query with this one"
-          onClick={s.compareWith}>
+          onClick={selection.compareWith}>
           Compare with
         </button>
       )}
-      {s.than.value && (
+      {search.than.value && (
         <span class="than el">
-          against <code class="mono">{plain(s.than.value)}</code>{' '}
+          against <code class="mono">{plain(search.than.value)}</code>{' '}
           <button
             class="ib"
             aria-label="Compare with all others"
             onClick={() => {
-              s.than.value = ''
-              if (s.form.value === 'compare') s.form.value = ''
+              search.than.value = ''
+              if (page.form.value === 'compare') page.form.value = ''
             }}>
             <Icon name="close" />
           </button>
@@ -278,13 +287,13 @@ export function Query() {
               <button
                 class="btn s"
                 onClick={() => {
-                  s.form.value = ''
-                  s.view.value = 'table'
+                  page.form.value = ''
+                  page.view.value = 'table'
                 }}>
                 Show the table
               </button>
               <code class="mono">{plain(p.command)}</code>{' '}
-              <button class="btn s" onClick={() => s.copy(p.command)}>
+              <button class="btn s" onClick={() => page.copy(p.command)}>
                 Copy the command
               </button>
             </div>

@@ -1,11 +1,12 @@
 // The Go runtime below the rows, on their axis: heap, goroutines and collections.
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, begin, color, x } from './bars'
-import { Runtime, Sample } from './source'
-import * as s from './state'
+import { useAnswer } from './ask'
+import { type Axis, begin, color, x } from './bars'
+import * as page from './page'
+import type { Runtime, Sample } from './source'
 import { count, duration, many } from './text'
-import { useAnswer } from './why'
+import * as trace from './trace'
 
 export const hasRuntime = signal(false)
 
@@ -28,10 +29,10 @@ const bytes = (n: number) =>
       : (n / 1024).toFixed(0) + '\u202fKiB'
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
-  const m = s.meta.value!
-  const { value: r } = useAnswer<Runtime>(`${m.generation} ${s.pace()}`, signal => s.src().runtime(signal))
+  const m = trace.meta.value!
+  const { value: r } = useAnswer<Runtime>(`${m.generation} ${trace.pace()}`, signal => trace.source.runtime(signal))
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
-  if (!r || !hasRuntime.value || !s.lane.value) return null
+  if (!r || !hasRuntime.value || !page.lane.value) return null
   return <Lane r={r} axis={axis} left={left} />
 }
 
@@ -42,7 +43,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
     goroutines = seen(r.goroutines),
     gc = seen(r.collections)
   const most = (list: Sample[]) => Math.max(0, ...list.map(p => p.value))
-  void s.theme.value
+  void page.theme.value
   useEffect(() => {
     drawn = paint(canvas.current!, axis, r, most(heap), most(goroutines))
   })

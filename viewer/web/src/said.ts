@@ -1,5 +1,5 @@
 // What was said in a conversation with a model, as OpenTelemetry's conventions for generative AI record it.
-import { Turn } from './source'
+import type { Turn } from './source'
 import { indented } from './text'
 
 // A Said is a message, a tool call or its result.

@@ -1,5 +1,5 @@
 // What the page knows of a trace comes from a Source.
-import {
+import type {
   Choice,
   Contrast,
   CriticalPath,
@@ -23,6 +23,7 @@ import {
   WaitPlace,
   Why
 } from './answers'
+
 export * from './answers'
 
 export interface File {
@@ -148,18 +149,16 @@ export const roleSpan = 3,
 
 // parse reads JSON in which the numbers of nanoseconds, whose keys end in _nano, are larger than a number holds. Within a
 // text there is no such key, as its quotes are escaped.
-export function parse(text: string) {
-  const wide = (x: any): any => {
-    if (Array.isArray(x)) {
-      if (typeof x[0] === 'object') x.forEach(wide)
-    } else
+export function parse<T>(text: string): T {
+  const wide = (x: Record<string, unknown>) => {
+    if (!Array.isArray(x) || typeof x[0] === 'object')
       for (const k in x) {
-        if (typeof x[k] === 'object') wide(x[k])
-        else if (k.endsWith('_nano')) x[k] = BigInt(x[k])
+        if (typeof x[k] === 'object') wide(x[k] as typeof x)
+        else if (k.endsWith('_nano')) x[k] = BigInt(x[k] as string)
       }
     return x
   }
-  return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"')))
+  return wide(JSON.parse(text.replace(/_nano":(-?\d+)/g, '_nano":"$1"'))) as T
 }
 
 // shapeQuery has the parameters of a shape; toggled rows are ascending.

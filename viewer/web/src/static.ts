@@ -1,37 +1,34 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
 import {
-  Ask,
-  AskTable,
-  Choice,
-  Contrast,
-  CriticalPath,
-  Entry,
-  Explanation,
-  Flame,
-  Found,
-  Heat,
+  type Ask,
+  type AskTable,
+  type Choice,
+  type Contrast,
+  type CriticalPath,
+  type Entry,
+  type Explanation,
+  type Flame,
+  type Heat,
   isError,
   isOpen,
-  Lanes,
-  LogRecord,
-  Meta,
+  type LogRecord,
+  type Meta,
   noTime,
-  parse,
-  Part,
-  Place,
+  type Part,
+  type Place,
   Problem,
+  parse,
   roleEvent,
   roleLog,
   roleOf,
   roleSpan,
-  Shape,
-  Source,
-  Strip,
-  Table,
-  Top,
-  TreeRow,
-  WaitPlace,
-  Why
+  type Shape,
+  type Source,
+  type Table,
+  type Top,
+  type TreeRow,
+  type WaitPlace,
+  type Why
 } from './source'
 
 interface Data {
@@ -207,7 +204,8 @@ export class Static implements Source {
       rows.push(i)
       i = this.end[i]! === i + 1 || this.depth[i]! - base < s.depth === toggled.has(i) ? this.end[i]! : i + 1
     }
-    return (this.last = { key, rows, outside })
+    this.last = { key, rows, outside }
+    return this.last
   }
 
   async meta() {
@@ -269,9 +267,25 @@ export class Static implements Source {
     const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
     const rowOf = (i: number): TreeRow => {
       const below = this.end[i]! - i - 1,
-        ticks: TreeRow['ticks'] = []
+        ticks: TreeRow['ticks'] = [],
+        parts: TreeRow['parts'] = []
       let errors = 0,
-        spans = false
+        spans = false,
+        last = 0 // the span before, which is a part if none is below it
+      const [start, stop] = this.span(i),
+        part = (t: bigint) => Math.max(0, Math.min(1, Number(t - start) / Math.max(1, Number(stop - start)))),
+        add = () => {
+          const [from, to] = this.span(last)
+          parts.push({ from: part(from), to: part(to), name: this.name(last), service: this.service(last) })
+        }
+      if (below > 0 && !seen.has(i + 1)) {
+        for (let k = i + 1; k < Math.min(this.end[i]!, i + 2000); k++)
+          if (roleOf(this.flags(k)) === roleSpan && this.starts[k] !== noTime) {
+            if (last && k >= this.end[last]!) add()
+            last = k
+          }
+        if (last) add()
+      }
       for (let k = i + 1; k < this.end[i]!; k++) errors += Number(isError(this.flags(k)))
       if (roleOf(this.flags(i)) === roleSpan)
         for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
@@ -292,7 +306,8 @@ export class Static implements Source {
         depth: this.depth[i]! - base,
         flags:
           this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19),
-        ticks
+        ticks,
+        parts: parts.sort((a, b) => b.to - b.from - (a.to - a.from)).slice(0, 24)
       }
     }
     return {
@@ -485,7 +500,8 @@ export class Static implements Source {
       lane[at] = Math.max(lane[at] ?? -Infinity, this.ends[i]!, begin + 1)
       level.set(i, at)
     }
-    return (this.lastLanes = { key, level, counts: busy.map(l => l.length) })
+    this.lastLanes = { key, level, counts: busy.map(l => l.length) }
+    return this.lastLanes
   }
 
   private serviceOf(i: number): number {

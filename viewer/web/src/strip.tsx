@@ -1,11 +1,14 @@
 // The strip shows how many rows begin when, in every view, and chooses a part of the time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Axis, begin, color, steps, timeAt, x } from './bars'
-import { Strip as StripData } from './source'
-import * as s from './state'
+import { useLatest, useWidth } from './ask'
+import { type Axis, begin, color, steps, timeAt, x } from './bars'
+import * as page from './page'
+import * as search from './search'
+import type { Strip as StripData } from './source'
 import { count, duration, many, moment } from './text'
-import { useLatest, useWidth } from './why'
+import * as time from './time'
+import * as trace from './trace'
 
 const height = 56,
   bars = 34,
@@ -23,9 +26,9 @@ let drawn: Shape[] = []
 export const lastStrip = () => drawn
 
 // period returns the times of what is chosen.
-export function period(): s.Period | null {
-  const c = s.chosen.value,
-    m = s.meta.value!
+export function period(): time.Period | null {
+  const c = time.chosen.value,
+    m = trace.meta.value!
   if (!c) return null
   if ('from' in c) return c
   const last = m.last_unix_nano,
@@ -38,33 +41,33 @@ export function Strip() {
   const box = useRef<HTMLDivElement>(null),
     canvas = useRef<HTMLCanvasElement>(null)
   const width = useWidth(box),
-    pulled = useSignal<s.Period | null>(null)
-  const m = s.meta.value!
+    pulled = useSignal<time.Period | null>(null)
+  const m = trace.meta.value!
   const axis: Axis = { from: m.first_unix_nano, to: m.last_unix_nano, width: Math.max(1, width) }
   const n = Math.max(1, Math.floor(width / barWidth))
-  const q = s.found.value && !s.problem.value ? s.query.value : ''
+  const q = search.found.value && !search.problem.value ? search.query.value : ''
   useLatest(width < 1 ? '' : `${n} ${m.entries} ${m.generation} ${q}`, async () => {
-    s.strip.value = await s.src().strip(n, q)
+    time.strip.value = await trace.source.strip(n, q)
   })
   const part = pulled.value ?? period()
-  void s.theme.value
+  void page.theme.value
   useEffect(() => {
-    drawn = paint(canvas.current!, s.strip.value, axis, part, s.axis.value)
+    drawn = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
   })
-  const time = (e: PointerEvent) =>
+  const timeOf = (e: PointerEvent) =>
     timeAt(axis, Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left) / axis.width)))
   // Draw over the strip to choose, pull the ends of what is chosen, or move it.
   const begin = (e: PointerEvent) => {
     if (e.button) return
     const at = e.clientX - box.current!.getBoundingClientRect().left,
       was = period(),
-      start = time(e)
+      start = timeOf(e)
     const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
     const way =
       Math.abs(at - from) <= edge ? 'from' : Math.abs(at - to) <= edge ? 'to' : at > from && at < to ? 'move' : 'draw'
     box.current!.setPointerCapture(e.pointerId)
-    const next = (e: PointerEvent): s.Period => {
-      const t = time(e)
+    const next = (e: PointerEvent): time.Period => {
+      const t = timeOf(e)
       const fixed = way === 'from' ? was!.to : way === 'to' ? was!.from : start
       if (way !== 'move') return fixed < t ? { from: fixed, to: t } : { from: t, to: fixed }
       let by = t - start
@@ -80,7 +83,7 @@ export function Strip() {
       el.onpointermove = el.onpointerup = el.onpointercancel = null
       const p = pulled.value
       pulled.value = null
-      if (take && p) s.choose(p)
+      if (take && p) time.choose(p)
     }
     el.onpointerup = () => end(true)
     el.onpointercancel = () => end(false)
@@ -89,10 +92,13 @@ export function Strip() {
   const key_ = (e: KeyboardEvent) => {
     const span = axis.to - axis.from,
       p = period()
-    const act = (next: s.Period) => {
+    const act = (next: time.Period) => {
       e.preventDefault()
       e.stopPropagation()
-      s.choose({ from: next.from < axis.from ? axis.from : next.from, to: next.to > axis.to ? axis.to : next.to })
+      time.choose({
+        from: next.from < axis.from ? axis.from : next.from,
+        to: next.to > axis.to ? axis.to : next.to
+      })
     }
     if (e.key === 'Escape' && pulled.value) {
       cancel()
@@ -112,7 +118,7 @@ export function Strip() {
       }
     }
   }
-  const d = s.strip.value
+  const d = time.strip.value
   const sum = (list: number[] | undefined) => (list ?? []).reduce((a, b) => a + b, 0)
   const says = d
     ? `Rows over time: ${many(sum(d.errors), 'error', 'errors')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit', 'hits')}` : ''}`
@@ -132,7 +138,7 @@ export function Strip() {
       title="Draw over a part to see its rows alone; double click for all"
       onPointerDown={begin}
       onKeyDown={key_}
-      onDblClick={() => s.choose(null)}>
+      onDblClick={() => time.choose(null)}>
       <canvas ref={canvas} aria-hidden="true" />
       {steps(axis, 110).map(
         (t, i) =>
@@ -160,8 +166,8 @@ function paint(
   canvas: HTMLCanvasElement,
   d: StripData | null,
   axis: Axis,
-  part: s.Period | null,
-  zoom: s.Period | null
+  part: time.Period | null,
+  zoom: time.Period | null
 ): Shape[] {
   const width = axis.width,
     c = begin(canvas, width, height)
@@ -183,7 +189,8 @@ function paint(
       if (!list[i]) return
       const h = Math.max(1, (list[i]! / sum) * tall)
       c.fillStyle = color((within ? 's' : 't') + k)
-      c.fillRect(at, (y -= h), Math.max(1, each - 0.6), h)
+      y -= h
+      c.fillRect(at, y, Math.max(1, each - 0.6), h)
       all += h
     })
     if (all) shapes.push({ kind: 'bar', x: at, width: each, height: all })
@@ -216,49 +223,47 @@ function paint(
 
 // Chosen says what is left out of the rows, and changes that.
 export function Chosen() {
-  const c = s.chosen.value,
-    m = s.meta.value!
+  const c = time.chosen.value,
+    m = trace.meta.value!
   const last = c && 'last' in c
   return (
     <>
-      {c && s.view.value === 'tree' && s.inside.value && s.outside.value > 0 && (
-        <span class="q">{many(s.outside.value, 'root', 'roots')} outside</span>
+      {c && page.view.value === 'tree' && time.inside.value && time.outside.value > 0 && (
+        <span class="q">{many(time.outside.value, 'root', 'roots')} outside</span>
       )}
       {m.follow && (
         <button
           class="btn s"
           aria-pressed={!!last}
           title="A part of the time that moves with what is new"
-          onClick={() => s.choose(last ? null : { last: 10_000_000_000n })}>
+          onClick={() => time.choose(last ? null : { last: 10_000_000_000n })}>
           Last 10 s
         </button>
       )}
       {c && (
         <button
           class="btn s"
-          aria-pressed={s.inside.value}
+          aria-pressed={time.inside.value}
           title="Leave out what lies outside (i)"
-          onClick={s.toggleInside}>
+          onClick={time.toggleInside}>
           Only the window
         </button>
       )}
-      {s.idle().length > 0 && s.view.value === 'tree' && (
+      {time.idle().length > 0 && page.view.value === 'tree' && (
         <button
           class="btn s"
-          aria-pressed={s.folded.value}
+          aria-pressed={time.folded.value}
           title="Take no room for long times without anything (z)"
-          onClick={() => {
-            s.folded.value = !s.folded.value
-          }}>
-          Fold {count(s.idle().length)} idle
+          onClick={time.fold}>
+          Fold {count(time.idle().length)} idle
         </button>
       )}
-      {(c || s.axis.value) && (
+      {(c || time.axis.value) && (
         <button
           class="btn s"
           onClick={() => {
-            s.axis.value = null
-            if (c) s.choose(null)
+            time.axis.value = null
+            if (c) time.choose(null)
           }}>
           All time
         </button>

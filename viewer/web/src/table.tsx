@@ -1,39 +1,51 @@
 // The table that a query computes, or one of the spans that it selects, of its rows, or of calls.
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { Table } from './source'
-import * as s from './state'
+import * as address from './address'
+import { useAnswer } from './ask'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Table } from './source'
 import { count, day, duration, many, moment, plain } from './text'
-import { useAnswer } from './why'
+import * as time from './time'
+import * as trace from './trace'
 
 const most = 200
 
 export function TableView() {
-  const q = s.text.value.trim(),
+  const q = search.text.value.trim(),
     shown = useSignal(most)
   useEffect(() => {
     shown.value = most
-  }, [q, s.form.value, s.windowText.value])
-  const ask = { ...s.part(), q, form: s.form.value, sort: s.order.value, first: 0, n: Math.min(500, shown.value) }
-  const m = s.meta.value!,
+  }, [q, page.form.value, time.windowText.value])
+  const ask = {
+    ...search.part(),
+    q,
+    form: page.form.value,
+    sort: page.order.value,
+    first: 0,
+    n: Math.min(500, shown.value)
+  }
+  const m = trace.meta.value!,
     sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + s.pace(), signal =>
-    s.src().table(ask, signal)
+  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + trace.pace(), signal =>
+    trace.source.table(ask, signal)
   )
   // Another table has no such column, unless the order came with it, as with Back.
   const names = t?.columns.map(c => c.name).join() ?? ''
   useEffect(() => {
     if (!names) return
-    if (sorted.current.names && names !== sorted.current.names && s.arrivals() === sorted.current.arrivals)
-      s.order.value = 0
-    sorted.current = { names, arrivals: s.arrivals() }
+    if (sorted.current.names && names !== sorted.current.names && address.arrivals() === sorted.current.arrivals)
+      page.order.value = 0
+    sorted.current = { names, arrivals: address.arrivals() }
   }, [names])
-  const form = (to: typeof s.form.value, label: string) => (
+  const form = (to: typeof page.form.value, label: string) => (
     <button
-      aria-pressed={s.form.value === to}
+      aria-pressed={page.form.value === to}
       onClick={() => {
-        s.form.value = to
-        s.order.value = 0
+        page.form.value = to
+        page.order.value = 0
       }}>
       {label}
     </button>
@@ -41,7 +53,7 @@ export function TableView() {
   // A line adds its condition, and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
     if (l.row) {
-      s.go(l.row)
+      selection.go(l.row)
       return
     }
     if (!l.where) return
@@ -52,13 +64,13 @@ export function TableView() {
       )
       .trim()
     const where = l.where,
-      alone = s.form.value === 'calls' || !base || base === '{}'
+      alone = page.form.value === 'calls' || !base || base === '{}'
     batch(() => {
-      s.text.value = !alone ? base : without ? `!(${where})` : where
-      if (alone) s.find()
-      else s.add(where.replace(/^{ (.*) }$/, '$1'), without, false)
-      s.view.value = 'tree'
-      s.setMode('only')
+      search.text.value = !alone ? base : without ? `!(${where})` : where
+      if (alone) search.find()
+      else search.add(where.replace(/^{ (.*) }$/, '$1'), without, false)
+      page.view.value = 'tree'
+      selection.setMode('only')
     })
   }
   const cell = (v: string | number | null, kind: string) =>
@@ -89,11 +101,11 @@ export function TableView() {
           )}
           {form('rows', 'Rows')}
           {form('calls', 'Calls')}
-          {s.otherSide() && form('compare', 'Compare')}
+          {search.otherSide() && form('compare', 'Compare')}
         </div>
         <span class="q">{t && many(t.total, 'line', 'lines')}</span>
         <span class="grow" />
-        <button class="btn s" disabled={!t?.total} onClick={() => s.download('entrace.csv', s.src().csv(ask))}>
+        <button class="btn s" disabled={!t?.total} onClick={() => page.download('entrace.csv', trace.source.csv(ask))}>
           Save CSV
         </button>
       </div>
@@ -105,17 +117,17 @@ export function TableView() {
       {!failed && !t && <p class="none">Computing…</p>}
       {t && t.total === 0 && (
         <p class="none">
-          {s.form.value === 'calls' ? (
+          {page.form.value === 'calls' ? (
             'No service calls another one.'
-          ) : !s.form.value && s.found.value?.count ? (
+          ) : !page.form.value && search.found.value?.count ? (
             <>
               No span is selected.{' '}
               <button
                 class="lk"
                 onClick={() => {
-                  s.form.value = 'rows'
+                  page.form.value = 'rows'
                 }}>
-                {many(s.found.value.count, 'row is', 'rows are')} under Rows
+                {many(search.found.value.count, 'row is', 'rows are')} under Rows
               </button>
             </>
           ) : (
@@ -129,20 +141,21 @@ export function TableView() {
             <thead>
               <tr>
                 {t.columns.map((c, i) => {
-                  const up = s.order.value === i + 1 ? 'descending' : s.order.value === -i - 1 ? 'ascending' : 'none'
+                  const up =
+                    page.order.value === i + 1 ? 'descending' : page.order.value === -i - 1 ? 'ascending' : 'none'
                   return (
                     <th aria-sort={up} class={c.kind}>
-                      {s.form.value === 'rows' && c.name === 'attributes' ? (
+                      {page.form.value === 'rows' && c.name === 'attributes' ? (
                         c.name
                       ) : (
                         <button
                           onClick={() => {
-                            s.order.value =
-                              s.order.value === i + 1
+                            page.order.value =
+                              page.order.value === i + 1
                                 ? -i - 1
-                                : s.order.value === -i - 1
+                                : page.order.value === -i - 1
                                   ? 0
-                                  : c.kind === 'text' && s.order.value !== -i - 1
+                                  : c.kind === 'text' && page.order.value !== -i - 1
                                     ? -i - 1
                                     : i + 1
                           }}>

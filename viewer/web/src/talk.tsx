@@ -1,15 +1,18 @@
 // The conversation with a model at and below a row.
+
+import { useAnswer } from './ask'
 import { Icon } from './icons'
-import { conversation, Said } from './said'
-import { Turn } from './source'
-import * as s from './state'
+import * as page from './page'
+import { conversation, type Said } from './said'
+import * as selection from './selection'
+import type { Turn } from './source'
 import { count, duration, lines, many, plain, pretty } from './text'
-import { useAnswer } from './why'
+import * as trace from './trace'
 
 export function Talk({ row }: { row: number }) {
   const { value: t, failed } = useAnswer<{ turns: Turn[]; more: number; cut: boolean }>(
-    `${row} ${s.meta.value!.generation} ${s.meta.value!.entries}`,
-    signal => s.src().talk(row, signal)
+    `${row} ${trace.meta.value!.generation} ${trace.meta.value!.entries}`,
+    signal => trace.source.talk(row, signal)
   )
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!t) return <p class="none">Reading…</p>
@@ -26,7 +29,7 @@ export function Talk({ row }: { row: number }) {
       {steps.map(x => (
         <section class="sec">
           <h3>
-            <button class="lk" onClick={() => s.go(x.row)}>
+            <button class="lk" onClick={() => selection.go(x.row)}>
               {plain(x.name) || 'span'}
             </button>{' '}
             <span class="q">
@@ -78,7 +81,7 @@ const Message = ({ m }: { m: Said }) => (
         plain(m.role)
       )}
       {m.id && <span class="q mono"> {plain(m.id)}</span>}
-      <button class="ib" aria-label="Copy the text" title="Copy" onClick={() => s.copy(m.text)}>
+      <button class="ib" aria-label="Copy the text" title="Copy" onClick={() => page.copy(m.text)}>
         <Icon name="copy" />
       </button>
     </span>

@@ -41,11 +41,14 @@ export const many = (n: number, one: string, more: string) => count(n) + ' ' + (
 // plain shows what acts on a text instead of being one: controls, what changes its direction, and
 // what is invisible, but for the signs that make a letter a picture. It leaves out colors of terminals.
 export function plain(s: string): string {
-  return s
-    .replace(/\x1b\[[\d;]*m/g, '')
-    .replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c =>
-      c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`
-    )
+  return (
+    s
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: with it the colors of a terminal begin
+      .replace(/\x1b\[[\d;]*m/g, '')
+      .replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c =>
+        c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`
+      )
+  )
 }
 
 // lines is plain for a text that keeps its lines.
@@ -212,3 +215,15 @@ export const quoted = (text: string) =>
 
 // fieldName writes the name of an attribute as a query has it: in quotes, but for names that need none for sure.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))
+
+// percent is a part of a whole, as a number before a percent sign.
+export const percent = (n: number, of: number) =>
+  !of || !n
+    ? '0'
+    : n === of
+      ? '100'
+      : n * 1000 < of
+        ? '<0.1'
+        : (of - n) * 1000 < of
+          ? '>99.9'
+          : ((n / of) * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)

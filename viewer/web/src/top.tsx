@@ -1,17 +1,21 @@
 // A first look at a trace that nobody knows yet.
-import { ComponentChildren } from 'preact'
+import type { ComponentChildren } from 'preact'
+import { useAnswer, useLatest } from './ask'
 import { HeatMap } from './heat'
-import { Explanation, Line, Repeat, Top } from './source'
-import * as s from './state'
+import * as page from './page'
+import * as search from './search'
+import * as selection from './selection'
+import type { Explanation, Line, Repeat, Top } from './source'
 import { count, duration, many, moment, plain, quoted } from './text'
-import { useAnswer, useLatest } from './why'
+import * as time from './time'
+import * as trace from './trace'
 
 export function Overview() {
-  const m = s.meta.value!,
-    known = `${m.generation} ${m.entries} ${s.windowText.value}`
-  const { value: t, failed } = useLatest<Top>(known, () => s.src().top(s.windowText.peek()))
+  const m = trace.meta.value!,
+    known = `${m.generation} ${m.entries} ${time.windowText.value}`
+  const { value: t, failed } = useLatest<Top>(known, () => trace.source.top(time.windowText.peek()))
   const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal =>
-    s.src().waits(s.windowText.peek(), signal)
+    trace.source.waits(time.windowText.peek(), signal)
   ).value // these take longer to find
   if (failed)
     return (
@@ -26,10 +30,10 @@ export function Overview() {
       </div>
     )
   const find = (q: string) => {
-    s.text.value = q
-    s.view.value = 'tree'
-    s.find().then(ok => {
-      if (ok) s.next('next')
+    search.text.value = q
+    page.view.value = 'tree'
+    search.find().then(ok => {
+      if (ok) selection.next('next')
     })
   }
   const none = Object.entries({
@@ -62,7 +66,7 @@ export function Overview() {
           {m.clockCommand && (
             <>
               <code class="mono">{plain(m.clockCommand)}</code>{' '}
-              <button class="btn s" onClick={() => s.copy(m.clockCommand)}>
+              <button class="btn s" onClick={() => page.copy(m.clockCommand)}>
                 Copy the command
               </button>
             </>
@@ -89,7 +93,7 @@ export function Overview() {
             name: plain(p.pattern),
             n: count(p.count) + '×',
             q: p.role,
-            go: () => s.goToRequest(p.first.row)
+            go: () => selection.goToRequest(p.first.row)
           }))}>
           <button class="lk" onClick={() => find('{ span:failed || (level >= error && entry:role != event) }')}>
             Find all of them
@@ -109,7 +113,7 @@ export function Overview() {
             name: plain(w.text),
             kind: 'says',
             n: duration(w.time_nano),
-            go: () => s.go(w.longest.row)
+            go: () => selection.go(w.longest.row)
           }))}
         />
         {t.growth.length > 0 && (
@@ -129,7 +133,7 @@ export function Overview() {
             name: plain(g.in) || '(unknown)',
             n: many(g.count, 'goroutine', 'goroutines'),
             q: g.spans > 0 && `for ${many(g.spans, 'span', 'spans')}, ${g.ended} of which ended`,
-            go: () => s.go(g.row.row)
+            go: () => selection.go(g.row.row)
           }))}>
           {t.more_goroutines > 0 && (
             <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>
@@ -141,7 +145,7 @@ export function Overview() {
             title: plain(name),
             name: (
               <>
-                <i class="dot" style={s.hue(name)} /> {plain(name) || '(none)'}
+                <i class="dot" style={trace.hue(name)} /> {plain(name) || '(none)'}
               </>
             ),
             n: many(spans, 'span', 'spans'),
@@ -161,7 +165,8 @@ export function Overview() {
               title: plain(name),
               name: (
                 <>
-                  {plain(name)} {service && <span class="q">{plain(service)}</span>}
+                  <i class="dot" style={trace.hue(service, name)} /> {plain(name)}{' '}
+                  {service && <span class="q">{plain(service)}</span>}
                 </>
               ),
               n: at('self') ? duration(BigInt(at('self')!)) : '-',
@@ -183,7 +188,7 @@ export function Overview() {
             kind: 'el mono',
             n: `${r.spans > 1 ? 'up to ' : ''}${count(r.most_calls)}×`,
             q: `below ${plain(r.of)}${r.spans > 1 ? `, in ${count(r.spans)} spans` : ''}, ${duration(r.time_nano)}${r.spans > 1 ? ' in all' : ''}`,
-            go: () => s.go(r.most.row)
+            go: () => selection.go(r.most.row)
           }))}
         />
         <List
@@ -194,7 +199,7 @@ export function Overview() {
             name: `after ${plain(g.before.name)}`,
             n: duration(g.duration_nano),
             q: `${moment(g.from_unix_nano!, 3)} ${g.after ? 'before ' + plain(g.after.name) : 'until the end'}`,
-            go: () => s.go((g.after ?? g.before).row)
+            go: () => selection.go((g.after ?? g.before).row)
           }))}
         />
       </div>
@@ -250,8 +255,8 @@ function List({
 // Causes says why requests are slow or fail.
 function Causes({ find }: { find: false | ((q: string) => void) }) {
   const { value: x, failed } = useAnswer<Explanation>(
-    `${s.meta.value!.generation} ${s.pace()} ${s.query.value} ${s.windowText.value} ${s.than.value}`,
-    signal => s.src().explain({ ...s.part(), root: 0 }, signal)
+    `${trace.meta.value!.generation} ${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
+    signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
   )
   if (!x) return <p class="q">{failed ? plain(failed) : 'Looking for a cause…'}</p>
   const [before, now] = x.looked.requests
@@ -264,11 +269,15 @@ function Causes({ find }: { find: false | ((q: string) => void) }) {
         {before > 0 && ` beside ${many(before, 'other', 'others')}`}
         {x.chance[1] > 0 && `, requests exchanged at random differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}
       </p>
-      <ul>
+      <ul class="cards">
         {x.causes
           .filter((c, i) => c.sure || i === 0)
-          .map(c => (
+          .map((c, i) => (
             <li>
+              <h3>
+                <span class={c.sure ? 'err' : 'q'}>{i + 1}</span> {plain(c.operation)}{' '}
+                <span class="q">{plain(c.service)}</span>
+              </h3>
               {c.evidence.map(e => (
                 <p class="says">
                   {plain(e.text)}
@@ -277,7 +286,7 @@ function Causes({ find }: { find: false | ((q: string) => void) }) {
               ))}
               {find && (
                 <button class="lk" onClick={() => find(c.query)}>
-                  {plain(`${c.service} ${c.operation}`)}
+                  Show in the tree
                 </button>
               )}
             </li>
@@ -294,7 +303,7 @@ const lines = (list: Line[]): Item[] =>
   list.map(l => ({
     name: plain(l.name),
     n: l.duration_nano !== null ? (l.open ? '≥ ' : '') + duration(l.duration_nano) : '',
-    go: () => s.goToRequest(l.row),
+    go: () => selection.goToRequest(l.row),
     q: (
       <>
         {l.in && <b>in {plain(l.in)} </b>}
@@ -311,7 +320,7 @@ const call = (r: Repeat) => (r.text.startsWith(r.name) ? r.text : `${r.name} ${r
 const base = (name: string) => name.slice(name.lastIndexOf('/') + 1)
 
 export function title(): string {
-  const files = s.meta.value?.files ?? []
+  const files = trace.meta.value?.files ?? []
   return files.length > 1
     ? `${base(files[0]!.name)} and ${files.length - 1} other ${files.length === 2 ? 'file' : 'files'}`
     : base(files[0]?.name ?? '')

@@ -1,27 +1,32 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { Axis, Bar, draw, Drawn, foldsIn, steps, timeAt, x } from './bars'
+import { useAnswer, useLatest } from './ask'
+import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x } from './bars'
+import * as follow from './follow'
 import { Icon, Level } from './icons'
+import * as page from './page'
+import { filled, Pages, pageSize } from './pages'
+import { indents, staying } from './rows'
 import { RuntimeLane } from './runtime'
+import * as search from './search'
+import * as selection from './selection'
 import {
+  type Heat,
   isError,
   isExpanded,
   isHit,
   isOpen,
   isParent,
   levelOf,
-  noTime,
   roleEvent,
-  roleLog,
   roleOf,
   roleSpan,
-  TreeRow
+  type TreeRow
 } from './source'
-import { indents, staying } from './rows'
-import * as s from './state'
 import { count, duration, many, marked, moment, plain } from './text'
-import { useAnswer } from './why'
+import * as time from './time'
+import * as trace from './trace'
 
 const narrow = matchMedia('(max-width:720px)'),
   coarse = matchMedia('(pointer:coarse)')
@@ -48,22 +53,22 @@ export const list: {
 
 // pages of the shape that is shown; made anew when it changes
 const version = signal(0)
-let pages: s.Pages | null = null
-let shown: s.Pages | null = null // the same, or those before as long as none of these is here
+let pages: Pages | null = null
+let shown: Pages | null = null // the same, or those before as long as none of these is here
 let stick = false // the end stays in sight
 let awaited = -1 // the place of a row that is to be selected once it is here
 let chooseLast = false // the last row is to be selected once it is here
 let late = false // there are more rows than those that were asked for last
 let lastRows = 60 // as many are asked for at the end
 
-function current(): s.Pages {
-  const shape = s.shape.value,
-    q = s.query.value
+function current(): Pages {
+  const shape = selection.shape.value,
+    q = search.query.value
   if (!pages || pages.shape !== shape || pages.q !== q) {
     pages?.stop()
     const same = pages && pages.shape === shape ? pages : null
     if (!same) awaited = -1
-    pages = new s.Pages(shape, q, changed, s.opened.value ? 0 : 40, same)
+    pages = new Pages(shape, q, changed, selection.opened.value ? 0 : 40, same)
   }
   return pages
 }
@@ -81,8 +86,8 @@ export function renew() {
 function askAgain() {
   if (pages) {
     pages.stop()
-    pages = new s.Pages(pages.shape, pages.q, changed, 0, pages)
-    if (stick && s.view.value === 'tree') pages.wantLast(lastRows)
+    pages = new Pages(pages.shape, pages.q, changed, 0, pages)
+    if (stick && page.view.value === 'tree') pages.wantLast(lastRows)
   }
   version.value++
 }
@@ -94,24 +99,24 @@ function changed() {
 
 // What the first answer opened becomes what is open.
 effect(() => {
-  const f = s.filled.value
+  const f = filled.value
   if (!f) return
   batch(() => {
-    s.opened.value = true
-    s.filled.value = null
-    if (f.length) s.toggled.value = [...f].sort((a, b) => a - b)
+    selection.opened.value = true
+    filled.value = null
+    if (f.length) selection.toggled.value = [...f].sort((a, b) => a - b)
   })
-  if (pages) pages.shape = s.shape.peek() // it has these rows already
+  if (pages) pages.shape = selection.shape.peek() // it has these rows already
 })
 
 export const atEnd = signal(true)
 
 // useStrips has what the goroutines of spans in sight did; each has a row and how many parts.
 function useStrips(rows: [number, number][]) {
-  const m = s.meta.value!
+  const m = trace.meta.value!
   return useAnswer<Record<string, string[]>>(
     m.goroutines && rows.length ? `${m.generation} ${rows.join(' ')}` : '',
-    signal => s.src().strips(rows, signal)
+    signal => trace.source.strips(rows, signal)
   ).value
 }
 
@@ -121,7 +126,7 @@ export function Tree() {
     box = useRef<HTMLDivElement>(null)
   const first = useSignal(0),
     size = useSignal({ width: 800, height: 400 }),
-    nameWidth = Number(s.nameShare.value) || (s.meta.value!.spans ? 0.42 : 0.7)
+    nameWidth = Number(page.nameShare.value) || (trace.meta.value!.spans ? 0.42 : 0.7)
   const drawing = useMemo(
     () => ({
       drew: false,
@@ -139,31 +144,46 @@ export function Tree() {
   const full = Math.floor(size.value.height / row)
   // An effect may run when there are more rows than when it was made.
   const lastTop = () => Math.max(0, (shown?.total ?? 0) - full)
-  const most = lastTop()
+  const bottom = lastTop()
   const scrolled = first.value // read in any case, so that a change is seen
   const ending = coming.waits(true)
-  const top = stick && !ending ? most : Math.min(Math.floor(scrolled), most)
+  const top = stick && !ending ? bottom : Math.min(Math.floor(scrolled), bottom)
   if (stick && !ending && scrolled !== top) first.value = top
   if (!ending) coming.want(top, top + visible)
   lastRows = Math.min(500, visible + 20)
   const narrow = row > 22
   const left = narrow
     ? 4
-    : !s.meta.value!.timed
+    : !trace.meta.value!.timed
       ? size.value.width - 26
       : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
-  const c = s.chosen.value
-  const range = s.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
+  const c = time.chosen.value
+  const known = `${trace.meta.value!.generation} ${trace.pace()} ${time.windowText.value}`
+  const requests = useLatest<Heat>(trace.meta.value!.spans && time.lengths.value !== false ? known : '', () =>
+    trace.source.heat(time.windowText.peek(), 1)
+  ).value
+  // One that is far longer than all others does not make their bars too short to be seen.
+  const longest = requests?.longest?.duration_nano ?? 0n,
+    usual = ((requests?.p95_nano ?? 0n) * 115n) / 100n,
+    length = usual > 0n && longest > 4n * usual ? usual : longest
+  let range = time.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
+  const inSight = range.to - range.from,
+    tooShort = !time.axis.value && requests && requests.requests >= 100 && inSight > 20n * length
+  const scale = (time.lengths.value ?? tooShort) ? length : 0n
+  time.byLength.value = scale > 0n
+  if (scale) range = { from: 0n, to: scale }
+  // The axis by length begins where the request of a row does.
+  const origin = (i: number, at: TreeRow) => (scale && (p.above(i)[0] ?? at).start_unix_nano) || 0n
   const axis: Axis = {
     ...range,
     width: axisWidth,
-    folds: s.folded.value ? foldsIn(s.idle(), range.from, range.to) : []
+    folds: time.folded.value ? foldsIn(time.idle(), range.from, range.to) : []
   }
-  s.outside.value = p.outside
+  time.outside.value = p.outside
   atEnd.value = p.total >= 0 && top + full >= p.total
-  if (atEnd.value && !s.paused.value) s.fresh.value = 0
+  if (atEnd.value && !follow.paused.value) follow.fresh.value = 0
 
   const rows: { i: number; at: TreeRow | null }[] = []
   for (let i = top; i < Math.min(top + visible, Math.max(0, p.total)); i++) rows.push({ i, at: p.at(i) })
@@ -183,7 +203,7 @@ export function Tree() {
   const moved = () => {
     stick = chooseLast = false
     awaited = -1
-    if (s.wanted.peek()?.may) s.wanted.value = null
+    if (selection.wanted.peek()?.may) selection.wanted.value = null
   }
   const scrollTo = (i: number) => {
     moved()
@@ -199,7 +219,7 @@ export function Tree() {
     show(i)
     awaited = at ? -1 : i
     if (!at) return
-    s.selected.value = at.row
+    page.selected.value = at.row
     speak(at)
   }
   useEffect(() => {
@@ -217,7 +237,7 @@ export function Tree() {
     askAgain()
   }
   const speak = ({ name, flags: f, took_nano: took, below }: TreeRow) => {
-    s.spoken.value = [
+    page.spoken.value = [
       plain(name),
       roleOf(f) !== roleSpan ? '' : isOpen(f) ? 'never ended' : duration(took ?? 0n),
       below ? many(below, 'row below', 'rows below') : '',
@@ -226,7 +246,7 @@ export function Tree() {
       .filter(Boolean)
       .join(', ')
   }
-  const selectedAt = () => (awaited >= 0 ? awaited : p.place(s.selected.value))
+  const selectedAt = () => (awaited >= 0 ? awaited : p.place(page.selected.value))
   const choose = (i: number) => {
     if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i)))
   }
@@ -248,33 +268,39 @@ export function Tree() {
     if (!at) return
     const f = at.flags
     if (open) {
-      if (isParent(f) && !isExpanded(f)) s.toggle(at.row)
+      if (isParent(f) && !isExpanded(f)) selection.toggle(at.row)
       else list.move!(1)
-    } else if (isExpanded(f)) s.toggle(at.row)
+    } else if (isExpanded(f)) selection.toggle(at.row)
     else {
       const up = p.above(i).at(-1)
       if (up) {
-        s.selected.value = up.row
+        page.selected.value = up.row
         speak(up)
-        const k = p.place(s.selected.value)
+        const k = p.place(page.selected.value)
         if (k >= 0) show(k)
-        else s.wanted.value = { row: s.selected.value }
+        else selection.wanted.value = { row: page.selected.value }
       }
     }
   }
-  list.more = () => s.open(1 + Math.max(0, ...rows.map(({ at }) => (at && isExpanded(at.flags) ? at.depth + 1 : 0))))
-  list.short = () => s.leaveOutShort(axis.to - axis.from)
+  list.more = () =>
+    selection.open(1 + Math.max(0, ...rows.map(({ at }) => (at && isExpanded(at.flags) ? at.depth + 1 : 0))))
+  list.short = () => time.leaveOutShort(inSight)
   list.root = () => {
     const i = selectedAt(),
       at = i < 0 ? null : p.at(i),
-      e = s.entry.value
-    if (at ? isParent(at.flags) : e?.row === s.selected.value && e.below > 0) s.subtree(at ? at.row : s.selected.value)
+      e = page.entry.value
+    if (at ? isParent(at.flags) : e?.row === page.selected.value && e.below > 0)
+      selection.subtree(at ? at.row : page.selected.value)
   }
   const setAxis = (from: bigint, to: bigint) => {
+    if (scale) {
+      time.toggleLengths()
+      return
+    }
     if (to - from < 10n) to = from + 10n
-    s.axis.value =
-      (from <= p.from && to >= p.to && s.windowText.peek()) ||
-      (from <= s.meta.peek()!.first_unix_nano && to >= s.meta.peek()!.last_unix_nano)
+    time.axis.value =
+      (from <= p.from && to >= p.to && time.windowText.peek()) ||
+      (from <= trace.meta.peek()!.first_unix_nano && to >= trace.meta.peek()!.last_unix_nano)
         ? null
         : { from, to }
   }
@@ -298,31 +324,31 @@ export function Tree() {
   }
 
   // If the query, the window or the threshold chooses other rows, what is selected or else the first row stays in sight.
-  const choice = `${s.only.value} ${s.windowText.value} ${s.shortest.value} ${s.mode.value}`,
+  const choice = `${search.only.value} ${time.windowText.value} ${time.shortest.value} ${search.mode.value}`,
     chosenBefore = useRef(choice)
   useEffect(() => {
     if (chosenBefore.current === choice) return
     chosenBefore.current = choice
     const i = selectedAt(),
-      stays = i >= top && i < top + full ? s.selected.peek() : top ? rows[shownSticky.length]?.at?.row : 0
-    if (stays && !stick && !s.wanted.peek()) s.wanted.value = { row: stays, may: true }
+      stays = i >= top && i < top + full ? page.selected.peek() : top ? rows[shownSticky.length]?.at?.row : 0
+    if (stays && !stick && !selection.wanted.peek()) selection.wanted.value = { row: stays, may: true }
   }, [choice])
 
   // A row that is wanted is brought into sight, wherever it is.
-  const want = s.wanted.value
+  const want = selection.wanted.value
   useEffect(() => {
     if (!want || coming !== p) return // until it is here
     const known = p.place(want.row)
     stick = false
     // What is not in the part of the time that is shown brings that with it.
     const follow = ({ start_unix_nano: start, took_nano: took }: TreeRow) => {
-      const a = !want.follow ? null : (s.axis.peek() ?? (c && 'from' in c ? c : null))
+      const a = !want.follow ? null : (time.axis.peek() ?? (c && 'from' in c ? c : null))
       if (!a || start === null || (start + (took ?? 0n) >= a.from && start <= a.to)) return
       const from = start - (a.to - a.from) / 5n
-      s.axis.value = { from, to: from + a.to - a.from }
+      time.axis.value = { from, to: from + a.to - a.from }
     }
     const done = (i: number) => {
-      s.wanted.value = null
+      selection.wanted.value = null
       const at = p.at(i)
       if (at) follow(at)
       if (i < top + 6 || i >= top + full) scrollTo(i - Math.floor(full / 3))
@@ -331,32 +357,30 @@ export function Tree() {
       done(known)
       return
     }
-    s.src()
-      .rows(p.shape, { at: want.row, n: s.pageSize })
-      .then(
-        r => {
-          if (s.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
-          const k = r.rows.findIndex(x => x.row === want.row)
-          if (k < 0 && want.may) {
-            s.wanted.value = null
-            scrollTo(r.first)
-            return
-          }
-          if (k < 0 && s.windowText.peek()) {
-            s.tell('The row lies outside of the chosen time: all rows are shown')
-            s.toggleInside()
-            return
-          }
-          if (k >= 0) {
-            follow(r.rows[k]!)
-            first.value = Math.max(0, r.first + k - Math.floor(full / 3))
-          }
-          s.wanted.value = null
-        },
-        () => {
-          if (s.wanted.peek() === want) s.wanted.value = null
+    trace.source.rows(p.shape, { at: want.row, n: pageSize }).then(
+      r => {
+        if (selection.wanted.peek() !== want || pages !== p) return // the rows may be elsewhere now
+        const k = r.rows.findIndex(x => x.row === want.row)
+        if (k < 0 && want.may) {
+          selection.wanted.value = null
+          scrollTo(r.first)
+          return
         }
-      )
+        if (k < 0 && time.windowText.peek()) {
+          page.tell('The row lies outside of the chosen time: all rows are shown')
+          time.toggleInside()
+          return
+        }
+        if (k >= 0) {
+          follow(r.rows[k]!)
+          first.value = Math.max(0, r.first + k - Math.floor(full / 3))
+        }
+        selection.wanted.value = null
+      },
+      () => {
+        if (selection.wanted.peek() === want) selection.wanted.value = null
+      }
+    )
   }, [want, coming, p])
 
   useEffect(() => {
@@ -448,7 +472,8 @@ export function Tree() {
       const at = shownSticky[i - top] ?? behind
       if (!at || roleOf(at.flags) !== roleSpan || at.start_unix_nano === null) return []
       const start = at.start_unix_nano,
-        wide = Math.round(x(axis, start + (at.took_nano ?? 0n)) - x(axis, start))
+        from = start - origin(i, at),
+        wide = Math.round(x(axis, from + (at.took_nano ?? 0n)) - x(axis, from))
       return wide < 3 ? [] : [[at.row, Math.min(400, wide)]]
     })
   )
@@ -456,17 +481,20 @@ export function Tree() {
     const at = shownSticky[i - top] ?? behind
     if (!at) return []
     if (narrow && roleOf(at.flags) !== roleSpan) return [] // its attributes are there
+    const by = origin(i, at)
     return [
       {
         y: (i - top) * row + row - (narrow ? 24 : 22),
         of: at,
-        shade: s.shade(at.service, at.name),
-        path: s.path.value?.of.get(at.row) ?? [],
+        by,
+        shade: trace.shade(at.service, at.name),
+        parts: at.parts.map(p => ({ ...p, shade: trace.shade(p.service, p.name) })),
+        path: (selection.path.value?.of.get(at.row) ?? []).map(p => ({ from: p.from - by, to: p.to - by })),
         states: strips ? (strips[at.row] ?? ['']) : []
       }
     ]
   })
-  void s.theme.value // colors are drawn
+  void page.theme.value // colors are drawn
   useEffect(() => {
     frame.drawn = draw(canvas.current!, bars, axis, narrow ? [] : axisLabels, size.value.height)
     frame.rows = rows.length
@@ -482,7 +510,7 @@ export function Tree() {
     const move = (e: PointerEvent) =>
       scrollTo(
         Math.round(
-          ((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb)) * most
+          ((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb)) * bottom
         )
       )
     move(e)
@@ -495,7 +523,7 @@ export function Tree() {
     const bar = e.currentTarget as HTMLElement
     bar.setPointerCapture(e.pointerId)
     bar.onpointermove = e => {
-      s.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3)
+      page.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3)
     }
     bar.onpointerup = () => {
       bar.onpointermove = null
@@ -515,7 +543,12 @@ export function Tree() {
   const brush = (e: PointerEvent) => {
     list.cancel?.()
     drawing.drew = false
-    if (p.total <= 0 || e.button || (e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e))))
+    if (
+      scale ||
+      p.total <= 0 ||
+      e.button ||
+      (e.currentTarget === box.current && (e.pointerType !== 'mouse' || !overBars(e)))
+    )
       return
     const from = drawing.time(e),
       at = e.clientX
@@ -543,7 +576,7 @@ export function Tree() {
     const end = (e: PointerEvent) => {
       const b = brushed.value
       list.cancel!()
-      if (e.type === 'pointerup' && b) s.choose({ from: b[0], to: b[1] })
+      if (e.type === 'pointerup' && b) time.choose({ from: b[0], to: b[1] })
       setTimeout(() => {
         drawing.drew = false
       }) // behind the click that comes of it
@@ -568,20 +601,22 @@ export function Tree() {
     <div class="tree">
       <div class="thead" style={{ gridTemplateColumns: columns }}>
         {!narrow && <div>Name</div>}
-        {!narrow && <div class="n">{s.meta.value!.spans ? 'Duration' : 'Time'}</div>}
+        {!narrow && <div class="n">{trace.meta.value!.spans ? 'Duration' : 'Time'}</div>}
         <div
           class="ruler"
           title="Drag over a part to see it alone"
           onPointerDown={brush}
           onMouseDown={e => e.preventDefault()}
-          onDblClick={s.wholeAxis}>
+          onDblClick={time.wholeAxis}>
           {axisLabels
             .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - (i ? 55 : 110))
             .map((t, i) => (
               <span style={{ left: x(axis, t) + 4 + 'px' }}>
-                {i === 0 || axis.folds?.length
-                  ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3)
-                  : '+' + duration(t - axis.from)}
+                {scale
+                  ? duration(t)
+                  : i === 0 || axis.folds?.length
+                    ? moment(t, axis.to - axis.from < 10_000n ? 9 : axis.to - axis.from < 10_000_000n ? 6 : 3)
+                    : '+' + duration(t - axis.from)}
               </span>
             ))}
         </div>
@@ -605,7 +640,7 @@ export function Tree() {
           aria-label="Spans and log records"
           aria-rowcount={p.total}
           aria-colcount={3}
-          tabIndex={s.selected.value && selectedAt() >= 0 ? -1 : 0}>
+          tabIndex={page.selected.value && selectedAt() >= 0 ? -1 : 0}>
           {rows.map(({ i, at }) => (
             <Row
               key={i}
@@ -618,7 +653,7 @@ export function Tree() {
               unreadable={!at && p.unreadable(i)}
               onSelect={() => {
                 if (!drawing.drew) {
-                  s.sheet.value = narrow
+                  page.sheet.value = narrow
                   select(i)
                 }
               }}
@@ -636,7 +671,7 @@ export function Tree() {
                 top={n * row}
                 columns={columns}
                 indent={indent}
-                onSelect={() => s.go(at.row)}
+                onSelect={() => selection.go(at.row)}
               />
             ))}
           </div>
@@ -645,22 +680,24 @@ export function Tree() {
         <Over axis={axis} left={axisLeft} />
         {p.total * row > size.value.height && (
           <div class="sb" aria-hidden="true" onPointerDown={drag}>
-            <i style={{ top: (most ? top / most : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }} />
+            <i
+              style={{ top: (bottom ? top / bottom : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }}
+            />
           </div>
         )}
         {p.total === 0 && <Empty />}
-        {s.fresh.value > 0 && !atEnd.value && (
+        {follow.fresh.value > 0 && !atEnd.value && (
           <button
             class="btn p pill"
             onClick={() => {
-              if (s.paused.value) s.resume.value?.()
+              if (follow.paused.value) follow.resume.value?.()
               toEnd()
             }}>
-            {count(s.fresh.value)} new
+            {count(follow.fresh.value)} new
           </button>
         )}
       </div>
-      {!narrow && <RuntimeLane axis={axis} left={axisLeft} />}
+      {!narrow && !scale && <RuntimeLane axis={axis} left={axisLeft} />}
     </div>
   )
 }
@@ -681,7 +718,7 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
       {c !== null && !b && axis.to > axis.from && (
         <div class="cross" style={{ left: left + c * axis.width + 'px' }}>
           <span class={c > 0.8 ? 'l' : ''}>
-            {moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3)}, +{since(c)}
+            {axis.from > 0n && moment(timeAt(axis, c), axis.to - axis.from < 10_000_000n ? 6 : 3) + ', '}+{since(c)}
           </span>
         </div>
       )}
@@ -697,23 +734,23 @@ function Over({ axis, left }: { axis: Axis; left: number }) {
 function Empty() {
   return (
     <div class="blank">
-      <h2>{s.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
+      <h2>{search.only.value ? 'Nothing matches' : 'There is nothing here'}</h2>
       <p>
-        {s.shortest.value
+        {time.shortest.value
           ? 'No span took as long.'
-          : s.windowText.value
+          : time.windowText.value
             ? 'No row is in the chosen time.'
-            : s.only.value
+            : search.only.value
               ? 'No row is selected by the query.'
               : 'The file has no spans and log records yet.'}
       </p>
-      {s.windowText.value && (
-        <button class="btn" onClick={() => s.choose(null)}>
+      {time.windowText.value && (
+        <button class="btn" onClick={() => time.choose(null)}>
           Show all of the time
         </button>
       )}
-      {s.only.value && (
-        <button class="btn" onClick={() => s.setMode('mark')}>
+      {search.only.value && (
+        <button class="btn" onClick={() => selection.setMode('mark')}>
           Show everything
         </button>
       )}
@@ -742,7 +779,7 @@ function Row({
 }) {
   const el = useRef<HTMLDivElement>(null)
   const row = at ? at.row : -1
-  const isSelected = row === s.selected.value && i >= 0
+  const isSelected = row === page.selected.value && i >= 0
   useEffect(() => {
     if (isSelected && document.activeElement?.closest('.rows')) el.current?.focus({ preventScroll: true })
   }, [isSelected])
@@ -757,9 +794,9 @@ function Row({
   const { flags: f, depth, service, took_nano: took } = at,
     role = roleOf(f)
   const closed = isParent(f) && !isExpanded(f)
-  const dim = s.only.value !== '' && !isHit(f)
+  const dim = search.only.value !== '' && !isHit(f)
   const label = plain(at.name) || '(no name)'
-  const words = isHit(f) ? s.words.value : []
+  const words = isHit(f) ? search.words.value : []
   const shown = (text: string) =>
     words.length ? marked(text, words).map((part, i) => (i % 2 ? <mark>{part}</mark> : part)) : text
   return (
@@ -782,7 +819,7 @@ function Row({
       style={{ top: top + 'px', gridTemplateColumns: columns }}
       onClick={onSelect}
       onDblClick={() => {
-        if (isParent(f)) s.subtree(row)
+        if (isParent(f)) selection.subtree(row)
       }}>
       <div
         class="nm"
@@ -795,7 +832,7 @@ function Row({
             aria-label={closed ? 'Open' : 'Close'}
             onClick={e => {
               e.stopPropagation()
-              s.toggle(row)
+              selection.toggle(row)
             }}
             onDblClick={e => e.stopPropagation()}>
             <span class={closed ? 'chev' : 'chev o'}>
@@ -806,14 +843,16 @@ function Row({
           <span class="tw" />
         )}
         {role === roleSpan ? (
-          <i class="sw" style={s.hue(service, at.name)} />
+          <i class="sw" style={trace.hue(service, at.name)} />
         ) : (
           <Level level={levelOf(f)} event={role === roleEvent} />
         )}
         <span class="t" title={label}>
           {shown(label)}
         </span>
-        {service !== parent && role === roleSpan && <span class="svc">{plain(service)}</span>}
+        {service !== parent && role === roleSpan && trace.meta.value!.services.length > 1 && (
+          <span class="svc">{plain(service)}</span>
+        )}
         {isError(f) && role === roleSpan && <Level level={4} />}
         {closed && at.errors > 0 && (
           <span class="bd o err" title="errors below">
@@ -822,7 +861,7 @@ function Row({
         )}
         {isOpen(f) && <span class="bd warn">never ended</span>}
         <span class="at">{shown(plain(at.text))}</span>
-        {closed && !s.only.value && <span class="bl">{count(at.below)} below</span>}
+        {closed && !search.only.value && <span class="bl">{count(at.below)} below</span>}
       </div>
       <div role="gridcell" class={'du' + (took && took >= 1_000_000_000n ? ' s' : '')}>
         {role !== roleSpan ? (

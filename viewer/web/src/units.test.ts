@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { conversation } from './said'
 import { test } from 'node:test'
-import { markdown } from './issue'
 import { steps, x } from './bars'
+import { markdown } from './issue'
 import { folded, indents, staying } from './rows'
+import { conversation } from './said'
 import { readToggled, shapeQuery } from './source'
 import { duration, fieldName, frames, groups, literal, marked, moment, painted, plain, pretty, sql } from './text'
 
@@ -294,7 +294,8 @@ test('an issue has what fits, and says what is left out', () => {
     text: 'k=v',
     depth: Math.min(i, 1),
     flags: 3,
-    ticks: []
+    ticks: [],
+    parts: []
   }))
   const r = { total: n, outside: 0, first: 0, from_nano: 0n, to_nano: 1n, toggled: null, above: [], rows }
   const text = markdown('a <b> `c`', r, 2000)
@@ -339,12 +340,8 @@ test('colors of names can be told from the ground, and nearly all from each othe
         const [a, b] = [light(n), ground].sort((a, b) => b - a) as [number, number]
         assert.ok((a + 0.05) / (b + 0.05) >= 3, `${n} on ${ground}`)
       }
-    names.forEach((a, i) =>
-      names
-        .slice(i + 1)
-        .forEach((b, k) =>
-          assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= 0.095, `s${8 + i} and s${9 + i + k}`)
-        )
-    )
+    for (const [i, a] of names.entries())
+      for (const b of names.slice(i + 1))
+        assert.ok(Math.hypot(...lab(a).map((v, j) => v - lab(b)[j]!)) >= 0.095, `${a} and ${b}`)
   }
 })

@@ -1,12 +1,14 @@
 // What a span waited for, as Go's execution trace in the file tells.
-import { Fragment } from 'preact'
+
 import { useSignal } from '@preact/signals'
+import { Fragment } from 'preact'
+import { useAnswer } from './ask'
 import { stateColors } from './bars'
-import { Frames } from './details'
-import { Frame, Line, MeasuredStep, StateTime, Waited } from './source'
-import * as s from './state'
+import { Frames } from './parts'
+import * as selection from './selection'
+import type { Frame, Line, MeasuredStep, StateTime, Waited } from './source'
 import { count, duration, many, plain } from './text'
-import { useAnswer } from './why'
+import * as trace from './trace'
 
 const sum = (list: StateTime[]) => list.reduce((n, t) => n + t.time_nano, 0n)
 
@@ -54,7 +56,7 @@ const Who = ({
     <>this</>
   ) : (
     <>
-      <button class="lk" onClick={() => s.go(span.row)}>
+      <button class="lk" onClick={() => selection.go(span.row)}>
         {plain(span.name)}
       </button>
       {of && <span class="q"> {plain(of)}</span>}
@@ -112,12 +114,8 @@ function Wait({ w, row }: { w: MeasuredStep; row: number }) {
 
 export function Waits({ row }: { row: number }) {
   const answer = useAnswer<{ w: Waited | null }>(
-      s.meta.value!.goroutines ? `${row} ${s.meta.value!.generation}` : '',
-      signal =>
-        s
-          .src()
-          .waited(row, signal)
-          .then(w => ({ w }))
+      trace.meta.value!.goroutines ? `${row} ${trace.meta.value!.generation}` : '',
+      signal => trace.source.waited(row, signal).then(w => ({ w }))
     ).value,
     w = answer?.w
   if (!answer) return null

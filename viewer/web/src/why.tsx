@@ -1,123 +1,28 @@
 // Why a span took so long, or failed: where it stands among its namesakes, and what those share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { useAnswer } from './ask'
 import { stateColors } from './bars'
-import { Place } from './details'
-import { Contrast, CriticalPath, Step, Why } from './source'
-import * as s from './state'
-import { count, duration, many, moment, plain } from './text'
-
-export const percent = (n: number, of: number) =>
-  !of || !n
-    ? '0'
-    : n === of
-      ? '100'
-      : n * 1000 < of
-        ? '<0.1'
-        : (of - n) * 1000 < of
-          ? '>99.9'
-          : ((n / of) * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)
-const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => (
-  <section class="sec">
-    <h3>{title}</h3>
-    {children}
-  </section>
-)
-
-// useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
-export function useAnswer<T>(
-  key: string,
-  ask: (signal: AbortSignal) => Promise<T>
-): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null),
-    failed = useSignal('')
-  useEffect(() => {
-    if (!key) {
-      value.value = null
-      return
-    }
-    const stop = new AbortController()
-    const wait = setTimeout(
-      () =>
-        ask(stop.signal).then(
-          v => {
-            value.value = v
-            failed.value = ''
-          },
-          e => {
-            if (!stop.signal.aborted) {
-              failed.value = e.message
-              value.value = null
-            }
-          }
-        ),
-      80
-    )
-    return () => {
-      clearTimeout(wait)
-      stop.abort()
-    }
-  }, [key])
-  return { value: value.value, failed: failed.value }
-}
-
-// useLatest asks when the key is another one, but waits for the answer before, and a while if the trace grows.
-export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
-  const value = useSignal<T | null>(null),
-    failed = useSignal(''),
-    now = useRef({ key, ask, busy: false }).current
-  now.key = key
-  now.ask = ask
-  useEffect(() => {
-    const next = async () => {
-      if (now.busy || !now.key) return
-      now.busy = true
-      const of = now.key,
-        begun = performance.now()
-      try {
-        value.value = await now.ask()
-        failed.value = ''
-      } catch (e) {
-        failed.value = (e as Error).message
-      }
-      await new Promise(r => setTimeout(r, s.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
-      now.busy = false
-      if (of !== now.key) next()
-    }
-    next()
-  }, [key])
-  return { value: value.value, failed: failed.value }
-}
-
-// useWidth is the width of an element, in pixels.
-export function useWidth(box: { current: HTMLElement | null }): number {
-  const width = useSignal(0)
-  useEffect(() => {
-    const watch = new ResizeObserver(() => {
-      if (box.current) width.value = box.current.clientWidth
-    })
-    watch.observe(box.current!)
-    return () => watch.disconnect()
-  }, [])
-  return width.value
-}
+import { Place, Section } from './parts'
+import * as search from './search'
+import * as selection from './selection'
+import type { Contrast, CriticalPath, Step, Why } from './source'
+import { count, duration, many, moment, percent, plain } from './text'
+import * as time from './time'
+import * as trace from './trace'
 
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(
-    `${row} ${s.windowText.value} ${of.value} ${s.meta.value!.generation} ${s.pace()} ${s.otherSide() && s.query.value} ${s.than.value}`,
-    signal => s.src().why(row, s.part(), of.value, signal)
+    `${row} ${time.windowText.value} ${of.value} ${trace.meta.value!.generation} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
+    signal => trace.source.why(row, search.part(), of.value, signal)
   )
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
   }, [w?.where]) // what is drawn is of one name
   const path = useAnswer<{ row: number; p: CriticalPath | null }>(
-    `${row} ${s.meta.value!.generation} ${s.pace()}`,
-    signal =>
-      s
-        .src()
-        .critical(row, signal)
-        .then(p => ({ row, p }))
+    `${row} ${trace.meta.value!.generation} ${trace.pace()}`,
+    signal => trace.source.critical(row, signal).then(p => ({ row, p }))
   ).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
   if (failed) return <p class="none">{plain(failed)}</p>
@@ -127,8 +32,8 @@ export function WhyOf({ row }: { row: number }) {
     high = w.most_nano
   const slowest = w.count > 0 && w.faster === w.count - (w.open ? 0 : 1)
   const look = (q: string) => {
-    s.text.value = q
-    s.find()
+    search.text.value = q
+    search.find()
   }
   const without = w.without && p && (
     <>
@@ -141,9 +46,28 @@ export function WhyOf({ row }: { row: number }) {
   const longest = (p?.steps ?? []).reduce<Step | null>(
     (a, l) => (l.span && (!a || l.duration_nano > a.duration_nano) ? l : a),
     null
-  )?.span
+  )
+  const told = w.shares.fields[0]?.values[0]
   return (
     <>
+      {p && longest?.span && (
+        <p class="says box">
+          <b>{duration(longest.duration_nano)}</b> of the {duration(p.duration_nano)} of {plain(p.span.name)} are in{' '}
+          <button class="lk" onClick={() => selection.go(longest.span!.row)}>
+            {(longest.count ?? 0) > 1 && `${count(longest.count!)} × `}
+            {plain(longest.span.name)}
+          </button>
+          .{' '}
+          {told && w.shares.others > 0 && (
+            <>
+              <code class="mono">{plain(told.where)}</code> is true of {percent(told.in, w.shares.in)}
+              {'\u202f'}% of the {w.of} ones and {percent(told.others, w.shares.others)}
+              {'\u202f'}% of the others.{' '}
+            </>
+          )}
+          {w.of && !w.among && <span class="q">This one is among the others.</span>}
+        </p>
+      )}
       {w.count < 2 ? (
         <Section title="The only one of this name">
           <p class="says">
@@ -195,7 +119,7 @@ export function WhyOf({ row }: { row: number }) {
         </Section>
       )}
       {w.against && (
-        <Section title={`Against ${plain(s.otherSide())}`}>
+        <Section title={`Against ${plain(search.otherSide())}`}>
           <p class="says">
             {w.against.there.count ? (
               <>
@@ -237,24 +161,14 @@ export function WhyOf({ row }: { row: number }) {
               {high > 0n && <button aria-pressed>Drawn ones</button>}
             </div>
           )}
-          {w.shares.fields.length || !longest || longest.row === row ? (
-            <Shares c={w.shares} of={w.of} />
-          ) : (
-            <p class="says">
-              No attribute tells them from the others. Most of the time is in{' '}
-              <button class="lk" onClick={() => s.go(longest.row)}>
-                {plain(longest.name)}
-              </button>
-              .
-            </p>
-          )}
+          <Shares c={w.shares} of={w.of} />
           {w.burst && (
             <p class="says">
               {w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began{' '}
               <button
                 class="lk"
                 title="Choose this part of the time"
-                onClick={() => s.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>
+                onClick={() => time.choose({ from: w.burst!.from_unix_nano, to: w.burst!.to_unix_nano })}>
                 within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from{' '}
                 {moment(w.burst.from_unix_nano, 3)}
               </button>
@@ -278,7 +192,6 @@ export function WhyOf({ row }: { row: number }) {
                 Find the {w.of} ones
               </button>
             )}
-            {!w.among && <span class="q"> This one is among the others.</span>}
           </p>
         </Section>
       )}
@@ -286,7 +199,7 @@ export function WhyOf({ row }: { row: number }) {
         <Section title="What ran meanwhile">
           {w.beside.map(b => (
             <p class="says">
-              <button class="lk" onClick={() => s.go(b.row)}>
+              <button class="lk" onClick={() => selection.go(b.row)}>
                 {plain(b.name)}
               </button>
               {b.service && <span class="q"> {plain(b.service)}</span>}
@@ -346,16 +259,20 @@ export function WhyOf({ row }: { row: number }) {
         <Section
           title={`Critical path of ${plain(p.span.name)}, ${duration(p.duration_nano)}, ${p.inferred ? 'inferred' : 'measured'}`}>
           <ol class="path">
-            {p.steps.map(({ span, state, goroutine, duration_nano: took }) => (
+            {p.steps.map(({ span, state, goroutine, count: n = 0, duration_nano: took }) => (
               <li>
-                <button aria-current={span?.row === row} disabled={!span} onClick={() => span && s.go(span.row)}>
+                <button
+                  aria-current={span?.row === row}
+                  disabled={!span}
+                  onClick={() => span && selection.go(span.row)}>
                   {state ? (
                     <i class="hue" style={{ background: stateColors[state] }} />
                   ) : (
-                    <i class="sw" style={s.hue(span?.service, span?.name)} />
+                    <i class="sw" style={trace.hue(span?.service, span?.name)} />
                   )}
                   <span class="el">
                     {span ? plain(span.name) : `goroutine ${goroutine}`}
+                    {n > 1 && <b> {count(n)}×</b>}
                     {state && <span class="q"> {state}</span>}
                   </span>
                   <span class="n">{duration(took)}</span>
@@ -378,7 +295,7 @@ export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; 
     <>
       {c.fields.map(f =>
         f.values.slice(0, 2).map(v => (
-          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => s.add(v.where, e.altKey)}>
+          <button class="shr" title={`Only ${plain(v.where)}`} onClick={e => search.add(v.where, e.altKey)}>
             <code class="mono el">{plain(v.where)}</code>
             <span class="q">{of}</span>
             <i class="b1">
@@ -409,10 +326,10 @@ export const implied = (q: string, field: string, all: boolean) =>
 
 // HitsOf is the panel without a span: what the hits share.
 export function HitsOf() {
-  const q = s.query.value
+  const q = search.query.value
   const { value: c, failed } = useAnswer<Contrast>(
-    q && `${q} ${s.than.value} ${s.windowText.value} ${s.meta.value!.generation} ${s.pace()}`,
-    signal => s.src().facets({ ...s.part(), alike: true }, signal)
+    q && `${q} ${search.than.value} ${time.windowText.value} ${trace.meta.value!.generation} ${trace.pace()}`,
+    signal => trace.source.facets({ ...search.part(), alike: true }, signal)
   )
   if (failed) return <p class="none">{plain(failed)}</p>
   if (!c) return <p class="none">Comparing the hits with all others…</p>
@@ -422,7 +339,7 @@ export function HitsOf() {
       values: f.values.filter(v => !v.chance && v.in / Math.max(1, c.in) > v.others / Math.max(1, c.others))
     }))
     .filter(f => f.values.length && !implied(q, f.field, f.values[0]!.in === c.in))
-  const against = s.otherSide()
+  const against = search.otherSide()
   return (
     <Section
       title={

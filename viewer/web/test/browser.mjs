@@ -542,7 +542,7 @@ test('strip: the density over time, with errors and hits, chooses rows in every 
 
 test('strip: long times without anything take no room on the axis', async () => {
   const { url } = await serve('warehouse.et')
-  const page = await open(at(url, '?v=tree'))
+  const page = await open(at(url, '?v=tree&len=0'))
   const frame = () => page.evaluate(() => window.__entrace?.frame().drawn ?? [])
   await until(frame, d => d.length > 20)
   const widest = async () => Math.max(...(await frame()).filter(d => d.kind === 'bar').map(d => d.width))
@@ -556,6 +556,27 @@ test('strip: long times without anything take no room on the axis', async () => 
   await until(frame, d => !d.some(d => d.kind === 'fold'))
 })
 
+test('bars: requests that are short beside the whole time begin at one place, and show what is below them', async () => {
+  const { url } = await serve('warehouse.et')
+  const page = await open(at(url, '?v=tree'))
+  const of = kind => page.evaluate(kind => (window.__entrace?.frame().drawn ?? []).filter(d => d.kind === kind), kind)
+  const row = (await until(() => of('part'), d => d.length >= 10))[0].row
+  const [bar] = (await of('bar')).filter(d => d.row === row), parts = (await of('part')).filter(d => d.row === row)
+  assert.equal(parts.length, 2, 'reserve and authorize')
+  assert.equal(new Set(parts.map(d => d.color)).size, 2)
+  assert.ok(parts.every(d => d.x >= bar.x && d.x + d.width <= bar.x + bar.width + 1))
+  assert.ok((await of('bar')).every(d => Math.abs(d.x - bar.x) < 1), 'all begin at one place')
+  await page.getByRole('button', { name: 'By length' }).click()
+  const widths = await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
+  assert.ok(widths.every(d => d.width < bar.width))
+  await page.reload()
+  await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
+  await page.keyboard.press('b')
+  await until(() => of('bar'), d => d.length > 20 && d.every(d => Math.abs(d.x - bar.x) < 1))
+  await page.keyboard.press('w') // a zoom is into the time
+  await until(() => of('bar'), d => new Set(d.map(d => Math.round(d.x))).size > 5)
+})
+
 test('why: one warehouse is slow', async () => {
   const { url } = await serve('warehouse.et')
   const page = await open(url, { tab: 'why' })
@@ -563,6 +584,7 @@ test('why: one warehouse is slow', async () => {
   const det = page.locator('.det')
   await until(() => det.textContent(), t => /The slowest; median/.test(t))
   await det.locator('.path button', { hasText: 'reserve' }).click()
+  await until(() => det.textContent(), t => /[\d.]+\sm?s of the [\d.]+\sm?s of POST \/checkout are in reserve\. \.warehouse = "north" is true of 100\s% of the slow ones and 0\s% of the others\./.test(t))
   const shared = det.locator('.shr').first()
   await until(() => shared.textContent(), t => /^\.warehouse = "north"slow100\s%others0\s%$/.test(t))
   if (shots) await page.screenshot({ path: shots + '/viewer-why.png' })
@@ -911,10 +933,10 @@ test('top: the cause is said first, with its evidence and what shows it, also by
   const page = await open((await serve('warehouse.et')).url), exported = await open('file://' + file + '#v=top', { offline: true })
   for (const p of [page, exported]) {
     const text = await until(() => p.locator('section', { hasText: 'cause: stock, where .warehouse = "north"' }).textContent(), t => t.includes('120 of these 120 calls'))
-    assert.match(text, /600 requests120 of 600 took over \d+ms, \d+ms at the median beside [\d.]+ms: reserve\.warehouse = "north": 120 of these 120 calls, 0 of the 480 others/)
+    assert.match(text, /600 requests1 reserve stock120 of 600 took over \d+ms, \d+ms at the median beside [\d.]+ms: reserve\.warehouse = "north": 120 of these 120 calls, 0 of the 480 others/)
   }
-  assert.equal(await exported.getByRole('button', { name: 'stock reserve' }).count(), 0)
-  await page.getByRole('button', { name: 'stock reserve' }).click()
+  assert.equal(await exported.getByRole('button', { name: 'Show in the tree' }).count(), 0)
+  await page.getByRole('button', { name: 'Show in the tree' }).click()
   await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
 })
 
@@ -1078,7 +1100,7 @@ test('top: names have their services, a click zooms to the request, and clocks t
   const page = await open(url)
   const own = page.locator('section', { hasText: 'Self time' })
   await own.getByText('render').first().waitFor()
-  assert.deepEqual((await own.locator('li .el', { hasText: 'render' }).allTextContents()).sort(), ['render back', 'render front'])
+  assert.deepEqual((await own.locator('li .el', { hasText: 'render' }).allTextContents()).sort(), [' render back', ' render front'])
   assert.match(await page.locator('.clocks').textContent(), /^The clock of back\.et seems 120ms late\. entrace view --clock back\.et=\+120ms two/)
   await own.getByRole('button', { name: /^render front/ }).click()
   await until(() => page.textContent('.hits'), t => /1 of 40 hits/.test(t))

@@ -1,0 +1,140 @@
+// All that the page shows is in the address, so that a link shows the same again.
+import { batch, signal } from '@preact/signals'
+import { act, details, form, jumps, lane, order, root, selected, view, wide } from './page'
+import { find, mode, problem, query, text, than } from './search'
+import { depth, earlier, going, maxDepth, opened, shape, toggled, wanted, withPath } from './selection'
+import { readToggled, shapeQuery } from './source'
+import { axis, chosen, chosenText, folded, inside, lengths, shortest } from './time'
+import { embedded, meta } from './trace'
+
+export const other = signal('') // the fingerprint of the link's file, if it is another one
+
+// prints are the fingerprints of what has these row numbers: one changes while a file grows.
+export const prints = new Set<string>()
+
+// arrivals counts the addresses that were taken in.
+let arrived = 0
+
+export const arrivals = () => arrived
+
+// readAddress takes in the query part of an address.
+export function readAddress(search: string) {
+  arrived++
+  const q = new URLSearchParams(search)
+  q.delete('embed')
+  const number = (name: string) => {
+    const n = Number(q.get(name))
+    return Number.isSafeInteger(n) && n >= 0 ? n : 0
+  }
+  batch(() => {
+    const print = q.get('f')
+    if (meta.value && !prints.size) {
+      // of the first address the server has said whether it is the same
+      prints.add(meta.value.fingerprint)
+      if (print && meta.value.same) prints.add(print)
+    }
+    other.value = print && meta.value && !prints.has(print) ? print : ''
+    const known = (n: number) => (n < (meta.value?.rows ?? 0) ? n : 0)
+    view.value =
+      q.get('v') === 'top' || (!q.size && (meta.value?.rows ?? 0) > 0)
+        ? 'top'
+        : q.get('v') === 'table'
+          ? 'table'
+          : q.get('v') === 'flame'
+            ? 'flame'
+            : 'tree'
+    text.value = q.get('q') ?? ''
+    than.value = q.get('vs') ?? ''
+    details.value = !q.has('p')
+    opened.value = q.has('x') || q.has('d') || q.get('m') === 'only'
+    mode.value = q.get('m') === 'only' ? 'only' : 'mark'
+    selected.value = other.value ? 0 : known(number('s'))
+    root.value = other.value ? 0 : known(number('root'))
+    depth.value = Math.min(maxDepth, number('d'))
+    const open = other.value ? [] : readToggled(q.get('x')).filter(r => known(r) > 0)
+    if (open.join() !== toggled.peek().join()) toggled.value = open // else the rows are there
+    const w = /^(-?\d+)-(-?\d+)$/.exec(q.get('w') ?? '')
+    axis.value = w ? { from: BigInt(w[1]!), to: BigInt(w[2]!) } : null
+    const t = /^(?:last:(\d+)|(-?\d+),(-?\d+))$/.exec(q.get('t') ?? '')
+    chosen.value = !t
+      ? null
+      : t[1]
+        ? { last: BigInt(t[1]) }
+        : BigInt(t[2]!) <= BigInt(t[3]!)
+          ? { from: BigInt(t[2]!), to: BigInt(t[3]!) }
+          : null
+    inside.value = q.get('i') !== '0'
+    folded.value = q.has('z')
+    withPath.value = q.has('c')
+    lengths.value = q.has('len') ? q.get('len') === '1' : null
+    lane.value = q.get('g') !== '0'
+    wide.value = q.get('by') === 'count' ? 'count' : q.get('by') === 'lanes' ? 'lanes' : 'time'
+    shortest.value = /^\d{1,18}$/.test(q.get('l') ?? '') ? BigInt(q.get('l')!) : 0n
+    form.value =
+      q.get('b') === 'rows'
+        ? 'rows'
+        : q.get('b') === 'calls'
+          ? 'calls'
+          : q.get('b') === 'compare' && (meta.value?.against || than.value)
+            ? 'compare'
+            : ''
+    order.value = Number.isSafeInteger(Number(q.get('o'))) ? Number(q.get('o')) : 0
+  })
+}
+
+// address returns the query part that shows what the page shows.
+export function address(): string {
+  const q = new URLSearchParams()
+  if (meta.value) q.set('f', meta.value.fingerprint)
+  q.set('v', view.value)
+  if (embedded) q.set('embed', '1')
+  const asked = view.value === 'table' && problem.value?.command ? text.value.trim() : query.value
+  if (asked) q.set('q', asked)
+  if (than.value) q.set('vs', than.value)
+  if (mode.value === 'only') q.set('m', 'only')
+  if (selected.value) q.set('s', String(selected.value))
+  const s = shapeQuery({ ...shape.value, only: '', window: '', least: 0n })
+  if (s.root) q.set('root', String(s.root))
+  if (s.depth) q.set('d', String(s.depth))
+  if (s.x || (opened.value && !s.depth)) q.set('x', s.x)
+  if (!details.value) q.set('p', '0')
+  if (axis.value) q.set('w', `${axis.value.from}-${axis.value.to}`)
+  if (chosen.value) q.set('t', chosenText())
+  if (chosen.value && !inside.value) q.set('i', '0')
+  if (folded.value) q.set('z', '1')
+  if (withPath.value) q.set('c', '1')
+  if (lengths.value !== null) q.set('len', lengths.value ? '1' : '0')
+  if (!lane.value) q.set('g', '0')
+  if (view.value === 'flame' && wide.value !== 'time') q.set('by', wide.value)
+  if (shortest.value) q.set('l', String(shortest.value))
+  if (view.value === 'table' && form.value) q.set('b', form.value)
+  if (view.value === 'table' && order.value) q.set('o', String(order.value))
+  return '?' + q
+}
+
+export const step = () =>
+  [
+    shortest.value,
+    view.value,
+    than.value,
+    wide.value,
+    root.value,
+    mode.value,
+    axis.value === null,
+    chosenText(),
+    form.value,
+    jumps.value
+  ].join()
+
+// back shows what an address shows that was left.
+export function back(search: string) {
+  going.stop()
+  act()
+  batch(() => {
+    readAddress(search)
+    if (!root.value) earlier.whole = null
+    query.value = text.value
+    if (selected.value) wanted.value = { row: selected.value }
+  })
+  find()
+}

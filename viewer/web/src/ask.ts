@@ -1,0 +1,82 @@
+// How parts of the page ask for what they show.
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import * as trace from './trace'
+
+// useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
+export function useAnswer<T>(
+  key: string,
+  ask: (signal: AbortSignal) => Promise<T>
+): { value: T | null; failed: string } {
+  const value = useSignal<T | null>(null),
+    failed = useSignal('')
+  useEffect(() => {
+    if (!key) {
+      value.value = null
+      return
+    }
+    const stop = new AbortController()
+    const wait = setTimeout(
+      () =>
+        ask(stop.signal).then(
+          v => {
+            value.value = v
+            failed.value = ''
+          },
+          e => {
+            if (!stop.signal.aborted) {
+              failed.value = e.message
+              value.value = null
+            }
+          }
+        ),
+      80
+    )
+    return () => {
+      clearTimeout(wait)
+      stop.abort()
+    }
+  }, [key])
+  return { value: value.value, failed: failed.value }
+}
+
+// useLatest asks when the key is another one, but waits for the answer before, and a while if the trace grows.
+export function useLatest<T>(key: string, ask: () => Promise<T>): { value: T | null; failed: string } {
+  const value = useSignal<T | null>(null),
+    failed = useSignal(''),
+    now = useRef({ key, ask, busy: false }).current
+  now.key = key
+  now.ask = ask
+  useEffect(() => {
+    const next = async () => {
+      if (now.busy || !now.key) return
+      now.busy = true
+      const of = now.key,
+        begun = performance.now()
+      try {
+        value.value = await now.ask()
+        failed.value = ''
+      } catch (e) {
+        failed.value = (e as Error).message
+      }
+      await new Promise(r => setTimeout(r, trace.meta.value!.follow ? Math.max(500, performance.now() - begun) : 0))
+      now.busy = false
+      if (of !== now.key) next()
+    }
+    next()
+  }, [key])
+  return { value: value.value, failed: failed.value }
+}
+
+// useWidth is the width of an element, in pixels.
+export function useWidth(box: { current: HTMLElement | null }): number {
+  const width = useSignal(0)
+  useEffect(() => {
+    const watch = new ResizeObserver(() => {
+      if (box.current) width.value = box.current.clientWidth
+    })
+    watch.observe(box.current!)
+    return () => watch.disconnect()
+  }, [])
+  return width.value
+}

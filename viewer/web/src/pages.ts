@@ -1,0 +1,149 @@
+// The rows of the tree, in the parts in which they come.
+import { signal } from '@preact/signals'
+import { notice } from './page'
+import { textOf } from './search'
+import { Problem, type Rows, type Shape, type TreeRow } from './source'
+import { source } from './trace'
+
+// A Pages keeps the rows of a shape, in the parts in which they came.
+export const pageSize = 100
+
+export class Pages {
+  private parts: Rows[] = []
+  private ups = new WeakMap<TreeRow, TreeRow>() // the row that a row is below
+  private asked = new Map<number, AbortController>()
+  private failed = new Set<number>()
+  total = -1
+  outside = 0
+  from = 0n
+  to = 0n
+
+  // Old are the rows before, which are shown until these are here.
+  constructor(
+    public shape: Shape,
+    readonly q: string,
+    private changed: () => void,
+    readonly fill = 0,
+    private old: Pages | null = null
+  ) {
+    if (old) {
+      this.old = old.parts.length ? old : old.old
+      old.old = null
+      this.total = old.total
+      this.outside = old.outside
+      this.from = old.from
+      this.to = old.to
+    }
+  }
+
+  // waits reports whether rows were asked for that have not come; of the last ones if those.
+  waits(last = false): boolean {
+    return last ? this.asked.has(-1) : this.asked.size > 0
+  }
+
+  // want makes the rows from one place up to another come.
+  want(from: number, to: number) {
+    for (let p = Math.floor(Math.max(0, from) / pageSize); p <= Math.floor(Math.max(0, to - 1) / pageSize); p++) {
+      const begin = Math.max(from, p * pageSize),
+        end = Math.min(to, (p + 1) * pageSize, this.total < 0 ? to : Math.max(1, this.total))
+      if (
+        begin < end &&
+        !this.asked.has(p) &&
+        !this.failed.has(p) &&
+        !this.parts.some(
+          r => r.first <= begin && (end <= r.first + r.rows.length || r.first + r.rows.length === r.total)
+        )
+      )
+        this.load(p)
+    }
+  }
+
+  // wantLast makes the last n rows come, however many there are by now.
+  wantLast(n: number) {
+    if (!this.asked.has(-1)) this.load(-1, n)
+  }
+
+  private async load(p: number, n = pageSize) {
+    const stop = new AbortController()
+    this.asked.set(p, stop)
+    try {
+      const fill = p === 0 && this.fill ? { fill: this.fill } : {}
+      this.take(
+        await source.rows(
+          this.shape,
+          { ...(p < 0 ? { last: true } : { first: p * pageSize }), n, q: this.q, ...fill },
+          stop.signal
+        )
+      )
+    } catch (e) {
+      if (stop.signal.aborted) return
+      this.failed.add(p)
+      notice.value = textOf(e)
+      if (!(e instanceof Problem))
+        setTimeout(() => {
+          this.failed.delete(p)
+          this.changed()
+        }, 2000)
+    }
+    this.asked.delete(p)
+    if (!this.asked.size && !this.failed.size) this.old = null
+    this.changed()
+  }
+
+  private take(r: Rows) {
+    this.total = r.total
+    this.outside = r.outside
+    this.from = r.from_nano
+    this.to = r.to_nano
+    const ups: TreeRow[] = [] // those that the next row may be below
+    for (const x of [...r.above, ...r.rows]) {
+      while (ups.length && ups.at(-1)!.depth >= x.depth) ups.pop()
+      if (ups.length) this.ups.set(x, ups.at(-1)!)
+      ups.push(x)
+    }
+    if (this.parts.length > 20) this.parts.shift()
+    this.parts.push(r)
+    if (this.fill) filled.value = r.toggled ?? []
+  }
+
+  // unreadable reports whether the rows at a place were asked for and cannot be read.
+  unreadable(i: number): boolean {
+    return this.failed.has(Math.floor(i / pageSize))
+  }
+
+  at(i: number): TreeRow | null {
+    const page = this.parts.findLast(r => r.first <= i && i < r.first + r.rows.length)
+    return page ? page.rows[i - page.first]! : (this.old?.at(i) ?? null)
+  }
+
+  // place returns where a row is, if it is here.
+  place(row: number): number {
+    for (const page of this.parts) {
+      const k = page.rows.findIndex(r => r.row === row)
+      if (k >= 0) return page.first + k
+    }
+    return this.old?.place(row) ?? -1
+  }
+
+  // up returns the row that a row is below, as far as that is known here.
+  up(r: TreeRow): TreeRow | undefined {
+    return this.ups.get(r) ?? this.old?.up(r)
+  }
+
+  // above returns the rows that the one at a place is below, from the top.
+  above(i: number): TreeRow[] {
+    const out: TreeRow[] = []
+    for (let r = this.at(i); r; ) {
+      r = this.up(r) ?? null
+      if (r) out.unshift(r)
+    }
+    return out
+  }
+
+  stop() {
+    for (const s of this.asked.values()) s.abort()
+  }
+}
+
+// filled are the rows that the first answer of a trace has opened.
+export const filled = signal<number[] | null>(null)

@@ -1,0 +1,106 @@
+// The trace that the page shows, and where it comes from.
+import { signal } from '@preact/signals'
+import { session } from './page'
+import { type Meta, Problem, Server, type Source } from './source'
+import { Static } from './static'
+import { moment } from './text'
+
+export const meta = signal<Meta | null>(null)
+
+// shade is the number of the color of a span: of its service, or if there is one alone of its name.
+export function shade(service = '', name = ''): number {
+  const m = meta.value!
+  return m.services.length > 1
+    ? Math.max(0, m.services.indexOf(service)) % 8
+    : 8 + (Object.hasOwn(m.names, name) ? Number(m.names[name]) : name.length % 10)
+}
+
+// hue is the color of a span.
+export const hue = (service?: string, name?: string) => ({ background: `var(--s${shade(service, name)})` })
+export const rowsKnown = signal(0)
+export let source: Source
+
+// pace changes when an answer about the whole trace is asked for anew: while it grows, with each twelfth of it.
+export const pace = () =>
+  meta.value!.follow ? Math.floor(Math.log2(meta.value!.entries + 1) * 8) : meta.value!.entries
+
+// embedded says that the page is a part of an editor.
+export const embedded = new URLSearchParams(location.search).get('embed') === '1'
+
+const token = 'entrace-token'
+
+// askOthers gets the tokens of the other pages of this address in this browser: another tab may be
+// open, and one may be left of a program that has ended.
+async function askOthers(): Promise<string[]> {
+  const others = new BroadcastChannel(token + location.pathname),
+    all = new Set<string>()
+  others.onmessage = e => {
+    if (e.data) all.add(e.data)
+  }
+  others.postMessage('')
+  await new Promise(r => setTimeout(r, 300))
+  others.close()
+  return [...all]
+}
+
+function tellOthers(own: string) {
+  const others = new BroadcastChannel(token + location.pathname)
+  others.onmessage = e => {
+    if (!e.data) others.postMessage(own)
+  }
+}
+
+// place returns the part of the address that says what the page shows. For a page that is one file that is
+// the fragment, because a browser lets such a page change nothing else.
+export const place = () => (document.getElementById('entrace-data') ? '?' + location.hash.slice(1) : location.search)
+
+// begin opens the source. While there is no trace yet, it calls waits with what
+// the page waits for.
+export async function begin(waits: (text: string) => void) {
+  const data = document.getElementById('entrace-data')
+  if (data) {
+    // the page is one file
+    source = await Static.open(data)
+    meta.value = await source.meta()
+    rowsKnown.value = meta.value.rows
+    return
+  }
+  const hash = new URLSearchParams(location.hash.slice(1))
+  const given = hash.get('token')
+  if (given) history.replaceState(null, '', location.pathname + location.search)
+  const look = async (own: string) => {
+    source = new Server(own)
+    const ask = () => source.meta(new URLSearchParams(location.search).get('f') ?? '')
+    let m = await ask()
+    if (own) {
+      session.set(token, own)
+      tellOthers(own)
+    }
+    while (m.waiting) {
+      waits(m.waiting)
+      await new Promise(r => setTimeout(r, 300))
+      m = await ask()
+    }
+    meta.value = m
+  }
+  try {
+    await look(given ?? session.get(token) ?? '')
+  } catch (e) {
+    if (given || !(e instanceof Problem && e.status === 401)) throw e
+    for (const own of await askOthers()) if (!meta.value) await look(own).catch(() => {})
+    if (!meta.value) throw e
+  }
+  rowsKnown.value = meta.value!.rows
+}
+
+// lastTime is the last time in the trace.
+export const lastTime = () => meta.value?.last_unix_nano ?? 0n
+
+// running reports whether a process writes one of the files; ending says how the newest of them ended.
+export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
+
+export function ending(): string {
+  const m = meta.value!,
+    word = m.states[m.newest]?.word ?? 'ended'
+  return word === 'killed' && m.timed ? `Killed at ${moment(lastTime(), 0)}` : word[0]!.toUpperCase() + word.slice(1)
+}
