@@ -79,7 +79,7 @@ func (c *Control) check(cfg *Config) error {
 func (c *Control) countRefused() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.account.refused++
+	c.account.Refused++
 }
 
 // sourceChanged puts a configuration in force that the source has read, or reports the source's

@@ -123,7 +123,8 @@ type deciding struct {
 	running []*Trace // streams that were requested and whose end is not queued yet
 	fed     []*Trace // streams that providers write to
 	limits  map[string]*limit
-	account account
+	account Stats // what is counted, and the members that failed
+	started Set   // the members that run
 }
 
 // writing is the state of the goroutine that writes traces.
@@ -131,17 +132,6 @@ type writing struct {
 	writer     worker
 	slots      chan struct{} // has an element for each request that waits for the writer
 	unfinished unfinished
-}
-
-// An account holds counters for Stats.
-type account struct {
-	refused    uint64 // configurations
-	lost       uint64 // traces that could not be written
-	unfinished uint64 // traces whose verdict is VerdictUnfinished
-	kept       uint64
-	unkept     uint64
-	on         Set               // of the members
-	off        map[string]string // members that failed, and why
 }
 
 // New first makes traces of the files that dead processes left in the folder of the configuration.

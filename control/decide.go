@@ -147,22 +147,22 @@ func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger 
 // ran. It returns at once: the streams take no more spans and log records, and the channel of
 // [Trace.Done] is closed when a file is finished.
 func (c *Control) Stop(r Request) bool {
-	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endStopped, "")
+	return c.endAll(&r, endStopped, "")
 }
 
 // Abort ends the same streams as Stop, and removes their files.
 func (c *Control) Abort(r Request, why string) bool {
-	return c.endAll(func(t *Trace) bool { return t.Request.same(&r) }, endAborted, why)
+	return c.endAll(&r, endAborted, why)
 }
 
-func (c *Control) endAll(which func(*Trace) bool, how endReason, why string) (ended bool) {
+func (c *Control) endAll(r *Request, how endReason, why string) (ended bool) {
 	if c == nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range slices.Clone(c.running) {
-		if which(t) {
+		if t.Request.same(r) {
 			ended = c.endStream(t, how, why) || ended
 		}
 	}

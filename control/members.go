@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/write/safecall"
@@ -48,8 +49,18 @@ func (c *Control) showMembers() {
 		}
 	}
 	c.mu.Lock()
-	c.account.on, c.account.off = on, off
+	c.started, c.account.Off = on, off
 	c.mu.Unlock()
+}
+
+// eachMember calls fn with the members, which may come to be on or off.
+func (c *Control) eachMember(fn func(m *member)) {
+	c.calling.Lock()
+	defer c.calling.Unlock()
+	defer c.showMembers()
+	for _, m := range c.members {
+		fn(m)
+	}
 }
 
 // wanted returns which of the providers p have to run, and their parameters. The parameters of a
@@ -94,19 +105,16 @@ func (c *Control) streams() []*Trace {
 // switchProviders starts and stops providers, so that exactly those run that the current
 // configuration and the streams need.
 func (c *Control) switchProviders() {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	defer c.showMembers()
-	for _, m := range c.members {
+	c.eachMember(func(m *member) {
 		if m.Start == nil {
-			continue
+			return
 		}
 		on, params := c.wanted(m.Provides)
 		if on == 0 {
 			m.err = nil // the next start may succeed
 		}
 		if on == m.on && (on == 0 || maps.Equal(params, m.params)) || on != 0 && m.err != nil && on == m.session.On {
-			continue
+			return
 		}
 		if m.on != 0 {
 			if err := m.stop(); err != nil {
@@ -117,7 +125,7 @@ func (c *Control) switchProviders() {
 		if on != 0 {
 			c.startProvider(m, on, params)
 		}
-	}
+	})
 }
 
 // startProvider starts a provider. The caller holds the lock calling.
@@ -181,37 +189,31 @@ func writeTimed(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, a
 	own := *e
 	own.Attributes = append(make([]format.Attribute, 0, len(e.Attributes)+1), format.Attribute{Name: format.AttrTime, Value: format.TimeValue(at)})
 	own.Attributes = append(own.Attributes, e.Attributes...)
-	return write(rec, p, ref, at, &own)
+	return traces.Write(rec, p, ref, at, &own)
 }
 
 // flushProviders calls Flush of the running providers in s.
 func (c *Control) flushProviders(s Set) {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	defer c.showMembers()
-	for _, m := range c.members {
+	c.eachMember(func(m *member) {
 		if m.Flush == nil || m.on&s == 0 {
-			continue
+			return
 		}
 		if err := safecall.Run(m.Flush); err != nil {
 			_ = m.stop()
 			c.off(m, err)
 		}
-	}
+	})
 }
 
 func (c *Control) stopProviders() {
-	c.calling.Lock()
-	defer c.calling.Unlock()
-	defer c.showMembers()
-	for _, m := range c.members {
+	c.eachMember(func(m *member) {
 		if m.on == 0 {
-			continue
+			return
 		}
 		if err := m.stop(); err != nil {
 			c.report(fmt.Errorf("stop provider %s: %w", m.Provides, err))
 		}
-	}
+	})
 }
 
 // dumpTime is how long a dumper may take.

@@ -15,13 +15,6 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// dead is a context that is always done.
-var dead = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
 // snapshot writes the records of the ring to the file of a trace. Only the writer
 // calls it.
 func (c *Control) snapshot(t *Trace) (Verdict, error) {
@@ -70,7 +63,7 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	}
 	if !keep {
 		c.mu.Lock()
-		c.account.unkept++
+		c.account.Unkept++
 		c.mu.Unlock()
 		return VerdictConditionUnmet, t.discard()
 	}
@@ -82,7 +75,9 @@ func (c *Control) close(t *Trace) (Verdict, error) {
 	case VerdictStarted:
 		finished = append(c.retryUnfinished(), name) // this trace succeeded, so the disk may have room again
 	case VerdictUnfinished:
-		t.setPath(t.rec.StreamPath())
+		t.mu.Lock()
+		t.path = t.rec.StreamPath()
+		t.mu.Unlock()
 		c.unfinished.traces = append(c.unfinished.traces, t)
 	}
 	_, terr := c.dir.Trim(retain.Keep(c.Config().Keep), time.Now(), finished...)

@@ -41,12 +41,11 @@ func (c *Control) Stats() Stats {
 	if c == nil {
 		return Stats{}
 	}
-	s := Stats{Config: c.Config().ID, Verdicts: c.verdicts.copy()}
 	c.mu.Lock()
-	a := &c.account
-	s.Refused, s.Kept, s.Unfinished, s.Lost, s.Unkept, s.Off = a.refused, a.kept, a.unfinished, a.lost, a.unkept, maps.Clone(a.off)
-	on := a.on
+	s, on := c.account, c.started
+	s.Off = maps.Clone(s.Off)
 	c.mu.Unlock()
+	s.Config, s.Verdicts = c.Config().ID, c.verdicts.copy()
 	for _, p := range []Set{Spans, Logs} {
 		if c.Enabled(p) {
 			on |= p

@@ -15,7 +15,6 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
-	"github.com/entrace-go/entrace/internal/core/record"
 	"github.com/entrace-go/entrace/internal/file/osfile"
 	"github.com/entrace-go/entrace/internal/file/tracename"
 	"github.com/entrace-go/entrace/internal/text"
@@ -59,12 +58,6 @@ func (t *Trace) Path() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.path
-}
-
-func (t *Trace) setPath(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.path = path
 }
 
 // Done returns a channel that is closed when the trace is finished.
@@ -167,11 +160,11 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	c.mu.Lock()
 	switch v {
 	case VerdictStarted:
-		c.account.kept++
+		c.account.Kept++
 	case VerdictUnfinished:
-		c.account.unfinished++
+		c.account.Unfinished++
 	case VerdictFailed:
-		c.account.lost++
+		c.account.Lost++
 	}
 	if l := c.limitOf(t.tc); err == nil {
 		l.fails = 0
@@ -267,20 +260,7 @@ func addDropped(e *format.TraceEntry, d *recorder.Dropped) {
 // child writes an entry below the first entry of the trace.
 func child(rec *recorder.Recorder, e *format.TraceEntry, at time.Time) error {
 	e.Add(format.AttrTime, format.TimeValue(at))
-	return write(rec, childProvider, format.SpanRef{}, at, e)
-}
-
-// childProvider is a provider number that is neither spans nor logs, so that the control's own
-// entries of a trace go only to the recorder of the trace.
-const childProvider = record.MaxProviders - 1
-
-// write records an entry of a provider.
-func write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
-	b := rec.Batch()
-	b.Log(ref, at.UnixNano())
-	b.SetProvider(p)
-	b.Entry(e)
-	return b.Write()
+	return traces.Write(rec, traces.Own, format.SpanRef{}, at, e)
 }
 
 // off writes an entry "provider off" to the trace, once for each provider.
@@ -305,7 +285,7 @@ func (t *Trace) off(p Set, err error) {
 // discard removes the file of the trace.
 func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
-	_ = t.rec.Close(dead) // with a context that is done, Close leaves the IET; its error says only that
+	_ = t.rec.Close(traces.Ended) // with a context that is done, Close leaves the IET; its error says only that
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }

@@ -60,8 +60,8 @@ func (c *Control) markFinished(t *Trace) {
 	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.ID+tracename.ET)
 	t.mu.Unlock()
 	c.mu.Lock()
-	c.account.unfinished--
-	c.account.kept++
+	c.account.Unfinished--
+	c.account.Kept++
 	c.mu.Unlock()
 	c.callOnTrace(t)
 }

@@ -103,10 +103,13 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 		return err
 	}
 	defer func() { _ = out.Abort() }() // if a callback panics
-	if keep == nil && len(t.files) == 1 && !v.Stored().IsCorrected() {
-		err = copyFile(ctx, out, t.files[0])
-	} else {
+	switch {
+	case keep != nil || len(t.files) != 1 || v.Stored().IsCorrected():
 		err = merge(ctx, out, v, keep, func(file int) bool { return t.codecs[file].hasNoEnd() })
+	case t.files[0].Len() == 0:
+		_, err = out.Write(format.Root())
+	default:
+		err = copyFile(ctx, out, t.files[0], nil)
 	}
 	if err == nil && !slices.ContainsFunc(t.codecs, func(c *codec) bool { return !c.hasNoEnd() }) && t.Damage() == nil {
 		err = writeEnd(out)
@@ -117,25 +120,24 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// copyFile writes all whole entries of f.
-func copyFile(ctx context.Context, w *format.Writer, f *format.File) error {
-	if f.Len() == 0 {
-		_, err := w.Write(format.Root())
-		return err
-	}
+// copyFile writes all whole entries of f, changed by change unless that is nil.
+func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
 	var raw []byte
 	for id := range uint32(f.Len()) {
 		if id%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		var err error
-		if f.Version() == w.Version() {
+		if change == nil && f.Version() == w.Version() {
 			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
 				_, err = w.WriteRaw(raw, f.Parent(id))
 			}
 		} else {
 			var e *format.TraceEntry
 			if e, err = f.Entry(id); err == nil {
+				if change != nil {
+					change(e)
+				}
 				_, err = w.Write(e)
 			}
 		}

@@ -80,10 +80,10 @@ func (o *opener) source(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.info, err = f.Stat(); err != nil {
-		return nil, errors.Join(err, f.Close())
+	var head []byte
+	if x.info, err = f.Stat(); err == nil {
+		head, err = beginning(f)
 	}
-	head, err := beginning(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

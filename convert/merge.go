@@ -16,7 +16,7 @@ import (
 // merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep chooses
 // the rows to write; their parents are written too. A nil keep means all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {
-	m := merger{w: w, v: v, files: v.Files(), keep: keep}
+	m := merger{w: w, v: v, files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
 	if _, err := w.Write(format.Root()); err != nil {
 		return err
 	}
@@ -42,7 +42,6 @@ func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view
 	if err := m.numberResources(); err != nil {
 		return err
 	}
-	m.ends = make(map[place]bool)
 	for _, p := range ends {
 		m.ends[p] = true
 	}
@@ -192,30 +191,23 @@ func (m *merger) write(p place) error {
 	for len(m.stack) > 0 {
 		top := m.stack[len(m.stack)-1]
 		up, moved := m.parent(top)
-		if m.done(up) {
-			if err := m.put(top, up, moved); err != nil {
-				return err
-			}
-			m.stack = m.stack[:len(m.stack)-1]
-			continue
-		}
-		if m.waits == nil {
-			m.waits, m.cut = make(map[place]bool), make(map[place]bool)
-		}
-		if m.waits[up] || up == top {
+		if !m.done(up) && (m.waits[up] || up == top) {
 			// What is late in its file and what is elsewhere can be above each other.
 			m.cut[top] = true
-			if again, _ := m.parent(top); again == up {
-				up = place{}
-				if err := m.put(top, up, false); err != nil {
-					return err
-				}
-				m.stack = m.stack[:len(m.stack)-1]
+			if again, _ := m.parent(top); again != up {
+				continue
 			}
+			up, moved = place{}, false
+		}
+		if !m.done(up) {
+			m.waits[top] = true
+			m.stack = append(m.stack, up)
 			continue
 		}
-		m.waits[top] = true
-		m.stack = append(m.stack, up)
+		if err := m.put(top, up, moved); err != nil {
+			return err
+		}
+		m.stack = m.stack[:len(m.stack)-1]
 	}
 	return nil
 }
@@ -231,24 +223,20 @@ func (m *merger) isHalf(p place) bool {
 func (m *merger) put(p, up place, moved bool) (err error) {
 	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
+	var id uint32
 	defer func() {
-		if err != nil {
+		if m.ids[p.file][p.id] = id; err != nil {
 			err = fmt.Errorf("%s: entry %d: %w", f.Name(), p.id, err)
 		}
 	}()
 	r, own := m.at(p)
 	resource := own && m.v.Role(r) == view.RoleResource
-	var id uint32
 	if !resource && !moved && !m.v.Stored().IsCorrected() && f.Version() == m.w.Version() {
-		if m.raw, err = f.Raw().Append(m.raw[:0], p.id); err != nil {
-			return err
+		if m.raw, err = f.Raw().Append(m.raw[:0], p.id); err == nil {
+			m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)
+			id, err = m.w.WriteRaw(m.buf, parent)
 		}
-		m.buf = wire.AppendMoved(m.buf[:0], m.raw, parent)
-		if id, err = m.w.WriteRaw(m.buf, parent); err != nil {
-			return err
-		}
-		m.ids[p.file][p.id] = id
-		return nil
+		return err
 	}
 	e, err := f.Entry(p.id)
 	if err != nil {
@@ -268,11 +256,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	} else {
 		id, err = m.resources.Write(m.w, e)
 	}
-	if err != nil {
-		return err
-	}
-	m.ids[p.file][p.id] = id
-	return nil
+	return err
 }
 
 // Select returns a trace of the rows of v for which keep returns true, with their links and their

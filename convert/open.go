@@ -527,7 +527,7 @@ func (o *opener) redacted(f *format.File) (without *format.File, damage, err err
 	}
 	out, err := format.NewWriter(&limited{w: tmp, left: &o.left}, f.Version(), format.IET, nil)
 	if err == nil {
-		err = o.redact(out, f)
+		err = copyFile(o.ctx, out, f, func(e *format.TraceEntry) { secrets.Replace(o.options.Redact, e, nil) })
 		err = errors.Join(err, out.Close())
 	}
 	if err != nil {
@@ -535,24 +535,6 @@ func (o *opener) redacted(f *format.File) (without *format.File, damage, err err
 	}
 	without, err = openSpool(tmp, f.Name())
 	return without, f.Damage(), err
-}
-
-// redact writes the entries of f without their secrets.
-func (o *opener) redact(w *format.Writer, f *format.File) error {
-	for id := range uint32(f.Len()) {
-		if id%4096 == 0 && o.ctx.Err() != nil {
-			return o.ctx.Err()
-		}
-		e, err := f.Entry(id)
-		if err == nil {
-			secrets.Replace(o.options.Redact, e, nil)
-			_, err = w.Write(e)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
-		}
-	}
-	return nil
 }
 
 func (o *opener) add(f *format.File, name string, c *codec, opened os.FileInfo) {

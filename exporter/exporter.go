@@ -197,14 +197,7 @@ func (e *Exporter) export(spans []sdktrace.ReadOnlySpan) (exported int, err erro
 		}
 		added++
 	}
-	err = m.b.Write()
-	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
-		added -= refused.Records
-	}
-	if len(errs) == 0 {
-		return max(0, added), err
-	}
-	return max(0, added), errors.Join(append(errs, err)...)
+	return m.write(added, errs)
 }
 
 // add maps an ended span with its links and events. The span is recorded even if add returns an

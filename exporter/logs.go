@@ -17,7 +17,6 @@ import (
 	"github.com/entrace-go/entrace/internal/write/bothways"
 	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
-	"github.com/entrace-go/entrace/recorder"
 )
 
 var (
@@ -160,18 +159,11 @@ func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) 
 			errs = append(errs, fmt.Errorf("log record %d: %w", i, err))
 		}
 	}
-	err = m.b.Write()
+	written, err := m.write(len(records), errs) // a variable of its own: exported stays 0 after a panic
 	for i := range records {
 		e.tellTwice(&records[i])
 	}
-	exported = len(records)
-	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
-		exported = max(0, exported-refused.Records)
-	}
-	if len(errs) == 0 {
-		return exported, err
-	}
-	return exported, errors.Join(append(errs, err)...)
+	return written, err
 }
 
 // safeRecord maps one of many records, and leaves it out if it panics.
@@ -214,7 +206,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	to.Severity, to.SeverityText, to.EventName = severity(r.Severity()), r.SeverityText(), r.EventName()
 	body := r.Body()
 	if body.Type() == attribute.STRING {
-		to.Body = otel.Any{Kind: otel.String, Text: body.AsString()}
+		to.Body = otel.TextAny(body.AsString())
 	} else {
 		to.Body = setup.Any(body)
 	}

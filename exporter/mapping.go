@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -118,10 +119,7 @@ func (m *mapper) begin(s sdktrace.ReadOnlySpan, start time.Time, name string, re
 	to := &m.span
 	to.Name, to.SpanID, to.Start = name, h.Ref.SpanID, mapping.UnixNano(start)
 	to.Kind, to.Flags = kind(s.SpanKind()), flags(sc.TraceFlags(), parent.IsRemote())
-	to.TraceState = ""
-	if ts := sc.TraceState(); ts.Len() > 0 {
-		to.TraceState = ts.String()
-	}
+	to.TraceState = sc.TraceState().String()
 	setScope(&to.Scope, &scope)
 	return h
 }
@@ -154,10 +152,7 @@ func (m *mapper) links(links []sdktrace.Link, scope string) {
 		sc := &l.SpanContext
 		m.link = otel.Link{
 			TraceID: sc.TraceID(), SpanID: sc.SpanID(), Flags: flags(sc.TraceFlags(), sc.IsRemote()),
-			Dropped: count(l.DroppedAttributeCount),
-		}
-		if ts := sc.TraceState(); ts.Len() > 0 {
-			m.link.TraceState = ts.String()
+			TraceState: sc.TraceState().String(), Dropped: count(l.DroppedAttributeCount),
 		}
 		m.users = l.Attributes
 		m.link.Write(m.b, scope, &m.users)
@@ -189,19 +184,7 @@ func count(n int) uint32 { return uint32(min(uint64(max(n, 0)), math.MaxUint32))
 
 // kind returns OTLP's number for k, which differs from the SDK's number.
 func kind(k trace.SpanKind) otel.SpanKind {
-	switch k {
-	case trace.SpanKindInternal:
-		return otel.KindInternal
-	case trace.SpanKindServer:
-		return otel.KindServer
-	case trace.SpanKindClient:
-		return otel.KindClient
-	case trace.SpanKindProducer:
-		return otel.KindProducer
-	case trace.SpanKindConsumer:
-		return otel.KindConsumer
-	}
-	return otel.KindUnspecified
+	return otel.SpanKindOf(int32(k))
 }
 
 // statusOf returns OTLP's number for c, which differs from the SDK's number.
@@ -227,6 +210,18 @@ func flags(f trace.TraceFlags, remote bool) uint32 {
 		n |= flagRemote
 	}
 	return n
+}
+
+// write writes n records. It returns how many of them the recorder took, and its error with errs.
+func (m *mapper) write(n int, errs []error) (written int, err error) {
+	err = m.b.Write()
+	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {
+		n -= refused.Records
+	}
+	if len(errs) > 0 {
+		err = errors.Join(append(errs, err)...)
+	}
+	return max(0, n), err
 }
 
 // recovered turns a panic into an error: a bug in this package must not end the

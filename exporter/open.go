@@ -21,8 +21,6 @@ var clock = time.Now()
 // costs space in the file: its start data is written again at its end.
 const maxOpen = 192 << 10
 
-func newOpenSpans() openSpans { return openSpans{spanmap.NewSharded[begun](maxOpen)} }
-
 func key(r *format.SpanRef) *spanmap.Key { return (*spanmap.Key)(unsafe.Pointer(r)) }
 
 // has reports whether a span is open.

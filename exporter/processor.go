@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/core/mapping"
+	"github.com/entrace-go/entrace/internal/core/spanmap"
 	"github.com/entrace-go/entrace/internal/write/flightrecorder"
 	"github.com/entrace-go/entrace/internal/write/selfmetrics"
 	"github.com/entrace-go/entrace/internal/write/setup"
@@ -93,7 +94,7 @@ func (b *begun) later(links []sdktrace.Link, dropped int) []sdktrace.Link {
 // NewSpanProcessor returns a processor. Without [WithRecorder] it opens a
 // recorder of its own, as [New] does.
 func NewSpanProcessor(options ...Option) (*SpanProcessor, error) {
-	p := &SpanProcessor{open: newOpenSpans()}
+	p := &SpanProcessor{open: openSpans{spanmap.NewSharded[begun](maxOpen)}}
 	s := setup.Resolve(options...)
 	p.unsampled = s.Unsampled
 	if s.Flight != nil {

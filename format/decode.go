@@ -330,9 +330,16 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	d.index = -1
 }
 
-// tooLong returns the error for a complete entry that is larger than the limit.
-func (d *decoder) tooLong() error {
-	return &CorruptError{Offset: d.base, Entry: d.entry, Err: &lengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
+// single decodes an entry that takes all the bytes.
+func (d *decoder) single(e *TraceEntry) error {
+	d.traceEntry(e)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if d.off < len(d.b) {
+		return &CorruptError{Offset: d.base + int64(d.off), Entry: d.entry, Err: errTrailingBytes}
+	}
+	return nil
 }
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
@@ -373,7 +380,7 @@ func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (r
 	case prefixed && d.off < len(b):
 		return nil, 0, &CorruptError{Offset: d.base + int64(d.off), Entry: id, Err: errTrailingBytes}
 	case d.off > d.maxSize:
-		return nil, 0, d.tooLong()
+		return nil, 0, &CorruptError{Offset: d.base, Entry: d.entry, Err: &lengthError{Claimed: uint64(d.off), Remaining: uint64(d.maxSize)}}
 	}
 	return b[:d.off], gap + d.off, nil
 }

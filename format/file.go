@@ -106,13 +106,8 @@ func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *Op
 
 // index reads the magic and fills the tables.
 func (f *File) index(o *OpenOptions) error {
-	var magic [wire.MagicSize]byte
-	n := min(f.src.Size(), wire.MagicSize)
-	if _, err := f.src.ReadAt(magic[:n], 0); err != nil {
-		return f.readError(err)
-	}
 	var err error
-	if f.version, f.format, err = parseMagic(magic[:n]); err != nil {
+	if f.version, f.format, err = ReadMagic(io.NewSectionReader(f.src, 0, f.src.Size())); err != nil {
 		return f.readError(err)
 	}
 	if f.format == ET {
@@ -238,10 +233,7 @@ func (f *File) Parent(id uint32) uint32 {
 		return 0
 	}
 	var parent uint32
-	_ = f.view(off, min(n, maxUintSize), func(raw []byte) { parent = parentIn(raw) })
-	if parent >= id {
-		return 0 // damaged
-	}
+	_ = f.view(off, min(n, maxUintSize), func(raw []byte) { parent = parentIn(raw, id) })
 	return parent
 }
 
@@ -249,9 +241,7 @@ func (f *File) Parent(id uint32) uint32 {
 func (f *File) children() {
 	parents := make([]uint32, f.Len())
 	err := f.walkRaw(0, func(id uint32, raw []byte) error {
-		if parents[id] = parentIn(raw); parents[id] >= id {
-			parents[id] = 0
-		}
+		parents[id] = parentIn(raw, id)
 		return nil
 	})
 	if err != nil {
@@ -324,14 +314,7 @@ func (f *File) Entry(id uint32) (*TraceEntry, error) {
 // decode decodes raw, the encoding of entry id, into e.
 func (f *File) decode(raw []byte, id uint32, e *TraceEntry) error {
 	d := f.decoder(raw, id)
-	d.traceEntry(e)
-	if err := d.Err(); err != nil {
-		return f.readError(err)
-	}
-	if d.off < len(raw) {
-		return f.readError(&CorruptError{Offset: d.base + int64(d.off), Entry: int64(id), Err: errTrailingBytes})
-	}
-	return nil
+	return f.readError(d.single(e))
 }
 
 func (f *File) decoder(raw []byte, id uint32) decoder {

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -158,12 +159,7 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 // stop within an entry. If the index x covers the whole file, tableOf makes the table
 // from it, otherwise from a scan.
 func tableOf(f io.ReaderAt, size int64, x *entrybytes.Index, step func(int64) error) (*table, Version, error) {
-	var magic [wire.MagicSize]byte
-	n, err := f.ReadAt(magic[:min(size, wire.MagicSize)], 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	v, format, err := parseMagic(magic[:n])
+	v, format, err := ReadMagic(f)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -318,42 +314,24 @@ func copyUnprefixed(w io.Writer, t *table, src io.ReaderAt, buf []byte, step fun
 // writeTables writes the parts of an ET before its entries: magic, offsets and pool.
 func writeTables(w io.Writer, v Version, t *table) error {
 	n := len(t.parents)
-	b := make([]byte, 0, walkSize)
-	put := func() error {
-		_, err := w.Write(b)
-		b = b[:0]
-		return err
-	}
-	b = wire.AppendMagic(b, v, ET)
-	b = wire.AppendUint(b, uint64(n))
+	out := bufio.NewWriterSize(w, walkSize)
+	put := func(b []byte) { _, _ = out.Write(b) } // Flush returns the error
+	number := func(x uint64) { put(wire.AppendUint(out.AvailableBuffer(), x)) }
+	put(wire.AppendMagic(nil, v, ET))
+	number(uint64(n))
 	gap := uint64(t.gap())
 	for i := range n {
-		if len(b) > walkSize-16 {
-			if err := put(); err != nil {
-				return err
-			}
-		}
-		b = wire.AppendUint(b, t.offsets.at(i)-uint64(i)*gap)
+		number(t.offsets.at(i) - uint64(i)*gap)
 	}
-	b = wire.AppendUint(b, uint64(n))
+	number(uint64(n))
 	first, kids := children(t.parents)
 	for i := range n {
-		b = wire.AppendUint(b, uint64(first[i+1]-first[i]))
+		number(uint64(first[i+1] - first[i]))
 		for _, id := range kids[first[i]:first[i+1]] {
-			b = wire.AppendUint(b, uint64(id))
-			if len(b) > walkSize-32 {
-				if err := put(); err != nil {
-					return err
-				}
-			}
-		}
-		if len(b) > walkSize-32 {
-			if err := put(); err != nil {
-				return err
-			}
+			number(uint64(id))
 		}
 	}
-	return put()
+	return out.Flush()
 }
 
 // verifyET opens the ET that was written and compares its tables with t.

@@ -38,14 +38,7 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
 		d := decoder{version: f.version, maxSize: f.maxSize}
 		d.reset(last, at, int64(n-1))
-		d.traceEntry(new(TraceEntry))
-		if err := d.Err(); err != nil {
-			return err
-		}
-		if d.off < len(last) {
-			return &CorruptError{Offset: d.base + int64(d.off), Entry: int64(n - 1), Err: errTrailingBytes}
-		}
-		return nil
+		return d.single(new(TraceEntry))
 	})
 }
 
@@ -131,60 +124,27 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 // than the one before it, or not in its shortest form. last is the number before the
 // first one. ascending returns how many numbers it decoded, and how many bytes they take.
 func ascending(out []uint64, b []byte, last uint64) (n, size int) {
-	at := 0
-	for n < len(out) && at < len(b) {
-		// Larger numbers take more bytes, so numbers of one size come in runs.
-		run := n
-		switch b[at] {
-		case wire.Tag16:
-			last = max(last, wire.Tag16-1)
-			for n < len(out) && len(b)-at >= 3 && b[at] == wire.Tag16 {
-				o := uint64(binary.LittleEndian.Uint16(b[at+1:]))
-				if o <= last {
-					return n, at
-				}
-				out[n], last = o, o
-				n++
-				at += 3
-			}
-		case wire.Tag32:
-			last = max(last, math.MaxUint16)
-			for n < len(out) && len(b)-at >= 5 && b[at] == wire.Tag32 {
-				o := uint64(binary.LittleEndian.Uint32(b[at+1:]))
-				if o <= last {
-					return n, at
-				}
-				out[n], last = o, o
-				n++
-				at += 5
-			}
-		case wire.Tag64:
-			last = max(last, math.MaxUint32)
-			for n < len(out) && len(b)-at >= 9 && b[at] == wire.Tag64 {
-				o := binary.LittleEndian.Uint64(b[at+1:])
-				if o <= last {
-					return n, at
-				}
-				out[n], last = o, o
-				n++
-				at += 9
-			}
-		default:
-			for n < len(out) && at < len(b) && b[at] < wire.Tag16 {
-				o := uint64(b[at])
-				if o <= last {
-					return n, at
-				}
-				out[n], last = o, o
-				n++
-				at++
-			}
+	for n < len(out) && size < len(b) {
+		var o, least uint64 // 0 if a number is cut off or has an unknown tag
+		width := 1
+		switch rest := b[size+1:]; {
+		case b[size] == wire.Tag32 && len(rest) >= 4:
+			o, width, least = uint64(binary.LittleEndian.Uint32(rest)), 5, math.MaxUint16+1
+		case b[size] < wire.Tag16:
+			o = uint64(b[size])
+		case b[size] == wire.Tag16 && len(rest) >= 2:
+			o, width, least = uint64(binary.LittleEndian.Uint16(rest)), 3, wire.Tag16
+		case b[size] == wire.Tag64 && len(rest) >= 8:
+			o, width, least = binary.LittleEndian.Uint64(rest), 9, math.MaxUint32+1
 		}
-		if n == run {
+		if o <= last || o < least {
 			break
 		}
+		out[n], last = o, o
+		n++
+		size += width
 	}
-	return n, at
+	return n, size
 }
 
 // decodePool reads the pool of an ET of n entries. If wanted, it returns the parents of the
@@ -255,14 +215,13 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 // maxUintSize is the largest size of an encoded number of 64 bits.
 const maxUintSize = 9
 
-// parentIn returns the parent at the beginning of the encoded entry b, 0 if that is not a valid id.
-func parentIn(b []byte) uint32 {
+// parentIn returns the parent at the beginning of the encoded entry b, 0 if that is not an entry before id.
+func parentIn(b []byte, id uint32) uint32 {
 	d := decoder{b: b}
-	p := d.Uint("", 64)
-	if p > math.MaxUint32 {
-		return 0
+	if p := d.Uint("", 64); p < uint64(id) {
+		return uint32(p)
 	}
-	return uint32(p)
+	return 0
 }
 
 // firstError returns the error of d if it has one, otherwise a CorruptError with err.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -214,7 +215,7 @@ func (v Value) Equal(w Value) bool {
 // clone returns a copy of v that shares no memory with it.
 func (v Value) clone() Value {
 	if v.kind <= KindBytes && v.lo != 0 {
-		v.text = unsafe.SliceData(append([]byte(nil), v.Bytes()...))
+		v.text = unsafe.StringData(strings.Clone(v.Text()))
 	}
 	return v
 }
@@ -222,25 +223,19 @@ func (v Value) clone() Value {
 // AppendDecimal appends an integer of any kind in decimal digits.
 // It appends nothing for the other kinds.
 func (v Value) AppendDecimal(b []byte) []byte {
-	switch v.kind {
-	case KindU64:
-		return strconv.AppendUint(b, v.lo, 10)
-	case KindI64:
-		return strconv.AppendInt(b, int64(v.lo), 10)
-	case KindU128, KindI128:
-		if v.kind == KindI128 {
-			if n, ok := v.I64(); ok {
-				return strconv.AppendInt(b, n, 10)
-			}
-		} else if v.hi == 0 {
-			return strconv.AppendUint(b, v.lo, 10)
-		}
-		n := new(big.Int).SetUint64(v.hi)
-		n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(v.lo))
-		if v.kind == KindI128 && int64(v.hi) < 0 {
-			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), 128))
-		}
-		return n.Append(b, 10)
+	if n, ok := v.U64(); ok {
+		return strconv.AppendUint(b, n, 10)
 	}
-	return b
+	if n, ok := v.I64(); ok {
+		return strconv.AppendInt(b, n, 10)
+	}
+	if v.kind < KindU128 {
+		return b
+	}
+	n := new(big.Int).SetUint64(v.hi)
+	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(v.lo))
+	if v.kind == KindI128 && int64(v.hi) < 0 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), 128))
+	}
+	return n.Append(b, 10)
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math"
@@ -104,9 +105,7 @@ func (w *Writer) WriteRaw(raw []byte, parent uint32) (uint32, error) {
 	switch w.format {
 	case IETPrefix:
 		var n [prefixSize]byte
-		for i := range n {
-			n[i] = byte(len(raw) >> (8 * i))
-		}
+		binary.LittleEndian.PutUint64(n[:], uint64(len(raw)))
 		if _, w.err = w.w.Write(n[:]); w.err != nil {
 			return 0, w.err
 		}

@@ -107,12 +107,17 @@ func (w *walker) blank() {
 
 // take reports whether c comes next, and skips it.
 func (w *walker) take(c byte) bool {
-	w.blank()
-	if w.i < len(w.f.s) && w.f.s[w.i] == c {
+	is := w.next(c)
+	if is {
 		w.i++
-		return true
 	}
-	return false
+	return is
+}
+
+// next passes over blanks, and reports whether c comes then.
+func (w *walker) next(c byte) bool {
+	w.blank()
+	return w.i < len(w.f.s) && w.f.s[w.i] == c
 }
 
 // read reads a value on which the verdict is v. Verdicts other than Search hold for all within it.
@@ -214,9 +219,9 @@ func (w *walker) array(v Verdict) bool {
 	}
 	secret := false
 	for {
-		w.blank()
+		isText := w.next('"')
 		from := w.i
-		if w.i < len(w.f.s) && w.f.s[w.i] == '"' {
+		if isText {
 			text, ok := w.text()
 			if !ok {
 				return false
@@ -250,8 +255,7 @@ func (w *walker) object(v Verdict) bool {
 	}
 	key, hasKey := "", false // of a pair
 	for {
-		w.blank()
-		if w.i == len(w.f.s) || w.f.s[w.i] != '"' {
+		if !w.next('"') {
 			return false
 		}
 		from := w.i
@@ -267,9 +271,8 @@ func (w *walker) object(v Verdict) bool {
 		if !w.take(':') {
 			return false
 		}
-		w.blank()
+		isString := w.next('"')
 		from = w.i
-		isString := w.i < len(w.f.s) && w.f.s[w.i] == '"'
 		switch {
 		case isString && (strings.EqualFold(name, "key") || strings.EqualFold(name, "name")):
 			if key, ok = w.text(); ok {

@@ -61,11 +61,6 @@ func (p *Policy) Hash(key []byte) *Policy {
 	return &q
 }
 
-// replacesNothing reports whether p is like Off.
-func (p *Policy) replacesNothing() bool {
-	return !p.standard && len(p.keys) == 0 && len(p.rules) == 0
-}
-
 // A Rule finds secrets in texts.
 type Rule struct {
 	// Name is the name under which replacements are counted.

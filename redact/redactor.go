@@ -65,7 +65,7 @@ func New(p *Policy, tell func(rule, key string)) *Redactor {
 	if p == nil {
 		p = Default()
 	}
-	if p.replacesNothing() {
+	if !p.standard && len(p.keys) == 0 && len(p.rules) == 0 { // it replaces nothing
 		return nil
 	}
 	silent := &Redactor{p: p}

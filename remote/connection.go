@@ -118,8 +118,7 @@ func (n *numbering) add(b []byte, r *record) []byte {
 		n.moved++
 		raw = n.mark(r, parent)
 	} else if parent != r.parent {
-		n.raw = n.moveTo(r, parent)
-		raw = n.raw
+		raw = n.moveTo(r, parent)
 	}
 	b, x.id = n.frame(b, raw)
 	n.nodes.put(key{n.trace, r.id}, x)
@@ -161,8 +160,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
 		// This does not happen, because the recorder encoded it. Correct at least
 		// its parent.
-		n.raw = n.moveTo(r, parent)
-		return n.raw
+		return n.moveTo(r, parent)
 	}
 	e.Parent = parent
 	up, _ := n.nodes.get(key{n.trace, r.parent})
@@ -186,14 +184,15 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	}
 	n.raw = format.AppendTraceEntry(n.raw[:0], n.version, e)
 	if len(n.raw) > format.DefaultMaxEntrySize { // readers would refuse it
-		n.raw = n.moveTo(r, parent)
+		return n.moveTo(r, parent)
 	}
 	return n.raw
 }
 
 // moveTo returns the encoding of a record below another parent.
 func (n *numbering) moveTo(r *record, parent uint32) []byte {
-	return wire.AppendMoved(n.raw[:0], r.raw, parent)
+	n.raw = wire.AppendMoved(n.raw[:0], r.raw, parent)
+	return n.raw
 }
 
 // attribute adds an id to n.entry if it has no attribute called name.

@@ -176,14 +176,6 @@ func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
 	e.begin(s, l, levelText, at, message, flags)
 }
 
-// addExtra adds the attributes that ReplaceAttr made of time, level, message and source.
-// They are in no group.
-func (e *encoder) addExtra() {
-	for _, a := range e.extra {
-		e.add(a)
-	}
-}
-
 // replaced calls ReplaceAttr. If that panics, the original value is not recorded: it may
 // be a secret.
 func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
@@ -251,12 +243,14 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 	if r.PC == 0 {
 		return s
 	}
-	a := e.replaced(nil, slog.Any(slog.SourceKey, &slog.Source{Function: s.function, File: s.file, Line: int(s.line)}))
+	own := slog.Source{Function: s.function, File: s.file, Line: int(s.line)}
+	given := own // ReplaceAttr may change it
+	a := e.replaced(nil, slog.Any(slog.SourceKey, &given))
 	if isEmpty(a) {
 		return e.shared.sites.none
 	}
 	if src, ok := a.Value.Any().(*slog.Source); ok && src != nil {
-		if *src == (slog.Source{Function: s.function, File: s.file, Line: int(s.line)}) {
+		if *src == own {
 			return s
 		}
 		return newSite(src.Function, src.File, src.Line)

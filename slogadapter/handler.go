@@ -181,7 +181,9 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		e.beginReplaced(&r, flags)
 	}
 	b.User()
-	e.addExtra()
+	for _, a := range e.extra { // they are in no group
+		e.add(a)
+	}
 	e.prefix, e.groups = h.prefix, append(e.groups, h.groups...)
 	if h.with != nil {
 		b.Share(h.with)

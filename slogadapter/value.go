@@ -16,8 +16,6 @@ import (
 // value adds an attribute. Its value must be resolved.
 func (e *encoder) value(key string, v slog.Value) {
 	switch v.Kind() {
-	case slog.KindString:
-		e.b.String(key, e.limit(v.String()))
 	case slog.KindInt64:
 		e.b.I64(key, v.Int64())
 	case slog.KindUint64:
@@ -81,8 +79,7 @@ func (e *encoder) any(key string, x any) {
 		e.json(key, x)
 		return
 	case encoding.TextMarshaler:
-		text, _ := guarded(x, marshalText(x))
-		e.b.String(key, e.limit(text))
+		e.b.String(key, e.limit(marshaledText(x)))
 		return
 	}
 	v := reflect.ValueOf(x)
@@ -107,11 +104,12 @@ func (e *encoder) any(key string, x any) {
 	}
 }
 
-func marshalText(x encoding.TextMarshaler) func() (string, error) {
-	return func() (string, error) {
+func marshaledText(x encoding.TextMarshaler) string {
+	text, _ := guarded(x, func() (string, error) {
 		b, err := x.MarshalText()
 		return string(b), err
-	}
+	})
+	return text
 }
 
 // json adds the JSON of x, or the text of the error or panic of its methods.
@@ -151,8 +149,7 @@ func anyText(x any) string {
 		return errorText(x)
 	case json.Marshaler:
 	case encoding.TextMarshaler:
-		text, _ := guarded(x, marshalText(x))
-		return text
+		return marshaledText(x)
 	}
 	switch v := reflect.ValueOf(x); v.Kind() {
 	case reflect.Bool:

@@ -167,11 +167,13 @@ func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration
 	return groups, part.began, took, err
 }
 
+func mostFirst(a, b *group) int {
+	return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
+}
+
 // write writes an entry for each stack.
 func (c *cpuProfile) write(groups []*group, at time.Time, took time.Duration) error {
-	slices.SortFunc(groups, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
-	})
+	slices.SortFunc(groups, mostFirst)
 	return writeGroups(context.Background(), c.session, control.CPUProfile, at, groups, maxCPUStacks, anyFunction, func(values [2]int64) []format.Attribute {
 		return []format.Attribute{u64("samples", uint64(values[0])), u64("cpu_nano", uint64(values[1])), u64("window_nano", uint64(took))}
 	})

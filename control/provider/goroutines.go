@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"runtime/pprof"
@@ -72,7 +71,7 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
+		return mostFirst(a, b)
 	})
 	return writeGroups(ctx, s, control.Goroutines, at, groups, maxStacks, texts.OfApplication, func(values [2]int64) []format.Attribute {
 		return []format.Attribute{u64("count", uint64(values[0]))}

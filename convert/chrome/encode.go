@@ -27,7 +27,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := t.Arrows(ctx); err != nil {
 		return err
 	}
-	e := &encoder{w: w, t: t, v: v, b: make([]byte, 0, bufferSize+bufferSize/2)}
+	e := &encoder{w: w, t: t, b: make([]byte, 0, bufferSize+bufferSize/2)}
 	if err := e.head(); err != nil {
 		return err
 	}
@@ -41,7 +41,6 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 type encoder struct {
 	w      io.Writer
 	t      *timeline.Timeline
-	v      *view.View
 	b      []byte
 	events bool // there is one already
 }
@@ -73,24 +72,13 @@ func (e *encoder) head() error {
 // process writes the names of a resource and its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
-	r := new(otel.Resource)
-	if p.Row != 0 {
-		entry, err := e.v.Entry(p.Row)
-		if err != nil {
-			return err
-		}
-		r = otel.ReadResource(entry)
+	name, r, err := e.t.Resource(i)
+	if err != nil {
+		return err
 	}
-	name := r.Service()
-	if name == "" {
-		name = "resource " + strconv.Itoa(i+1)
-		if p.Row == 0 {
-			name = "no resource"
-		}
-	}
-	e.meta("process_name", i, 0, "name", name)
+	e.meta("process_name", i, 0, "name", jsontext.AppendSafeString(nil, name))
 	if len(r.Attributes) > 0 {
-		e.meta("process_labels", i, 0, "labels", labels(r))
+		e.meta("process_labels", i, 0, "labels", jsontext.AppendSafeString(nil, labels(r)))
 	}
 	e.order("process_sort_index", i, 0)
 	lanes := int(p.Lanes)
@@ -102,18 +90,21 @@ func (e *encoder) process(i int) error {
 		if lane == int(p.Lanes) {
 			name = "logs"
 		}
-		e.meta("thread_name", i, lane+1, "name", name)
+		e.meta("thread_name", i, lane+1, "name", jsontext.AppendSafeString(nil, name))
 		e.order("thread_sort_index", i, lane+1)
-		if len(e.b) >= bufferSize {
-			if err := e.flush(); err != nil {
-				return err
-			}
+		if err := e.full(); err != nil {
+			return err
 		}
 	}
-	if len(e.b) >= bufferSize {
-		return e.flush()
+	return e.full()
+}
+
+// full writes what there is, if it is enough.
+func (e *encoder) full() error {
+	if len(e.b) < bufferSize {
+		return nil
 	}
-	return nil
+	return e.flush()
 }
 
 // labels returns the attributes of a resource as text for people.
@@ -131,23 +122,20 @@ func labels(r *otel.Resource) string {
 	return b.String()
 }
 
-func (e *encoder) meta(what string, process, thread int, key, value string) {
+func (e *encoder) meta(what string, process, thread int, key string, value []byte) {
 	e.begin('M')
 	e.b = append(append(append(e.b, `,"name":"`...), what...), '"')
 	e.where(process, thread)
 	e.b = append(append(append(e.b, `,"args":{"`...), key...), `":`...)
-	e.b = append(jsontext.AppendSafeString(e.b, value), "}}"...)
+	e.b = append(append(e.b, value...), "}}"...)
 }
 
 func (e *encoder) order(what string, process, thread int) {
-	e.begin('M')
-	e.b = append(append(append(e.b, `,"name":"`...), what...), '"')
-	e.where(process, thread)
-	e.b = append(e.b, `,"args":{"sort_index":`...)
-	if thread == 0 {
-		thread = process + 1
+	at := thread
+	if at == 0 {
+		at = process + 1
 	}
-	e.b = append(strconv.AppendInt(e.b, int64(thread), 10), "}}"...)
+	e.meta(what, process, thread, "sort_index", strconv.AppendInt(nil, int64(at), 10))
 }
 
 // begin begins an event, each on a line of its own.
@@ -191,10 +179,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	for i := range m.Flows {
 		e.flow(m, m.Flows[i])
 	}
-	if len(e.b) < bufferSize {
-		return nil
-	}
-	return e.flush()
+	return e.full()
 }
 
 // eventName returns the name of an event. Some are those of events that Chrome's own

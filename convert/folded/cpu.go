@@ -75,7 +75,6 @@ func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	if err != nil {
 		return err
 	}
-	t.sort()
 	return t.write(ctx, w)
 }
 

@@ -29,7 +29,6 @@ const (
 // documentation of the package describes them. It returns the errors of v, w and ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
-	type lane struct{ group, lane int32 }
 	type span struct {
 		node int32
 		self uint64 // how long it took without those inside of it
@@ -55,9 +54,10 @@ func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	if err != nil {
 		return err
 	}
-	t.sort()
 	return t.write(ctx, w)
 }
+
+type lane struct{ group, lane int32 }
 
 // eachSpan calls fn with the begin and the end of each span in the order of time, and its service. On a lane, the span
 // that began last ends first. A trace without times has none.
@@ -175,6 +175,7 @@ func (t *tree) chain(nodes []int32) int32 {
 
 // write writes the lines of t.
 func (t *tree) write(ctx context.Context, w io.Writer) error {
+	t.sort()
 	var roots []int32
 	for i := range t.nodes {
 		if t.nodes[i].depth == 1 {

@@ -26,7 +26,6 @@ func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 
 // read sorts the spans by lanes.
 func (e *speedscope) read(ctx context.Context, v *view.View) error {
-	type lane struct{ group, lane int32 }
 	frames := make(map[frame]int32)
 	lanes := make(map[lane]*profile)
 	known := make(map[string]int)
@@ -38,13 +37,14 @@ func (e *speedscope) read(ctx context.Context, v *view.View) error {
 			n = int32(len(frames))
 			frames[f], e.frames = n, append(e.frames, f)
 		}
-		p := lanes[lane{m.Group, m.Lane}]
+		at := lane{m.Group, m.Lane}
+		p := lanes[at]
 		if p == nil {
 			if known[service]++; known[service] > 1 {
 				service += " (" + strconv.Itoa(known[service]) + ")"
 			}
 			p = &profile{name: service}
-			lanes[lane{m.Group, m.Lane}], e.profiles = p, append(e.profiles, p)
+			lanes[at], e.profiles = p, append(e.profiles, p)
 		}
 		if len(e.profiles) == 1 && len(p.events) == 0 {
 			e.base = m.Time

@@ -105,7 +105,7 @@ func (d *decoder) add(p *gotrace.Part) bool {
 
 // newLog returns a log record at the begin of a part and below its parent.
 func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
-	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.Any{Kind: otel.String, Text: body}}
+	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.TextAny(body)}
 	id(l.TraceID[8:], p.Root)
 	id(l.SpanID[:], p.Parent)
 	return l

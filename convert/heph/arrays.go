@@ -39,7 +39,7 @@ func arrayText(v value) (string, otel.Encoding) {
 	}
 	list := otel.Any{Kind: otel.List, List: make([]otel.Any, 0, v.Len())}
 	v.Each(func(item value) bool {
-		a := otel.Any{Kind: otel.String, Text: item.text}
+		a := otel.TextAny(item.text)
 		if item.typ == kindF64 {
 			a = otel.Any{Kind: otel.Float, Float: item.F64()}
 		}
@@ -50,26 +50,6 @@ func arrayText(v value) (string, otel.Encoding) {
 }
 
 // arrays notes which attributes of an entry are texts of arrays.
-type arrays struct{ jsons, anys []string }
-
-func (a *arrays) note(name string, encoding otel.Encoding) {
-	if encoding == otel.JSON {
-		a.jsons = append(a.jsons, name)
-	} else {
-		a.anys = append(a.anys, name)
-	}
-}
-
-// add adds the marks that say so to e.
-func (a *arrays) add(e *format.TraceEntry) {
-	if len(a.jsons) > 0 {
-		e.Add(mapping.AttrJSON, format.StringValue(string(jsontext.AppendStrings(nil, a.jsons))))
-	}
-	if len(a.anys) > 0 {
-		e.Add(mapping.AttrAnyValue, format.StringValue(string(jsontext.AppendStrings(nil, a.anys))))
-	}
-}
-
 // jsonNames returns the names of the attributes that otel.json says are JSON.
 func jsonNames(attrs []format.Attribute) map[string]bool {
 	for i := range attrs {

@@ -28,23 +28,17 @@ func (v *interval) compare(w *interval) int {
 	return cmp.Compare(w.counter, v.counter)
 }
 
-// contain finds for each of n events the smallest one of the same stream and
+// contain finds for each of len(order) events the smallest one of the same stream and
 // substream that contains it, and calls found with both, or with a parent of -1
 // if there is none. Where two overlap in part, neither contains the other.
-// order is memory for n numbers, which may be nil.
-func contain(n int, order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
-	if order == nil {
-		order = make([]uint32, n)
-	}
+// order is memory for their numbers.
+func contain(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
 	for i := range order {
 		order[i] = uint32(i)
 	}
 	slices.SortFunc(order, func(a, b uint32) int {
 		v, w := at(a), at(b)
-		if c := v.compare(&w); c != 0 {
-			return c
-		}
-		return cmp.Compare(b, a)
+		return cmp.Or(v.compare(&w), cmp.Compare(b, a))
 	})
 	var open []uint32 // each in the one before
 	var last interval

@@ -79,7 +79,7 @@ func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
 	var ids originIDs
-	var marks arrays
+	w := otel.Entry{E: e} // marks what is no plain value
 	for i := range ev.Attributes {
 		a := &ev.Attributes[i]
 		name := valid(a.Name)
@@ -93,19 +93,15 @@ func foreign(e *format.TraceEntry, ev *event) {
 		case name == mapping.AttrStatusCode && a.Value.Text() == "ERROR":
 			e.Metadata.Level = format.LevelError
 		}
-		var v format.Value
-		if a.Value.typ&kindArray != 0 {
-			text, encoding := arrayText(a.Value)
-			v = format.StringValue(text)
-			if encoding != otel.Native {
-				marks.note(name, encoding)
-			}
+		if a.Value.typ&kindArray == 0 {
+			e.Add(name, valueOf(a.Value))
+		} else if text, encoding := arrayText(a.Value); encoding == otel.JSON {
+			w.JSON(name, text)
 		} else {
-			v = valueOf(a.Value)
+			w.AnyValue(name, text)
 		}
-		e.Add(name, v)
 	}
-	marks.add(e)
+	w.End()
 }
 
 func isIDName(name string) bool {

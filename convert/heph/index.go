@@ -113,7 +113,7 @@ func (x *index) hang(epochs []uint64) {
 		}
 	}
 	explicit := false
-	contain(x.Len(), order, at, func(i uint32, parent int64) {
+	contain(order, at, func(i uint32, parent int64) {
 		v := x.at(i)
 		if explicit = explicit || v.top; v.top || parent < 0 || v.trace != 0 && x.at(uint32(parent)).trace != v.trace {
 			return

@@ -60,21 +60,11 @@ func (v value) Len() int {
 	return int(v.num)
 }
 
-// I64 returns a signed number, 0 for anything else.
-func (v value) I64() int64 {
-	if v.typ != kindI64 {
-		return 0
-	}
-	return int64(v.num)
-}
+// I64 returns a signed number.
+func (v value) I64() int64 { return int64(v.num) }
 
-// F64 returns a floating-point number, 0 for anything else.
-func (v value) F64() float64 {
-	if v.typ != kindF64 {
-		return 0
-	}
-	return math.Float64frombits(v.num)
-}
+// F64 returns a floating-point number.
+func (v value) F64() float64 { return math.Float64frombits(v.num) }
 
 // Text returns a text, "" for anything else. Bytes that are no UTF-8 are kept.
 func (v value) Text() string {
@@ -86,9 +76,6 @@ func (v value) Text() string {
 
 // Each calls fn with the values of an array, in order, until it returns false.
 func (v value) Each(fn func(v value) bool) {
-	if v.typ&kindArray == 0 {
-		return
-	}
 	text, base := v.text, v.typ&^kindArray
 	for len(text) > 0 {
 		item := value{typ: base}

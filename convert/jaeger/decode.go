@@ -177,7 +177,7 @@ func (from *span) span() (*otel.Span, error) {
 	if len(from.Warnings) > 0 {
 		v := otel.Any{Kind: otel.List}
 		for _, text := range from.Warnings {
-			v.List = append(v.List, otel.Any{Kind: otel.String, Text: text})
+			v.List = append(v.List, otel.TextAny(text))
 		}
 		s.Attributes = append(s.Attributes, otel.NewAttribute("jaeger.warnings", &v))
 	}
@@ -202,7 +202,7 @@ func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
 			}
 		case t.Type == "int64" && v.Kind == otel.String: // large numbers may be texts
 			if n, err := strconv.ParseInt(v.Text, 10, 64); err == nil {
-				v = otel.Any{Kind: otel.Int, Int: n}
+				v = otel.IntAny(n)
 			}
 		}
 		attrs = append(attrs, otel.NewAttribute(t.Key, &v))

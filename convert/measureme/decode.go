@@ -45,14 +45,8 @@ const nameLog = "event"
 // A large file is mapped; other input larger than 8 MiB is copied to a temporary file. The records are
 // kept in memory until the end, because parents come after their children in the file. The index is kept
 // in memory too: 56 bytes an event, 16 a virtual id.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
-	in, err := input.Open(ctx, r, "")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	err = in.View(func(b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
-	return cmp.Or(in.Err(), err)
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
+	return input.View(ctx, r, "", func(in *input.Input, b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
 }
 
 func decodeProfile(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) error {
@@ -114,11 +108,10 @@ func placeOf(i int64, start, end uint64, instant bool) place {
 	return p
 }
 
-func (p place) start() uint64     { return p.high >> 16 }
-func (p place) end() uint64       { return maxNano - (p.high&0xffff<<32 | p.low>>32) }
-func (p place) instant() bool     { return p.low>>31&1 != 0 }
-func (p place) event() int64      { return int64(^uint32(p.low) & (1<<31 - 1)) }
-func (p place) less(q place) bool { return p.high < q.high || p.high == q.high && p.low < q.low }
+func (p place) start() uint64 { return p.high >> 16 }
+func (p place) end() uint64   { return maxNano - (p.high&0xffff<<32 | p.low>>32) }
+func (p place) instant() bool { return p.low>>31&1 != 0 }
+func (p place) event() int64  { return int64(^uint32(p.low) & (1<<31 - 1)) }
 
 func (d *decoder) write() error {
 	d.readMetadata()
@@ -226,13 +219,7 @@ func (d *decoder) sort() {
 			d.order = append(d.order, placeOf(i, start, end, false))
 		}
 	}
-	slices.SortFunc(d.order, func(a, b place) int {
-		// Two differ always, as the number is part of it.
-		if a.less(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(d.order, func(a, b place) int { return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low)) })
 	d.parents = make([]uint32, len(d.order))
 	for n, p := range d.order {
 		thread := d.event(p.event()).thread

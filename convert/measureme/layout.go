@@ -70,17 +70,17 @@ func (e *event) setPayload(first, second uint64) {
 
 // parse reads the record of a version from b, which holds all of it.
 func (e *event) parse(b []byte, v uint32) {
-	if v == oldVersion {
-		_ = b[eventSizeV8-1]
-		e.kind, e.id = uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
-		b = b[8:]
-	} else {
-		_ = b[eventSize-1]
-		e.kind, e.id = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		b = b[16:]
-	}
+	e.kind, e.id, b = cutPair(b, v)
 	e.thread = binary.LittleEndian.Uint32(b)
 	e.low1, e.low2, e.uppers = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
+}
+
+// cutPair cuts two numbers off b, which have 32 bits each in the old version.
+func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
+	if v == oldVersion {
+		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), b[8:]
+	}
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 }
 
 // appendTo appends the record of version 9.

@@ -57,13 +57,7 @@ type indexEntry struct {
 }
 
 func (s *scanner) addIndex(b []byte) {
-	var id, addr uint64
-	if s.version == oldVersion {
-		id, addr = uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
-	} else {
-		id, addr = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	}
-	if id <= metadataID {
+	if id, addr, _ := cutPair(b, s.version); id <= metadataID {
 		s.index = append(s.index, indexEntry{uint32(id), uint32(len(s.index)), addr})
 	}
 }

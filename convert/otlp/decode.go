@@ -32,25 +32,16 @@ type DecodeOptions struct {
 // and log records before that place are written, even those of the damaged message. If a record has a
 // wrong value, only that record is left out. After other damage, reading continues with the next message,
 // which in JSON begins a line. An error of r other than [io.EOF] ends the input and is returned.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) (err error) {
+func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
 		o = &DecodeOptions{}
 	}
-	in, err := input.Open(ctx, r, o.TempDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close()) }()
 	// Output is encoded from the input into w's buffer: no part of the map is passed to a system call.
-	err = in.View(func(b []byte) error { return decode(ctx, b, w, in.Progress) })
-	if in.Err() != nil {
-		err = in.Err() // the reason why the input ends here
-	}
-	return err
+	return input.View(ctx, r, o.TempDir, func(in *input.Input, b []byte) error { return decode(ctx, b, w, in.Progress) })
 }
 
 func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done int64)) (err error) {
-	d := decoder{w: w, ix: newIndex(b), budget: scopesFloor + scopesFactor*int64(len(b))}
+	d := decoder{w: w, ix: &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]times)}, budget: scopesFloor + scopesFactor*int64(len(b))}
 	d.check = func() error {
 		if d.calls++; d.calls%256 != 1 {
 			return nil

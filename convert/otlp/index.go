@@ -60,10 +60,6 @@ type heads struct {
 	last uint32
 }
 
-func newIndex(b []byte) *index {
-	return &index{b: b, groupOf: make(map[group]uint32), twice: make(map[uint32]times)}
-}
-
 // add returns the number of a head, and adds the head if it is new.
 func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	value, url := h.Bytes(b)

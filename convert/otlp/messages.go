@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -155,13 +156,6 @@ func (m *messages) damage(e *codec.Error, number int64) *input.Error {
 
 // number returns the number of the message at an offset.
 func (m *messages) number(off int64) int64 {
-	low, high := 0, m.starts.Len()
-	for low < high {
-		if mid := (low + high) / 2; *m.starts.At(mid) <= off {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return int64(max(low, 1))
+	n := sort.Search(m.starts.Len(), func(i int) bool { return *m.starts.At(i) > off })
+	return int64(max(n, 1))
 }

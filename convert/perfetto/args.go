@@ -2,6 +2,7 @@ package perfetto
 
 import (
 	"encoding/base64"
+	"math"
 
 	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
@@ -46,7 +47,7 @@ func (e *encoder) appendAny(b []byte, v *otel.Any) []byte {
 	case otel.Int:
 		return appendUint(b, argInt, uint64(v.Int))
 	case otel.Float:
-		return appendDouble(b, argDouble, v.Float)
+		return appendFixed(b, argDouble, math.Float64bits(v.Float))
 	case otel.Bytes:
 		return appendText(b, argText, base64.StdEncoding.EncodeToString([]byte(v.Text)))
 	case otel.List:

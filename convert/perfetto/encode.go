@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/internal/read/timeline"
 	"github.com/entrace-go/entrace/view"
 )
@@ -26,7 +25,7 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if err := t.Arrows(ctx); err != nil {
 		return err
 	}
-	e := &encoder{w: w, t: t, v: v, b: make([]byte, 0, bufferSize+bufferSize/2), shift: min(t.First, 0)}
+	e := &encoder{w: w, t: t, b: make([]byte, 0, bufferSize+bufferSize/2), shift: min(t.First, 0)}
 	e.clocks()
 	for i := range t.Processes {
 		if err := e.process(i); err != nil {
@@ -42,7 +41,6 @@ func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 type encoder struct {
 	w     io.Writer
 	t     *timeline.Timeline
-	v     *view.View
 	b     []byte
 	shift int64 // what a timestamp of 0 stands for
 
@@ -96,20 +94,9 @@ func (e *encoder) time(at int64) uint64 {
 // process writes the tracks of a resource and of its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
-	r := new(otel.Resource)
-	if p.Row != 0 {
-		entry, err := e.v.Entry(p.Row)
-		if err != nil {
-			return err
-		}
-		r = otel.ReadResource(entry)
-	}
-	name := r.Service()
-	if name == "" {
-		name = "resource " + strconv.Itoa(i+1)
-		if p.Row == 0 {
-			name = "no resource"
-		}
+	name, r, err := e.t.Resource(i)
+	if err != nil {
+		return err
 	}
 	at := e.packet()
 	b, descriptor := open(e.b, packetDescriptor)

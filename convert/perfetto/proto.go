@@ -2,7 +2,6 @@ package perfetto
 
 import (
 	"encoding/binary"
-	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,10 +26,6 @@ func appendUint(b []byte, field, n uint64) []byte {
 
 func appendFixed(b []byte, field, n uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendKey(b, field, wireFixed64), n)
-}
-
-func appendDouble(b []byte, field uint64, f float64) []byte {
-	return appendFixed(b, field, math.Float64bits(f))
 }
 
 // appendText appends a string, which protobuf wants to be UTF-8.

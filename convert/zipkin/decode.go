@@ -65,20 +65,14 @@ var errVersion = errors.New("this is version 1 of Zipkin's JSON, of which only v
 // Decode reads spans of Zipkin from r and writes them to w, parents before children. It does not
 // close w. Where the input is damaged the error is an *Error of package convert; the spans before
 // it are written.
-func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
-	in, err := input.Open(ctx, r, "")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	err = in.View(func(b []byte) error {
+func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
+	return input.View(ctx, r, "", func(_ *input.Input, b []byte) error {
 		h := halves{}
 		if bytes.Contains(b, []byte(`"shared"`)) {
 			foreign.Scan(ctx, bytes.NewReader(b), h.add)
 		}
 		return foreign.Decode(ctx, bytes.NewReader(b), w, "span", func(s *span, add foreign.Adder) bool { return add(s.record(h)) })
 	})
-	return cmp.Or(in.Err(), err)
 }
 
 // halves has the spans of which a file has two halves: that of the client, and that of the server, which is marked
@@ -142,7 +136,7 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 	}
 	h.divide(s, from)
 	for _, name := range slices.Sorted(maps.Keys(from.Tags)) {
-		s.Attributes = append(s.Attributes, otel.Attribute{Name: name, Value: format.StringValue(string(from.Tags[name]))})
+		s.Attributes.Add(name, format.StringValue(string(from.Tags[name])))
 	}
 	foreign.Marks(s)
 	if kind, ok := otel.ParseSpanKind(strings.ToLower(from.Kind)); ok {
@@ -156,10 +150,10 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 	}
 	s.Attributes = from.RemoteEndpoint.attributes(s.Attributes, "peer.service", "network.peer.address", "network.peer.port")
 	if from.Shared {
-		s.Attributes = append(s.Attributes, otel.Attribute{Name: "zipkin.shared", Value: format.BoolValue(true)})
+		s.Attributes.Add("zipkin.shared", format.BoolValue(true))
 	}
 	if from.Debug {
-		s.Attributes = append(s.Attributes, otel.Attribute{Name: "zipkin.debug", Value: format.BoolValue(true)})
+		s.Attributes.Add("zipkin.debug", format.BoolValue(true))
 	}
 	for _, a := range from.Annotations {
 		s.Events = append(s.Events, otel.Event{Name: string(a.Value), Time: a.Timestamp.Micros(), HasTime: a.Timestamp != 0})
@@ -172,11 +166,11 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 func (e *endpoint) attributes(attrs otel.Attributes, service, address, port string) otel.Attributes {
 	for _, a := range [...]struct{ name, value string }{{service, e.ServiceName}, {address, e.IPv4}, {address, e.IPv6}} {
 		if a.value != "" {
-			attrs = append(attrs, otel.Attribute{Name: a.name, Value: format.StringValue(a.value)})
+			attrs.Add(a.name, format.StringValue(a.value))
 		}
 	}
 	if e.Port != 0 {
-		attrs = append(attrs, otel.Attribute{Name: port, Value: format.I64Value(int64(e.Port))})
+		attrs.Add(port, format.I64Value(int64(e.Port)))
 	}
 	return attrs
 }

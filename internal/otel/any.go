@@ -41,6 +41,12 @@ type Any struct {
 	Map   []KeyValue
 }
 
+// TextAny returns a text.
+func TextAny(s string) Any { return Any{Kind: String, Text: s} }
+
+// IntAny returns an integer.
+func IntAny(n int64) Any { return Any{Kind: Int, Int: n} }
+
 // A KeyValue is a key of a Map with its value.
 type KeyValue struct {
 	Key   string
@@ -90,7 +96,7 @@ func (a *Attribute) Any() Any {
 func nativeAny(v format.Value) Any {
 	switch v.Kind() {
 	case format.KindString:
-		return Any{Kind: String, Text: v.Text()}
+		return TextAny(v.Text())
 	case format.KindBytes:
 		return Any{Kind: Bytes, Text: string(v.Bytes())}
 	case format.KindBool:
@@ -99,9 +105,9 @@ func nativeAny(v format.Value) Any {
 		return Any{Kind: Float, Float: v.Float()}
 	}
 	if n, ok := v.I64(); ok {
-		return Any{Kind: Int, Int: n}
+		return IntAny(n)
 	}
-	return Any{Kind: String, Text: string(v.AppendDecimal(nil))}
+	return TextAny(string(v.AppendDecimal(nil)))
 }
 
 // ParseJSON reads JSON in which numbers with a point or an exponent are floats.
@@ -129,10 +135,10 @@ func readJSON(d *json.Decoder, depth int) (v Any, err error) {
 	case bool:
 		return Any{Kind: Bool, Bool: t}, nil
 	case string:
-		return Any{Kind: String, Text: t}, nil
+		return TextAny(t), nil
 	case json.Number:
 		if n, err := strconv.ParseInt(string(t), 10, 64); err == nil {
-			return Any{Kind: Int, Int: n}, nil
+			return IntAny(n), nil
 		}
 		f, _ := strconv.ParseFloat(string(t), 64) // infinity if the number is out of range
 		return Any{Kind: Float, Float: f}, nil
@@ -202,12 +208,12 @@ func (j *jsonAny) any(depth int) (v Any, err error) {
 		return v, errTooDeep
 	case j == nil:
 	case j.String != nil:
-		return Any{Kind: String, Text: *j.String}, nil
+		return TextAny(*j.String), nil
 	case j.Bool != nil:
 		return Any{Kind: Bool, Bool: *j.Bool}, nil
 	case j.Int != nil:
 		n, err := strconv.ParseInt(string(bytes.Trim(j.Int, `"`)), 10, 64)
-		return Any{Kind: Int, Int: n}, err
+		return IntAny(n), err
 	case j.Double != nil:
 		f, err := strconv.ParseFloat(string(bytes.Trim(j.Double, `"`)), 64)
 		return Any{Kind: Float, Float: f}, err

@@ -22,7 +22,7 @@ const (
 func (s *Span) AddMarks() {
 	s.Attributes = addPlace(s.Attributes, &s.Metadata)
 	if !s.Ended && !s.Unmarked {
-		s.Attributes = append(s.Attributes, Attribute{Name: AttrOpen, Value: format.BoolValue(true)})
+		s.Attributes.Add(AttrOpen, format.BoolValue(true))
 	}
 }
 
@@ -61,13 +61,13 @@ func (l *Log) TakeMarks() {
 
 // addPlace adds the place in the source, if the attributes do not have one. log/slog does
 // not store the place as an attribute.
-func addPlace(attrs []Attribute, md *format.Metadata) []Attribute {
+func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	if !md.File.Valid || slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == codeFile || a.Name == codeLine }) {
 		return attrs
 	}
-	attrs = append(attrs, Attribute{Name: codeFile, Value: format.StringValue(md.File.Value)})
+	attrs.Add(codeFile, format.StringValue(md.File.Value))
 	if md.Line.Valid {
-		attrs = append(attrs, Attribute{Name: codeLine, Value: format.I64Value(int64(md.Line.Value))})
+		attrs.Add(codeLine, format.I64Value(int64(md.Line.Value)))
 	}
 	return attrs
 }

@@ -378,7 +378,7 @@ func (r *Reader) Log(e *format.TraceEntry) *Log {
 		Message: e.Message.Value, Metadata: e.Metadata, Scope: p.scopeOf(e), Attributes: p.users,
 		Severity:     p.number(AttrSeverityNumber, severityOf(e.Metadata.Level, p.text(mapping.AttrLogLevel))),
 		SeverityText: p.text(AttrSeverityText), EventName: p.text(AttrEventName), Dropped: p.count(mapping.AttrDroppedAttributes),
-		Body: Any{Kind: String, Text: e.Message.Value},
+		Body: TextAny(e.Message.Value),
 	}
 	if _, ok := p.get(AttrSeverityText); !ok {
 		if l.SeverityText = p.text(mapping.AttrLogLevel); l.SeverityText == "" {

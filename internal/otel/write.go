@@ -50,6 +50,11 @@ type Users interface {
 // Attributes are attributes of the user that were read from an entry or another format.
 type Attributes []Attribute
 
+// Add adds an attribute.
+func (a *Attributes) Add(name string, v format.Value) {
+	*a = append(*a, Attribute{Name: name, Value: v})
+}
+
 // Len implements Users.
 func (a *Attributes) Len() int { return len(*a) }
 
@@ -156,14 +161,14 @@ func (b *Entry) User() { b.user = true }
 // End implements Writer.
 func (b *Entry) End() {
 	b.user = false
-	if b.jsons != nil {
-		b.String(mapping.AttrJSON, string(jsontext.AppendStrings(nil, b.jsons)))
-	}
-	if b.anys != nil {
-		b.String(mapping.AttrAnyValue, string(jsontext.AppendStrings(nil, b.anys)))
-	}
-	if b.durs != nil {
-		b.String(mapping.AttrDurations, string(jsontext.AppendStrings(nil, b.durs)))
+	b.names(mapping.AttrJSON, b.jsons)
+	b.names(mapping.AttrAnyValue, b.anys)
+	b.names(mapping.AttrDurations, b.durs)
+}
+
+func (b *Entry) names(name string, list []string) {
+	if list != nil {
+		b.String(name, string(jsontext.AppendStrings(nil, list)))
 	}
 }
 

@@ -208,7 +208,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		err = sn.Copy(rec)
 	}
 	if err == nil && text != "" {
-		err = write(rec, format.SpanRef{}, c.Time, &format.TraceEntry{
+		err = Write(rec, Own, format.SpanRef{}, c.Time, &format.TraceEntry{
 			Message:    format.Some(text),
 			Metadata:   format.Metadata{Name: mapping.NameCrash, Target: target, Level: format.LevelError},
 			Attributes: []format.Attribute{{Name: format.AttrTime, Value: format.TimeValue(c.Time)}},
@@ -221,7 +221,7 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		}
 	}
 	if err != nil {
-		_ = rec.Close(ended) // with a context that is done, Close leaves the IET
+		_ = rec.Close(Ended) // with a context that is done, Close leaves the IET
 		return err
 	}
 	err = rec.Close(context.Background())
@@ -246,7 +246,7 @@ func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	if err != nil || !open {
 		return err
 	}
-	return write(rec, ref, c.Time, &format.TraceEntry{
+	return Write(rec, Own, ref, c.Time, &format.TraceEntry{
 		Metadata: format.Metadata{Name: mapping.NameException, Level: format.LevelError},
 		Attributes: []format.Attribute{
 			{Name: format.AttrTime, Value: format.TimeValue(c.Time)},
@@ -271,7 +271,7 @@ func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 		if err != nil {
 			return err
 		}
-		err = write(rec, ref, c.Time, &format.TraceEntry{
+		err = Write(rec, Own, ref, c.Time, &format.TraceEntry{
 			Message:  format.Some(cutText(s.Function)),
 			Metadata: format.Metadata{Name: "goroutines", Target: "runtime/pprof", Level: format.LevelDebug},
 			Attributes: []format.Attribute{
@@ -294,14 +294,18 @@ func crashReason(first string) string {
 	return first
 }
 
-// write records an entry of the trace itself to its recorder.
-func write(rec *recorder.Recorder, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
+// Write records an entry of a provider to the recorder of a trace.
+func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	b := rec.Batch()
 	b.Log(ref, at.UnixNano())
-	b.SetProvider(record.MaxProviders - 1) // neither spans nor logs
+	b.SetProvider(p)
 	b.Entry(e)
 	return b.Write()
 }
+
+// Own is a provider number that is neither spans nor logs, so that the control's own entries of a
+// trace go only to the recorder of the trace.
+const Own = record.MaxProviders - 1
 
 // target is the target of the control's own entries in a trace. It is stored in traces.
 const target = "github.com/entrace-go/entrace/control"
@@ -309,8 +313,8 @@ const target = "github.com/entrace-go/entrace/control"
 // cutText cuts a text for the first entry of a trace.
 func cutText(s string) string { return text.Cut(s, 4<<10) }
 
-// ended is a context that is always done.
-var ended = func() context.Context {
+// Ended is a context that is always done.
+var Ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -3,6 +3,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,18 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
+}
+
+// View opens r, calls fn with all that it has, and closes it. An error of r comes before that of fn: it is
+// why the input ends there.
+func View(ctx context.Context, r io.Reader, tempDir string, fn func(in *Input, b []byte) error) (err error) {
+	in, err := Open(ctx, r, tempDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	err = in.View(func(b []byte) error { return fn(in, b) })
+	return cmp.Or(in.Err(), err)
 }
 
 // left returns how many bytes r has left, 0 if that is unknown.

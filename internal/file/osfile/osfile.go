@@ -161,10 +161,7 @@ func CreateSpool(dir string) (*Spool, error) {
 
 // Close closes and removes the file. The file may be closed already.
 func (s *Spool) Close() error {
-	err := s.File.Close()
-	if errors.Is(err, os.ErrClosed) {
-		err = nil
-	}
+	err := Ignore(s.File.Close(), os.ErrClosed)
 	if s.name != "" {
 		err = errors.Join(err, os.Remove(s.name))
 		s.name = ""

@@ -74,17 +74,11 @@ func (r *Reader) walkData(v Visitor, outer bool) {
 		}
 		s := &signals[signal]
 		for more := r.in.first(); more; more = r.in.more() {
-			r.walkHolder(s, signal, v)
+			v.EndResource(r.walkGroup(s.holder, func() {
+				v.EndScope(r.walkGroup(s.scope, func() { r.walkRecord(s, signal, v) }))
+			}))
 		}
 	}
-}
-
-func (r *Reader) walkHolder(s *signal, signal Signal, v Visitor) {
-	v.EndResource(r.walkGroup(s.holder, func() { r.walkScope(s, signal, v) }))
-}
-
-func (r *Reader) walkScope(s *signal, signal Signal, v Visitor) {
-	v.EndScope(r.walkGroup(s.scope, func() { r.walkRecord(s, signal, v) }))
 }
 
 // walkGroup walks a message that has a resource or a scope and, in any order, its items.

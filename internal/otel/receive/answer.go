@@ -50,12 +50,20 @@ func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	if r.Refused == 0 {
 		return nil
 	}
-	var partial []byte
-	partial = protowire.AppendTag(partial, 1, protowire.VarintType)
-	partial = protowire.AppendVarint(partial, uint64(r.Refused))
-	partial = protowire.AppendTag(partial, 2, protowire.BytesType)
-	partial = protowire.AppendString(partial, reason(r))
-	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+	return appendBytes(nil, 1, counted(r.Refused, reason(r)))
+}
+
+// counted returns a message of a number and a text.
+func counted(n int, text string) []byte {
+	return appendBytes(appendNumber(nil, 1, n), 2, []byte(text))
+}
+
+func appendNumber(b []byte, field protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
+}
+
+func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
 type httpAnswer struct {
@@ -100,14 +108,9 @@ func (a *httpAnswer) fail(code int, text string) {
 
 // status returns a google.rpc.Status.
 func status(code int, text string, detail []byte) []byte {
-	var b []byte
-	b = protowire.AppendTag(b, 1, protowire.VarintType)
-	b = protowire.AppendVarint(b, uint64(statusOf(code)))
-	b = protowire.AppendTag(b, 2, protowire.BytesType)
-	b = protowire.AppendString(b, text)
+	b := counted(statusOf(code), text)
 	if detail != nil {
-		b = protowire.AppendTag(b, 3, protowire.BytesType)
-		b = protowire.AppendBytes(b, detail)
+		b = appendBytes(b, 3, detail)
 	}
 	return b
 }
@@ -152,10 +155,8 @@ func (a *grpcAnswer) fail(code int, text string) {
 	h.Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(text), "+", "%20"))
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		// google.protobuf.Any of a google.rpc.RetryInfo, whose field 1 is a Duration.
-		seconds := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), retryAfter)
-		info := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), seconds)
-		detail := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "type.googleapis.com/google.rpc.RetryInfo")
-		detail = protowire.AppendBytes(protowire.AppendTag(detail, 2, protowire.BytesType), info)
+		info := appendBytes(nil, 1, appendNumber(nil, 1, retryAfter))
+		detail := appendBytes(appendBytes(nil, 1, []byte("type.googleapis.com/google.rpc.RetryInfo")), 2, info)
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(status(code, text, detail)))
 	}
 	a.w.WriteHeader(http.StatusOK)

@@ -490,7 +490,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		return Result{}, err
 	}
 	var full error
-	scopes := maxScopes(len(b))
+	scopes := scopesFloor + scopesFactor*int64(len(b))
 	for i := range parts {
 		p := &parts[i]
 		var one Result
@@ -650,7 +650,7 @@ func (f *Files) end(p *part) {
 func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (Result, error) {
 	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
-		m = &mapper{writer: newWriter(p.x.rec), dir: dir, file: p.x.number}
+		m = &mapper{writer: writer{rec: p.x.rec, batch: p.x.rec.Batch()}, dir: dir, file: p.x.number}
 	}
 	defer p.x.mappers.Put(m)
 	var elsewhere []spanmap.Key

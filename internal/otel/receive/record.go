@@ -98,7 +98,7 @@ func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
 // A mapper converts the records of requests into records of a recorder. Only one goroutine at a time may
 // use it.
 type mapper struct {
-	*writer
+	writer
 
 	dir   *directory // nil: there is one file for all
 	file  uint32
@@ -125,7 +125,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	var scope otel.Scope
 	if head.Value.From >= 0 || head.URL.From >= 0 {
 		if err := r.Scope(head, &scope); err != nil {
-			m.Refuse(len(items), err)
+			m.done.Refuse(len(items), err)
 			return
 		}
 	}
@@ -163,7 +163,7 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 		}
 		m.giveUp()
 		if err != nil {
-			m.Refuse(1, err)
+			m.done.Refuse(1, err)
 		}
 	}
 }

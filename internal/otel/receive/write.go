@@ -39,9 +39,6 @@ const (
 	scopesFactor = 16
 )
 
-// maxScopes returns how many bytes of scopes may be written for a request of that size.
-func maxScopes(request int) int64 { return scopesFloor + scopesFactor*int64(request) }
-
 // A writer writes records to a recorder. It is used for one request after another, by one goroutine at a
 // time.
 type writer struct {
@@ -55,9 +52,6 @@ type writer struct {
 	// Elsewhere says that the parent of the next span is in another file.
 	Elsewhere bool
 }
-
-// newWriter returns a writer.
-func newWriter(rec *recorder.Recorder) *writer { return &writer{rec: rec, batch: rec.Batch()} }
 
 // Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
 // is how many bytes of scopes may still be written. The writer subtracts from it the bytes that it writes.
@@ -96,9 +90,6 @@ func (w *writer) Scope(s *otel.Scope, n int) bool {
 
 // numberSize is the minimum size of a value that is not text.
 const numberSize = 8
-
-// Refuse counts n more records that are refused because of err and are not written.
-func (w *writer) Refuse(n int, err error) { w.done.Refuse(n, err) }
 
 // below is the position of a batch's entry: the recorder finds the parent, and names the ids that the
 // parent does not imply.

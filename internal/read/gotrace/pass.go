@@ -257,15 +257,9 @@ func (g *goroutine) counted() State {
 func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) error {
 	id := int64(st.Resource.Goroutine())
 	from, to := st.Goroutine()
-	g := p.goroutines[id]
-	if g == nil {
-		var err error
-		if g, err = p.goroutine(id); err != nil {
-			return err
-		}
-		if from == trace.GoNotExist {
-			g.since = at
-		}
+	g, err := p.goroutine(id)
+	if err != nil {
+		return err
 	}
 	if from == trace.GoNotExist {
 		if to == trace.GoWaiting {

@@ -242,14 +242,11 @@ func (t *Trace) Legs(s *Span) []Leg {
 // SpanAt returns the span for which a goroutine worked at a time, or NoSpan. It is safe for concurrent use.
 func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	list := t.work()[goroutine]
-	i, found := slices.BinarySearchFunc(list, at, func(c change, at int64) int { return cmp.Compare(c.at, at) })
-	if !found {
-		i--
-	}
-	if i < 0 {
+	i := sort.Search(len(list), func(i int) bool { return list[i].at > at })
+	if i == 0 {
 		return NoSpan
 	}
-	return list[i].span
+	return list[i-1].span
 }
 
 // A change says for which span a goroutine works from a time on.

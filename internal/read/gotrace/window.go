@@ -103,6 +103,7 @@ func (w *Window) add(g *goroutine, at int64) {
 	if w.pieces >= maxPieces {
 		return
 	}
+	x := Piece{From: from, To: at, State: state, Class: -1, By: -1, ByClass: -1, mixed: -1}
 	if d < shortest {
 		if n := len(k.pieces); n > 0 {
 			if l := &k.pieces[n-1]; l.mixed >= 0 && l.To == from && from-l.From < maxMixed {
@@ -116,13 +117,9 @@ func (w *Window) add(g *goroutine, at int64) {
 		}
 		var m Times
 		m[state] = uint32(d)
+		x.mixed = int32(len(w.mixed))
 		w.mixed = append(w.mixed, m)
-		k.pieces = append(k.pieces, Piece{from, at, state, -1, -1, -1, int32(len(w.mixed) - 1)})
-		w.pieces++
-		return
-	}
-	x := Piece{From: from, To: at, State: state, Class: -1, By: -1, ByClass: -1, mixed: -1}
-	if in := g.innermost(); state >= GCWait {
+	} else if in := g.innermost(); state >= GCWait {
 		x.Class = in.class
 		if in.raw == Runnable || in.raw == Running { // somebody has ended it
 			x.By, x.ByClass = in.track.wake.by, in.track.wake.class

@@ -77,7 +77,7 @@ func (t *Timeline) Arrows(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(t.ends, func(x, y FlowEnd) int {
-		return cmp.Or(t.order.compare(x.row(), y.row()), cmp.Compare(x.Flow(), y.Flow()))
+		return cmp.Or(t.compare(x.row(), y.row()), cmp.Compare(x.Flow(), y.Flow()))
 	})
 	return ctx.Err()
 }
@@ -91,7 +91,7 @@ func (t *Timeline) elsewhere(r int32) bool {
 // arrow adds an arrow; link is 1 for a link.
 func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.Flows++
-	if t.order.compare(to, from) < 0 {
+	if t.compare(to, from) < 0 {
 		from, to = to, from
 	}
 	flow := uint32(t.Flows)<<1 | link

@@ -27,7 +27,7 @@ type Details struct {
 	// line, module_path and message; then the attributes by their stored names. An attribute with
 	// one of these names is called otel.attr.NAME. The second attribute with the same name is
 	// called NAME#2.
-	Args []otel.Attribute
+	Args otel.Attributes
 	// Links has the links of a span as a List of Maps. It has at most 1,000 links. The number of
 	// all others is in the argument entrace.links_left_out.
 	Links otel.Any
@@ -40,7 +40,7 @@ type Details struct {
 
 func (d *Details) add(name, value string) {
 	if value != "" {
-		d.Args = append(d.Args, otel.Attribute{Name: name, Value: format.StringValue(value)})
+		d.Args.Add(name, format.StringValue(value))
 	}
 }
 
@@ -110,7 +110,7 @@ func (d *Details) span(v *view.View, e *format.TraceEntry) {
 	took, _ := e.Attribute(format.AttrDuration)
 	if _, ended := took.U64(); !ended {
 		d.open = true
-		d.Args = append(d.Args, otel.Attribute{Name: otel.AttrOpen, Value: format.BoolValue(true)})
+		d.Args.Add(otel.AttrOpen, format.BoolValue(true))
 	}
 }
 
@@ -121,7 +121,7 @@ func (d *Details) place(m *format.Metadata) {
 	}
 	d.add("file", m.File.Value)
 	if m.Line.Valid {
-		d.Args = append(d.Args, otel.Attribute{Name: "line", Value: format.U64Value(uint64(m.Line.Value))})
+		d.Args.Add("line", format.U64Value(uint64(m.Line.Value)))
 	}
 	d.add("module_path", m.ModulePath.Value)
 }
@@ -211,7 +211,7 @@ func (d *Details) links(v *view.View, r view.Row) error {
 		n++
 	}
 	if n > maxLinks {
-		d.Args = append(d.Args, otel.Attribute{Name: "entrace.links_left_out", Value: format.U64Value(uint64(n - maxLinks))})
+		d.Args.Add("entrace.links_left_out", format.U64Value(uint64(n-maxLinks)))
 	}
 	for _, kid := range kids[:min(n, maxLinks)] {
 		e, err := v.Entry(kid)
@@ -220,26 +220,24 @@ func (d *Details) links(v *view.View, r view.Row) error {
 		}
 		l := otel.ReadLink(e)
 		m := otel.Any{Kind: otel.Map, Map: make([]otel.KeyValue, 0, 4)}
-		text := func(name, value string) {
-			m.Map = append(m.Map, otel.KeyValue{Key: name, Value: otel.Any{Kind: otel.String, Text: value}})
-		}
-		text(format.AttrTraceID, hex.EncodeToString(l.TraceID[:]))
-		text(format.AttrSpanID, hex.EncodeToString(l.SpanID[:]))
+		add := func(name string, v otel.Any) { m.Map = append(m.Map, otel.KeyValue{Key: name, Value: v}) }
+		add(format.AttrTraceID, otel.TextAny(hex.EncodeToString(l.TraceID[:])))
+		add(format.AttrSpanID, otel.TextAny(hex.EncodeToString(l.SpanID[:])))
 		if l.TraceState != "" {
-			text("trace_state", l.TraceState)
+			add("trace_state", otel.TextAny(l.TraceState))
 		}
 		if l.Flags != mapping.DefaultTraceFlags {
-			m.Map = append(m.Map, otel.KeyValue{Key: "flags", Value: otel.Any{Kind: otel.Int, Int: int64(l.Flags)}})
+			add("flags", otel.IntAny(int64(l.Flags)))
 		}
 		if len(l.Attributes) > 0 {
 			attrs := otel.Any{Kind: otel.Map}
 			for i := range l.Attributes {
 				attrs.Map = append(attrs.Map, otel.KeyValue{Key: l.Attributes[i].Name, Value: l.Attributes[i].Any()})
 			}
-			m.Map = append(m.Map, otel.KeyValue{Key: "attributes", Value: attrs})
+			add("attributes", attrs)
 		}
 		if l.Dropped > 0 {
-			m.Map = append(m.Map, otel.KeyValue{Key: mapping.AttrDroppedAttributes, Value: otel.Any{Kind: otel.Int, Int: int64(l.Dropped)}})
+			add(mapping.AttrDroppedAttributes, otel.IntAny(int64(l.Dropped)))
 		}
 		d.Links.Kind = otel.List
 		d.Links.List = append(d.Links.List, m)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/entrace-go/entrace/internal/otel"
 	"github.com/entrace-go/entrace/view"
 )
 
@@ -37,7 +39,7 @@ type Timeline struct {
 	v      *view.View
 	links  bool // some span has links
 	groups map[view.Row]int32
-	order  order
+	depths []int32   // by row: the depth of each span, from 1 on; 0 if it is not computed yet
 	begins []int32   // the rows of spans in their order
 	marks  []int32   // rows of marks in the order of time
 	few    []uint16  // by row: the lane of a span plus 1; used while there are few lanes
@@ -61,6 +63,20 @@ type Process struct {
 	Logs  bool     // there is one more lane after these, for marks outside of spans
 }
 
+// Resource returns the resource of a process, which is empty if there is none, and a name for it.
+func (t *Timeline) Resource(process int) (name string, r *otel.Resource, err error) {
+	row := t.Processes[process].Row
+	if row == 0 {
+		return "no resource", new(otel.Resource), nil
+	}
+	e, err := t.v.Entry(row)
+	if err != nil {
+		return "", nil, err
+	}
+	r = otel.ReadResource(e)
+	return cmp.Or(r.Service(), "resource "+strconv.Itoa(process+1)), r, nil
+}
+
 // errTooMany is the error for a trace whose rows do not fit into a Timeline. No program could read
 // its layout anyway.
 var errTooMany = errors.New("the trace has more than 1073741823 entries")
@@ -71,7 +87,6 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 		return nil, errTooMany
 	}
 	t := &Timeline{First: math.MaxInt64, Last: math.MinInt64, v: v, groups: make(map[view.Row]int32)}
-	t.order = order{Timeline: t}
 	t.survey()
 	read := t.read
 	if t.Made {
@@ -83,7 +98,7 @@ func NewTimeline(ctx context.Context, v *view.View) (*Timeline, error) {
 	if t.First > t.Last {
 		t.First, t.Last = 0, 0
 	}
-	slices.SortFunc(t.begins, t.order.compare)
+	slices.SortFunc(t.begins, t.compare)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -348,43 +363,37 @@ func (t *Timeline) setLane(r, lane int32) {
 	}
 }
 
-// An order compares spans by their start. If two spans start together, the longer one comes first,
+// compare compares spans by their start. If two spans start together, the longer one comes first,
 // because it contains the other. If they have the same length, parents come before children.
 // Otherwise the order is that of their numbers.
-type order struct {
-	*Timeline
-
-	depths []int32 // by row: the depth of each span, from 1 on; 0 if it is not computed yet
-}
-
-func (o *order) compare(a, b int32) int {
-	if c := cmp.Compare(o.start(a), o.start(b)); c != 0 || a == b {
+func (t *Timeline) compare(a, b int32) int {
+	if c := cmp.Compare(t.start(a), t.start(b)); c != 0 || a == b {
 		return c
 	}
-	if c := cmp.Compare(o.end(b), o.end(a)); c != 0 {
+	if c := cmp.Compare(t.end(b), t.end(a)); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(o.depth(a), o.depth(b)), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(t.depth(a), t.depth(b)), cmp.Compare(a, b))
 }
 
 // depth returns the depth of a span.
-func (o *order) depth(id int32) int32 {
-	if o.depths == nil {
-		o.depths = make([]int32, o.v.Len())
+func (t *Timeline) depth(id int32) int32 {
+	if t.depths == nil {
+		t.depths = make([]int32, t.v.Len())
 	}
 	var chain []int32
 	at := id
-	for ; at >= 0 && o.depths[at] == 0; at = o.parent(at) {
-		o.depths[at] = 1 // so that a cycle of parents ends
+	for ; at >= 0 && t.depths[at] == 0; at = t.parent(at) {
+		t.depths[at] = 1 // so that a cycle of parents ends
 		chain = append(chain, at)
 	}
 	depth := int32(0)
 	if at >= 0 {
-		depth = o.depths[at]
+		depth = t.depths[at]
 	}
 	for _, at := range slices.Backward(chain) {
 		depth++
-		o.depths[at] = depth
+		t.depths[at] = depth
 	}
-	return o.depths[id]
+	return t.depths[id]
 }

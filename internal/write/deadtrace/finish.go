@@ -279,7 +279,7 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 		if d.s == nil || d.o.IET {
 			return nil, nil
 		}
-		return r, d.finish(ctx, r)
+		fallthrough
 	case stateTorn:
 		return r, d.finish(ctx, r)
 	case stateCorrupt:

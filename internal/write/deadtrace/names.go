@@ -133,9 +133,6 @@ func untilFree(base, ext string, try func(to string) error) error {
 // archivedSuffix matches what Aside makes of a name without its extension.
 var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
 
-// isArchivedSuffix reports whether s is such a suffix as a whole.
-func isArchivedSuffix(s string) bool { return s != "" && archivedSuffix.FindString(s) == s }
-
 // Archived returns the finished files of a stream, or those that are to be, the
 // oldest first.
 func Archived(stream string) ([]string, error) {
@@ -146,7 +143,7 @@ func Archived(stream string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range list {
-		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && isArchivedSuffix(rest) {
+		if rest, ok := strings.CutPrefix(e.Name(), base); ok && e.Type().IsRegular() && rest != "" && archivedSuffix.FindString(rest) == rest {
 			names = append(names, dir+e.Name())
 		}
 	}

@@ -152,7 +152,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 			n, _ := e.Attribute(mapping.AttrDropped)
 			s.dropped, _ = n.U64()
 		}
-		s.crashed = b.text != "" && isCrash(e, b.text) || s.crashed && e.IsRecovered()
+		s.crashed = b.text != "" && e.Metadata.Name == mapping.NameCrash && e.Message.Value == b.text || s.crashed && e.IsRecovered()
 	}
 }
 
@@ -226,11 +226,6 @@ func (s *survey) dropZeros(n int, size int64) {
 		s.index.CutTo(n)
 		s.entries, s.size = n, size
 	}
-}
-
-// isCrash reports whether e is the log record of the text that the runtime wrote.
-func isCrash(e *format.TraceEntry, text string) bool {
-	return e.Metadata.Name == mapping.NameCrash && e.Message.Value == text
 }
 
 // pending returns how many entries only b has, of those of which s is the survey.
