@@ -119,8 +119,8 @@ web-test: ## test the viewer in a browser, which needs npm
 web-bench: ## time the viewer with ten million entries in a browser, which needs npm
 	viewer/web/test/run bench
 
-shots: ## take the pictures of docs anew, which needs npm
-	SHOTS=$(CURDIR)/docs ONLY='overview: a box|search: |why: one|states: |flame in time: lanes|accessible' viewer/web/test/run
+shots: ## take the pictures of docs anew that are of test traces, which needs npm
+	SHOTS=$(CURDIR)/docs ONLY='states: |flame in time: lanes' viewer/web/test/run
 
 golden: ## let ENTRACE's own crate make the fixtures again, which needs Cargo
 	$(GO) test -count 1 -tags conformance -run '^TestReadTheirs$$' ./internal/testkit/conformance -update

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,7 +37,8 @@ type why struct {
 	Of      string           `json:"of"`         // what is compared with the others: slow, failed, drawn, or empty
 	Among   bool             `json:"among"`
 	Shares  query.Contrast   `json:"shares"`
-	Burst   *burst           `json:"burst"` // nil: those that are compared began at any time
+	Follows []string         `json:"follows"` // what they share because they failed
+	Burst   *burst           `json:"burst"`   // nil: those that are compared began at any time
 	Beside  []analyze.Beside `json:"beside"`
 	CPU     *processorTime   `json:"cpu"`     // nil: no samples
 	Against *against         `json:"against"` // nil: the page compares with no other trace
@@ -206,7 +208,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 // the others, which it returns as well.
 func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], of string) (out *why, in view.Set[view.Row], err error) {
 	v := s.v
-	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}}
+	out = &why{Name: preview(v.Name(r)), Service: v.Service(r), Open: v.Flags(r).Open(), Shares: query.Contrast{Fields: []query.FieldShares{}}, Beside: []analyze.Beside{}, Follows: []string{}}
 	mine := int64(-1)
 	if took, known := v.Lasted(r); known {
 		mine = int64(took)
@@ -253,9 +255,21 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 		c.Fields = slices.DeleteFunc(c.Fields, func(f query.FieldShares) bool { return f.Field == "level" || f.Field == "status" })
 	}
 	out.Shares = contrastOf(c, true, false)
+	if out.Of == "failed" {
+		out.Shares.Fields = slices.DeleteFunc(out.Shares.Fields, func(f query.FieldShares) bool {
+			if !followsFailure.MatchString(f.Field) {
+				return false
+			}
+			out.Follows = append(out.Follows, f.Values[0].Where)
+			return true
+		})
+	}
 	out.Burst = s.burstOf(in, same)
 	return out, in, nil
 }
+
+// followsFailure has the attributes in which OpenTelemetry's conventions have how a call ended.
+var followsFailure = regexp.MustCompile(`\.(http\.response\.|http\.status|error|exception\.|otel\.status|rpc\..*status)`)
 
 // An against compares the spans of a name that the query selects with those of the other side.
 type against struct {

@@ -71,7 +71,11 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	same := k.of(k.v.Parent(r)).same[k.v.Role(r)]
 	k.ranks = k.ranks[:0]
 	for i := range k.list {
-		k.ranks = append(k.ranks, rankOf(k.list[i].Name, same))
+		rank := rankOf(k.list[i].Name, same)
+		if said := k.list[i].Value.Text(); len(said) > 1 && strings.Contains(e.Metadata.Name, said) {
+			rank = ranks - 1 // the name says it
+		}
+		k.ranks = append(k.ranks, rank)
 	}
 	k.sorted = k.sorted[:0]
 	for rank := range ranks {

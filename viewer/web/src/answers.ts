@@ -127,6 +127,7 @@ export interface Why {
   of: string
   among: boolean
   shares: Contrast
+  follows: string[]
   burst: Burst | null
   beside: Beside[]
   cpu: ProcessorTime | null

@@ -5,9 +5,9 @@ import { useAnswer, useLatest } from './ask'
 import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
+import { indents, staying } from './indent'
 import * as page from './page'
 import { filled, Pages, pageSize } from './pages'
-import { indents, staying } from './rows'
 import { RuntimeLane } from './runtime'
 import * as search from './search'
 import * as selection from './selection'
@@ -167,7 +167,7 @@ export function Tree() {
   // One that is far longer than all others does not make their bars too short to be seen.
   const longest = requests?.longest?.duration_nano ?? 0n,
     usual = ((requests?.p95_nano ?? 0n) * 115n) / 100n,
-    length = usual > 0n && longest > 4n * usual ? usual : longest
+    length = !search.only.value && usual > 0n && longest > 4n * usual ? usual : longest
   let range = time.axis.value ?? (c && 'from' in c ? c : { from: p.from, to: p.to })
   const inSight = range.to - range.from,
     tooShort = !time.axis.value && requests && requests.requests >= 100 && inSight > 20n * length

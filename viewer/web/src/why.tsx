@@ -51,7 +51,7 @@ export function WhyOf({ row }: { row: number }) {
   return (
     <>
       {p && longest?.span && (
-        <p class="says box">
+        <p class="box">
           <b>{duration(longest.duration_nano)}</b> of the {duration(p.duration_nano)} of {plain(p.span.name)} are in{' '}
           <button class="lk" onClick={() => selection.go(longest.span!.row)}>
             {(longest.count ?? 0) > 1 && `${count(longest.count!)} × `}
@@ -162,6 +162,7 @@ export function WhyOf({ row }: { row: number }) {
             </div>
           )}
           <Shares c={w.shares} of={w.of} />
+          {w.follows.length > 0 && <p class="q says">Follows from it: {plain(w.follows.join(', '))}</p>}
           {w.burst && (
             <p class="says">
               {w.burst.all ? 'All' : '95\u202f%'} of the {w.of} ones began{' '}

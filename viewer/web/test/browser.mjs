@@ -160,7 +160,6 @@ test('search: as you type, marked or alone, next and previous, wrong queries', a
   await page.getByRole('button', { name: 'Only hits' }).click()
   await rowsAre(page, ['GET /cart', 'SELECT price', 'payment failed', 'render', 'SELECT price'])
   assert.equal(await page.locator('.r.dim').count(), 2)
-  if (shots) await page.screenshot({ path: shots + '/viewer-tree.png' })
   await page.locator('.rows .r', { hasText: 'payment failed' }).click()
   await page.getByRole('button', { name: 'Mark' }).click()
   await until(async () => (await names(page)).length, n => n === 13)
@@ -587,7 +586,6 @@ test('why: one warehouse is slow', async () => {
   await until(() => det.textContent(), t => /[\d.]+\sm?s of the [\d.]+\sm?s of POST \/checkout are in reserve\. \.warehouse = "north" is true of 100\s% of the slow ones and 0\s% of the others\./.test(t))
   const shared = det.locator('.shr').first()
   await until(() => shared.textContent(), t => /^\.warehouse = "north"slow100\s%others0\s%$/.test(t))
-  if (shots) await page.screenshot({ path: shots + '/viewer-why.png' })
   await shared.click()
   await until(() => page.textContent('.hits'), t => /of 120 hits/.test(t))
   assert.equal(await page.inputValue('#query'), '.warehouse = "north"')
@@ -952,7 +950,6 @@ test('overview: a box on the map is answered, moved and sized by keys, and leads
   await page.mouse.move(b.x + right - 1, b.y + 88, { steps: 5 })
   const says = await until(() => chosen.textContent(), t => /north/.test(t)) // while the button is down
   await page.mouse.up()
-  if (shots) await page.screenshot({ path: shots + '/viewer-top.png' })
   const n = slow.reduce((n, c) => n + c.count, 0)
   assert.match(says, new RegExp(`^${n} requests chosen`))
   assert.match(says, /reserve of stock takes \d+ms of its own in each, [\d.]+ms in each of the others\.warehouse = "north": (\d+) of these \1 calls/)
@@ -1605,7 +1602,6 @@ test('accessible: axe finds nothing, in light and dark, at every width', async (
     await until(async () => (await names(page)).length, n => n >= 10)
     await page.locator('.rows .r').nth(2).click()
     await page.locator('.det').getByText('SELECT sku').waitFor()
-    if (shots && width === 1280 && colorScheme === 'dark') await page.screenshot({ path: shots + '/viewer-dark.png' })
     for (const view of ['tree', 'why', 'table', 'flame', 'top']) {
       if (view === 'why') { await page.locator('.det').getByRole('tab', { name: 'Why' }).click(); await page.locator('.det .says').first().waitFor() }
       if (view === 'table') { if (width > 720) await page.keyboard.press('4'); else { await page.locator('.scrim').click({ position: { x: 5, y: 5 } }); await page.getByRole('tab', { name: 'Table' }).click() } await page.locator('.tbs').waitFor() }

@@ -45,7 +45,7 @@ export function Overview() {
   const causes = <Causes find={m.static === undefined && find} />
   return (
     <div class="topv">
-      {(m.states.length > 1 || m.states[0]?.text !== 'ended') && (
+      {m.states.some(x => x.text !== 'ended') && (
         <ul class="states">
           {m.states.map((x, i) => (
             <li class="el" title={plain(x.text)}>

@@ -1,0 +1,117 @@
+package viewer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/entrace-go/entrace/query"
+	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/view"
+)
+
+// rowsIn returns the rows of the window that a request has, or all, and its period.
+func (s *state) rowsIn(ctx context.Context, values url.Values) (view.Set[view.Row], *query.Options, error) {
+	w, err := s.windowOf(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := s.foundIn(ctx, "{}", w)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.rows, w.options(), nil
+}
+
+// maxTop is how many items the lists of an overview have.
+const maxTop = 8
+
+// top answers with an overview.
+func (h *Handler) top(ctx context.Context, s *state, values url.Values) (any, error) {
+	rows, in, err := s.rowsIn(ctx, values)
+	if err != nil {
+		return nil, err
+	}
+	t, err := analyze.Top(ctx, s.v, rows, maxTop, in)
+	if err != nil {
+		return nil, err
+	}
+	return s.encoded(ctx, t, nil)
+}
+
+// explain answers why the requests of a part are slow or fail: beside those of the other side, if there is one, else beside
+// others of the same names, if a query selects them, else beside those before a change.
+func (h *Handler) explain(ctx context.Context, s *state, q url.Values) (any, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return nil, err
+	}
+	text := q.Get("q")
+	f, err := s.foundIn(ctx, cmp.Or(text, "{}"), w)
+	if err != nil {
+		return nil, err
+	}
+	than, err := s.sideOf(ctx, q, w)
+	if err != nil {
+		return nil, err
+	}
+	var before []query.Run
+	if than != nil {
+		before = append(before, than.run())
+	}
+	x, err := analyze.Explain(ctx, before, []query.Run{{View: s.v, Rows: f.rows}}, analyze.NoTime, text != "")
+	if err != nil {
+		return nil, err
+	}
+	return s.encoded(ctx, x, nil)
+}
+
+const (
+	heatColumns, heatRows = 120, 40
+	maxHeat               = 1000 // columns or rows
+)
+
+// heat answers with a map of the requests of a window, in n columns by when they began and m rows by how long they took. With
+// the parameter box, which is "FROM,TO,LEAST,MOST" in nanoseconds, it answers with what the requests in that box share, or those
+// of them that failed, if an "f" is at the end.
+func (h *Handler) heat(ctx context.Context, s *state, q url.Values) (any, error) {
+	w, err := s.windowOf(q)
+	if err != nil {
+		return nil, err
+	}
+	x, known := s.requests.get(fmt.Sprint(w))
+	if !known {
+		f, err := s.foundIn(ctx, "{}", w)
+		if err != nil {
+			return nil, err
+		}
+		if x, err = analyze.RequestsOf(ctx, s.v, f.rows); err != nil {
+			return nil, err
+		}
+		s.requests.drop() // one at a time, as it may be large
+		s.requests.put(fmt.Sprint(w), x)
+	}
+	if text := q.Get("box"); text != "" {
+		var b analyze.Box
+		failed := ""
+		if n, _ := fmt.Sscanf(text, "%d,%d,%d,%d%s", &b.From, &b.To, &b.Least, &b.Most, &failed); n < 4 {
+			return nil, badRequest("box is not four numbers")
+		}
+		b.Failed = failed == "f"
+		c, err := x.Choose(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		return s.encoded(ctx, c, nil)
+	}
+	n, err := number(q, "n", heatColumns, maxHeat)
+	if err != nil {
+		return nil, err
+	}
+	m, err := number(q, "m", heatRows, maxHeat)
+	if err != nil {
+		return nil, err
+	}
+	return s.encoded(ctx, x.Heat(n, max(1, m)), nil)
+}
