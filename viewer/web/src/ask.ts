@@ -80,3 +80,39 @@ export function useWidth(box: { current: HTMLElement | null }): number {
   }, [])
   return width.value
 }
+
+// drag follows a pointer that was pressed on an element, from the fourth pixel on. Done hears whether it went so far; a
+// drag that is given up is canceled, as what it returns does.
+export function drag(
+  e: PointerEvent,
+  moved: (e: PointerEvent) => void,
+  done: (far: boolean, e: PointerEvent) => void = () => {},
+  canceled = () => {}
+) {
+  const el = e.currentTarget as HTMLElement,
+    { clientX, clientY } = e
+  let far = false
+  el.setPointerCapture(e.pointerId)
+  const stop = () => {
+    el.onpointermove = el.onpointerup = el.onpointercancel = null
+  }
+  el.onpointermove = e => {
+    far ||= Math.hypot(e.clientX - clientX, e.clientY - clientY) >= 4
+    if (far) moved(e)
+  }
+  el.onpointerup = e => {
+    stop()
+    done(far, e)
+  }
+  const cancel = () => {
+    stop()
+    canceled()
+  }
+  el.onpointercancel = cancel
+  return cancel
+}
+
+// flip switches something on or off.
+export const flip = (on: { value: boolean }) => () => {
+  on.value = !on.value
+}

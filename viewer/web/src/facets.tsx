@@ -1,6 +1,6 @@
 // What the rows in the window have, and by what those differ that the query selects.
 import { useSignal } from '@preact/signals'
-import { useAnswer } from './ask'
+import { flip, useAnswer } from './ask'
 import * as search from './search'
 import type { Contrast } from './source'
 import { count, many, percent, plain } from './text'
@@ -66,9 +66,8 @@ export function Facets() {
                 <i class="all" style={{ width: of * 100 + '%' }} />
                 <span class="el">{plain(v.value)}</span>
                 <span class="n">
-                  {percent(grey, total)}
+                  {percent(grey, total, hits > 0 ? '' : undefined)}
                   {hits > 0 && <> → {percent(v.in, hits)}</>}
-                  {'\u202f'}%
                 </span>
                 {hits > 0 && <i class="of" style={{ width: hit * 100 + '%' }} />}
               </button>
@@ -88,11 +87,7 @@ export function Facets() {
         </section>
       ))}
       {fields.length > most && (
-        <button
-          class="lk"
-          onClick={() => {
-            all.value = !all.value
-          }}>
+        <button class="lk" onClick={flip(all)}>
           {all.value ? 'Fewer' : `${many(fields.length - most, 'more attribute', 'more attributes')}`}
         </button>
       )}

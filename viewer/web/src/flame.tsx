@@ -207,11 +207,10 @@ function Chart({ f }: { f: Flame }) {
           <b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}
           {n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(n.total_nano)} in
           all, {duration(n.self_nano)} of their own, {percent(n.weight, 1)}
-          {'\u202f'}%
           {n.more > 0.01 && (
             <span class="q">
-              ; {percent(n.more, 1)}
-              {'\u202f'}% of the time more than in {search.otherSide() ? plain(search.otherSide()) : 'others'}
+              ; {percent(n.more, 1)} of the time more than in{' '}
+              {search.otherSide() ? plain(search.otherSide()) : 'others'}
             </span>
           )}{' '}
           <button class="btn s" onClick={() => selection.go(n.row)}>

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { useLatest, useWidth } from './ask'
+import { drag, useLatest, useWidth } from './ask'
 import { begin, color } from './bars'
 import * as page from './page'
 import * as search from './search'
@@ -125,16 +125,11 @@ export function HeatMap({
   }
   const press = (e: PointerEvent) => {
     if (e.button || !h?.edges.length) return
-    const el = canvas.current!,
-      from = place(e),
+    const from = place(e),
       was = b,
-      before = asked.value,
-      x = e.clientX,
-      y = e.clientY
+      before = asked.value
     const inside = was && from.x >= was.x && from.x < was.x2 && from.y >= was.y && from.y < was.y2
-    el.setPointerCapture(e.pointerId)
-    el.onpointermove = e => {
-      if (Math.abs(e.clientX - x) + Math.abs(e.clientY - y) < 4) return
+    const move = (e: PointerEvent) => {
       const to = place(e)
       draw(
         inside
@@ -148,11 +143,14 @@ export function HeatMap({
       )
     }
     const end = (value: string) => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
       asked.value = value
     }
-    el.onpointerup = e => end(Math.abs(e.clientX - x) + Math.abs(e.clientY - y) < 4 ? '' : asked.value)
-    el.onpointercancel = () => end(before)
+    drag(
+      e,
+      move,
+      far => far || end(''),
+      () => end(before)
+    )
   }
   const hover = (e: PointerEvent) => {
     const p = place(e),
@@ -231,7 +229,7 @@ export function HeatMap({
             figure(
               'Failed',
               count(h.failed),
-              `${percent(h.failed, h.requests)}\u202f%`,
+              percent(h.failed, h.requests),
               'err',
               'Choose those that failed',
               () => all(0n, 'f'),

@@ -1,7 +1,7 @@
 // Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { useAnswer, useWidth } from './ask'
+import { drag, useAnswer, useWidth } from './ask'
 import { type Axis, begin, color, steps, timeAt, x } from './bars'
 import * as page from './page'
 import * as search from './search'
@@ -113,30 +113,25 @@ export function LanesView() {
   // A part that is drawn over is chosen; a click chooses a run.
   const begin = (e: PointerEvent) => {
     if (e.button || e.pointerType !== 'mouse') return
-    const el = box.current!,
-      r = canvas.current!.getBoundingClientRect(),
-      from = e.clientX
-    el.setPointerCapture(e.pointerId)
+    const r = canvas.current!.getBoundingClientRect(),
+      a = e.clientX - r.left
     const place = (e: PointerEvent) => Math.max(0, Math.min(axis.width, e.clientX - r.left))
-    el.onpointermove = e => {
-      if (Math.abs(e.clientX - from) > 4 || brushed.value) {
-        const a = from - r.left,
-          b = place(e)
+    drag(
+      e,
+      e => {
+        const b = place(e)
         brushed.value = [Math.min(a, b), Math.max(a, b)]
+      },
+      (_, e) => {
+        const b = brushed.value
+        brushed.value = null
+        if (b) time.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
+        else pick(hit(e))
+      },
+      () => {
+        brushed.value = null
       }
-    }
-    const end = (take: boolean) => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
-      const b = brushed.value
-      brushed.value = null
-      if (take && b) time.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
-    }
-    el.onpointerup = e => {
-      const drew = brushed.value !== null
-      end(true)
-      if (!drew) pick(hit(e))
-    }
-    el.onpointercancel = () => end(false)
+    )
   }
   const pick = (run: number) => {
     if (run >= 0 && l) {

@@ -1,8 +1,10 @@
 // The page that shows a trace.
+
 import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
+import { flip } from './ask'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
@@ -311,12 +313,7 @@ function Tools() {
         }}>
         Facets
       </button>
-      <button
-        class="btn s no-n"
-        aria-pressed={page.details.value}
-        onClick={() => {
-          page.details.value = !page.details.value
-        }}>
+      <button class="btn s no-n" aria-pressed={page.details.value} onClick={flip(page.details)}>
         Details
       </button>
     </div>
@@ -361,21 +358,14 @@ function Pills() {
           class="btn s no-n"
           aria-pressed={selection.withPath.value}
           title="What the request of the selected row waited for: measured if Go's execution trace tells, else inferred from times (c)"
-          onClick={() => {
-            selection.withPath.value = !selection.withPath.value
-          }}>
+          onClick={flip(selection.withPath)}>
           Critical path
           {selection.path.value &&
             ` ${duration(selection.path.value.length)}, ${selection.path.value.measured ? 'measured' : 'inferred'}`}
         </button>
       )}
       {hasRuntime.value && (
-        <button
-          class="btn s no-n"
-          aria-pressed={page.lane.value}
-          onClick={() => {
-            page.lane.value = !page.lane.value
-          }}>
+        <button class="btn s no-n" aria-pressed={page.lane.value} onClick={flip(page.lane)}>
           GC and runtime
         </button>
       )}
@@ -624,9 +614,7 @@ function press(e: KeyboardEvent) {
     E: () => list.more!(),
     t: () => list.short!(),
     b: time.toggleLengths,
-    c: () => {
-      selection.withPath.value = !selection.withPath.value
-    },
+    c: flip(selection.withPath),
     x: () => selection.openToHits(),
     r: () => list.root!(),
     Enter: () => {

@@ -1,7 +1,7 @@
 // The strip shows how many rows begin when, in every view, and chooses a part of the time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { useLatest, useWidth } from './ask'
+import { drag, useLatest, useWidth } from './ask'
 import { type Axis, begin, color, steps, timeAt, x } from './bars'
 import * as page from './page'
 import * as search from './search'
@@ -65,7 +65,6 @@ export function Strip() {
     const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
     const way =
       Math.abs(at - from) <= edge ? 'from' : Math.abs(at - to) <= edge ? 'to' : at > from && at < to ? 'move' : 'draw'
-    box.current!.setPointerCapture(e.pointerId)
     const next = (e: PointerEvent): time.Period => {
       const t = timeOf(e)
       const fixed = way === 'from' ? was!.to : way === 'to' ? was!.from : start
@@ -75,19 +74,20 @@ export function Strip() {
       if (was!.to + by > axis.to) by = axis.to - was!.to
       return { from: was!.from + by, to: was!.to + by }
     }
-    const el = box.current!
-    el.onpointermove = e => {
-      if (Math.abs(e.clientX - el.getBoundingClientRect().left - at) > 3 || pulled.value) pulled.value = next(e)
-    }
-    const end = (take: boolean) => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
-      const p = pulled.value
-      pulled.value = null
-      if (take && p) time.choose(p)
-    }
-    el.onpointerup = () => end(true)
-    el.onpointercancel = () => end(false)
-    cancel = () => end(false)
+    cancel = drag(
+      e,
+      e => {
+        pulled.value = next(e)
+      },
+      () => {
+        const p = pulled.value
+        pulled.value = null
+        if (p) time.choose(p)
+      },
+      () => {
+        pulled.value = null
+      }
+    )
   }
   const key_ = (e: KeyboardEvent) => {
     const span = axis.to - axis.from,

@@ -216,14 +216,18 @@ export const quoted = (text: string) =>
 // fieldName writes the name of an attribute as a query has it: in quotes, but for names that need none for sure.
 export const fieldName = (name: string) => '.' + (/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(name) ? name : quoted(name))
 
-// percent is a part of a whole, as a number before a percent sign.
-export const percent = (n: number, of: number) =>
-  !of || !n
-    ? '0'
-    : n === of
-      ? '100'
-      : n * 1000 < of
-        ? '<0.1'
-        : (of - n) * 1000 < of
-          ? '>99.9'
-          : ((n / of) * 100).toFixed(n * 10 < of || (of - n) * 200 <= of ? 1 : 0)
+// percent is a part of a whole in percent, with the sign unless another end is given.
+export function percent(n: number, of: number, end = '\u202f%') {
+  const share = n / of
+  return (
+    (!of || !n
+      ? '0'
+      : n === of
+        ? '100'
+        : share < 0.001
+          ? '<0.1'
+          : share > 0.999
+            ? '>99.9'
+            : (share * 100).toFixed(share < 0.1 || share >= 0.995 ? 1 : 0)) + end
+  )
+}

@@ -1,7 +1,7 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { useAnswer, useLatest } from './ask'
+import { drag, useAnswer, useLatest } from './ask'
 import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
@@ -504,9 +504,7 @@ export function Tree() {
     p.total > 0
       ? Math.max(24, Math.min(size.value.height, (size.value.height * size.value.height) / (p.total * row)))
       : 0
-  const drag = (e: PointerEvent) => {
-    const bar = e.currentTarget as HTMLElement
-    bar.setPointerCapture(e.pointerId)
+  const scroll = (e: PointerEvent) => {
     const move = (e: PointerEvent) =>
       scrollTo(
         Math.round(
@@ -514,21 +512,12 @@ export function Tree() {
         )
       )
     move(e)
-    bar.onpointermove = move
-    bar.onpointerup = () => {
-      bar.onpointermove = null
-    }
+    drag(e, move)
   }
-  const resize = (e: PointerEvent) => {
-    const bar = e.currentTarget as HTMLElement
-    bar.setPointerCapture(e.pointerId)
-    bar.onpointermove = e => {
+  const resize = (e: PointerEvent) =>
+    drag(e, e => {
       page.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3)
-    }
-    bar.onpointerup = () => {
-      bar.onpointermove = null
-    }
-  }
+    })
   const columns = narrow ? '1fr auto' : `${left - durationWidth}px ${durationWidth}px 1fr`
   const axisLabels = steps(axis)
   // The pointer's place on the axis as it is now, from 0 to 1, and its time.
@@ -679,7 +668,7 @@ export function Tree() {
         <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
         <Over axis={axis} left={axisLeft} />
         {p.total * row > size.value.height && (
-          <div class="sb" aria-hidden="true" onPointerDown={drag}>
+          <div class="sb" aria-hidden="true" onPointerDown={scroll}>
             <i
               style={{ top: (bottom ? top / bottom : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }}
             />

@@ -2,7 +2,7 @@
 
 import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
-import { useAnswer } from './ask'
+import { flip, useAnswer } from './ask'
 import { stateColors } from './bars'
 import { Frames } from './parts'
 import * as selection from './selection'
@@ -77,12 +77,7 @@ function Wait({ w, row }: { w: MeasuredStep; row: number }) {
       {w.frame && (
         <>
           at{' '}
-          <button
-            class="lk mono"
-            aria-expanded={open.value}
-            onClick={() => {
-              open.value = !open.value
-            }}>
+          <button class="lk mono" aria-expanded={open.value} onClick={flip(open)}>
             {plain(place(w.frame))}
           </button>
         </>

@@ -1,7 +1,7 @@
 // Why a span took so long, or failed: where it stands among its namesakes, and what those share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { useAnswer } from './ask'
+import { drag, useAnswer } from './ask'
 import { stateColors } from './bars'
 import { Place, Section } from './parts'
 import * as search from './search'
@@ -60,9 +60,8 @@ export function WhyOf({ row }: { row: number }) {
           .{' '}
           {told && w.shares.others > 0 && (
             <>
-              <code class="mono">{plain(told.where)}</code> is true of {percent(told.in, w.shares.in)}
-              {'\u202f'}% of the {w.of} ones and {percent(told.others, w.shares.others)}
-              {'\u202f'}% of the others.{' '}
+              <code class="mono">{plain(told.where)}</code> is true of {percent(told.in, w.shares.in)} of the {w.of}{' '}
+              ones and {percent(told.others, w.shares.others)} of the others.{' '}
             </>
           )}
           {w.of && !w.among && <span class="q">This one is among the others.</span>}
@@ -87,11 +86,7 @@ export function WhyOf({ row }: { row: number }) {
                   <b>The slowest</b>
                 ) : (
                   <>
-                    {w.open ? 'Open longer' : 'Slower'} than{' '}
-                    <b>
-                      {percent(w.faster, w.count)}
-                      {'\u202f'}%
-                    </b>
+                    {w.open ? 'Open longer' : 'Slower'} than <b>{percent(w.faster, w.count)}</b>
                     {slowest ? ' of those that ended' : ''}
                   </>
                 )}
@@ -173,8 +168,7 @@ export function WhyOf({ row }: { row: number }) {
                 within {duration(w.burst.to_unix_nano - w.burst.from_unix_nano)} from{' '}
                 {moment(w.burst.from_unix_nano, 3)}
               </button>
-              , in {percent(w.burst.share, 1)}
-              {'\u202f'}% of the time.
+              , in {percent(w.burst.share, 1)} of the time.
             </p>
           )}
           <p class="says">
@@ -209,9 +203,8 @@ export function WhyOf({ row }: { row: number }) {
               {w.of && (
                 <span class="q">
                   {' '}
-                  It ran for most of the time of {percent(b.in, 1)}
-                  {'\u202f'}% of the {w.of} ones and {percent(b.others, 1)}
-                  {'\u202f'}% of the others.
+                  It ran for most of the time of {percent(b.in, 1)} of the {w.of} ones and {percent(b.others, 1)} of the
+                  others.
                 </span>
               )}
             </p>
@@ -236,14 +229,8 @@ export function WhyOf({ row }: { row: number }) {
                     <code class="mono">{plain(f.name.slice(f.name.lastIndexOf('/') + 1))}</code>{' '}
                     {f.file && <Place file={f.file} line={f.line} short />}
                   </td>
-                  <td class="n">
-                    {percent(f.total, 1)}
-                    {'\u202f'}%
-                  </td>
-                  <td class="n">
-                    {percent(f.self, 1)}
-                    {'\u202f'}%
-                  </td>
+                  <td class="n">{percent(f.total, 1)}</td>
+                  <td class="n">{percent(f.self, 1)}</td>
                 </tr>
               ))}
             </tbody>
@@ -302,18 +289,12 @@ export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; 
             <i class="b1">
               <i style={{ width: (v.in / Math.max(1, c.in)) * 100 + '%' }} />
             </i>
-            <span class="n">
-              {percent(v.in, c.in)}
-              {'\u202f'}%
-            </span>
+            <span class="n">{percent(v.in, c.in)}</span>
             <span class="q">{others}</span>
             <i class="b2">
               <i style={{ width: (v.others / Math.max(1, c.others)) * 100 + '%' }} />
             </i>
-            <span class="n">
-              {percent(v.others, c.others)}
-              {'\u202f'}%
-            </span>
+            <span class="n">{percent(v.others, c.others)}</span>
           </button>
         ))
       )}
@@ -385,25 +366,22 @@ function Histogram({
   }
   const begin = (e: PointerEvent) => {
     if (e.button) return
-    const el = box.current!,
-      from = place(e),
-      x = e.clientX
-    el.setPointerCapture(e.pointerId)
-    el.onpointermove = e => {
-      if (Math.abs(e.clientX - x) > 3) {
+    const from = place(e)
+    drag(
+      e,
+      e => {
         const to = place(e)
         part.value = [Math.min(from, to), Math.max(from, to)]
+      },
+      () => {
+        const p = part.value
+        part.value = null
+        if (p && p[0] !== p[1]) draw(`${w.bars[p[0]]!.from_nano}-${w.bars[p[1] - 1]!.to_nano}`)
+      },
+      () => {
+        part.value = null
       }
-    }
-    const end = (take: boolean) => {
-      el.onpointermove = el.onpointerup = el.onpointercancel = null
-      const p = part.value
-      part.value = null
-      if (!take || !p || p[0] === p[1]) return
-      draw(`${w.bars[p[0]]!.from_nano}-${w.bars[p[1] - 1]!.to_nano}`)
-    }
-    el.onpointerup = () => end(true)
-    el.onpointercancel = () => end(false)
+    )
   }
   const labels = [0, Math.floor(n / 2), n - 1].filter((v, i, all) => all.indexOf(v) === i)
   return (
