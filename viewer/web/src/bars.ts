@@ -59,6 +59,13 @@ export function timeAt(a: Axis, part: number): bigint {
   return t
 }
 
+// whole are the steps of clocks and calendars, from a minute to a day.
+const whole = [1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440].map(n => BigInt(n) * 60_000_000_000n)
+
+// zoomOf is by how much a wheel or a pinch zooms: as far as the fingers move.
+export const zoomOf = (e: WheelEvent) =>
+  Math.max(0.8, Math.min(1.25, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100)))
+
 // steps returns the times of the axis' lines: round ones, and as many as there is room for.
 export function steps(a: Axis, room = 70): bigint[] {
   const span = a.to - a.from
@@ -66,8 +73,8 @@ export function steps(a: Axis, room = 70): bigint[] {
   if (a.folds?.length) return foldedSteps(a, room)
   const most = BigInt(Math.max(1, Math.floor(a.width / room))),
     want = (span + most - 1n) / most
-  let step = 1n
-  for (;;) {
+  let step = whole.find(s => want > 30_000_000_000n && s >= want) ?? (want > 30_000_000_000n ? 86_400_000_000_000n : 1n)
+  while (step < want) {
     const next = [2n, 5n, 10n].map(f => step * f).find(s => s >= want)
     if (step >= want) break
     if (next !== undefined) {

@@ -24,7 +24,8 @@ import {
   moment,
   plain,
   pretty,
-  sql
+  sql,
+  zone
 } from './text'
 import * as trace from './trace'
 import { Waits } from './waits'
@@ -145,7 +146,11 @@ export function Details() {
           <Fact
             name={e.role === 'span' ? 'Start' : 'Time'}
             value={e.start_unix_nano ? moment(e.start_unix_nano) : '-'}
-            title={e.start_unix_nano ? day(e.start_unix_nano) + ', ' + moment(e.start_unix_nano, 9) : ''}
+            title={
+              e.start_unix_nano
+                ? `${day(e.start_unix_nano)}, ${moment(e.start_unix_nano, 9)} ${zone(e.start_unix_nano)}`
+                : ''
+            }
           />
           {e.role === 'span' ? (
             <Fact name="Status" value={e.status} />
@@ -219,7 +224,7 @@ function Path({ path }: { path: Step[] }) {
   const { first, hidden, last } = all.value ? { first: path, hidden: 0, last: [] } : folded(path)
   const step = (p: Step) => (
     <button class="lk" onClick={() => selection.go(p.row)} title={plain(headline(p.name))}>
-      {plain(p.name.length > 60 ? p.name.slice(0, 60) + '…' : p.name)}
+      {plain(p.name.length > 60 ? p.name.slice(0, 60).toWellFormed() + '…' : p.name)}
     </button>
   )
   const steps = [

@@ -8,7 +8,7 @@ import * as page from './page'
 import * as search from './search'
 import * as selection from './selection'
 import type { Choice, Heat } from './source'
-import { count, day, duration, many, moment, percent, plain } from './text'
+import { count, day, duration, many, moment, percent, plain, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
 
@@ -277,7 +277,7 @@ export function HeatMap({
         {enough && (
           <p class="hl" aria-hidden="true">
             <span>
-              {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)}
+              {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)} {zone(h.from_unix_nano!)}
             </span>
             <span class="key">
               a cell has 1

@@ -1,6 +1,6 @@
 // A subtree as Markdown, for an issue.
 import { isError, isOpen, type Rows, roleOf, roleSpan } from './source'
-import { day, duration, moment, plain } from './text'
+import { day, duration, moment, plain, zone } from './text'
 
 export const most = 8000 // bytes
 
@@ -17,7 +17,7 @@ export function markdown(title: string, r: Rows, bytes = most): string {
       plain(
         [
           isError(f) ? 'ERROR' : '',
-          name.slice(0, 200),
+          name.slice(0, 200).toWellFormed(),
           span && took !== null ? (isOpen(f) ? '≥ ' : '') + duration(took) : '',
           isOpen(f) ? 'never ended' : '',
           span ? service : '',
@@ -33,5 +33,5 @@ export function markdown(title: string, r: Rows, bytes = most): string {
   const fence = '`'.repeat(Math.max(3, ...[...lines.join('\n').matchAll(/`+/g)].map(m => m[0].length + 1)))
   const start = r.rows[0]?.start_unix_nano,
     rest = r.total - r.first - lines.length
-  return `${plain(title).replace(/[\\`*_{}[\]<>#|]/g, '\\$&')}${start == null ? '' : `, ${day(start)}, ${moment(start, 3)}`}\n\n${fence}\n${lines.join('\n')}\n${fence}\n${rest > 0 ? `\n${rest.toLocaleString('en-US')} more rows are left out.\n` : ''}`
+  return `${plain(title).replace(/[\\`*_{}[\]<>#|]/g, '\\$&')}${start == null ? '' : `, ${day(start)}, ${moment(start, 3)} ${zone(start)}`}\n\n${fence}\n${lines.join('\n')}\n${fence}\n${rest > 0 ? `\n${rest.toLocaleString('en-US')} more rows are left out.\n` : ''}`
 }

@@ -2,7 +2,7 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { drag, useAnswer, useWidth } from './ask'
-import { type Axis, begin, color, steps, timeAt, x } from './bars'
+import { type Axis, begin, color, steps, timeAt, x, zoomOf } from './bars'
 import * as page from './page'
 import * as search from './search'
 import * as selection from './selection'
@@ -96,7 +96,7 @@ export function LanesView() {
       e.preventDefault()
       const r = canvas.current!.getBoundingClientRect()
       if (e.shiftKey) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else list.zoom!(e.deltaY > 0 ? 1.25 : 0.8, Math.max(0, Math.min(1, (e.clientX - r.left) / r.width)))
+      else list.zoom!(zoomOf(e), Math.max(0, Math.min(1, (e.clientX - r.left) / r.width)))
     }
     box.current!.addEventListener('wheel', wheel, { passive: false })
     return () => box.current?.removeEventListener('wheel', wheel)

@@ -21,7 +21,7 @@ import * as selection from './selection'
 import { Problem } from './source'
 import { Chosen, lastStrip, Strip } from './strip'
 import { TableView } from './table'
-import { count, duration, many, plain } from './text'
+import { count, duration, many, plain, written, zone } from './text'
 import * as time from './time'
 import * as trace from './trace'
 import { lastFrame, list, phone, renew, Tree } from './tree'
@@ -141,6 +141,16 @@ function App() {
         <button class="ib" aria-label="Copy link" title="Copy link (y)" onClick={copyLink}>
           <Icon name="link" /> <span class="no-n">Copy link</span>
         </button>
+        {new Date().getTimezoneOffset() !== 0 && (
+          <button
+            class="ib no-n"
+            title="Write times in UTC, or in the zone of this browser"
+            onClick={() => {
+              page.utc.value = page.utc.value ? '' : '1'
+            }}>
+            {zone(m.last_unix_nano ?? 0n)}
+          </button>
+        )}
         <button
           class="ib"
           aria-label={'Theme: ' + page.theme.value}
@@ -584,13 +594,15 @@ async function take() {
 function press(e: KeyboardEvent) {
   const el = e.target as HTMLElement
   if (
-    e.ctrlKey ||
+    (e.ctrlKey && !e.getModifierState('AltGraph')) ||
     e.metaKey ||
-    e.altKey ||
+    (e.altKey && !e.getModifierState('AltGraph')) ||
     el.closest('input,select,textarea') ||
     document.querySelector('dialog[open]')
   )
     return
+  // With the focus in a panel, these keys scroll it.
+  if (el.closest('.det,.topv') && /^( |PageDown|PageUp|Home|End|ArrowDown|ArrowUp)$/.test(e.key)) return
   const tree: Record<string, () => void> = {
     j: () => list.move!(1),
     ArrowDown: () => list.move!(1),
@@ -660,16 +672,36 @@ function press(e: KeyboardEvent) {
   }
   if (el.closest('button,a,summary') && (e.key === 'Enter' || e.key === ' ')) return
   const inTime = page.view.value === 'flame' && page.wide.value === 'lanes' && /^[wsadf]$/.test(e.key)
-  const act = all[e.key] ?? (page.view.value === 'tree' || inTime ? tree[e.key] : undefined)
+  // Other alphabets have the Latin letter of the key in its code.
+  const key = /^[^ -~]$/.test(e.key)
+    ? e.code.replace('Key', '').toLowerCase()
+    : e.getModifierState('CapsLock')
+      ? e.shiftKey
+        ? e.key.toUpperCase()
+        : e.key.toLowerCase()
+      : e.key
+  const act = all[key] ?? (page.view.value === 'tree' || inTime ? tree[key] : undefined)
   if (!act) return
   e.preventDefault()
-  if (tree[e.key] && page.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det'))
+  if (tree[key] && page.view.value === 'tree' && !el.closest('.rows') && !el.closest('.det'))
     document.querySelector<HTMLElement>('.rows')?.focus()
   act()
 }
 
 async function start() {
   const app = document.getElementById('app')!
+  effect(() => {
+    document.documentElement.style.colorScheme = page.theme.value === 'auto' ? '' : page.theme.value
+  })
+  effect(() => {
+    const m = trace.meta.peek()
+    written.utc = page.utc.value !== ''
+    if (m) trace.meta.value = { ...m } // all that is drawn has times
+  })
+  effect(() => {
+    const m = trace.meta.value
+    written.dated = (m?.last_unix_nano ?? 0n) - (m?.first_unix_nano ?? 0n) > 86_400_000_000_000n
+  })
   try {
     await trace.begin(text =>
       render(
@@ -732,9 +764,6 @@ async function start() {
   if (page.selected.value && page.view.value === 'tree') selection.go(page.selected.value, false)
   effect(search.count)
   effect(selection.followPath)
-  effect(() => {
-    document.documentElement.style.colorScheme = page.theme.value === 'auto' ? '' : page.theme.value
-  })
   follow.resume.value = () => {
     if (follow.paused.value) pause()
   }

@@ -44,7 +44,7 @@ export function Overview() {
   }).flatMap(([what, n]) => (n ? [] : [what]))
   const causes = <Causes find={m.static === undefined && find} />
   return (
-    <div class="topv">
+    <div class="topv" tabIndex={-1}>
       {m.states.some(x => x.text !== 'ended') && (
         <ul class="states">
           {m.states.map((x, i) => (

@@ -92,6 +92,7 @@ export const facets = kept('facets', '1') // are in sight where there is room
 export const facetsOver = signal(false) // lie over the rows where there is none
 export const tab = kept('tab', 'why') // of the details
 export const theme = kept('theme', 'auto')
+export const utc = kept('utc', '') // times are written in UTC
 export const nameShare = kept('name', '') // of the width, '' for what suits the trace
 
 // acts counts what people did, so that an answer that comes late changes nothing.

@@ -85,6 +85,7 @@ export function Query() {
     )?.focus()
   }
   const key = (e: KeyboardEvent) => {
+    if (e.isComposing) return
     if (offers() && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
       e.preventDefault()
       const n = items.value.length
@@ -92,7 +93,7 @@ export function Query() {
     } else if (offers() && at.value >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
       e.preventDefault()
       accept(items.value[at.value]!)
-    } else if (offers() && e.key === 'Tab' && items.value.length) {
+    } else if (offers() && e.key === 'Tab' && !e.shiftKey && items.value.length) {
       e.preventDefault()
       accept(items.value[0]!)
     } else if (e.key === 'Enter') {

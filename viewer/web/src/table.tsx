@@ -81,10 +81,12 @@ export function TableView() {
     ) : kind === 'time' ? (
       <span title={day(BigInt(v))}>{moment(BigInt(v))}</span>
     ) : kind === 'number' ? (
-      Number.isInteger(Number(v)) ? (
-        count(Number(v))
+      /^-?\d+$/.test(String(v)) ? (
+        BigInt(v).toLocaleString('en-US')
+      ) : Math.abs(Number(v)) < 100 || Math.abs(Number(v)) >= 1e15 ? (
+        Number(Number(v).toPrecision(3)).toString()
       ) : (
-        Number(v).toPrecision(3)
+        count(Math.round(Number(v) * 10) / 10)
       )
     ) : (
       plain(String(v))

@@ -20,18 +20,36 @@ export function duration(n: bigint): string {
   return (digits ? text.slice(0, -digits) + '.' + text.slice(-digits) : text) + thin + name
 }
 
+// How times are written: in UTC or in the zone of the browser, and with their day where a trace has several.
+export const written = { utc: false, dated: false }
+
+const minutes = (d: Date) => (written.utc ? 0 : -d.getTimezoneOffset())
+
 // moment writes a time since 1970 as a time of day.
 export function moment(n: bigint, digits = 6): string {
-  const s = n / 1_000_000_000n
-  const rest = n - s * 1_000_000_000n
-  const d = new Date(Number(s) * 1000)
-  const two = (n: number) => String(n).padStart(2, '0')
-  const time = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`
-  return digits ? `${time}.${rest.toString().padStart(9, '0').slice(0, digits)}` : time
+  const s = n / 1_000_000_000n,
+    rest = (n - s * 1_000_000_000n).toString().padStart(9, '0'),
+    d = new Date(Number(s) * 1000)
+  d.setTime(d.getTime() + minutes(d) * 60_000)
+  const time = d
+    .toISOString()
+    .slice(written.dated ? 5 : 11, 19)
+    .replace('T', ' ')
+  return digits ? `${time}.${rest.slice(0, digits)}` : time
+}
+
+// zone names the zone in which a time is written.
+export function zone(n: bigint): string {
+  const of = minutes(new Date(Number(n / 1_000_000n))),
+    two = (n: number) => String(Math.floor(Math.abs(n))).padStart(2, '0')
+  return 'UTC' + (of ? `${of < 0 ? '-' : '+'}${two(of / 60)}:${two(of % 60)}` : '')
 }
 
 export const day = (n: bigint) =>
-  new Date(Number(n / 1_000_000n)).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' })
+  new Date(Number(n / 1_000_000n)).toLocaleDateString(undefined, {
+    dateStyle: 'medium',
+    ...(written.utc && { timeZone: 'UTC' })
+  })
 
 // count writes a number with separators.
 export const count = (n: number) => n.toLocaleString('en-US')
@@ -39,14 +57,15 @@ export const count = (n: number) => n.toLocaleString('en-US')
 export const many = (n: number, one: string, more: string) => count(n) + ' ' + (n === 1 ? one : more)
 
 // plain shows what acts on a text instead of being one: controls, what changes its direction, and
-// what is invisible, but for the signs that make a letter a picture. It leaves out colors of terminals.
+// what is invisible, but for the signs that join letters or make one a picture. It leaves out colors of terminals.
 export function plain(s: string): string {
   return (
     s
       // biome-ignore lint/suspicious/noControlCharactersInRegex: with it the colors of a terminal begin
       .replace(/\x1b\[[\d;]*m/g, '')
-      .replace(/[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<![\ufe0e\ufe0f])/gu, c =>
-        c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`
+      .replace(
+        /[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029](?<!\u200c|\u200d|\ufe0e|\ufe0f)/gu,
+        c => (c === '\n' ? '⏎' : c === '\t' ? ' ' : `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`)
       )
   )
 }

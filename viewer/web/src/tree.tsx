@@ -2,7 +2,7 @@
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { drag, useAnswer, useLatest } from './ask'
-import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x } from './bars'
+import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x, zoomOf } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
 import { indents, staying } from './indent'
@@ -312,6 +312,7 @@ export function Tree() {
   }
   list.pan = by => {
     const d = ((range.to - range.from) * BigInt(Math.round(by * 100))) / 100n
+    if (range.from + d > p.to || range.to + d < p.from) return
     setAxis(range.from + d, range.to + d)
   }
   list.fit = () => {
@@ -400,10 +401,7 @@ export function Tree() {
       moved()
       const r = canvas.current!.getBoundingClientRect()
       if (e.ctrlKey || e.metaKey)
-        list.zoom!(
-          e.deltaY > 0 ? 1.25 : 0.8,
-          Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26)))
-        )
+        list.zoom!(zoomOf(e), Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
       else
         first.value = Math.max(

@@ -254,13 +254,13 @@ test('never ended: the stack of the goroutine that worked for it', async () => {
 })
 
 // otlp writes a file of spans as another program would, and returns its name. A span has a name, attributes,
-// and the id of the span above.
-function otlp(name, spans) {
+// and the id of the span above, and begins a step after the one before.
+function otlp(name, spans, step = 1_000_000n) {
   const value = v => typeof v === 'bigint' ? { intValue: String(v) } : { stringValue: v }
   const id = n => n.toString(16).padStart(16, '0')
   const list = spans.map(([name, attributes = {}, up = 0], i) => ({
     traceId: '1'.padStart(32, '0'), spanId: id(i + 1), ...(up ? { parentSpanId: id(up) } : {}), name, kind: 2,
-    startTimeUnixNano: String(1764201600_000000000n + BigInt(i) * 1_000_000n), endTimeUnixNano: String(1764201600_000500000n + BigInt(i) * 1_000_000n),
+    startTimeUnixNano: String(1764201600_000000000n + BigInt(i) * step), endTimeUnixNano: String(1764201600_000500000n + BigInt(i) * step),
     attributes: Object.entries(attributes).map(([key, v]) => ({ key, value: value(v) })),
   }))
   writeFileSync(join(traces, name), JSON.stringify({ resourceSpans: [{ resource: { attributes: [{ key: 'service.name', value: { stringValue: 'worker' } }] }, scopeSpans: [{ scope: { name: 'lib' }, spans: list }] }] }))
@@ -288,6 +288,59 @@ test('attributes of any name are in facets and Why, and can be chosen', async ()
   }
   await page.getByRole('tab', { name: 'Why' }).click()
   assert.doesNotMatch(await until(() => page.textContent('.det'), t => /op/.test(t)), /not a known name/)
+})
+
+test('times: the zone stands beside the date, a press writes UTC, and a trace of several days has dates', async () => {
+  const { url } = await serve(otlp('days.jsonl', [['one'], ['two'], ['three']], 86_400_000_000_000n))
+  const page = await open(at(url, '?v=tree&len=0'), { timezoneId: 'Asia/Kolkata' })
+  await page.locator('.rows .r').nth(1).click()
+  const start = page.locator('.facts dd, .facts [title]', { hasText: '11-28 05:30:00' }).first()
+  await start.waitFor()
+  assert.match(await page.locator('.facts [title*="UTC"]').first().getAttribute('title'), /Nov 28, 2025, 11-28 05:30:00\.000000000 UTC\+05:30$/)
+  await page.getByRole('button', { name: 'UTC+05:30' }).click()
+  await page.locator('.facts', { hasText: '11-28 00:00:00' }).waitFor()
+  await page.reload()
+  await page.locator('.facts', { hasText: '11-28 00:00:00' }).waitFor()
+  assert.deepEqual(await page.locator('.strip .at').allTextContents(), ['11-27 00:00:00.000', '11-27 06:00:00', '11-27 12:00:00', '11-27 18:00:00', '11-28 00:00:00', '11-28 06:00:00', '11-28 12:00:00', '11-28 18:00:00'])
+})
+
+test('input: a pinch zooms as far as it goes, an input method keeps its Enter, keys scroll what has the focus, in any alphabet', async () => {
+  const { url } = await serve(otlp('input.jsonl', Array.from({ length: 40 }, (_, i) => ['op', { stack: 'line\n'.repeat(200) }])))
+  const page = await open(at(url, '?v=tree&len=0'), { viewport: { width: 1280, height: 500 } })
+  await page.locator('.rows .r').nth(1).click()
+  const width = async () => Number(new URL(page.url()).searchParams.get('w')?.split('-').reduce((a, b) => b - a) ?? 40e6)
+  await page.mouse.move(700, 300)
+  await page.keyboard.down('Control')
+  for (let i = 0; i < 30; i++) await page.mouse.wheel(0, -1)
+  await page.keyboard.up('Control')
+  await until(width, w => w < 35e6 && w > 20e6)
+  const selected = () => page.locator('.rows [aria-selected=true]').getAttribute('data-row')
+  const before = await selected()
+  await page.locator('.det .kv').first().focus()
+  await page.keyboard.press('PageDown')
+  await until(() => page.evaluate(() => document.querySelector('.det').scrollTop + [...document.querySelectorAll('.det *')].reduce((n, e) => n + e.scrollTop, 0)), n => n > 0)
+  assert.equal(await selected(), before)
+  await page.locator('#query').focus()
+  await page.evaluate(() => document.getElementById('query').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true })))
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'query')
+  await page.locator('.rows .r').nth(1).click()
+  await page.evaluate(() => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'о', code: 'KeyJ', bubbles: true })))
+  await until(selected, row => row && row !== before)
+})
+
+test('forced colors, low windows and paper: what is chosen is seen, rows have room, all is printed', async () => {
+  const { url } = await serve('shop.et')
+  const page = await open(at(url, '?v=tree&len=0&s=2'), { forcedColors: 'active' })
+  await page.locator('.rows [aria-selected=true]').waitFor()
+  const style = (what, key) => page.locator(what).first().evaluate((e, key) => getComputedStyle(e)[key], key)
+  assert.equal(await style('.rows [aria-selected=true]', 'outlineStyle'), 'solid')
+  assert.equal(await style('[aria-pressed=true]', 'outlineStyle'), 'solid')
+  const low = await open(at(url, '?v=tree&len=0'), { viewport: { width: 640, height: 400 } })
+  await until(() => low.evaluate(() => document.querySelector('.rows').clientHeight), h => h >= 150)
+  const paper = await open(url, { viewport: { width: 1280, height: 400 }, colorScheme: 'dark' })
+  await paper.getByRole('heading', { name: 'Slowest requests' }).waitFor()
+  await paper.emulateMedia({ media: 'print' })
+  assert.ok(await paper.evaluate(() => document.querySelector('.topv').scrollHeight <= document.querySelector('.topv').clientHeight))
 })
 
 test('details: each attribute has its own value, and JSON keeps its numbers', async () => {
