@@ -9,22 +9,53 @@ export const Section = ({ title, children }: { title: string; children: preact.C
   </section>
 )
 
-// Frames are the lines of a stack; those of Go's runtime say less than the others.
-export const Frames = ({ stack, here = '' }: { stack: string; here?: string }) => (
-  <pre class="code v">
-    {frames(stack.trimEnd()).map(f => (
-      <span class={/^(runtime|sync|internal\/\w+)\./.test(f.text) ? 'fr q' : 'fr'}>
-        {f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}
-        {f.file && (
-          <>
-            {' '}
-            <Place file={f.file} line={f.line!} short />
-          </>
-        )}
-      </span>
-    ))}
-  </pre>
-)
+// What the frames of the runtime mean, by a function among them.
+const means: [RegExp, string][] = [
+  [/^sync\.\(\*(RW)?Mutex\)/, 'waits for a lock'],
+  [/^sync\.\(\*WaitGroup\)/, 'waits for other goroutines'],
+  [/^runtime\.(chan|selectgo)/, 'waits at a channel'],
+  [/^internal\/poll\./, 'waits for the network'],
+  [/^time\.Sleep/, 'sleeps']
+]
+
+// Frames are the lines of a stack. Several of Go's libraries and OpenTelemetry's are folded to one that says what they mean.
+export function Frames({ stack, here = '' }: { stack: string; here?: string }) {
+  const runs: { lib: boolean; list: ReturnType<typeof frames> }[] = []
+  for (const f of frames(stack.trimEnd())) {
+    const last = runs.at(-1),
+      lib = f.text ? /^(?!main\.)([\w-]+\/)*[\w-]+\.|^go\.opentelemetry\.io\//.test(f.text) : !!last?.lib // its place alone
+    if (last && last.lib === lib) last.list.push(f)
+    else runs.push({ lib, list: [f] })
+  }
+  const line = (f: ReturnType<typeof frames>[0]) => (
+    <span class="fr">
+      {f.text === here ? <b>{plain(f.text)}</b> : plain(f.text)}
+      {f.file && (
+        <>
+          {' '}
+          <Place file={f.file} line={f.line!} short />
+        </>
+      )}
+    </span>
+  )
+  return (
+    <pre class="code v">
+      {runs.map(({ lib, list }) =>
+        lib && list.length > 1 ? (
+          <details class="q">
+            <summary>
+              {means.find(([of]) => list.some(f => of.test(f.text)))?.[1] ?? plain(list[0]!.text)}, {list.length} lines
+              of libraries
+            </summary>
+            {list.map(line)}
+          </details>
+        ) : (
+          list.map(line)
+        )
+      )}
+    </pre>
+  )
+}
 
 export function Place({ file, line, short = false }: { file: string; line: number; short?: boolean }) {
   const editor = trace.meta.value!.editor
