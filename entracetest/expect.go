@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/entrace-go/entrace/format"
-	"github.com/entrace-go/entrace/internal/read/interest"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -64,7 +63,7 @@ func (tr *Trace) run(text string) (*query.Query, *view.View, []view.Row) {
 
 // rows returns rows of v.
 func rows(v *view.View, list []view.Row) []Row {
-	p := &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v)}
+	p := newPrinter(v)
 	all := make([]Row, 0, len(list))
 	for _, r := range list {
 		all = append(all, p.row(r))
@@ -165,7 +164,7 @@ func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
 // failure returns what a failed assertion says: the rows that the query selects, and, if they are too few,
 // those nearest to it.
 func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool, want string) string {
-	p := &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v)}
+	p := newPrinter(v)
 	var b strings.Builder
 	found := fmt.Sprintf("selects %d rows", len(list))
 	if len(list) == 1 {

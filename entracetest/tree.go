@@ -23,7 +23,8 @@ type printed struct {
 // tree returns the lines of the tree of all spans and log records.
 func (tr *Trace) tree(how printed) []string {
 	v := tr.View()
-	p := &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v), printed: how}
+	p := newPrinter(v)
+	p.printed = how
 	var top []string
 	for _, r := range v.Children(0) {
 		switch v.Role(r) {
@@ -46,6 +47,10 @@ type printer struct {
 	v    *view.View
 	read *view.Reader
 	rank *interest.Ranker
+}
+
+func newPrinter(v *view.View) *printer {
+	return &printer{v: v, read: v.NewReader(), rank: interest.NewRanker(v)}
 }
 
 // maxIndent is the depth below which rows are not printed.

@@ -3,7 +3,6 @@ package query
 import (
 	"cmp"
 	endian "encoding/binary"
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -153,11 +152,6 @@ func (m *machine) valuesOf(a *stageAggregate, by []expr, rows view.Set[view.Row]
 
 // maxGroups is the maximum number of groups of a table. Each group takes some hundred bytes.
 var maxGroups = 1 << 20
-
-// tooManyGroups returns the error for a query that makes more than maxGroups groups.
-func tooManyGroups(by []expr) error {
-	return &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
-}
 
 // evals compiles expressions.
 func (m *machine) evals(list []expr) ([]eval, error) {

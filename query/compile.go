@@ -174,12 +174,12 @@ func (m *machine) value(x expr) (eval, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := x.a.(*field); ok && x.b == nil {
-			if role, ok := f.role(); ok {
-				return func(e *env) Value { return boolValue(m.v.Role(e.row) == role && x.holds(a(e))) }, nil
-			}
-		}
 		if x.b == nil {
+			if f, ok := x.a.(*field); ok {
+				if role, ok := f.role(); ok {
+					return func(e *env) Value { return boolValue(m.v.Role(e.row) == role && x.holds(a(e))) }, nil
+				}
+			}
 			return func(e *env) Value { return boolValue(x.holds(a(e))) }, nil
 		}
 		b, err := m.value(x.b)
@@ -518,16 +518,13 @@ func (m *machine) attributeField(f *field) (eval, error) {
 	switch f.kind {
 	case fieldOfResource:
 		return func(e *env) Value { return a.resource(e.row) }, nil
-	case fieldOwn, fieldStatusMessage:
+	case fieldOwn, fieldStatusMessage, fieldOfLog:
+		role := view.RoleSpan
+		if f.kind == fieldOfLog {
+			role = view.RoleLog
+		}
 		return func(e *env) Value {
-			if v.Role(e.row) != view.RoleSpan {
-				return Value{}
-			}
-			return a.own(e.row)
-		}, nil
-	case fieldOfLog:
-		return func(e *env) Value {
-			if v.Role(e.row) != view.RoleLog {
+			if v.Role(e.row) != role {
 				return Value{}
 			}
 			return a.own(e.row)

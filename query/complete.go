@@ -113,9 +113,7 @@ func lastWord(text string, open int) (from int, field, word string) {
 func namesIn(v *view.View) []Completion {
 	var list []Completion
 	add := func(names map[string]fieldKind) {
-		for _, n := range slices.Sorted(maps.Keys(names)) {
-			list = append(list, Completion{Text: n, Kind: "name"})
-		}
+		list = append(list, completions("name", slices.Sorted(maps.Keys(names))...)...)
 	}
 	add(bareNames)
 	keys := v.Columns().Keys()
@@ -169,9 +167,5 @@ func valuesOf(ctx context.Context, v *view.View, name string) ([]Completion, err
 			}
 		}
 	}
-	list := make([]Completion, len(texts))
-	for i, s := range texts {
-		list[i] = Completion{Text: s, Kind: "value"}
-	}
-	return list, nil
+	return completions("value", texts...), nil
 }

@@ -125,7 +125,9 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	}
 	for i, v := range counts.values {
 		x := ValueShare{Value: v, Where: where(name, v), In: counts.n[i][0], Others: counts.n[i][1]}
-		x.compare(c)
+		if c.In > 0 && c.Others > 0 {
+			x.Difference = float64(x.In)/float64(c.In) - float64(x.Others)/float64(c.Others)
+		}
 		f.Values = append(f.Values, x)
 	}
 	slices.SortFunc(f.Values, func(a, b ValueShare) int {
@@ -137,13 +139,6 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 // isIDs reports whether so many different values in so many rows are likely to be ids: on average, a
 // value is in less than two rows.
 func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }
-
-func (s *ValueShare) compare(c *Contrast) {
-	in, others := float64(max(1, c.In)), float64(max(1, c.Others))
-	if c.In > 0 && c.Others > 0 {
-		s.Difference = float64(s.In)/in - float64(s.Others)/others
-	}
-}
 
 // IsChance reports whether two samples of some rows differ as much in how many rows have a value, in one of
 // so many comparisons, more often than one time in twenty. That is Fisher's exact test, with Bonferroni's

@@ -35,17 +35,12 @@ type (
 		is          func(e *env) bool
 		event, link bool
 	}
-	// coded16 and coded32 look up codes in a table. 0 means false, 1 means true, and 2 means to
-	// call is.
-	coded16 struct {
-		codes func(b *columns.Block) []uint16
+	// lookup looks up codes in a table. 0 means false, 1 means true, and 2 means to call is.
+	lookup[C uint16 | uint32] struct {
+		codes func(b *columns.Block, k int) []C
 		table []uint8
 		is    func(e *env) bool
-	}
-	coded32 struct {
-		codes func(b *columns.Block, k int) []uint32
-		table []uint8
-		is    func(e *env) bool
+		price int
 	}
 	numbers struct {
 		of   func(b *columns.Block) []int64
@@ -151,21 +146,7 @@ func (n *bound) refine(e *env, _ int, b *columns.Block, set *blockBits) {
 }
 func (n *bound) cost() int { return 1000 }
 
-func (n *coded16) refine(e *env, _ int, b *columns.Block, set *blockBits) {
-	codes := n.codes(b)
-	each(set, func(i int) bool {
-		switch c := codes[i]; {
-		case int(c) >= len(n.table) || n.table[c] == 2:
-			e.row = view.Row(b.First) + view.Row(i)
-			return n.is(e)
-		default:
-			return n.table[c] == 1
-		}
-	})
-}
-func (n *coded16) cost() int { return 1 }
-
-func (n *coded32) refine(e *env, k int, b *columns.Block, set *blockBits) {
+func (n *lookup[C]) refine(e *env, k int, b *columns.Block, set *blockBits) {
 	codes := n.codes(b, k)
 	each(set, func(i int) bool {
 		switch c := codes[i]; {
@@ -177,7 +158,7 @@ func (n *coded32) refine(e *env, k int, b *columns.Block, set *blockBits) {
 		}
 	})
 }
-func (n *coded32) cost() int { return 3 }
+func (n *lookup[C]) cost() int { return n.price }
 
 func (n *numbers) refine(_ *env, _ int, b *columns.Block, set *blockBits) {
 	all := n.of(b)
@@ -214,18 +195,13 @@ func (m *machine) filter(x expr) (node, error) {
 		if x.op != "&&" && x.op != "||" {
 			break
 		}
-		a, err := m.filter(x.a)
-		if err != nil {
-			return nil, err
-		}
-		b, err := m.filter(x.b)
+		all, err := m.both(x.a, x.b)
 		if err != nil {
 			return nil, err
 		}
 		if x.op == "||" {
-			return anyOf{a, b}, nil
+			return anyOf(all), nil
 		}
-		all := allOf{a, b}
 		slices.SortStableFunc(all, func(a, b node) int { return a.cost() - b.cost() })
 		return all, nil
 	case *unary:
@@ -286,7 +262,7 @@ func (m *machine) boundFilter(x expr, event, link bool) (node, error) {
 	return &bound{func(e *env) bool { return isTrue(value(e)) }, event, link}, nil
 }
 
-func (m *machine) both(first, second expr) (node, error) {
+func (m *machine) both(first, second expr) (allOf, error) {
 	a, err := m.filter(first)
 	if err != nil {
 		return nil, err
@@ -350,7 +326,7 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 		for i := range metas {
 			table[i] = answer(metaValue(f.kind, &metas[i]))
 		}
-		return &coded16{func(b *columns.Block) []uint16 { return b.Meta }, table, is}, nil
+		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Meta }, table, is, 1}, nil
 	case fieldService:
 		var table []uint8
 		for _, r := range v.Columns().Resources() {
@@ -360,13 +336,13 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 			}
 			table = append(table, answer(x))
 		}
-		return &coded16{func(b *columns.Block) []uint16 { return b.Resource }, table, is}, nil
+		return &lookup[uint16]{func(b *columns.Block, _ int) []uint16 { return b.Resource }, table, is, 1}, nil
 	case fieldLevel, fieldStatus, fieldKindOfSpan, fieldRole, fieldOpen, fieldFailed:
 		table := make([]uint8, 1<<16)
 		for i := range table {
 			table[i] = answer(flagsValue(f.kind, view.Flags(i)))
 		}
-		return &coded16{func(b *columns.Block) []uint16 { return b.Flags }, table, is}, nil
+		return &lookup[uint16]{flagsOf, table, is, 1}, nil
 	case fieldDuration:
 		if c.value.kind == kindInt || c.value.kind == kindDuration {
 			return &numbers{func(b *columns.Block) []int64 { return b.Duration }, columns.NoDuration, c.op, c.value.n}, nil
@@ -393,18 +369,20 @@ func (m *machine) quick(f *field, c *comparison) (node, error) {
 	return nil, nil //nolint:nilnil // there is no quick node
 }
 
+func flagsOf(b *columns.Block, _ int) []uint16 { return b.Flags }
+
 // onlyRole has a node for each role that [field.role] returns. The node is true for the rows of
 // that role.
-var onlyRole = map[view.Role]*coded16{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
+var onlyRole = map[view.Role]node{view.RoleSpan: newOnlyRole(view.RoleSpan), view.RoleLog: newOnlyRole(view.RoleLog)}
 
-func newOnlyRole(role view.Role) *coded16 {
+func newOnlyRole(role view.Role) node {
 	table := make([]uint8, 1<<16)
 	for i := range table {
 		if view.Flags(i).Role() == role {
 			table[i] = 1
 		}
 	}
-	return &coded16{codes: func(b *columns.Block) []uint16 { return b.Flags }, table: table}
+	return &lookup[uint16]{flagsOf, table, nil, 1}
 }
 
 // quickAttribute returns the node for a comparison of an attribute.
@@ -425,7 +403,7 @@ func (m *machine) quickAttribute(f *field, a *attribute, c *comparison, is func(
 		}
 	}
 	col := a.parts[0].column
-	return &coded32{func(_ *columns.Block, k int) []uint32 { return col.Block(k) }, table, is}
+	return &lookup[uint32]{func(_ *columns.Block, k int) []uint32 { return col.Block(k) }, table, is, 3}
 }
 
 // messagesNode is the node for a comparison of the message.
@@ -472,7 +450,7 @@ func metaValue(kind fieldKind, m *format.Metadata) Value {
 func flagsValue(kind fieldKind, f view.Flags) Value {
 	switch {
 	case kind == fieldLevel:
-		return levelOf(f)
+		return enumValue(kindLevel, uint8(f.Severity())) // error for every failed span, whatever level was recorded
 	case kind == fieldRole:
 		return enumValue(kindRole, uint8(f.Role()))
 	case f.Role() != view.RoleSpan:
@@ -486,7 +464,3 @@ func flagsValue(kind fieldKind, f view.Flags) Value {
 	}
 	return enumValue(kindSpanKind, columns.Kind(uint16(f)))
 }
-
-// levelOf returns the level of a row. It is error for every failed span, whatever level was
-// recorded.
-func levelOf(f view.Flags) Value { return enumValue(kindLevel, uint8(f.Severity())) }

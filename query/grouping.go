@@ -2,8 +2,8 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -178,28 +178,25 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 		x.coder.of(b, codes, x.codes[columns.BlockRows:][:len(b.Flags)])
 	}
 	x.members = x.members[:0]
-	for w, word := range x.rows[k*words64 : (k+1)*words64] {
-		for ; word != 0; word &= word - 1 {
-			i := w*64 + bits.TrailingZeros64(word)
-			n, code := uint32(0), uint32(noCode)
-			if x.coder != nil {
-				if code = codes[i]; int(code) < len(x.numbers) {
-					n = x.numbers[code]
-				}
+	for i := range x.rows[k*words64 : (k+1)*words64].All() {
+		n, code := uint32(0), uint32(noCode)
+		if x.coder != nil {
+			if code = codes[i]; int(code) < len(x.numbers) {
+				n = x.numbers[code]
 			}
-			if n == 0 {
-				x.e.row = view.Row(b.First) + view.Row(i)
-				x.key = x.key[:0]
-				for _, f := range x.keys {
-					x.key = appendKey(x.key, f(&x.e))
-				}
-				n = uint32(x.groups.of(x.key)) + 1
-				if code != noCode {
-					x.know(code, n)
-				}
-			}
-			x.members = append(x.members, member{int32(i), int32(n - 1)})
 		}
+		if n == 0 {
+			x.e.row = view.Row(b.First) + i
+			x.key = x.key[:0]
+			for _, f := range x.keys {
+				x.key = appendKey(x.key, f(&x.e))
+			}
+			n = uint32(x.groups.of(x.key)) + 1
+			if code != noCode {
+				x.know(code, n)
+			}
+		}
+		x.members = append(x.members, member{int32(i), int32(n - 1)})
 	}
 	return x.members
 }
@@ -304,7 +301,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		merge(x)
 	}
 	if len(all.keys) > maxGroups {
-		return nil, tooManyGroups(by)
+		return nil, &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
 	}
 	if err == nil && twice >= 0 {
 		err = m.sortOut(&keep[twice], twice, all, start)

@@ -301,11 +301,8 @@ func (l *lexer) regexCanBegin(space bool) bool {
 		return true
 	}
 	t := &l.tokens[len(l.tokens)-1]
-	if t.kind != tokenMark {
-		// After a value the slash means division, unless there is another slash.
-		return strings.IndexByte(l.s[l.pos+1:], '/') >= 0
-	}
-	return t.text != ")" || strings.IndexByte(l.s[l.pos+1:], '/') >= 0
+	// After a value or a parenthesis the slash means division, unless there is another slash.
+	return t.kind == tokenMark && t.text != ")" || strings.IndexByte(l.s[l.pos+1:], '/') >= 0
 }
 
 func (l *lexer) regex() (token, error) {
@@ -421,16 +418,14 @@ func (l *lexer) number() (token, error) {
 	}
 	if unit > end {
 		text := l.s[at:unit]
+		l.pos = unit
 		if d, err := parseDuration(text); err == nil {
-			l.pos = unit
 			return token{kind: tokenDuration, text: text, pos: at, value: durationValue(int64(d))}, nil
 		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil { // 1e6
-			l.pos = unit
 			return token{kind: tokenNumber, text: text, pos: at, value: floatValue(f)}, nil
 		}
 		// A word that begins with a digit, such as an id.
-		l.pos = unit
 		return token{kind: tokenWord, text: text, parts: []string{text}, pos: at}, nil
 	}
 	l.pos = end

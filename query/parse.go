@@ -174,10 +174,10 @@ func (p *parser) check(q *pipeline) error {
 			switch later := later.(type) {
 			case *stageAggregate, *stageSort, *stageLimit, *stageTop:
 				if other, ok := later.(*stageAggregate); ok && other.cond != nil {
-					return &Error{Query: p.text, Pos: other.pos, Text: "a comparison of " + other.fn + "() cannot follow a table"}
+					return p.failAt(other.pos, "", "a comparison of %s() cannot follow a table", other.fn)
 				}
 			default:
-				return &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() computes a table, after which only other such functions, sort, topk and limit can follow", Hint: "compare it with something to choose traces, as in " + a.text + " > 2"}
+				return p.failAt(a.pos, "compare it with something to choose traces, as in "+a.text+" > 2", "%s() computes a table, after which only other such functions, sort, topk and limit can follow", a.fn)
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func (p *parser) set() (spanset, error) {
 		}
 		for _, s := range q.stages {
 			if a, ok := s.(*stageAggregate); ok && a.cond == nil {
-				return nil, &Error{Query: p.text, Pos: a.pos, Text: a.fn + "() computes a table, not a set of rows", Hint: "compare it with something, as in " + a.text + " > 2"}
+				return nil, p.failAt(a.pos, "compare it with something, as in "+a.text+" > 2", "%s() computes a table, not a set of rows", a.fn)
 			}
 		}
 		return &nested{q}, nil
@@ -599,20 +599,16 @@ func (p *parser) not() (expr, error) {
 			return nil, err
 		}
 		defer done()
-		t := p.next()
+		t, operand := p.next(), p.not
 		if t.kind == tokenWord { // not applies to the whole comparison, as in not a = b
-			x, err := p.term()
-			if err != nil {
-				return nil, err
-			}
-			if w, ok := x.(*words); ok && p.braces == 0 {
-				p.hint("not "+w.text+" selects what has no "+w.text+"; for the text, write "+quote("not "+w.text), p.with(t.pos, p.tokens[p.at-1].end, quote("not "+w.text)))
-			}
-			return &unary{op: "!", x: x, pos: t.pos}, p.wantBool(x).orNil()
+			operand = p.term
 		}
-		x, err := p.not()
+		x, err := operand()
 		if err != nil {
 			return nil, err
+		}
+		if w, ok := x.(*words); ok && t.kind == tokenWord && p.braces == 0 {
+			p.hint("not "+w.text+" selects what has no "+w.text+"; for the text, write "+quote("not "+w.text), p.with(t.pos, p.tokens[p.at-1].end, quote("not "+w.text)))
 		}
 		return &unary{op: "!", x: x, pos: t.pos}, p.wantBool(x).orNil()
 	}

@@ -28,10 +28,7 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 		}
 		f.Block(k, (*[words64]uint64)(set))
 	}
-	each(set, func(i int) bool {
-		e.row = view.Row(b.First) + view.Row(i)
-		return n.is(e)
-	})
+	(&rows{is: n.is}).refine(e, k, b, set)
 }
 
 func (n *textNode) cost() int { return 500 }

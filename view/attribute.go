@@ -124,22 +124,27 @@ func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 	}
 	off, gap := f.entries.Offset(id), int64(f.entries.Gap())
 	_ = f.entries.View(off+gap, f.entries.Offset(id+1)-off-gap, func(b []byte) {
-		at := wire.Nowhere
-		if shape != unknown {
-			at = a.find(b, f.entries.Columns(), shape)
-		}
-		if at == wire.Nowhere {
-			var ok bool
-			if at, ok = wire.FindAttribute(b, f.entries.Columns(), a.name); !ok {
-				at = wire.Nowhere
-			}
-		}
-		if end := wire.SkipValues(b, at, 1); at < len(b) && end <= len(b) {
+		if value := a.in(b, f.entries.Columns(), shape); value != nil {
 			has = true
-			fn(b[at:end:end])
+			fn(value)
 		}
 	})
 	return has
+}
+
+// in returns the encoded value in the entry b, which has the given shape, or nil if the entry has none.
+func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
+	at := wire.Nowhere
+	if shape != unknown {
+		at = a.find(b, columns, shape)
+	}
+	if at == wire.Nowhere {
+		at, _ = wire.FindAttribute(b, columns, a.name)
+	}
+	if end := wire.SkipValues(b, at, 1); at < len(b) && end <= len(b) {
+		return b[at:end:end]
+	}
+	return nil
 }
 
 // find returns the offset of the value in the entry b, which has the given shape.
@@ -343,18 +348,7 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 				return nil
 			}
 			off := f.entries.Offset(id) + gap - from
-			e := b[off : f.entries.Offset(id+1)-from]
-			at := wire.Nowhere
-			if shape != unknown {
-				at = a.find(e, columns, shape)
-			}
-			if at == wire.Nowhere {
-				at, _ = wire.FindAttribute(e, columns, a.name)
-			}
-			if end := wire.SkipValues(e, at, 1); at < len(e) && end <= len(e) {
-				return e[at:end:end]
-			}
-			return nil
+			return a.in(b[off:f.entries.Offset(id+1)-from], columns, shape)
 		}
 		for r := first; r <= last; r++ {
 			switch end := v.end(r); {

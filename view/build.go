@@ -98,7 +98,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 	}
 	b.traces.add([16]byte{})
 	for _, f := range files {
-		b.files = append(b.files, &growingFile{source: newSource(f)})
+		b.files = append(b.files, &growingFile{source: &source{f, f.Raw()}})
 	}
 	return b
 }

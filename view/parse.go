@@ -311,8 +311,11 @@ func text(b []byte, p int) ([]byte, int) {
 }
 
 // number returns the number at p, its kind, and the offset behind it. The kind is KindString if the
-// value is not a number of at most 64 bits.
+// value is not a number. The offset is wire.Nowhere if it is one of more than 64 bits.
 func number(b []byte, p int) (uint64, wire.Kind, int) {
+	if p < len(b) && b[p] >= wire.KindU128 {
+		return 0, wire.KindString, wire.Nowhere
+	}
 	end := wire.SkipValues(b, p, 1)
 	if end > len(b) || b[p] != wire.KindU64 && b[p] != wire.KindI64 {
 		return 0, wire.KindString, end
@@ -328,7 +331,11 @@ func number(b []byte, p int) (uint64, wire.Kind, int) {
 	return uint64(b[p+1]), b[p], end
 }
 
-func isTrue(b []byte, p int) bool { return b[p] == wire.KindBool && b[p+1] == 1 }
+// isTrue reports whether the value at p is true. It also returns the offset behind the value.
+func isTrue(b []byte, p int) (bool, int) {
+	end := wire.SkipValues(b, p, 1)
+	return end <= len(b) && b[p] == wire.KindBool && b[p+1] == 1, end
+}
 
 // value reads the value of field f at p and returns the offset behind it. It returns wire.Nowhere
 // if the fast path cannot read the value.
@@ -340,14 +347,8 @@ func (v *values) value(b []byte, p int, f field) int {
 	end := p
 	switch f {
 	case fieldTime:
-		if p < len(b) && b[p] >= wire.KindU128 {
-			return wire.Nowhere
-		}
 		v.time, v.timeKind, end = number(b, p)
 	case fieldTook:
-		if p < len(b) && b[p] >= wire.KindU128 {
-			return wire.Nowhere
-		}
 		v.took, v.tookKind, end = number(b, p)
 	case fieldSpan:
 		v.span, end = text(b, p)
@@ -360,11 +361,9 @@ func (v *values) value(b []byte, p int, f field) int {
 	case fieldStatus:
 		v.status, end = text(b, p)
 	case fieldEvent:
-		end = wire.SkipValues(b, p, 1)
-		v.event = end <= len(b) && isTrue(b, p)
+		v.event, end = isTrue(b, p)
 	case fieldContinued:
-		end = wire.SkipValues(b, p, 1)
-		v.continued = end <= len(b) && isTrue(b, p)
+		v.continued, end = isTrue(b, p)
 	case fieldLink:
 		end = wire.SkipValues(b, p, 1)
 		v.link = true

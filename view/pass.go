@@ -24,8 +24,6 @@ type source struct {
 	entries entrybytes.Entries
 }
 
-func newSource(f *format.File) *source { return &source{f, f.Raw()} }
-
 // chunkEnd returns the entry behind the end of a chunk that begins with entry first. It is at most
 // limit.
 func (s *source) chunkEnd(first, limit uint32) uint32 {

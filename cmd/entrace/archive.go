@@ -67,19 +67,18 @@ func (a *app) archive(ctx context.Context, dir string, target archive.Target, to
 		traces++
 		objects += len(r.Manifest.Objects)
 		for _, o := range r.Manifest.Objects {
-			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", safe(r.File), safe(o.Key), count(o.Rows, "row", "rows"))
+			_, werr := fmt.Fprintf(a.out, "%s: %s, %s\n", safe(r.File), safe(o.Key), plural(o.Rows, "row"))
 			errs = errors.Join(errs, werr)
 		}
 	}})
-	verb := "archived"
+	text := "archived"
 	if dry {
-		verb = "would archive"
+		text = "would archive"
 	}
-	_, werr := fmt.Fprintf(a.out, "%s %s as %s to %s", verb, count(traces, "trace", "traces"), count(objects, "object", "objects"), safe(to))
+	text += fmt.Sprintf(" %s as %s to %s", plural(traces, "trace"), plural(objects, "object"), safe(to))
 	if before > 0 {
-		_, e := fmt.Fprintf(a.out, "; %d archived before", before)
-		werr = errors.Join(werr, e)
+		text += fmt.Sprintf("; %d archived before", before)
 	}
-	_, e := fmt.Fprintln(a.out)
-	return errors.Join(err, errs, werr, e)
+	_, werr := fmt.Fprintln(a.out, text)
+	return errors.Join(err, errs, werr)
 }

@@ -34,7 +34,6 @@ numbers of up to 64 bits, which some programs, old versions of jq say, round.`,
 			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
 		},
 	}
-	o.addQuery(c)
 	o.add(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object an entry")
 	return c
@@ -156,5 +155,7 @@ func appendTime(b []byte, v format.Value) []byte {
 	return time.Unix(0, n).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 }
 
-// duration returns d with about three digits.
-func duration(d time.Duration) string { return string(quantity.AppendShort(nil, d)) }
+// duration returns d, in nanoseconds, with about three digits.
+func duration[D int64 | time.Duration](d D) string {
+	return string(quantity.AppendShort(nil, time.Duration(d)))
+}

@@ -31,7 +31,6 @@ that is damaged or not finished is such a thing, unless --allow-partial is given
   entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et`,
 		RunE: func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
@@ -45,9 +44,9 @@ that is damaged or not finished is such a thing, unless --allow-partial is given
 func expected(s string) (func(n int) bool, error) {
 	switch s {
 	case "none":
-		return func(n int) bool { return n == 0 }, nil
+		s = "=0"
 	case "some":
-		return func(n int) bool { return n > 0 }, nil
+		s = ">0"
 	}
 	for _, op := range []string{">=", "<=", "!=", "=", ">", "<", ""} {
 		rest, ok := strings.CutPrefix(s, op)
@@ -58,19 +57,21 @@ func expected(s string) (func(n int) bool, error) {
 		if err != nil || want < 0 {
 			break
 		}
-		switch op {
-		case ">=":
-			return func(n int) bool { return n >= want }, nil
-		case "<=":
-			return func(n int) bool { return n <= want }, nil
-		case "!=":
-			return func(n int) bool { return n != want }, nil
-		case ">":
-			return func(n int) bool { return n > want }, nil
-		case "<":
-			return func(n int) bool { return n < want }, nil
-		}
-		return func(n int) bool { return n == want }, nil
+		return func(n int) bool {
+			switch op {
+			case ">=":
+				return n >= want
+			case "<=":
+				return n <= want
+			case "!=":
+				return n != want
+			case ">":
+				return n > want
+			case "<":
+				return n < want
+			}
+			return n == want
+		}, nil
 	}
 	return nil, usagef("--expect is %q, it must be none, some, a number, or a number after >=, <=, <, > or !=", s)
 }
@@ -104,7 +105,7 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 		return nil
 	}
 	w := bufio.NewWriter(a.out)
-	a.say("%s, expected %s", count(len(rows), "row", "rows"), o.expect)
+	a.say("%s, expected %s", plural(len(rows), "row"), o.expect)
 	if o.limit > 0 && len(rows) > o.limit {
 		rows = rows[:o.limit]
 	}

@@ -27,10 +27,6 @@ type consoleLog struct {
 	streams []*lineStream
 }
 
-func newConsoleLog(rec *recorder.Recorder, ref format.SpanRef) *consoleLog {
-	return &consoleLog{rec: rec, ref: ref}
-}
-
 // stream returns the pipe that the command gets in place of w.
 func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
 	from, to, err := os.Pipe()
@@ -114,18 +110,15 @@ func (s *lineStream) Write(b []byte) (int, error) {
 	s.rest = append(s.rest, b...)
 	from := 0
 	for {
-		i := bytes.IndexByte(s.rest[from:], '\n')
+		i, newline := bytes.IndexByte(s.rest[from:], '\n'), 1
 		if i < 0 {
 			if len(s.rest)-from < maxLine {
 				break
 			}
-			i = maxLine
-			s.record(s.rest[from : from+i])
-			from += i
-			continue
+			i, newline = maxLine, 0
 		}
 		s.record(s.rest[from : from+i])
-		from += i + 1
+		from += i + newline
 	}
 	s.rest = append(s.rest[:0], s.rest[from:]...)
 	_ = s.batch.Write() // the recorder counts the records that it could not write
@@ -148,7 +141,7 @@ func (s *lineStream) record(line []byte) {
 	now := time.Now()
 	l := parseLine(string(line), now)
 	l.Observed, l.TraceID, l.SpanID, l.Flags = now.UnixNano(), s.ref.TraceID, s.ref.SpanID, 1
-	l.Attributes = append(l.Attributes, otel.NewAttribute("log.iostream", &otel.Any{Kind: otel.String, Text: s.name}))
+	l.Attributes = append(l.Attributes, textAttribute("log.iostream", s.name))
 	s.batch.Log(s.ref, l.Time)
 	l.Write(s.batch, otel.Where{Trace: true, Parent: true}, &l.Attributes)
 }
@@ -162,7 +155,7 @@ func parseLine(line string, now time.Time) *otel.Log {
 	if !ok {
 		fields, ok = logfmtFields(line)
 	}
-	l.Body = otel.Any{Kind: otel.String, Text: line}
+	l.Body = otel.TextAny(line)
 	if !ok {
 		if word := levelInText(line[:min(len(line), levelWithin)]); word != "" {
 			l.SeverityText = word
@@ -254,7 +247,7 @@ func logfmtFields(line string) ([]otel.KeyValue, bool) {
 		if text, err := strconv.Unquote(value); err == nil {
 			value = text
 		}
-		fields = append(fields, otel.KeyValue{Key: m[1], Value: otel.Any{Kind: otel.String, Text: value}})
+		fields = append(fields, otel.KeyValue{Key: m[1], Value: otel.TextAny(value)})
 		rest = rest[len(m[0]):]
 	}
 	return fields, len(fields) > 1

@@ -17,6 +17,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/internal/text/quantity"
 	"github.com/entrace-go/entrace/query/analyze"
+	"github.com/entrace-go/entrace/redact"
 )
 
 // convertFlags are the flags of convert.
@@ -26,6 +27,12 @@ type convertFlags struct {
 	to, disk    string
 	weight      string
 	force, list bool
+}
+
+// addOut adds the flags about the output.
+func (f *convertFlags) addOut(c *cobra.Command) {
+	c.Flags().StringVar(&f.to, "to", "", "the format of OUT")
+	c.Flags().BoolVar(&f.force, "force", false, "replace an OUT that is there")
 }
 
 // weights are what the frames of a flame graph can weigh.
@@ -52,15 +59,13 @@ prints all formats, and what each cannot hold.`,
 			return a.convert(cmd.Context(), args[0], out, &flags)
 		},
 	}
-	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
 	redactFlag(c, &flags.redact, redactRead)
 	set := c.Flags()
-	set.StringVar(&flags.to, "to", "", "the format of OUT")
+	flags.addOut(c)
 	set.StringVar(&flags.weight, "weight", weights[0], "for flame graphs: the time that spans took, or cpu: the samples of CPU profiles at and below what is selected")
 	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
-	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
 	set.BoolVar(&flags.list, "list", false, "print the formats there are")
 	for flag, values := range map[string][]string{"from": formatNames(true), "to": formatNames(false), "version": {"1", "2"}, "weight": weights[:]} {
 		err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -152,10 +157,11 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 		defer bar.done()
 		progress = bar.update
 	}
-	r, err := redactorOf(o.redact)
+	policy, err := policyOf(o.redact)
 	if err != nil {
 		return nil, err
 	}
+	r := redact.New(policy, nil) // nil without the flag
 	if auto && slices.Contains(names, "-") {
 		return nil, usagef("--clock auto reads files twice, and standard input can be read only once")
 	}
@@ -165,11 +171,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 			if o.follows && errors.Is(missing, format.ErrLocked) {
 				missing = nil
 			}
-			what := "the last entries are"
-			if n > 0 {
-				what = count(n, "entry is", "entries are")
-			}
-			a.tellJournal(name, what, n != 0, missing)
+			a.tellJournal(name, n, missing)
 		},
 	}
 	t, err := convert.Open(ctx, names, options)

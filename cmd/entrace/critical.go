@@ -40,9 +40,8 @@ measured instead: what its goroutine did, where it waited, who ended the wait, a
 one did meanwhile.
 
   entrace critical app.et -q 'name = "GET /cart"'`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.critical(cmd.Context(), args, &o) },
+		RunE: onFiles(a.critical, &o),
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
@@ -96,7 +95,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 		if i > 0 && !o.json {
 			fmt.Fprintln(w)
 		}
-		if err = p.path(ctx, w, r, o, least/100); err != nil {
+		if err = p.path(ctx, r, o, least/100); err != nil {
 			break
 		}
 	}
@@ -104,7 +103,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 }
 
 // path prints the path of a span: the measured one if there is one.
-func (p *rowPrinter) path(ctx context.Context, w *bufio.Writer, r view.Row, o *criticalOptions, least float64) error {
+func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, least float64) error {
 	if !o.inferred {
 		m, err := analyze.Measured(ctx, p.v, r)
 		if err != nil {
@@ -113,9 +112,9 @@ func (p *rowPrinter) path(ctx context.Context, w *bufio.Writer, r view.Row, o *c
 		switch {
 		case m == nil || m.Known < analyze.MeasuredShare:
 		case o.json:
-			return p.answer(w, m)
+			return p.answer(p.w, m, "")
 		default:
-			return p.measured(w, m, least)
+			return p.measured(m, least)
 		}
 	}
 	path, ok := analyze.Critical(p.v, r)
@@ -123,9 +122,9 @@ func (p *rowPrinter) path(ctx context.Context, w *bufio.Writer, r view.Row, o *c
 		return nil
 	}
 	if o.json {
-		return p.answer(w, path)
+		return p.answer(p.w, path, "")
 	}
-	return p.critical(w, path, least)
+	return p.critical(path, least)
 }
 
 const (
@@ -135,8 +134,8 @@ const (
 
 // critical prints a critical path for people.
 // Steps that take less than the share least of the whole are folded.
-func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least float64) error {
-	if err := p.pathHead(w, "inferred from times", c.Span, c.Open, "what is recorded last"); err != nil {
+func (p *rowPrinter) critical(c *analyze.CriticalPath, least float64) error {
+	if err := p.pathHead("inferred from times", c.Span, c.Open, "what is recorded last"); err != nil {
 		return err
 	}
 	var lines [][]string
@@ -176,13 +175,13 @@ func (p *rowPrinter) critical(w *bufio.Writer, c *analyze.CriticalPath, least fl
 		}
 	}
 	fold()
-	if err := printColumns(w, slices.Values(lines), stepColumns); err != nil || len(c.Async) == 0 {
+	if err := p.columns(lines, stepColumns); err != nil || len(c.Async) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, p.paint(colorBold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
+	fmt.Fprintln(p.w, p.paint(colorBold, "asynchronous: these spans outlive the one above them, so the path does not wait for them"))
 	for i, r := range c.Async {
 		if i == maxAsync {
-			fmt.Fprintln(w, p.paint(colorDim, "… "+count(len(c.Async)-i, "more", "more")))
+			fmt.Fprintln(p.w, p.paint(colorDim, "… "+count(len(c.Async)-i, "more", "more")))
 			break
 		}
 		if err := p.print(r); err != nil {

@@ -62,7 +62,7 @@ is given.
 			case several && (len(o.before) == 0 || len(o.after) == 0):
 				return usagef("--before and --after must be used together")
 			case !several && len(args) != 2:
-				return usagef("%s takes BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), count(len(args), "argument", "arguments"))
+				return usagef("%s takes BEFORE AFTER, or --before FILE,... --after FILE,..., not %s", c.CommandPath(), plural(len(args), "argument"))
 			}
 			return nil
 		},
@@ -74,7 +74,6 @@ is given.
 		},
 		ValidArgsFunction: completeTraces,
 	}
-	o.addQuery(c)
 	o.add(c)
 	flags := c.Flags()
 	flags.StringSliceVar(&o.before, "before", nil, "the `FILES` of the runs before")
@@ -355,7 +354,7 @@ func (r *diffReport) summary() string {
 	if len(parts) == 0 {
 		return "no limit is set"
 	}
-	return strings.Join(parts, ", ") + " of " + count(len(r.d.Paths), "path", "paths")
+	return strings.Join(parts, ", ") + " of " + plural(len(r.d.Paths), "path")
 }
 
 // method says what the column "chance" means.
@@ -416,7 +415,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 			if s.P95 == 0 && s.Self == 0 {
 				return "-"
 			}
-			return duration(time.Duration(n))
+			return duration(n)
 		}
 		fail := ""
 		if r.found[i].any() {
@@ -429,18 +428,18 @@ func (r *diffReport) table(w io.Writer, most int) error {
 			change, pair(took(&p.Before, p.Before.Self), took(&p.After, p.After.Self)), r.paint(colorDim, chance), diffPath(p) + r.paint(colorDim, diffStates(p)), r.paint(colorRed, r.found[i].String()),
 		})
 	}
+	sides := "lrrrrrrlll"
 	if r.failed == 0 { // the first and the last column are empty
+		sides = "rrrrrrll"
 		for i := range lines {
 			lines[i] = lines[i][1 : len(lines[i])-1]
 		}
-		if err := printColumns(w, slices.Values(lines), "rrrrrrll"); err != nil {
-			return err
-		}
-	} else if err := printColumns(w, slices.Values(lines), "lrrrrrrlll"); err != nil {
+	}
+	if err := printColumns(w, slices.Values(lines), sides); err != nil {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintln(w, r.paint(colorDim, fmt.Sprintf("… %s with less change, which --limit 0 shows", count(left, "path", "paths"))))
+		fmt.Fprintln(w, r.paint(colorDim, fmt.Sprintf("… %s with less change, which --limit 0 shows", plural(left, "path"))))
 	}
 	if n := r.d.Other[0] + r.d.Other[1]; n > 0 {
 		fmt.Fprintln(w, r.paint(colorDim, count(n, "span is", "spans are")+" not compared: there are too many paths"))
@@ -475,7 +474,7 @@ func diffStates(p *analyze.PathDiff) string {
 	text := []string{}
 	for _, s := range p.Grew() {
 		if grown > 0 && s.Time*10 >= grown && len(text) < 2 {
-			text = append(text, "+"+duration(time.Duration(s.Time))+" "+s.State)
+			text = append(text, "+"+duration(s.Time)+" "+s.State)
 		}
 	}
 	if len(text) == 0 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,14 +38,8 @@ often it was seen before, and a command that shows it. What can be chance is no 
   entrace explain app.et -q '{ duration > 1s }'    the others of the same names are
 
 docs/explain.md says how it decides, and how often it is right.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.failOn != "" && o.failOn != "cause" {
-				return usagef("--fail-on is %q, it must be cause", o.failOn)
-			}
-			return a.explain(cmd.Context(), args, &o)
-		},
+		RunE: onFiles(a.explain, &o),
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addTime(c)
 	flags := c.Flags()
@@ -58,6 +51,9 @@ docs/explain.md says how it decides, and how often it is right.`,
 }
 
 func (a *app) explain(ctx context.Context, names []string, o *explainOptions) error {
+	if o.failOn != "" && o.failOn != "cause" {
+		return usagef("--fail-on is %q, it must be cause", o.failOn)
+	}
 	baseline := o.lookFlags
 	baseline.since, baseline.until = "", ""
 	before, done, err := a.runs(ctx, o.against, &baseline, true)
@@ -98,16 +94,16 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	for i := range x.Causes {
 		x.Causes[i].Command = "entrace grep " + shellQuoted(x.Causes[i].Query) + " " + strings.Join(files, " ")
 	}
+	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), top}
 	if o.json {
-		err = a.answer(l, &struct {
+		err = p.answer(a.out, &struct {
 			*analyze.Explanation
 
 			State      string     `json:"state"`
 			NeverEnded []view.Row `json:"never_ended"`
-		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, &o.lookFlags)
+		}{x, stateText(statesOf(l.Trace)), top.NeverEnded}, "  ")
 	} else {
-		w := bufio.NewWriter(a.out)
-		err = errors.Join(a.explainText(w, l, x, top, o), w.Flush())
+		err = errors.Join(p.explanation(x, o), p.w.Flush())
 	}
 	if err = errors.Join(err, l.Damage()); err == nil && x.Found && o.failOn != "" {
 		return errNone
@@ -115,34 +111,32 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 	return err
 }
 
-func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top *analyze.Overview, o *explainOptions) error {
-	options := topOptions{lookFlags: o.lookFlags}
-	a.topTitle(w, l, top, &options)
-	p := a.printer(l.v, o.time)
+func (p *overviewPrinter) explanation(x *analyze.Explanation, o *explainOptions) error {
+	p.titleLine()
 	line := func(color, format string, args ...any) {
-		fmt.Fprintln(w, a.paint(color, p.wrapped(safe(fmt.Sprintf(format, args...)))))
+		fmt.Fprintln(p.w, p.paint(color, p.wrapped(safe(fmt.Sprintf(format, args...)))))
 	}
 	state := func() error {
-		a.topRuntime(w, top)
-		return a.topNever(w, l, top, &options)
+		p.runtime()
+		return p.never()
 	}
 	var err error
 	if !x.Found {
 		err = state()
 	}
 	n := x.Looked.Requests
-	fmt.Fprintln(w)
+	fmt.Fprintln(p.w)
 	line(colorBold, "%s", x.Verdict)
 	if x.Since != nil {
 		line("", "%d requests from %s on, %s after the start, beside the %d before", n[1],
-			time.Unix(0, int64(x.Since.At)).In(o.time.zone()).Format("15:04:05.000"), duration(time.Duration(x.Since.After)), n[0])
+			p.time.at(int64(x.Since.At), "15:04:05.000"), duration(x.Since.After), n[0])
 	} else {
-		line("", "%s%s", count(n[1], "request", "requests"), strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
+		line("", "%s%s", plural(n[1], "request"), strings.TrimSuffix(fmt.Sprintf(" beside %d others", n[0]), " beside 0 others"))
 	}
 	for i := range x.Causes {
 		c := &x.Causes[i]
 		if i == 0 || c.Sure || x.Causes[i-1].Sure {
-			fmt.Fprintln(w)
+			fmt.Fprintln(p.w)
 		}
 		if head := strings.TrimSpace(c.Service + "  " + c.Operation); c.Sure || i == 0 {
 			line(colorBold, "%d. %s", i+1, head)
@@ -155,14 +149,14 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 				line(colorDim, "     at %s", e.Place)
 			}
 		}
-		fmt.Fprintln(w, "  ", safe(c.Command))
+		fmt.Fprintln(p.w, "  ", safe(c.Command))
 	}
 	for _, s := range x.Shares {
-		fmt.Fprintln(w)
+		fmt.Fprintln(p.w)
 		line("", "selected: %s", s.Text)
 	}
-	fmt.Fprintln(w)
-	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), top.Errors)
+	fmt.Fprintln(p.w)
+	line("", "failed requests: %d of %d%s; errors of spans and log records: %d", x.Failed[1], n[1], strings.TrimSuffix(fmt.Sprintf(", %d of the %d others", x.Failed[0], n[0]), ", 0 of the 0 others"), p.Errors)
 	line(colorDim, "tests: %d of times, %d of errors, %d of habits", x.Looked.Series, x.Looked.Errors, x.Looked.Habits)
 	if x.Chance[1] > 0 {
 		line(colorDim, "requests that are exchanged at random differ as much in %d of %d tries", x.Chance[0], x.Chance[1])
@@ -179,5 +173,5 @@ func (a *app) explainText(w *bufio.Writer, l *look, x *analyze.Explanation, top 
 	if x.Found {
 		return state()
 	}
-	return errors.Join(err, a.topPatterns(w, top))
+	return errors.Join(err, p.patterns())
 }

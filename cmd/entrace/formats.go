@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -91,11 +92,9 @@ func targetOf(out, to string) (convert.Format, error) {
 
 // listFormats prints the formats that convert reads and writes.
 func (a *app) listFormats() error {
-	row := func(name, ext, ways, what string) error {
-		_, err := fmt.Fprintf(a.out, "%-11s %-17s %-4s %s\n", name, ext, ways, what)
-		return err
-	}
-	err := row("FORMAT", "FILES", "WAYS", "WHAT IT IS, AND WHAT IS LOST")
+	w := bufio.NewWriter(a.out)
+	row := func(name, ext, ways, what string) { fmt.Fprintf(w, "%-11s %-17s %-4s %s\n", name, ext, ways, what) }
+	row("FORMAT", "FILES", "WAYS", "WHAT IT IS, AND WHAT IS LOST")
 	for _, f := range convert.Formats() {
 		ways := "<->"
 		switch {
@@ -104,13 +103,13 @@ func (a *app) listFormats() error {
 		case !f.Writes:
 			ways = "<-"
 		}
-		err = errors.Join(err, row(string(f.Format), strings.Join(f.Extensions, " "), ways, f.What))
+		row(string(f.Format), strings.Join(f.Extensions, " "), ways, f.What)
 		if f.LostIn != "" {
-			err = errors.Join(err, row("", "", "", "in: "+f.LostIn))
+			row("", "", "", "in: "+f.LostIn)
 		}
 		if f.LostOut != "" {
-			err = errors.Join(err, row("", "", "", "out: "+f.LostOut))
+			row("", "", "", "out: "+f.LostOut)
 		}
 	}
-	return err
+	return w.Flush()
 }

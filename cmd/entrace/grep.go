@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +43,7 @@ and 2 for anything else.`,
 			return asCheck(a.grep(cmd.Context(), args[1:], &o))
 		},
 	}
-	o.add(c)
+	o.addTimes(c)
 	o.addPrint(c)
 	flags := c.Flags()
 	flags.BoolVarP(&o.count, "count", "c", false, "print how many there are, and nothing else")
@@ -70,10 +69,9 @@ func asCheck(err error) error {
 }
 
 // A checkError ends a command with status 2: the command has no answer.
-type checkError struct{ err error }
+type checkError struct{ error }
 
-func (e *checkError) Error() string { return e.err.Error() }
-func (e *checkError) Unwrap() error { return e.err }
+func (e *checkError) Unwrap() error { return e.error }
 
 func (a *app) grep(ctx context.Context, names []string, o *grepOptions) error {
 	if o.tree && o.json {
@@ -132,12 +130,20 @@ func notNegative(flag string, n int) error {
 	return nil
 }
 
+// setOf returns a set of rows.
+func setOf(v *view.View, rows []view.Row) view.Set[view.Row] {
+	set := v.NewSet()
+	for _, r := range rows {
+		set.Add(r)
+	}
+	return set
+}
+
 // withLogs returns rows with all log records below them, in the order of time.
 func withLogs(v *view.View, rows []view.Row) []view.Row {
-	all := v.NewSet()
+	all := setOf(v, rows)
 	t := v.Tree()
 	for _, r := range rows {
-		all.Add(r)
 		for rank := t.Rank(r) + 1; rank < t.End(r); rank++ {
 			if kid := t.Row(rank); v.Role(kid) == view.RoleLog {
 				all.Add(kid)
@@ -157,38 +163,23 @@ func around(v *view.View, rows []view.Row, before, after int) []view.Row {
 		}
 	}
 	order := query.InTime(v, all)
-	chosen := v.NewSet()
-	for _, r := range rows {
-		chosen.Add(r)
-	}
-	keep := make([]bool, len(order))
+	chosen := setOf(v, rows)
+	keep := v.NewSet()
 	for i, r := range order {
 		if chosen.Has(r) {
 			for k := max(0, i-before); k <= min(len(order)-1, i+after); k++ {
-				keep[k] = true
+				keep.Add(order[k])
 			}
 		}
 	}
-	var out []view.Row
-	for i, r := range order {
-		if keep[i] {
-			out = append(out, r)
-		}
-	}
-	return out
+	return query.InTime(v, keep)
 }
 
 // grepTree prints rows and their ancestors as a tree.
 func (a *app) grepTree(ctx context.Context, l *look, rows []view.Row, w io.Writer, o *grepOptions) error {
-	shown := l.v.NewSet()
-	for _, r := range rows {
-		shown.Add(r)
-	}
 	p := a.printer(l.v, o.time)
-	p.only = withAncestors(l.v, shown)
-	if first, _, ok := query.Span(l.v); ok {
-		p.first = time.Unix(0, first).UTC()
-	}
+	p.only = withAncestors(l.v, setOf(l.v, rows))
+	p.first = l.first()
 	return p.all(ctx, w, 0)
 }
 
@@ -206,9 +197,7 @@ type rowPrinter struct {
 func (a *app) rowPrinter(l *look, w *bufio.Writer, o *lookFlags) *rowPrinter {
 	p := &rowPrinter{printer: a.printer(l.v, o.time), l: l, json: o.json, w: w}
 	p.flat = true
-	if first, _, ok := query.Span(l.v); ok {
-		p.first = time.Unix(0, first).UTC()
-	}
+	p.first = l.first()
 	return p
 }
 

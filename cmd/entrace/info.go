@@ -62,7 +62,6 @@ func (a *app) infoCommand() *cobra.Command {
 			return each(args, func(name string) error { return a.info(c.Context(), name, &o) })
 		},
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print a JSON object")

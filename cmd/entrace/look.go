@@ -29,8 +29,14 @@ type lookFlags struct {
 	whole    func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
 }
 
-// add adds the flags that say how files are opened and which time span of them is used.
+// add adds the flags that say how files are opened and what of them is looked at.
 func (o *lookFlags) add(c *cobra.Command) {
+	o.addQuery(c)
+	o.addTimes(c)
+}
+
+// addTimes adds the flags of add other than -q.
+func (o *lookFlags) addTimes(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&o.since, "since", "", "from a `TIME` on: 15:04:05, +30s after the first row, -10m before the last, or RFC 3339")
 	flags.StringVar(&o.until, "until", "", "up to a `TIME`")
@@ -175,14 +181,22 @@ func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 	return between, nil
 }
 
+// first returns the earliest time of all entries, the zero time if none has one.
+func (l *look) first() (t time.Time) {
+	if first, _, ok := query.Span(l.v); ok {
+		t = time.Unix(0, first).UTC()
+	}
+	return t
+}
+
 // tellNone prints the times of the trace on stderr if --since and --until have selected nothing.
 func (a *app) tellNone(l *look, o *lookFlags) {
 	if o.since == "" && o.until == "" || l.result.Rows.Len() > 0 {
 		return
 	}
 	if first, last, ok := query.Span(l.v); ok {
-		from, to := time.Unix(0, first).In(o.time.zone()), time.Unix(0, last).In(o.time.zone())
-		a.say("nothing was selected; the trace is from %s to %s", from.Format("2006-01-02 15:04:05.000"), to.Format("2006-01-02 15:04:05.000"))
+		const layout = "2006-01-02 15:04:05.000"
+		a.say("nothing was selected; the trace is from %s to %s", o.time.at(first, layout), o.time.at(last, layout))
 	}
 }
 

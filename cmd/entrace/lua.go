@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -105,14 +106,8 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 		return errors.Join(w.Flush(), err)
 	}
 	if r.Any && o.json {
-		b := []byte{'['}
-		for i, id := range r.IDs {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendUint(b, uint64(id), 10)
-		}
-		_, err = w.Write(append(b, "]\n"...))
+		b, _ := json.Marshal(append([]uint32{}, r.IDs...)) // [] if there are none
+		_, err = w.Write(append(b, '\n'))
 	} else if r.Any {
 		var b []byte
 		for _, id := range r.IDs {
@@ -129,16 +124,15 @@ func (a *app) lua(ctx context.Context, script, name string, o *luaOptions) error
 const graceTime = time.Second
 
 func readScript(in io.Reader, name string) (string, error) {
-	if name == "-" {
-		b, err := io.ReadAll(io.LimitReader(in, lua.MaxScript+1))
-		return string(b), err
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, lua.MaxScript+1)) // Run returns an error for a longer script
+	b, err := io.ReadAll(io.LimitReader(in, lua.MaxScript+1)) // Run returns an error for a longer script
 	return string(b), err
 }
 
@@ -168,7 +162,7 @@ func (a *app) openEntries(ctx context.Context, name string, o *luaOptions) (*ent
 		return nil, nil, known(name, torn(name, err))
 	}
 	n, missing := f.Journal()
-	a.tellJournal(f.Name(), count(n, "entry is", "entries are"), n > 0, missing)
+	a.tellJournal(f.Name(), n, missing)
 	return &entryFile{f, f}, torn(name, f.Damage()), nil
 }
 

@@ -150,10 +150,9 @@ func isInterrupt(ctx context.Context, err error) bool {
 var errQuiet = errors.New("reported")
 
 // A usageError is a mistake in the command line.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(text string, args ...any) error { return &usageError{fmt.Errorf(text, args...)} }
 
@@ -211,7 +210,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		a.takesNewest(c, 1) // the query or script comes before the files
 		root.AddCommand(c)
 	}
-	root.AddCommand(a.tailCommand(), a.convertCommand(), a.exportCommand(), a.redactCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand(), passOnCommand(), bearWitnessCommand(), a.archiveCommand())
+	root.AddCommand(a.tailCommand(), a.convertCommand(), a.exportCommand(), a.redactCommand(), a.diffCommand(), a.mergeCommand(), a.recoverCommand(), a.receiveCommand(), a.replayCommand(), a.runCommand(), hiddenCommand(drainCommand, passOn), hiddenCommand(witnessCommand, bearWitness), a.archiveCommand())
 	for _, group := range []string{
 		"Look: view top explain tree tail critical diff", "Ask: grep stats check lua cat info", "Record: run receive",
 		"Convert: convert export merge redact replay archive", "Repair: recover verify",
@@ -302,18 +301,14 @@ func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return wrongArgs(c, args)
+			_, want, _ := strings.Cut(c.Use, " ")
+			return usagef("%s takes %s, not %s", c.CommandPath(), want, plural(len(args), "argument"))
 		}
 		return nil
 	}
 }
 
 var someArgs = takes(1, math.MaxInt)
-
-func wrongArgs(c *cobra.Command, args []string) error {
-	_, want, _ := strings.Cut(c.Use, " ")
-	return usagef("%s takes %s, not %s", c.CommandPath(), want, count(len(args), "argument", "arguments"))
-}
 
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
@@ -333,7 +328,11 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, known(name, err)
 	}
-	a.tellJournal(src.Name, "the last entries are", src.Size() > src.Stored, src.Missing)
+	n := 0
+	if src.Size() > src.Stored {
+		n = -1
+	}
+	a.tellJournal(src.Name, n, src.Missing)
 	return struct {
 		io.Reader
 		io.Closer
@@ -395,11 +394,14 @@ func knownRing(name string) error {
 	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace from it", name, filepath.Dir(name))
 }
 
-// tellJournal prints notes about the journal of the file name on stderr. If some is true, it prints that
-// entries come from the journal; the text what begins that sentence. If missing is not nil, it prints why
-// entries are missing.
-func (a *app) tellJournal(name, what string, some bool, missing error) {
-	if some {
+// tellJournal prints notes about the journal of the file name on stderr: that n entries come from the journal, -1 if it is
+// not known how many, and if missing is not nil, why entries are missing.
+func (a *app) tellJournal(name string, n int, missing error) {
+	if n != 0 {
+		what := "the last entries are"
+		if n > 0 {
+			what = count(n, "entry is", "entries are")
+		}
 		a.say("%s: %s from the crash buffer; 'entrace recover' puts all entries into one file", name, what)
 	}
 	switch {
@@ -424,6 +426,9 @@ func count(n int, one, more string) string {
 	}
 	return strconv.Itoa(n) + " " + more
 }
+
+// plural returns n with a noun whose plural has an s.
+func plural(n int, noun string) string { return count(n, noun, noun+"s") }
 
 // torn returns err, the error at the end of the entries of a file. It returns nil if the file ends
 // within an entry and its writer is alive, because the writer still completes that entry.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/entrace-go/entrace/query/analyze"
 	"github.com/entrace-go/entrace/view"
@@ -24,21 +21,13 @@ func (a *app) tellStates(ctx context.Context, v *view.View) error {
 	return nil
 }
 
-// frameText writes a function and its line.
-func frameText(f *analyze.Frame) string {
-	if f == nil {
-		return ""
-	}
-	return safe(f.String())
-}
-
 // measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
-func (p *rowPrinter) measured(w *bufio.Writer, m *analyze.MeasuredPath, least float64) error {
+func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
 	how := "measured"
 	if m.Join == view.Matched {
 		how += ", found by name and time"
 	}
-	if err := p.pathHead(w, how, m.Span, m.Open, "the end of the execution trace"); err != nil {
+	if err := p.pathHead(how, m.Span, m.Open, "the end of the execution trace"); err != nil {
 		return err
 	}
 	var lines [][]string
@@ -51,7 +40,7 @@ func (p *rowPrinter) measured(w *bufio.Writer, m *analyze.MeasuredPath, least fl
 		}
 		lines = append(lines, p.step(s.From-m.From, s.Duration, whole, strings.Repeat("  ", min(s.Depth, maxFollowIndent))+p.stepText(m, s)))
 	}
-	return printColumns(w, slices.Values(p.fold(lines, shorter, "shorter step", short)), stepColumns)
+	return p.columns(p.fold(lines, shorter, "shorter step", short), stepColumns)
 }
 
 // maxFollowIndent is how many levels of waits are indented: a queue has one for each that waits in it.
@@ -73,8 +62,8 @@ func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) 
 				text += requestText(by.Request)
 			}
 		}
-		if f := frameText(by.Frame); f != "" {
-			text += " at " + f
+		if by.Frame != nil {
+			text += " at " + safe(by.Frame.String())
 		}
 	}
 	if s.Times > 1 {
@@ -102,18 +91,8 @@ func requestText(request string) string {
 	return request
 }
 
-// topWaits prints where spans waited longest.
-func (a *app) topWaits(w *bufio.Writer, waits []analyze.WaitTotal) error {
-	var lines [][]string
-	for i := range waits {
-		x := &waits[i]
-		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(x.Text())})
-	}
-	return printColumns(w, slices.Values(lines), "rl")
-}
-
 // pathHead prints the lines above a critical path.
-func (p *rowPrinter) pathHead(w *bufio.Writer, how string, span view.Row, open bool, end string) error {
+func (p *rowPrinter) pathHead(how string, span view.Row, open bool, end string) error {
 	e, err := p.read.Entry(span)
 	if err != nil {
 		return err
@@ -122,9 +101,9 @@ func (p *rowPrinter) pathHead(w *bufio.Writer, how string, span view.Row, open b
 	if start, timed := p.v.Time(span); timed {
 		line = p.paint(colorDim, start.In(p.time.zone()).Format("15:04:05.000000 ")) + line
 	}
-	fmt.Fprintf(w, "critical path, %s: %s\n", how, line)
+	fmt.Fprintf(p.w, "critical path, %s: %s\n", how, line)
 	if open {
-		fmt.Fprintln(w, p.paint(colorYellow, "it has not ended: the path leads to "+end))
+		fmt.Fprintln(p.w, p.paint(colorYellow, "it has not ended: the path leads to "+end))
 	}
 	return nil
 }
@@ -135,7 +114,7 @@ func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 	if whole > 0 {
 		share = fmt.Sprintf("%.0f%%", 100*float64(took)/float64(whole))
 	}
-	return []string{p.paint(colorDim, "+"+duration(time.Duration(after))), p.paint(colorBlue, duration(time.Duration(took))), share, text}
+	return []string{p.paint(colorDim, "+"+duration(after)), p.paint(colorBlue, duration(took)), share, text}
 }
 
 // stepColumns are the sides of the columns of steps.
@@ -146,5 +125,5 @@ func (p *rowPrinter) fold(lines [][]string, n int, what string, took int64) [][]
 	if n == 0 {
 		return lines
 	}
-	return append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", count(n, what, what+"s"), duration(time.Duration(took))))})
+	return append(lines, []string{"", "", "", p.paint(colorDim, fmt.Sprintf("… %s, %s", plural(n, what), duration(took)))})
 }

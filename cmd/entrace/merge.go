@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io/fs"
 	"os"
 	"slices"
@@ -21,25 +20,19 @@ that followed each other, as app.20261120T212712.021Z.et and app.et, become one
 again: a span that was open in between is one span.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.merge(cmd.Context(), args, out, &flags)
+			if out == "" {
+				return usagef("--output must name the file to write")
+			}
+			return a.encode(cmd.Context(), a.eachOnce(args), out, &flags)
 		},
 	}
 	set := c.Flags()
 	set.StringVarP(&out, "output", "o", "", "the file to write, - for the standard output")
-	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
-	set.StringVar(&flags.to, "to", "", "the format of OUT")
+	flags.addOut(c)
 	set.StringVar(&flags.disk, "version", "", "the disk version of OUT: 1 or 2")
-	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
 	return c
-}
-
-func (a *app) merge(ctx context.Context, names []string, out string, flags *convertFlags) error {
-	if out == "" {
-		return usagef("--output must name the file to write")
-	}
-	return a.encode(ctx, a.eachOnce(names), out, flags)
 }
 
 // eachOnce returns names without names that lead to the same file as an earlier one, such as hard

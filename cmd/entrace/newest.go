@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// onFiles returns what a command does with the files of its arguments.
+func onFiles[O any](do func(ctx context.Context, names []string, o O) error, o O) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, names []string) error { return do(c.Context(), names, o) }
+}
 
 // takesNewest makes a command use the newest trace of the current folder if its command line names no
 // file. others is the number of arguments before the files.
@@ -55,10 +61,7 @@ func isTraceName(s string) bool {
 // otherFolder names a folder in dir that has the traces of a flight recorder, for the end of an error. It returns "" if
 // there is none.
 func otherFolder(dir string) string {
-	names, err := filepath.Glob(filepath.Join(dir, "*-traces"))
-	if err != nil {
-		return ""
-	}
+	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // none if dir cannot be a pattern
 	for _, name := range names {
 		if newest, err := newestTrace(name); err == nil && newest != "" {
 			return fmt.Sprintf(", but %s has: give it as the DIR", name)

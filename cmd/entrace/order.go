@@ -48,6 +48,11 @@ func (s timeStyle) zone() *time.Location {
 	return time.Local
 }
 
+// at returns a time in nanoseconds since 1970 in the zone of s.
+func (s timeStyle) at(t int64, layout string) string {
+	return time.Unix(0, t).In(s.zone()).Format(layout)
+}
+
 // clock is the layout of a time of day.
 const clock = "15:04:05.000000"
 

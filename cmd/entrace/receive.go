@@ -156,7 +156,7 @@ const (
 
 // noBound converts the value of a flag to an option of package remote: "no bound" is 0 in a flag and -1
 // in the package.
-func noBound[T int | int64 | time.Duration](flag T) T {
+func noBound[T int | int64](flag T) T {
 	if flag == 0 {
 		return -1
 	}

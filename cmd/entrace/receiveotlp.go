@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -83,7 +84,7 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	files, err := receive.NewFiles(receive.FilesOptions{
 		Dir: f.dir, Redact: policy, Idle: f.otlp.idle, MaxBytes: int64(f.maxBytes), MaxFiles: f.maxFiles, KeepBytes: int64(f.otlp.keep),
 		OnBegun: func(path, service string) {
-			a.say("%s: from %s", path, orUnknown(service))
+			a.say("%s: from %s", path, cmp.Or(service, "a service without a name"))
 			if f.otlp.console {
 				following.Go(func() { a.followReceived(follow, path, "", a.out) })
 			}
@@ -141,13 +142,6 @@ func (a *app) serveOTLP(ctx context.Context, f *receiveFlags, token string, conf
 	defer late.Stop()
 	following.Wait() // each goroutine ends with its file
 	return first
-}
-
-func orUnknown(service string) string {
-	if service == "" {
-		return "a service without a name"
-	}
-	return service
 }
 
 // followReceived prints the entries that are written to a file. If q is not "", it prints only the rows
@@ -214,7 +208,7 @@ func (a *app) tell(err error) {
 // tellOf prints err with the path of its file on stderr, unless err is nil.
 func (a *app) tellOf(path string, err error) {
 	if err != nil {
-		a.tell(fmt.Errorf("%s: %w", path, err))
+		a.say("%s: %s", path, err)
 	}
 }
 

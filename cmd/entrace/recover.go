@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -164,20 +165,17 @@ func (a *app) recovered(ctx context.Context, r *recorder.Report, asJSON bool) er
 }
 
 func (a *app) printRecovery(v *recovery, finished string) error {
-	_, err := fmt.Fprintln(a.out, safe(finished))
+	text := safe(finished) + "\n"
 	if v.Journal != "" {
-		_, e := fmt.Fprintf(a.out, "%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
-		err = errors.Join(err, e)
+		text += fmt.Sprintf("%s: records are missing: %s\n", safe(v.Output), safe(v.Journal))
 	}
 	if v.Cut != mapping.CutClean {
-		_, e := fmt.Fprintf(a.out, "%s: cut at offset %d, %d bytes discarded (%s): %s\n",
-			safe(v.File), v.CutOffset, v.Discarded, v.Cut, safe(v.Damage))
-		err = errors.Join(err, e)
+		text += fmt.Sprintf("%s: cut at offset %d, %d bytes discarded (%s): %s\n", safe(v.File), v.CutOffset, v.Discarded, v.Cut, safe(v.Damage))
 	}
 	if v.Broken != "" {
-		_, e := fmt.Fprintf(a.out, "%s: the original\n", safe(v.Broken))
-		err = errors.Join(err, e)
+		text += safe(v.Broken) + ": the original\n"
 	}
+	_, err := io.WriteString(a.out, text)
 	return err
 }
 

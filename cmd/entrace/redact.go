@@ -22,22 +22,13 @@ func policyOf(flag string) (*redact.Policy, error) {
 	}
 	p, err := redact.Open(flag)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("the policy for secrets: %w", err)}
+		return nil, usagef("the policy for secrets: %w", err)
 	}
 	return p, nil
 }
 
 // redactRead is the help of --redact where a command reads files.
 const redactRead = "replace secrets in what is read, which stays as it is"
-
-// redactorOf returns what applies the policy that the flag --redact names, nil without the flag.
-func redactorOf(flag string) (*redact.Redactor, error) {
-	p, err := policyOf(flag)
-	if err != nil {
-		return nil, err
-	}
-	return redact.New(p, nil), nil
-}
 
 // tellReplaced prints how many secrets r has replaced, by rule.
 func (a *app) tellReplaced(r *redact.Redactor) {
@@ -73,9 +64,7 @@ each rule has replaced. IN stays as it is: delete it when you have looked at OUT
 		RunE: func(c *cobra.Command, args []string) error { return a.convert(c.Context(), args[0], args[1], &flags) },
 	}
 	flags.addFrom(c)
-	set := c.Flags()
-	set.StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
-	set.StringVar(&flags.to, "to", "", "the format of OUT")
-	set.BoolVar(&flags.force, "force", false, "replace an OUT that is there")
+	c.Flags().StringVar(&flags.redact, "policy", flags.redact, "the `FILE` that says what is a secret")
+	flags.addOut(c)
 	return c
 }

@@ -43,9 +43,7 @@ be reached.`,
   entrace replay traces/ -q '{ status = error }' --shift now --new-ids
   entrace replay app.et --header 'Authorization=Bearer TOKEN' --endpoint https://otlp.example.com`,
 		Args: someArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.replay(cmd.Context(), args, &flags)
-		},
+		RunE: onFiles(a.replay, &flags),
 	}
 	set := c.Flags()
 	set.StringVar(&flags.endpoint, "endpoint", "", "the `URL` that takes OTLP, http://localhost:4318 by default")
@@ -55,7 +53,6 @@ be reached.`,
 	set.StringVar(&flags.speed, "speed", "max", "`max`, or 1x: as fast as it was recorded")
 	set.StringArrayVar(&flags.headers, "header", nil, "send a header, as `NAME=VALUE`")
 	set.BoolVar(&flags.dry, "dry-run", false, "send nothing, and say what would be sent")
-	flags.addQuery(c)
 	flags.addDescendants(c)
 	flags.add(c)
 	redactFlag(c, &flags.redact, redactRead)
@@ -88,7 +85,9 @@ func (a *app) replay(ctx context.Context, names []string, flags *replayFlags) er
 	switch flags.ids {
 	case "":
 	case madeKey:
-		key := hex.EncodeToString(randomBytes(8))
+		b := make([]byte, 8)
+		_, _ = rand.Read(b) // Read never fails
+		key := hex.EncodeToString(b)
 		a.say("the new ids are made with the key %s; use --new-ids=%s for the same ids in other files", key, key)
 		o.Key = []byte(key)
 	default:
@@ -117,8 +116,8 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 	if dry {
 		verb = "would send"
 	}
-	fmt.Fprintf(a.out, "%s %s and %s in %s of %d bytes to %s\n", verb, count(int(r.Spans), "span", "spans"),
-		count(int(r.Logs), "log record", "log records"), count(int(r.Requests), "request", "requests"), r.Bytes, safe(target.String()))
+	fmt.Fprintf(a.out, "%s %s and %s in %s of %d bytes to %s\n", verb, plural(int(r.Spans), "span"),
+		plural(int(r.Logs), "log record"), plural(int(r.Requests), "request"), r.Bytes, safe(target.String()))
 	if r.First != 0 {
 		const layout = "2006-01-02T15:04:05.000Z"
 		fmt.Fprintf(a.out, "from %s to %s\n", time.Unix(0, r.First).UTC().Format(layout), time.Unix(0, r.Last).UTC().Format(layout))
@@ -127,7 +126,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 		a.say("the endpoint says: %s", text)
 	}
 	if r.Refused() > 0 {
-		return fmt.Errorf("%s and %s were refused", count(int(r.RefusedSpans), "span", "spans"), count(int(r.RefusedLogs), "log record", "log records"))
+		return fmt.Errorf("%s and %s were refused", plural(int(r.RefusedSpans), "span"), plural(int(r.RefusedLogs), "log record"))
 	}
 	return nil
 }
@@ -155,10 +154,4 @@ func (f *replayFlags) fixedShift() (time.Duration, error) {
 		return 0, usagef("--shift is %q, it must be none, now or an offset such as +2h", f.shift)
 	}
 	return d, nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // Read never fails
-	return b
 }

@@ -21,21 +21,21 @@ func (p *rowPrinter) appendJSON(b []byte, r view.Row, e *format.TraceEntry) []by
 	v := p.l.v
 	flags := v.Flags(r)
 	file, id := v.ID(r)
-	text := func(key, s string, ok bool) {
-		b = append(append(append(b, ",\""...), key...), "\":"...)
-		if !ok {
+	begin := func(key string, ok bool) bool {
+		if b = append(append(append(b, ",\""...), key...), "\":"...); !ok {
 			b = append(b, "null"...)
-			return
 		}
-		b = jsontext.AppendSafeString(b, s)
+		return ok
+	}
+	text := func(key, s string, ok bool) {
+		if begin(key, ok) {
+			b = jsontext.AppendSafeString(b, s)
+		}
 	}
 	number := func(key string, n int64, ok bool) {
-		b = append(append(append(b, ",\""...), key...), "\":"...)
-		if !ok {
-			b = append(b, "null"...)
-			return
+		if begin(key, ok) {
+			b = strconv.AppendInt(b, n, 10)
 		}
-		b = strconv.AppendInt(b, n, 10)
 	}
 	span := flags.Role() == view.RoleSpan
 	b = jsontext.AppendSafeString(append(b, `{"file":`...), p.l.Name(file))
@@ -101,22 +101,12 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// answer prints an answer as a line of JSON, in which rows are as appendJSON has them.
-func (p *rowPrinter) answer(w io.Writer, answer any) error {
-	b, err := p.form().JSON(answer, "")
+// answer prints an answer as one JSON object, in which rows are as appendJSON has them. With indent it has several lines.
+func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
+	b, err := p.form().JSON(answer, indent)
 	if err == nil {
 		_, err = io.WriteString(w, safeJSON(b)+"\n")
 	}
-	return err
-}
-
-// answer prints an answer as one JSON object, in which rows are as appendJSON has them.
-func (a *app) answer(l *look, answer any, o *lookFlags) error {
-	b, err := a.rowPrinter(l, nil, o).form().JSON(answer, "  ")
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(a.out, safeJSON(b)+"\n")
 	return err
 }
 

@@ -148,16 +148,15 @@ type running struct {
 	asked   bool           // a signal has asked the command to end
 }
 
-// passOnCommand and witnessCommand are for processes that run starts.
-func passOnCommand() *cobra.Command {
-	return &cobra.Command{Use: drainCommand, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		_, err := io.Copy(os.Stdout, os.Stdin)
-		return err
-	}}
+// hiddenCommand returns a command for a process that run starts.
+func hiddenCommand(name string, do func() error) *cobra.Command {
+	return &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return do() }}
 }
 
-func bearWitnessCommand() *cobra.Command {
-	return &cobra.Command{Use: witnessCommand, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return bearWitness() }}
+// passOn does what drainCommand is for.
+func passOn() error {
+	_, err := io.Copy(os.Stdout, os.Stdin)
+	return err
 }
 
 // start opens the file and the port and starts the command.
@@ -198,7 +197,7 @@ func (r *running) start(ctx context.Context) (err error) {
 	r.cmd.Env = r.environment(os.Environ())
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if r.flags.console {
-		r.console = newConsoleLog(r.files.Recorder(), r.ref)
+		r.console = &consoleLog{rec: r.files.Recorder(), ref: r.ref}
 		stdout, err := r.console.stream(os.Stdout, "stdout")
 		stderr, err2 := r.console.stream(os.Stderr, "stderr")
 		if err := errors.Join(err, err2); err != nil {
@@ -341,7 +340,7 @@ func (r *running) begin() {
 	r.tell(err)
 	args := otel.Any{Kind: otel.List}
 	for _, a := range r.args {
-		args.List = append(args.List, otel.Any{Kind: otel.String, Text: a})
+		args.List = append(args.List, otel.TextAny(a))
 	}
 	dir, _ := os.Getwd() // "" if unknown
 	r.span = otel.Span{
@@ -435,7 +434,7 @@ func (r *running) report(ctx context.Context) {
 	names := r.names()
 	r.tell(own.topLines(ctx, names))
 	if n := r.server.Metrics(); n > 0 {
-		r.say("%s with metrics came, which are not kept", count(int(n), "request", "requests"))
+		r.say("%s with metrics came, which are not kept", plural(int(n), "request"))
 	}
 	if r.flags.against != "" {
 		var b strings.Builder
@@ -473,7 +472,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	title := fmt.Sprintf("%s: %s, %s", strings.Join(names, " "), count(found.Spans, "span", "spans"), count(found.Logs, "log record", "log records"))
+	title := fmt.Sprintf("%s: %s, %s", strings.Join(names, " "), plural(found.Spans, "span"), plural(found.Logs, "log record"))
 	if found.Errors > 0 {
 		title += ", " + failures(found)
 	}
@@ -482,7 +481,7 @@ func (a *app) topLines(ctx context.Context, names []string) error {
 		a.say("no OpenTelemetry SDK has sent anything; --console records the lines that the command prints")
 	}
 	for _, p := range found.Patterns[:min(1, len(found.Patterns))] {
-		a.say("most frequent error: %s, %s", p.Pattern, count(p.Count, "time", "times"))
+		a.say("most frequent error: %s, %s", p.Pattern, plural(p.Count, "time"))
 	}
 	for _, row := range found.NeverEnded[:min(1, len(found.NeverEnded))] {
 		a.say("never ended: %s", l.v.Name(row))

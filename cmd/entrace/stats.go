@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,6 @@ docs/query.md has the language.`,
 			return a.stats(cmd.Context(), args, &o)
 		},
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
@@ -185,16 +185,13 @@ func printColumns(w io.Writer, lines iter.Seq[[]string], sides string) error {
 		b.Reset()
 		for i, s := range line {
 			pad := width[i] - utf8.RuneCountInString(plain(s))
-			last := i == len(line)-1
 			if sides[i] == 'r' {
 				writeSpaces(&b, pad)
+				pad = 0
 			}
 			b.WriteString(s)
-			if sides[i] == 'l' && !last {
-				writeSpaces(&b, pad)
-			}
-			if !last {
-				writeSpaces(&b, 2)
+			if i < len(line)-1 {
+				writeSpaces(&b, pad+2)
 			}
 		}
 		b.WriteByte('\n')
@@ -203,6 +200,11 @@ func printColumns(w io.Writer, lines iter.Seq[[]string], sides string) error {
 		}
 	}
 	return nil
+}
+
+// columns prints lines of texts as printColumns does.
+func (p *rowPrinter) columns(lines [][]string, sides string) error {
+	return printColumns(p.w, slices.Values(lines), sides)
 }
 
 func writeSpaces(b *bytes.Buffer, n int) {

@@ -64,7 +64,6 @@ that selects. The time of a span is that of its end.
 	flags.BoolVarP(&o.follow, "follow", "f", false, "wait for more")
 	flags.IntVarP(&o.lines, "lines", "n", o.lines, "how many lines to begin with, -1 for all")
 	flags.BoolVar(&o.raw, "raw", false, "print entries as they are stored, with --json as cat --json does")
-	o.addQuery(c)
 	o.add(c)
 	o.addPrint(c)
 	return c
@@ -487,10 +486,10 @@ func (l *lines) show(id int64, e *format.TraceEntry) error {
 		_, err := l.out.Write(l.line)
 		return err
 	}
-	if span, ok := e.Attribute(format.AttrSpanID); ok && l.follows && !l.shown(e) {
-		l.keep(span.Text(), e)
-	}
 	if !l.shown(e) {
+		if span, ok := e.Attribute(format.AttrSpanID); ok && l.follows {
+			l.keep(span.Text(), e)
+		}
 		return nil
 	}
 	t, timed := entryTime(e)

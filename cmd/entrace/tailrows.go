@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
-	"github.com/entrace-go/entrace/format"
 	"github.com/entrace-go/entrace/query"
 	"github.com/entrace-go/entrace/view"
 )
@@ -31,9 +29,7 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 	}
 	t := &rowTail{look: l, app: a, o: o, left: o.lines, out: bufio.NewWriter(a.out), shown: l.v.NewSet()}
 	t.lines = lines{app: &app{out: t.out, err: a.err, color: a.color}, o: *o}
-	if first, _, ok := query.Span(l.v); ok {
-		t.lines.first = time.Unix(0, first)
-	}
+	t.lines.first = l.first()
 	return t, nil
 }
 
@@ -93,16 +89,13 @@ func (t *rowTail) show(ctx context.Context) error {
 		if i%linesAtOnce == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := error(nil)
 		if t.o.json {
-			err = p.print(h.row)
-		} else {
-			var e *format.TraceEntry
-			if e, err = p.read.Entry(h.row); err == nil {
-				err = t.lines.show(0, e)
+			if err := p.print(h.row); err != nil {
+				return err
 			}
-		}
-		if err != nil {
+		} else if e, err := p.read.Entry(h.row); err != nil {
+			return err
+		} else if err := t.lines.show(0, e); err != nil {
 			return err
 		}
 	}

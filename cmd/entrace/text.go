@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -37,18 +38,16 @@ func escaped(s string, i int) string {
 		switch {
 		case r == '\x1b' && colors.MatchString(s[i:]):
 			n = len(colors.FindString(s[i:]))
-		case r == utf8.RuneError && n == 1:
-			b = append(append(b, `\x`...), hex2(s[i])...)
 		case r == '\n':
 			b = append(b, `\n`...)
 		case r == '\t':
 			b = append(b, `\t`...)
 		case r == '\r':
 			b = append(b, `\r`...)
-		case jsontext.Acts(r) && r < 0x80:
-			b = append(append(b, `\x`...), hex2(byte(r))...)
+		case jsontext.Acts(r) && r < 0x80, r == utf8.RuneError && n == 1:
+			b = fmt.Appendf(b, `\x%02x`, s[i])
 		case jsontext.Acts(r):
-			b = append(append(append(b, `\u`...), hex2(byte(r>>8))...), hex2(byte(r))...)
+			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
 			b = append(b, s[i:i+n]...)
 		}
@@ -72,17 +71,12 @@ func safeJSON(b []byte) string {
 	var out strings.Builder
 	for _, r := range string(b) { // characters that act on a terminal are only in strings
 		if jsontext.Acts(r) && r != '\n' {
-			out.WriteString(`\u` + hex2(byte(r>>8)) + hex2(byte(r)))
+			fmt.Fprintf(&out, `\u%04x`, r)
 		} else {
 			out.WriteRune(r)
 		}
 	}
 	return out.String()
-}
-
-func hex2(c byte) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[c>>4], digits[c&15]})
 }
 
 // short returns at most n runes of s.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,14 +37,8 @@ recorder sampled the runtime, the services, the slowest requests with their slow
 part, what single spans do again and again, such as a query in a loop, the names that
 took most time themselves, and the longest times in which nothing happened. Errors
 are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.limit < 1 {
-				return usagef("--limit is %d, it must be above 0", o.limit)
-			}
-			return a.top(cmd.Context(), args, &o)
-		},
+		RunE: onFiles(a.top, &o),
 	}
-	o.addQuery(c)
 	o.add(c)
 	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
@@ -54,6 +47,9 @@ are counted by what they have in common: numbers, UUIDs and quoted texts make no
 }
 
 func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
+	if o.limit < 1 {
+		return usagef("--limit is %d, it must be above 0", o.limit)
+	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return err
@@ -69,122 +65,124 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	if err := a.tellStates(ctx, l.v); err != nil {
 		return err
 	}
+	p := overviewPrinter{a.rowPrinter(l, bufio.NewWriter(a.out), &o.lookFlags), found}
 	if o.json {
-		err = a.answer(l, found, &o.lookFlags)
+		err = p.answer(a.out, found, "  ")
 	} else {
-		w := bufio.NewWriter(a.out)
-		err = errors.Join(a.topText(w, l, found, o), w.Flush())
+		err = errors.Join(p.all(), p.w.Flush())
 	}
 	return errors.Join(err, l.Damage())
 }
 
 // failures says how many requests failed, and how many spans and log records say that something did.
 func failures(o *analyze.Overview) string {
-	says := count(o.Errors, "error", "errors")
+	says := plural(o.Errors, "error")
 	if o.Failed > 0 {
-		says = count(o.Failed, "failed request", "failed requests") + ", " + says
+		says = plural(o.Failed, "failed request") + ", " + says
 	}
 	return says
 }
 
-// topTitle prints what a trace is.
-func (a *app) topTitle(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) {
-	fmt.Fprintf(w, "%s %s: %s, %s, %s", a.paint(colorBold, safe(title(l.Trace))), safe(stateOfTitle(statesOf(l.Trace))),
-		count(o.Spans, "span", "spans"), count(o.Logs, "log record", "log records"), count(o.Events, "event", "events"))
-	if o.Errors > 0 {
-		fmt.Fprint(w, ", ", a.paint(colorRed, failures(o)))
-	}
-	if o.First != analyze.NoTime {
-		fmt.Fprintf(w, ", %s from %s", duration(clampDuration(uint64(o.Last)-uint64(o.First))), a.topFrom(o, options))
-	}
-	fmt.Fprintln(w)
+// An overviewPrinter prints an overview for people.
+type overviewPrinter struct {
+	*rowPrinter
+	*analyze.Overview
 }
 
-// topRows prints rows below a head, and a line below each.
-func (a *app) topRows(w *bufio.Writer, l *look, options *topOptions, head string, list []view.Row, more func(r view.Row) string) error {
+// titleLine prints what a trace is.
+func (p *overviewPrinter) titleLine() {
+	fmt.Fprintf(p.w, "%s %s: %s, %s, %s", p.paint(colorBold, safe(title(p.l.Trace))), safe(stateOfTitle(statesOf(p.l.Trace))),
+		plural(p.Spans, "span"), plural(p.Logs, "log record"), plural(p.Events, "event"))
+	if p.Errors > 0 {
+		fmt.Fprint(p.w, ", ", p.paint(colorRed, failures(p.Overview)))
+	}
+	if p.First != analyze.NoTime {
+		fmt.Fprintf(p.w, ", %s from %s", duration(clampDuration(uint64(p.Last)-uint64(p.First))), p.time.at(int64(p.First), time.RFC3339))
+	}
+	fmt.Fprintln(p.w)
+}
+
+// rowsBelow prints rows below a head, and a line below each.
+func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r view.Row) string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, head))
-	p := a.rowPrinter(l, w, &options.lookFlags)
+	p.begins(head)
 	for _, r := range list {
 		if err := p.print(r); err != nil {
 			return err
 		}
 		if s := more(r); s != "" {
-			fmt.Fprintf(w, "    %s\n", s)
+			fmt.Fprintf(p.w, "    %s\n", s)
 		}
 	}
 	return nil
 }
 
-// topNever prints the spans that never ended, with the places where they wait.
-func (a *app) topNever(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
+// never prints the spans that never ended, with the places where they wait.
+func (p *overviewPrinter) never() error {
 	never := "Never ended"
-	if !slices.ContainsFunc(statesOf(l.Trace), func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
-		if never = "Still open"; options.time != timeNone {
-			never += " at " + time.Unix(0, int64(o.Last)).In(options.time.zone()).Format("15:04:05")
+	if !slices.ContainsFunc(statesOf(p.l.Trace), func(s convert.State) bool { return !s.Snapshot && s.Word != deadtrace.Running }) {
+		if never = "Still open"; p.time != timeNone {
+			never += " at " + p.time.at(int64(p.Last), "15:04:05")
 		}
 	}
-	if o.Open > len(o.NeverEnded) {
-		never += fmt.Sprintf(", the %d oldest of %d", len(o.NeverEnded), o.Open)
+	if p.Open > len(p.NeverEnded) {
+		never += fmt.Sprintf(", the %d oldest of %d", len(p.NeverEnded), p.Open)
 	}
-	return a.topRows(w, l, options, never, o.NeverEnded, func(r view.Row) string { return openPlace(l.v, r) })
+	return p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
 }
 
-// topRuntime prints what grows, and what many goroutines do.
-func (a *app) topRuntime(w *bufio.Writer, o *analyze.Overview) {
+// runtime prints what grows, and what many goroutines do.
+func (p *overviewPrinter) runtime() {
 	var list []string
-	for _, g := range o.Growth {
-		list = append(list, fmt.Sprintf("%s: %v → %v in %s", g.Of, g.First, g.Last, duration(time.Duration(g.Time))))
+	for _, g := range p.Growth {
+		list = append(list, fmt.Sprintf("%s: %v → %v in %s", g.Of, g.First, g.Last, duration(g.Time)))
 	}
-	for _, g := range o.Goroutines {
+	for _, g := range p.Goroutines {
 		if g.Count >= manyGoroutines {
-			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(placeIn(string(g.Stack), ""), g.In)), count(g.Spans, "span", "spans"), g.Ended))
+			list = append(list, fmt.Sprintf("%d goroutines in %s, for %s, %d of which ended", g.Count, safe(cmp.Or(placeIn(string(g.Stack), ""), g.In)), plural(g.Spans, "span"), g.Ended))
 		}
 	}
 	if len(list) > 0 {
-		a.head(w, "The Go runtime")
-		fmt.Fprintln(w, strings.Join(list, "\n"))
+		p.begins("The Go runtime")
+		fmt.Fprintln(p.w, strings.Join(list, "\n"))
 	}
 }
 
 // manyGoroutines is how many goroutines with the same stack are told of.
 const manyGoroutines = 10
 
-func (a *app) head(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n", a.paint(colorBold, text)) }
+// begins prints the head of a part.
+func (p *overviewPrinter) begins(head string) { fmt.Fprintf(p.w, "\n%s\n", p.paint(colorBold, head)) }
 
-func (a *app) topText(w *bufio.Writer, l *look, o *analyze.Overview, options *topOptions) error {
-	a.topTitle(w, l, o, options)
-	err := errors.Join(a.topPatterns(w, o), a.topNever(w, l, o, options))
-	a.topRuntime(w, o)
-	if len(o.Services) > 1 && err == nil {
-		a.head(w, "Services")
-		err = topServices(w, o.Services)
+// all prints all parts.
+func (p *overviewPrinter) all() error {
+	p.titleLine()
+	err := errors.Join(p.patterns(), p.never())
+	p.runtime()
+	if len(p.Services) > 1 && err == nil {
+		p.begins("Services")
+		err = p.services()
 	}
-	err = errors.Join(err, a.topRows(w, l, options, "Slowest requests", o.Slowest, func(r view.Row) string { return slowestPart(l.v, r) }))
-	if len(o.Waits) > 0 && err == nil {
-		a.head(w, "Waits, as an execution trace tells")
-		err = a.topWaits(w, o.Waits)
+	err = errors.Join(err, p.rowsBelow("Slowest requests", p.Slowest, func(r view.Row) string { return slowestPart(p.v, r) }))
+	if len(p.Waits) > 0 && err == nil {
+		p.begins("Waits, as an execution trace tells")
+		err = p.waits()
 	}
-	if len(o.Repeats) > 0 && err == nil {
-		a.head(w, "Repeated calls")
-		err = a.topRepeats(w, o)
+	if len(p.Repeats) > 0 && err == nil {
+		p.begins("Repeated calls")
+		err = p.repeats()
 	}
-	if len(o.Self.Lines) > 0 && err == nil {
-		a.head(w, "Self time, without the spans below")
-		err = a.table(w, o.Self, options.time)
+	if len(p.Self.Lines) > 0 && err == nil {
+		p.begins("Self time, without the spans below")
+		err = p.table(p.w, p.Self, p.time)
 	}
-	if len(o.Gaps) > 0 && err == nil {
-		a.head(w, "Longest gaps, in which nothing began, ended or was logged")
-		err = a.topGaps(w, l, o, options)
+	if len(p.Gaps) > 0 && err == nil {
+		p.begins("Longest gaps, in which nothing began, ended or was logged")
+		err = p.gaps()
 	}
 	return err
-}
-
-// topFrom returns the time at which a trace begins, in the zone that the flags ask for.
-func (a *app) topFrom(o *analyze.Overview, options *topOptions) string {
-	return time.Unix(0, int64(o.First)).In(options.time.zone()).Format(time.RFC3339)
 }
 
 // openPlace returns the place at which the goroutine of an open span was last seen, "" if unknown.
@@ -227,55 +225,65 @@ func slowestPart(v *view.View, r view.Row) string {
 	return fmt.Sprintf("%s of it in %s", duration(self), what(v, part))
 }
 
-func topServices(w io.Writer, list []analyze.ServiceCount) error {
+func (p *overviewPrinter) services() error {
 	lines := [][]string{{"service", "spans", "logs", "errors"}}
-	for _, x := range list {
+	for _, x := range p.Services {
 		lines = append(lines, []string{safe(x.Service), strconv.Itoa(x.Spans), strconv.Itoa(x.Logs), strconv.Itoa(x.Errors)})
 	}
-	return printColumns(w, slices.Values(lines), "lrrr")
+	return p.columns(lines, "lrrr")
 }
 
-func (a *app) topPatterns(w io.Writer, o *analyze.Overview) error {
-	if len(o.Patterns) == 0 {
+func (p *overviewPrinter) patterns() error {
+	if len(p.Patterns) == 0 {
 		return nil
 	}
-	a.head(w, "Most frequent errors")
+	p.begins("Most frequent errors")
 	var lines [][]string
-	for _, p := range o.Patterns {
-		lines = append(lines, []string{strconv.Itoa(p.Count), p.Role.String(), safe(p.Pattern)})
+	for _, x := range p.Patterns {
+		lines = append(lines, []string{strconv.Itoa(x.Count), x.Role.String(), safe(x.Pattern)})
 	}
-	if o.OtherErrors > 0 {
-		lines = append(lines, []string{strconv.Itoa(o.OtherErrors), "", a.paint(colorDim, "others")})
+	if p.OtherErrors > 0 {
+		lines = append(lines, []string{strconv.Itoa(p.OtherErrors), "", p.paint(colorDim, "others")})
 	}
-	return printColumns(w, slices.Values(lines), "rll")
+	return p.columns(lines, "rll")
 }
 
-func (a *app) topRepeats(w io.Writer, o *analyze.Overview) error {
+// waits prints where spans waited longest.
+func (p *overviewPrinter) waits() error {
 	var lines [][]string
-	for i := range o.Repeats {
-		x := &o.Repeats[i]
+	for i := range p.Waits {
+		x := &p.Waits[i]
+		lines = append(lines, []string{p.paint(colorBlue, duration(x.Time)), safe(x.Text())})
+	}
+	return p.columns(lines, "rl")
+}
+
+func (p *overviewPrinter) repeats() error {
+	var lines [][]string
+	for i := range p.Repeats {
+		x := &p.Repeats[i]
 		times := fmt.Sprintf("%d times", x.MostCalls)
 		if x.Spans > 1 {
 			times = fmt.Sprintf("up to %s in %d spans", times, x.Spans)
 		}
-		lines = append(lines, []string{a.paint(colorBlue, duration(time.Duration(x.Time))), safe(short(x.Call(), maxValue)), times + " below " + safe(x.Of)})
+		lines = append(lines, []string{p.paint(colorBlue, duration(x.Time)), safe(short(x.Call(), maxValue)), times + " below " + safe(x.Of)})
 	}
-	return printColumns(w, slices.Values(lines), "lll")
+	return p.columns(lines, "lll")
 }
 
-func (a *app) topGaps(w io.Writer, l *look, o *analyze.Overview, options *topOptions) error {
+func (p *overviewPrinter) gaps() error {
 	var lines [][]string
-	for _, g := range o.Gaps {
+	for _, g := range p.Gaps {
 		from, after := "", "until the end"
 		if g.After != 0 {
-			after = "before " + what(l.v, g.After)
+			after = "before " + what(p.v, g.After)
 		}
-		if options.time != timeNone {
-			from = a.paint(colorDim, options.time.format(time.Unix(0, int64(g.From)), time.Unix(0, int64(o.First))))
+		if p.time != timeNone {
+			from = p.paint(colorDim, p.time.format(time.Unix(0, int64(g.From)), time.Unix(0, int64(p.First))))
 		}
-		lines = append(lines, []string{from + a.paint(colorBlue, duration(time.Duration(g.Duration))), "after " + what(l.v, g.Before), after})
+		lines = append(lines, []string{from + p.paint(colorBlue, duration(g.Duration)), "after " + what(p.v, g.Before), after})
 	}
-	return printColumns(w, slices.Values(lines), "lll")
+	return p.columns(lines, "lll")
 }
 
 // what names a row in a few words.

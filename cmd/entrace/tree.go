@@ -39,14 +39,8 @@ time. Several files, or those of a folder, are one tree: a span hangs below its
 caller in another file. What tells siblings apart comes first. On a terminal a line shows as
 many attributes as there is room for, and of a stack a few lines; --full, or a pipe,
 has it all. Of a damaged file it prints what is whole and exits with 1.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.depth < 0 {
-				return usagef("--depth is %d, it must not be below 0", o.depth)
-			}
-			return a.tree(cmd.Context(), args, &o)
-		},
+		RunE: onFiles(a.tree, &o),
 	}
-	o.addQuery(c)
 	o.addDescendants(c)
 	o.add(c)
 	o.addPrint(c)
@@ -86,6 +80,9 @@ type treeOptions struct {
 }
 
 func (a *app) tree(ctx context.Context, names []string, o *treeOptions) error {
+	if o.depth < 0 {
+		return usagef("--depth is %d, it must not be below 0", o.depth)
+	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)
 	if err != nil {
 		return torn(names[0], err)
@@ -268,7 +265,7 @@ const maxStates = 20
 // title returns the title of a trace: the name of its file, with the number of other files.
 func title(t *convert.Trace) string {
 	if n := len(t.View().Files()); n > 1 {
-		return fmt.Sprintf("%s and %s", t.Name(0), count(n-1, "other file", "other files"))
+		return fmt.Sprintf("%s and %s", t.Name(0), plural(n-1, "other file"))
 	}
 	return fileName(t, 0)
 }
@@ -452,9 +449,9 @@ func (p *printer) summary() string {
 	if first <= last {
 		p.first = time.Unix(0, first).UTC()
 	}
-	what := count(spans, "span", "spans") + ", " + count(logs, "log record", "log records")
+	what := plural(spans, "span") + ", " + plural(logs, "log record")
 	if errs > 0 {
-		what += ", " + p.paint(colorRed, count(errs, "error", "errors"))
+		what += ", " + p.paint(colorRed, plural(errs, "error"))
 	}
 	if last > first {
 		what += ", " + duration(time.Unix(0, last).Sub(p.first))
@@ -612,7 +609,7 @@ func (p *printer) strip(r view.Row) {
 	}
 	p.word(colorDim, "|"+string(letters)+"|")
 	for _, t := range p.strips.Longest(r, 2) {
-		p.word(colorDim, t.State+" "+duration(time.Duration(t.Time)))
+		p.word(colorDim, t.State+" "+duration(t.Time))
 	}
 }
 

@@ -72,7 +72,7 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 			}
 		}
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", safe(name), count(entries, "entry", "entries"), count(found, "secret", "secrets"))
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s\n", safe(name), count(entries, "entry", "entries"), plural(found, "secret"))
 	if err == nil && found > 0 {
 		err = errQuiet
 	}
@@ -80,7 +80,7 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 }
 
 // verifyExecTraces calls found for each execution trace in a file that cannot be read to its end.
-func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem string)) {
+func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem error)) {
 	t, err := convert.Open(ctx, []string{path}, nil)
 	if err != nil {
 		return // the entries have problems, which are told
@@ -90,8 +90,8 @@ func (a *app) verifyExecTraces(ctx context.Context, path string, found func(prob
 	if err != nil {
 		return // ctx has ended
 	}
-	for _, err := range states.Problems() {
-		found(err.Error())
+	for _, problem := range states.Problems() {
+		found(problem)
 	}
 }
 
@@ -102,9 +102,10 @@ func (a *app) verify(ctx context.Context, name string) error {
 	}
 	defer done()
 	problems := 0
+	tell := func(problem error) { _, _ = fmt.Fprintln(a.out, safe(problem.Error())) } // the result is the number of problems
 	if cut != nil {
 		problems++
-		_, _ = fmt.Fprintln(a.out, safe(cut.Error())) // the result is the number of problems
+		tell(cut)
 	}
 	r, err := recorder.Verify(path, func(problem error) {
 		if errors.Is(problem, format.ErrTruncated) && torn(name, problem) == nil {
@@ -113,7 +114,7 @@ func (a *app) verify(ctx context.Context, name string) error {
 		if !errors.Is(problem, format.ErrNumbered) { // an application may name its attributes so
 			problems++
 		}
-		_, _ = fmt.Fprintln(a.out, safe(problem.Error())) // the result is the number of problems
+		tell(problem)
 	})
 	if path != name && errors.Is(err, format.ErrNotEntrace) {
 		err = fmt.Errorf("%s: %w", name, format.ErrNotEntrace) // and not the name of a temporary file
@@ -121,18 +122,18 @@ func (a *app) verify(ctx context.Context, name string) error {
 	if err != nil {
 		return known(name, err)
 	}
-	a.verifyExecTraces(ctx, path, func(problem string) {
+	a.verifyExecTraces(ctx, path, func(problem error) {
 		problems++
-		_, _ = fmt.Fprintln(a.out, safe(problem))
+		tell(problem)
 	})
 	state, missing := convert.StateOf(ctx, path, problems == 0)
-	a.tellJournal(r.Name, count(r.Pending, "entry is", "entries are"), r.Pending > 0, cmp.Or(r.Journal, missing))
+	a.tellJournal(r.Name, r.Pending, cmp.Or(r.Journal, missing))
 	if name == "-" {
 		r.Name = stdinName
 	} else if path != name {
 		r.Name = name
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), count(problems, "problem", "problems"), safe(state.String()))
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s; %s\n", safe(r.Name), count(r.Entries, "entry", "entries"), plural(problems, "problem"), safe(state.String()))
 	if err == nil && problems > 0 {
 		err = errQuiet
 	}

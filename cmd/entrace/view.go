@@ -346,11 +346,10 @@ func hostsOf(addr *net.TCPAddr, host string) []string {
 	if addr != nil {
 		port = strconv.Itoa(addr.Port)
 		if addr.IP.IsUnspecified() {
-			if own, err := net.InterfaceAddrs(); err == nil {
-				for _, a := range own {
-					if ip, ok := a.(*net.IPNet); ok {
-						names = append(names, ip.IP.String())
-					}
+			own, _ := net.InterfaceAddrs() // none if they are not known
+			for _, a := range own {
+				if ip, ok := a.(*net.IPNet); ok {
+					names = append(names, ip.IP.String())
 				}
 			}
 			if name, err := os.Hostname(); err == nil {

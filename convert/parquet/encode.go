@@ -201,8 +201,7 @@ func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	e.text(colModulePath, m.ModulePath.Value, m.ModulePath.Valid)
 	e.text(colFile, m.File.Value, m.File.Valid)
 	e.number(colLine, int64(m.Line.Value), m.Line.Valid)
-	service := e.v.Service(r)
-	e.text(colService, service, service != "")
+	e.textIfAny(colService, e.v.Service(r))
 	e.attributes(r, role, entry)
 }
 
@@ -240,13 +239,13 @@ func (e *encoder) attributes(r view.Row, role view.Role, entry *format.TraceEntr
 		}
 		e.typed(a)
 	}
-	e.text(colTraceID, c.traceID, c.traceID != "")
-	e.text(colSpanID, c.spanID, c.spanID != "")
-	e.text(colParentSpanID, c.parent, c.parent != "")
+	e.textIfAny(colTraceID, c.traceID)
+	e.textIfAny(colSpanID, c.spanID)
+	e.textIfAny(colParentSpanID, c.parent)
 	e.number(colTime, c.time, c.hasTime)
 	e.number(colDuration, c.duration, c.hasDuration)
-	e.text(colKind, c.kind, c.kind != "")
-	e.text(colStatus, c.status, c.status != "")
+	e.textIfAny(colKind, c.kind)
+	e.textIfAny(colStatus, c.status)
 	e.text(colOrder, wire.View(e.order), true)
 	var rest []byte
 	if len(e.rest) > 0 {
@@ -395,6 +394,9 @@ func (e *encoder) text(col int, s string, valid bool) {
 	e.add(col, e.str(s), 1, valid)
 }
 
+// textIfAny adds a text, or none if it is empty.
+func (e *encoder) textIfAny(col int, s string) { e.text(col, s, s != "") }
+
 // add adds a value of a row to a leaf, or none.
 func (e *encoder) add(leaf int, v pq.Value, def int, valid bool) {
 	switch {
@@ -435,10 +437,8 @@ func newNames(all []format.Attribute) names {
 	n := names{all: all}
 	if len(all) > 24 {
 		n.seen = make(map[string]int, len(all))
-		for i := range all {
-			if _, twice := n.seen[all[i].Name]; !twice {
-				n.seen[all[i].Name] = i
-			}
+		for i, a := range slices.Backward(all) {
+			n.seen[a.Name] = i
 		}
 	}
 	return n

@@ -134,7 +134,7 @@ func (l *leaf) next() (bool, error) {
 	}
 	l.at++
 	if l.rep > l.maxRep || l.def > l.maxDef {
-		return false, problem(errCorrupt, "the levels are damaged")
+		return false, errLevels
 	}
 	return true, nil
 }
@@ -328,7 +328,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	if h.Type == meta.DataPageV2 {
 		reps, defs := int(v2.RepetitionLevelsByteLength), int(v2.DefinitionLevelsByteLength)
 		if reps < 0 || defs < 0 || reps+defs > min(len(body), size) {
-			return problem(errCorrupt, badLevels)
+			return errLevels
 		}
 		raw = [2][]byte{body[:reps], body[reps : reps+defs]} // not compressed
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
@@ -360,12 +360,10 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	return nil
 }
 
-const badLevels = "the levels are damaged"
-
 // prefixed splits b after the bytes whose length is at the beginning of b.
 func prefixed(b []byte) (head, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-		return nil, nil, problem(errCorrupt, badLevels)
+		return nil, nil, errLevels
 	}
 	n := 4 + int(binary.LittleEndian.Uint32(b))
 	return b[4:n], b[n:], nil

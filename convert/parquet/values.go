@@ -57,7 +57,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 	case size == 0 || enc != meta.Plain && enc != meta.ByteStreamSplit && (enc != meta.DeltaBinaryPacked || kind == meta.Double):
 		return problem(errUnsupported, "values in encoding "+enc.String())
 	case enc == meta.DeltaBinaryPacked && deltasEnd(b, most, 8*size) == 0:
-		return problem(errCorrupt, badDeltas)
+		return errDeltas
 	case kind == meta.Int32:
 		v.int32s, err = e.DecodeInt32(v.int32s[:0], b)
 		v.int64s = slices.Grow(v.int64s[:0], len(v.int32s))
@@ -120,7 +120,7 @@ func (v *values) texts(b []byte, most int) (err error) {
 func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err error) {
 	end := deltasEnd(b, most, 32)
 	if end == 0 {
-		return nil, nil, problem(errCorrupt, badDeltas)
+		return nil, nil, errDeltas
 	}
 	numbers, err = pq.DeltaBinaryPacked.DecodeInt32(dst[:0], b)
 	return numbers, b[end:], err
@@ -163,13 +163,9 @@ func deltasEnd(b []byte, most, width int) int {
 	return at
 }
 
-const (
-	badDeltas = "the differences are damaged"
-	badRuns   = "the runs are damaged"
-	// runSlack is how many numbers runs may hold beyond those that there are. DuckDB packs 256 at
-	// a time.
-	runSlack = 1024
-)
+// runSlack is how many numbers runs may hold beyond those that there are. DuckDB packs 256 at
+// a time.
+const runSlack = 1024
 
 // runs returns the runs that hold the first n numbers of width bits. The library allocates memory for as
 // many numbers as a run claims.
@@ -178,7 +174,7 @@ func runs(b []byte, width, n int) ([]byte, error) {
 	for got < uint64(n) {
 		head, size := binary.Uvarint(b[at:])
 		if size <= 0 || head>>1 > uint64(n)+runSlack {
-			return nil, problem(errCorrupt, badRuns)
+			return nil, errRuns
 		}
 		at += size
 		length, count := (width+7)/8, head>>1
@@ -190,12 +186,12 @@ func runs(b []byte, width, n int) ([]byte, error) {
 			}
 		}
 		if at += length; at > len(b) {
-			return nil, problem(errCorrupt, badRuns)
+			return nil, errRuns
 		}
 		got += count
 	}
 	if got > uint64(n)+runSlack {
-		return nil, problem(errCorrupt, badRuns)
+		return nil, errRuns
 	}
 	return b[:at], nil
 }
@@ -213,7 +209,7 @@ func unrun(dst, b []byte, width, n int) ([]byte, error) {
 // numbers decodes n indices of dictionary items.
 func numbers(dst []int32, b []byte, n int) ([]int32, error) {
 	if len(b) == 0 || b[0] > 32 {
-		return nil, problem(errCorrupt, badRuns)
+		return nil, errRuns
 	}
 	dst = slices.Grow(dst[:0], n+runSlack)
 	if b[0] == 0 {

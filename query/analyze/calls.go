@@ -149,9 +149,7 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 			if v.Name(root) != mapping.NameTrace {
 				break
 			}
-			if at, err := triggeredAt(v, root); err == nil {
-				w.triggered = max(w.triggered, at)
-			}
+			w.triggered = max(w.triggered, triggeredAt(v, root))
 		}
 		rank = end
 	}
@@ -168,18 +166,12 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 	return len(roots), nil
 }
 
-// triggeredAt returns when the request began for which a flight recorder made a file, or when that was asked for.
-func triggeredAt(v *view.View, r view.Row) (at Time, err error) {
+// triggeredAt returns when the request began for which a flight recorder made a file, or when that was asked for. It returns
+// NoTime if that is not known.
+func triggeredAt(v *view.View, r view.Row) Time {
 	e, err := v.NewReader().Entry(r)
 	if err != nil {
-		return NoTime, err
-	}
-	took, _ := e.Attribute("request.took_nano")
-	n, _ := took.U64()
-	if start, timed := v.Start(r); timed {
-		at = Time(start) - Time(n)
-	} else {
-		at = NoTime
+		return NoTime
 	}
 	trace, _ := e.Attribute("request.trace_id")
 	span, _ := e.Attribute("request.span_id")
@@ -187,10 +179,16 @@ func triggeredAt(v *view.View, r view.Row) (at Time, err error) {
 	spanID, _ := wire.ParseID[[8]byte](span.Text())
 	if row, found := v.Span(format.SpanRef{TraceID: traceID, SpanID: spanID}); found {
 		if began, known := v.Start(v.Outermost(row)); known {
-			return Time(began), nil
+			return Time(began)
 		}
 	}
-	return at, nil
+	start, timed := v.Start(r)
+	if !timed {
+		return NoTime
+	}
+	took, _ := e.Attribute("request.took_nano")
+	n, _ := took.U64()
+	return Time(start) - Time(n)
 }
 
 func operationOf(v *view.View, r view.Row) operation { return operation{v.Service(r), v.Name(r)} }

@@ -231,11 +231,7 @@ func (w *workload) rank(more float64) *Explanation {
 			}
 			continue
 		}
-		p := pools[s.service]
-		if p == nil {
-			p = new(pool)
-			pools[s.service] = p
-		}
+		p := at(pools, s.service)
 		p.u, p.variance, p.n = p.u+s.u-mid*math.Sqrt(s.variance), p.variance+s.variance, p.n+1
 		if s.moved() {
 			p.moved++

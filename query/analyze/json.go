@@ -50,22 +50,21 @@ func (f *Form) append(b []byte, v reflect.Value) ([]byte, error) {
 	if !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil() {
 		return append(b, "null"...), nil
 	}
+	with := func(x any, err error) ([]byte, error) {
+		if err != nil {
+			return nil, err
+		}
+		return f.append(b, reflect.ValueOf(x))
+	}
 	var x any
-	var err error
 	switch y := v.Interface().(type) {
 	case view.Row:
 		if y == 0 {
 			return append(b, "null"...), nil
 		}
-		if x, err = f.Row(y); err != nil {
-			return nil, err
-		}
-		return f.append(b, reflect.ValueOf(x))
+		return with(f.Row(y))
 	case *query.Table:
-		if x, err = f.Table(y); err != nil {
-			return nil, err
-		}
-		return f.append(b, reflect.ValueOf(x))
+		return with(f.Table(y))
 	case string:
 		if x = y; f.Text != nil {
 			x = f.Text(y)

@@ -117,11 +117,11 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 		if !x.Followed {
 			pieces = append(pieces, x.Piece)
 		}
+		c := class(x.Class)
 		y := MeasuredStep{
 			From: x.From + late, Duration: x.To - x.From, Depth: x.Depth, Followed: x.Followed, State: x.State.String(), Goroutine: x.Goroutine,
-			Span: spanAt(x.Goroutine, x.From+(x.To-x.From)/2),
+			Span: spanAt(x.Goroutine, x.From+(x.To-x.From)/2), Stack: c.Stack, Frame: c.Own(), Via: c.Via,
 		}
-		y.Stack, y.Frame, y.Via = class(x.Class).Stack, class(x.Class).Own(), class(x.Class).Via
 		if x.By >= 0 {
 			y.EndedBy = &Waker{Goroutine: x.By, Span: spanAt(x.By, x.To), Frame: class(x.ByClass).Own()}
 		}

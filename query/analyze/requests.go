@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,25 +61,22 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 			return nil, ctx.Err()
 		}
 		b := v.Columns().Block(k)
-		for w, word := range left[k*columns.Words : (k+1)*columns.Words] {
-			for ; word != 0; word &= word - 1 {
-				i := w*64 + bits.TrailingZeros64(word)
-				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
-				if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
-					continue
-				}
-				took := int64(neverEnded)
-				if d := b.Duration[i]; d != columns.NoDuration {
-					took = max(0, min(d, math.MaxInt64/2))
-				}
-				op := operationOf(v, r)
-				n, ok := known[op]
-				if !ok {
-					n = int32(len(q.names))
-					known[op], q.names = n, append(q.names, op)
-				}
-				q.list = append(q.list, timed{r, n, f.IsError(), b.Start[i], took})
+		for i := range left[k*columns.Words : (k+1)*columns.Words].All() {
+			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
+			if f.Role() != view.RoleSpan || b.Start[i] == columns.NoTime || within(r) {
+				continue
 			}
+			took := int64(neverEnded)
+			if d := b.Duration[i]; d != columns.NoDuration {
+				took = max(0, min(d, math.MaxInt64/2))
+			}
+			op := operationOf(v, r)
+			n, ok := known[op]
+			if !ok {
+				n = int32(len(q.names))
+				known[op], q.names = n, append(q.names, op)
+			}
+			q.list = append(q.list, timed{r, n, f.IsError(), b.Start[i], took})
 		}
 	}
 	q.of = make([][]*timed, len(q.names))

@@ -3,7 +3,6 @@ package analyze
 import (
 	"cmp"
 	"context"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -93,50 +92,47 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 			return nil, ctx.Err()
 		}
 		b := v.Columns().Block(k)
-		for w, word := range rows[k*columns.Words : (k+1)*columns.Words] {
-			for ; word != 0; word &= word - 1 {
-				i := w*64 + bits.TrailingZeros64(word)
-				r, f := view.Row(b.First)+view.Row(i), view.Flags(b.Flags[i])
-				s := services[b.Resource[i]]
-				if s == nil {
-					s = new(ServiceCount)
-					services[b.Resource[i]] = s
-				}
-				switch f.Role() {
-				case view.RoleSpan:
-					top.Spans++
-					s.Spans++
-					switch d := b.Duration[i]; {
-					case d != columns.NoDuration:
-						if slowest.takes(d) && others.Has(r) && !within(r) {
-							slowest.add(d, r)
-						}
-					case f.Open():
-						top.Open++
-						open.add(-b.Start[i], r)
+		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
+			r, f := view.Row(b.First)+i, view.Flags(b.Flags[i])
+			s := services[b.Resource[i]]
+			if s == nil {
+				s = new(ServiceCount)
+				services[b.Resource[i]] = s
+			}
+			switch f.Role() {
+			case view.RoleSpan:
+				top.Spans++
+				s.Spans++
+				switch d := b.Duration[i]; {
+				case d != columns.NoDuration:
+					if slowest.takes(d) && others.Has(r) && !within(r) {
+						slowest.add(d, r)
 					}
-				case view.RoleLog:
-					top.Logs++
-					s.Logs++
-				case view.RoleEvent:
-					top.Events++
-				case view.RoleOther:
-				default:
-					continue
+				case f.Open():
+					top.Open++
+					open.add(-b.Start[i], r)
 				}
-				if at := b.Start[i]; at != columns.NoTime {
-					if top.First == NoTime {
-						top.First = Time(at)
-					}
-					top.First, top.Last = min(top.First, Time(at)), max(top.Last, Time(view.EndOf(&b, i)))
+			case view.RoleLog:
+				top.Logs++
+				s.Logs++
+			case view.RoleEvent:
+				top.Events++
+			case view.RoleOther:
+			default:
+				continue
+			}
+			if at := b.Start[i]; at != columns.NoTime {
+				if top.First == NoTime {
+					top.First = Time(at)
 				}
-				if f.IsError() {
-					top.Errors++
-					s.Errors++
-					errs = append(errs, r)
-					if f.Role() == view.RoleSpan && others.Has(r) && !within(r) {
-						top.Failed++
-					}
+				top.First, top.Last = min(top.First, Time(at)), max(top.Last, Time(view.EndOf(&b, int(i))))
+			}
+			if f.IsError() {
+				top.Errors++
+				s.Errors++
+				errs = append(errs, r)
+				if f.Role() == view.RoleSpan && others.Has(r) && !within(r) {
+					top.Failed++
 				}
 			}
 		}
@@ -450,19 +446,16 @@ func (o *Overview) gaps(v *view.View, rows view.Set[view.Row], limit int, from, 
 	}
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
-		for w, word := range rows[k*columns.Words : (k+1)*columns.Words] {
-			for ; word != 0; word &= word - 1 {
-				i := w*64 + bits.TrailingZeros64(word)
-				switch view.Flags(b.Flags[i]).Role() {
-				case view.RoleSpan, view.RoleLog, view.RoleEvent:
-				default:
-					continue
-				}
-				if start := b.Start[i]; start != columns.NoTime {
-					add(start, view.Row(b.First)+view.Row(i))
-					if end := view.EndOf(&b, i); end > start {
-						add(end, view.Row(b.First)+view.Row(i))
-					}
+		for i := range rows[k*columns.Words : (k+1)*columns.Words].All() {
+			switch view.Flags(b.Flags[i]).Role() {
+			case view.RoleSpan, view.RoleLog, view.RoleEvent:
+			default:
+				continue
+			}
+			if start := b.Start[i]; start != columns.NoTime {
+				add(start, view.Row(b.First)+i)
+				if end := view.EndOf(&b, int(i)); end > start {
+					add(end, view.Row(b.First)+i)
 				}
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -207,6 +206,7 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
+	depth int   // how many of them are busy
 	n     int   // all ids are less than n
 	size  int64 // the size of all sets in bytes
 }
@@ -260,19 +260,14 @@ func (e *evaluator) item(number vm.LValue) (set, error) {
 	if e.done[n] != nil {
 		return e.done[n], nil
 	}
-	depth := 0
-	for _, busy := range e.busy {
-		if busy {
-			depth++
-		}
-	}
-	if e.busy[n] || depth > maxItems {
+	if e.busy[n] || e.depth > maxItems {
 		return nil, fmt.Errorf("item %d of the filterset contains itself, or too many others", n)
 	}
 	e.busy[n] = true
+	e.depth++
 	s, err := e.compute(e.items[n])
-	e.busy[n] = false
-	e.done[n] = s
+	e.depth--
+	e.busy[n], e.done[n] = false, s
 	return s, err
 }
 
@@ -480,8 +475,8 @@ func (e *evaluator) filter(src set, clauses [][]predicate) (set, error) {
 			m.read.init(e.file, e.options.Upstream)
 			for from := range parts {
 				err := ctx.Err()
-				for w := from; w < min(from+perPart, len(src)) && err == nil; w++ {
-					err = m.word(src, out, w)
+				if err == nil {
+					err = m.part(src, out, from)
 				}
 				if err != nil {
 					mu.Lock()
@@ -505,10 +500,10 @@ type matcher struct {
 	clauses [][]predicate
 }
 
-// word tests the ids in word w of src and adds those that match to out.
-func (m *matcher) word(src, out set, w int) error {
-	for word := src[w]; word != 0; word &= word - 1 {
-		id := uint32(w*64 + bits.TrailingZeros64(word))
+// part tests the ids in perPart words of src from one on, and adds those that match to out.
+func (m *matcher) part(src, out set, from int) error {
+	for id := range src[from:min(from+perPart, len(src))].All() {
+		id += uint32(64 * from)
 		ok, err := m.matches(id)
 		if err != nil {
 			return err

@@ -199,8 +199,7 @@ func parseNumber(s string) (float64, bool) {
 		if !strings.Contains(hex, "p") {
 			hex += "p0"
 		}
-		f, err := strconv.ParseFloat(s[:len(s)-len(digits)]+"0x"+hex, 64)
-		return f, err == nil || errors.Is(err, strconv.ErrRange)
+		s = s[:len(s)-len(digits)] + "0x" + hex
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil || errors.Is(err, strconv.ErrRange)
@@ -377,18 +376,15 @@ func (t *thread) openBits() {
 			verb, digits = "%08X", -digits
 		}
 		s := fmt.Sprintf(verb, n)
-		l.Push(vm.LString(s[8-min(digits, 8):]))
+		l.Push(vm.LString(s[8-digits:]))
 		return 1
 	}))
 	t.l.SetGlobal("bit", lib)
 }
 
-// bitsOf returns the bits of an argument.
-func bitsOf(l *vm.LState, n int) uint32 { return toBits(float64(l.CheckNumber(n))) }
-
-// toBits rounds a number and returns its low 32 bits.
-func toBits(f float64) uint32 {
-	f = math.RoundToEven(f)
+// bitsOf returns the low 32 bits of an argument, which is a number and is rounded.
+func bitsOf(l *vm.LState, n int) uint32 {
+	f := math.RoundToEven(float64(l.CheckNumber(n)))
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
 	}

@@ -289,11 +289,11 @@ func compile(name, script string) (*vm.FunctionProto, error) {
 
 func compileBlock(name, script string) (*vm.FunctionProto, error) {
 	chunk, err := parse.Parse(strings.NewReader(script), name)
-	if err != nil {
-		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
+	var proto *vm.FunctionProto
+	if err == nil {
+		bound(reflect.ValueOf(chunk))
+		proto, err = vm.Compile(chunk, name)
 	}
-	bound(reflect.ValueOf(chunk))
-	proto, err := vm.Compile(chunk, name)
 	if err != nil {
 		return nil, &ScriptError{Message: strings.TrimSpace(err.Error())}
 	}

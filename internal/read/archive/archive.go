@@ -90,7 +90,7 @@ func Run(ctx context.Context, dir string, target Target, o Options) error {
 			return ctx.Err()
 		}
 		if failed, ok := errors.AsType[*targetError](err); ok {
-			return fmt.Errorf("archive %s: %w", r.File, failed.err)
+			return fmt.Errorf("archive %s: %w", r.File, failed.error)
 		}
 		if ours || err != nil {
 			o.Report(r, err)
@@ -100,10 +100,9 @@ func Run(ctx context.Context, dir string, target Target, o Options) error {
 }
 
 // A targetError is an error of the target.
-type targetError struct{ err error }
+type targetError struct{ error }
 
-func (e *targetError) Error() string { return e.err.Error() }
-func (e *targetError) Unwrap() error { return e.err }
+func (e *targetError) Unwrap() error { return e.error }
 
 func ofTarget(err error) error {
 	if err == nil {
@@ -179,10 +178,10 @@ func (r *Result) finished(ctx context.Context, f *os.File, target Target, dry bo
 	if err == nil {
 		err = v.Damage(0)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.File, err)
+	var d *division
+	if err == nil {
+		d, err = divide(v)
 	}
-	d, err := divide(v)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.File, err)
 	}
