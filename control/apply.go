@@ -8,9 +8,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// SetConfig puts another configuration in force. If the new one is not valid, SetConfig returns an
-// error and the old one stays in force. The folder, and the size and place of the ring, do not
-// change. SetConfig does not wait for files or providers: providers start and stop soon afterwards.
+// SetConfig puts another configuration in force. If the new configuration is not valid, SetConfig returns an
+// error and the old one stays in force. A new configuration does not change the folder or the size and place of
+// the ring. SetConfig does not wait for files or providers: providers start and stop soon afterwards.
 func (c *Control) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		return errors.New("control: the configuration is nil")
@@ -31,9 +31,9 @@ func (c *Control) SetConfig(cfg *Config) error {
 	return nil
 }
 
-// Override puts a configuration in force for the time d. After that, the configuration before the
-// override is in force again, or the latest one that SetConfig or the source has set since. A nil
-// cfg ends a running override now. Like SetConfig, Override does not wait for files or providers.
+// Override puts a configuration in force for the time d. After that, the base configuration is in force again:
+// the one before the override, or the latest one that SetConfig or the source has set since. A nil cfg ends a
+// running override now. Like SetConfig, Override does not wait for files or providers.
 func (c *Control) Override(cfg *Config, d time.Duration) error {
 	if err := c.check(cfg); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (c *Control) countRefused() {
 	c.account.Refused++
 }
 
-// sourceChanged puts a configuration in force that the source has read, or reports the source's
-// error.
+// sourceChanged puts in force the configuration cfg that the source has read, or reports the error of the
+// source.
 func (c *Control) sourceChanged(cfg *Config, err error) {
 	if err == nil {
 		err = c.SetConfig(cfg)
@@ -95,7 +95,7 @@ func (c *Control) sourceChanged(cfg *Config, err error) {
 	}
 }
 
-// endOverride ends an override and puts the base configuration in force. The caller holds the lock
+// endOverride ends an override and puts the base configuration in force. The caller must hold the mutex
 // applying.
 func (c *Control) endOverride() {
 	if c.override.timer == nil {
@@ -107,7 +107,7 @@ func (c *Control) endOverride() {
 	c.apply(base)
 }
 
-// apply puts a configuration in force. The caller holds the lock applying.
+// apply puts a configuration in force. The caller must hold the mutex applying.
 func (c *Control) apply(cfg *Config) {
 	if c.over {
 		return

@@ -19,48 +19,46 @@ import (
 type Config struct {
 	// ID names the configuration in the traces. It must not be empty.
 	ID string
-	// Dir is the folder of the traces. It is made, for the user alone, if it does not exist.
-	// It cannot change while the process runs.
+	// Dir is the folder of the traces. If it does not exist, it is created with access for the user alone. It
+	// cannot change while the process runs.
 	Dir string
 	// Keep bounds the traces in Dir.
 	Keep Keep
-	// Ring configures the ring and the providers that record all the time.
+	// Ring configures the ring and the providers that always record.
 	Ring RingConfig
 	// Traces are the kinds of traces. A request becomes a trace of the first kind that matches.
 	Traces []TraceConfig
 }
 
-// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed first,
-// and those that were requested by hand last. Zero means no bound.
+// Keep bounds the traces in a folder. If a bound is exceeded, the oldest traces are removed first, but traces
+// that were requested manually are removed last. Zero means no bound.
 //
-// Traces that were finished just now always stay. The age of a trace of this process counts from its
-// end, by the monotonic clock. For any other trace, the time in its name and the time of its last
-// change count: the earlier time is its date, and it is too old only if both times are. A trace
-// that is dated more than five minutes in the future is the first to be removed. Traces that are
-// [VerdictUnfinished] are not counted and not removed.
+// Traces that were just finished always stay. The age of a trace of this process counts from the end of the
+// trace, by the monotonic clock. The date of any other trace is the earlier of two times: the time in its name
+// and the time of its last change. Such a trace is too old only if both times are too old. A trace whose date
+// is more than five minutes in the future is removed first. Traces that are [VerdictUnfinished] are not counted
+// and not removed.
 type Keep struct {
 	Files int
 	Bytes int64
 	Age   time.Duration
 }
 
-// A RingConfig configures the ring and the providers that record to it all the time.
+// A RingConfig configures the ring and the providers that always record to it.
 type RingConfig struct {
 	// Bytes is the size of the ring, at least 4 MiB, or 0 for no ring. Bytes and Persist cannot change
 	// while the process runs.
 	Bytes int64
-	// Persist keeps the ring in a file. After a crash, the next start makes a trace of it, with the
-	// text that the runtime wrote: see [debug.SetCrashOutput], which a process can set to one file
-	// only.
+	// Persist keeps the ring in a file. After a crash, the next start converts the file to a trace, together with
+	// the crash text of the runtime: see [debug.SetCrashOutput], which supports only one file per process.
 	Persist bool
-	// Always are the providers that record all the time. The providers of the snapshots in Traces also
-	// record all the time.
+	// Always are the providers that always record. The providers of the snapshots in Traces also always record.
 	Always Set
-	// Params are the parameters of the providers that run all the time.
+	// Params are the parameters of the providers that always record.
 	Params map[string]string
 }
 
-// A Mode determines which records a trace has.
+// A Mode determines which records are in a trace.
 type Mode string
 
 // The modes.
@@ -75,35 +73,34 @@ const (
 	scopeTrace = "trace"
 )
 
-// A TraceConfig is one kind of trace.
+// A TraceConfig configures one kind of trace.
 type TraceConfig struct {
 	// Name is a part of the file name. It has at most 64 letters, digits, "-", "_" and ".".
 	Name string
-	// On lists the requests that become such a trace.
+	// On lists the requests that become a trace of this kind.
 	On []On
 	// Mode is [ModeSnapshot] if empty.
 	Mode Mode
 	// Window is how far back a snapshot goes. The default is 30 s.
 	Window time.Duration
 	// Scope selects the spans and log records of a snapshot. "all", the default, selects all of them.
-	// "trace" selects only those of the OpenTelemetry trace that made the request. The records of
+	// "trace" selects only the spans and log records of the requesting OpenTelemetry trace. The records of
 	// other providers are always in the snapshot.
 	Scope string
 	// Providers record to the trace.
 	Providers Set
-	// Every is the shortest time between two traces. PerHour is the largest number of traces in an
-	// hour. With OneIn, one of that many requests becomes a trace. Zero means no limit. Manual
-	// requests are not limited.
+	// Every is the minimum time between two traces. PerHour is the maximum number of traces in an hour. With
+	// OneIn, one of OneIn requests becomes a trace. Zero means no limit. Manual requests are not limited.
 	Every   time.Duration
 	PerHour int
 	OneIn   int
-	// A stream ends after Timeout, or when its entries reach MaxBytes. The defaults are 30 s and no
-	// bound. A stream that was requested by hand has no timeout unless the request has one.
+	// A stream ends after Timeout, or when its entries reach MaxBytes. The defaults are 30 s and no limit. A
+	// stream that was requested manually has no timeout unless the request has one.
 	Timeout  time.Duration
 	MaxBytes int64
 	// KeepIf decides at the end whether a stream is kept. If it is nil, the stream is kept.
 	KeepIf *KeepIf
-	// Params are the parameters of the providers, by PROVIDER.NAME.
+	// Params are the parameters of the providers. Their keys are PROVIDER.NAME.
 	Params map[string]string
 }
 
@@ -118,9 +115,9 @@ const (
 	TriggerLog      Trigger = "log"      // a log record; key: its message
 	TriggerSpan     Trigger = "span"     // a span that has ended; key: its name
 	TriggerWatchdog Trigger = "watchdog" // a span that is still open; key: its name
-	TriggerPanic    Trigger = "panic"    // a call of CapturePanic, or a span or net/http handler that ends with a panic; key: the value of the panic
+	TriggerPanic    Trigger = "panic"    // a panic in CapturePanic, a span or a net/http handler; key: its value
 	TriggerStart    Trigger = "start"    // the start of the process
-	TriggerExit     Trigger = "exit"     // its end, Shutdown
+	TriggerExit     Trigger = "exit"     // the end of the process: Shutdown
 )
 
 var triggers = []Trigger{
@@ -130,37 +127,36 @@ var triggers = []Trigger{
 // An On matches requests.
 type On struct {
 	Trigger Trigger
-	// Key is a pattern for the request's key, in which "*" stands for any text. An empty pattern
-	// matches every key.
+	// Key is a pattern for the key of the request, in which "*" matches any text. An empty pattern matches every
+	// key.
 	Key string
 	// Level is the lowest level of a log record.
 	Level slog.Level
-	// LongerThan is the time that a span must have taken, or been open.
+	// LongerThan is the minimum time that a span took or has been open.
 	LongerThan time.Duration
-	// If Count is set, only every Count-th such request matches, and only if those requests came
-	// within Within. If Within is zero, the count never expires.
+	// If Count is set, only every Count-th such request matches, and only if these Count requests happened during
+	// a period of Within. If Within is zero, the count never expires.
 	Count  int
 	Within time.Duration
 }
 
-// KeepIf decides whether a stream that has ended is kept. If Any is set, at least one of its
-// attributes must be on some span or log record of the trace; if All is set, each of its attributes
-// must be. For such a trace, the longest span is compared with Longest: the highest bound that it
-// exceeds determines the share of traces that is kept. Of all other traces one in Else is kept, or
-// none if Else is 0.
+// KeepIf decides whether a stream that has ended is kept. If Any is set, at least one of its attributes must be
+// on a span or log record of the trace. If All is set, each of its attributes must be on one. If a trace meets
+// these conditions, the highest bound in Longest that the longest span exceeds determines the share of traces
+// that is kept. One in Else of all other traces is kept, or none if Else is 0.
 type KeepIf struct {
 	Longest  []KeepLongest
 	Any, All []string // "name=value"
 	Else     int
 }
 
-// A KeepLongest keeps one in OneIn traces with a span longer than LongerThan.
+// A KeepLongest keeps one in OneIn of the traces with a span longer than LongerThan.
 type KeepLongest struct {
 	LongerThan time.Duration
 	OneIn      int // 0 or 1: all
 }
 
-// minRingBytes is the smallest size of a ring.
+// minRingBytes is the minimum size of a ring.
 const minRingBytes = 4 << 20
 
 // The defaults of a [TraceConfig].
@@ -169,9 +165,9 @@ const (
 	defaultTimeout = 30 * time.Second
 )
 
-// DefaultConfig returns the defaults of [Env] and of configuration files: at most 50 traces of 2
-// GiB in total, and a persistent ring of 32 MiB with the providers spans, logs, runtime.metrics and
-// gc. ID, Dir and Traces are empty.
+// DefaultConfig returns the defaults of [Env] and of configuration files: at most 50 traces with at most 2 GiB
+// in total, and a persistent ring of 32 MiB with the providers spans, logs, runtime.metrics and gc. ID, Dir and
+// Traces are empty.
 func DefaultConfig() *Config {
 	return &Config{
 		Keep: Keep{Files: retain.DefaultFiles, Bytes: retain.DefaultBytes},
@@ -190,8 +186,8 @@ func (e *FieldError) Error() string { return e.Path + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Validate returns a [*FieldError] for each field of c that is wrong, joined with errors.Join, in
-// the order of the fields.
+// Validate returns a [*FieldError] for each invalid field of c. The errors are joined with errors.Join, in the
+// order of the fields.
 func (c *Config) Validate() error {
 	v := &validator{}
 	v.check(c.ID != "", "id", "must not be empty")
@@ -292,7 +288,7 @@ func (v *validator) keepIf(at string, k *KeepIf) {
 
 func (t *TraceConfig) mode() Mode { return cmp.Or(t.Mode, ModeSnapshot) }
 
-// observed returns the providers whose records the triggers see.
+// observed returns the providers whose records can make requests.
 func (c *Config) observed() (s Set) {
 	for i := range c.Traces {
 		for _, on := range c.Traces[i].On {

@@ -22,47 +22,46 @@ import (
 type Options struct {
 	Config *Config
 	Source Source
-	// Providers record in addition to the span processor and the slog handler, which always do.
-	// Package provider has providers.
+	// Providers record in addition to the span processor and the slog handler, which always record. Package
+	// provider has implementations.
 	Providers []Provider
-	// Service names the process in the trace of its crash.
+	// Service names the process in its crash trace.
 	Service string
 	// Version is the disk version of the traces. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared
-	// memory if that survives the process, and smaller if memory is short; otherwise it is in the
-	// folder of the traces.
+	// BufferDir is the folder for the ring, as in [recorder.Options]. By default the ring is in shared memory if
+	// that survives the process; the ring is then smaller if memory is short. Otherwise it is in the folder of the
+	// traces.
 	BufferDir string
 	// Redact says which values are secrets, as in [recorder.Options].
 	Redact *redact.Policy
-	// OnError, if set, is called with errors: for example, a configuration is broken, a trace could
-	// not be written, or the ring has no file. OnError and OnTrace are called one at a time, on a
-	// goroutine of their own. If 64 calls wait, further calls are dropped. The functions may call all
-	// methods of the control except Shutdown.
+	// OnError, if set, is called with errors: for example, a configuration is invalid, a trace could not be
+	// written, or the ring has no file. OnError and OnTrace are called one at a time, on a goroutine of their own.
+	// If 64 calls are waiting, further calls are dropped. The functions may call all methods of the control except
+	// Shutdown.
 	OnError func(error)
 	// OnTrace, if set, is called when a trace ends. If its verdict is VerdictUnfinished,
 	// OnTrace is called again when the trace is finished.
 	OnTrace func(*Trace)
-	// OnCrash, if set, is called when [New] has made a trace of the ring of a process that died. It is
-	// called in the same way as OnTrace.
+	// OnCrash, if set, is called when [New] has made a trace from the ring of a process that died. It is called in
+	// the same way as OnTrace.
 	OnCrash func(*tracedir.Result)
 }
 
-// maxStreams bounds the streams that run at a time.
+// maxStreams is the maximum number of streams that run at the same time.
 const maxStreams = 4
 
-// maxQueue bounds the requests that wait for the goroutine that writes traces, and the callbacks that wait.
+// maxQueue is the maximum number of requests that wait for the writer goroutine, and of waiting callbacks.
 const maxQueue = 64
 
 // A Control decides which requests become traces, and writes the traces. Its Recorder records to
 // its ring. A nil Control does nothing and denies all requests.
 //
-// Decisions are made on the goroutine of the caller, under a lock that is never held during a use
-// of a file or a call of a provider, a dumper or a callback. Work that takes time has goroutines of
-// its own. The writer begins, writes and ends traces, one after the other. A second goroutine
-// starts and stops providers, a third writes the note of the ring, and a fourth calls OnError,
-// OnTrace and OnCrash.
+// Decisions are made on the goroutine of the caller, under a mutex that is never held while a file is used or
+// while a provider, a dumper or a callback runs. Slow work has its own goroutines. The writer begins, writes
+// and ends traces, one after the other. A second goroutine starts and stops providers, a third writes the note
+// of the ring, and a fourth calls OnError, OnTrace and OnCrash.
 //
 // A Control is safe for concurrent use.
 type Control struct {
@@ -88,7 +87,7 @@ type Control struct {
 	writing
 }
 
-// listeners make requests.
+// listeners holds the sources of requests.
 type listeners struct {
 	signals  signals
 	watchdog watchdog
@@ -97,9 +96,9 @@ type listeners struct {
 
 // configuring is the state of SetConfig and Override.
 type configuring struct {
-	applying sync.Mutex // locked before all other locks
+	applying sync.Mutex // locked before all other mutexes
 
-	over     bool // no configuration is put in force and no trace begins any more; set with deciding.mu held as well
+	over     bool // no configuration can be put in force and no trace can begin; set with deciding.mu held as well
 	override struct {
 		timer *time.Timer // nil: there is no override
 		base  *Config     // the configuration after the override
@@ -123,19 +122,19 @@ type deciding struct {
 	running []*Trace // streams that were requested and whose end is not queued yet
 	fed     []*Trace // streams that providers write to
 	limits  map[string]*limit
-	account Stats // what is counted, and the members that failed
+	account Stats // counters, and the members that failed
 	started Set   // the members that run
 }
 
 // writing is the state of the goroutine that writes traces.
 type writing struct {
 	writer     worker
-	slots      chan struct{} // has an element for each request that waits for the writer
+	slots      chan struct{} // has one element for each request that waits for the writer
 	unfinished unfinished
 }
 
-// New first makes traces of the files that dead processes left in the folder of the configuration.
-// Then it returns a control that records.
+// New first makes traces of the files that dead processes left in the folder of the configuration. Then it
+// returns a control that records.
 func New(o *Options) (*Control, error) {
 	c := &Control{o: *o, began: time.Now(), stop: func() {}}
 	c.limits, c.slots, c.provided = make(map[string]*limit), make(chan struct{}, maxQueue), Spans|Logs
@@ -170,8 +169,8 @@ func New(o *Options) (*Control, error) {
 		c.members = append(c.members, &member{Provider: p})
 		c.provided |= p.Provides
 	}
-	// The queue has room for the requests, for the ends of their streams and of the running streams,
-	// and for Shutdown, so that a decision never waits.
+	// The queue has room for all waiting requests, the ends of their streams, the ends of the running streams, and
+	// Shutdown. So a decision never waits.
 	c.writer.start(2*maxQueue + 2*maxStreams)
 	c.switches = newRepeater(&c.writer.guard, c.switchProviders)
 	c.notes = newRepeater(&c.writer.guard, func() { c.report(c.ring.SetNote(c.note(c.Config()))) })
@@ -188,7 +187,7 @@ func New(o *Options) (*Control, error) {
 	return c, nil
 }
 
-// startUnlessDenied requests a trace. It reports an error unless that is a DeniedError.
+// startUnlessDenied requests a trace. It reports any error except a DeniedError.
 func (c *Control) startUnlessDenied(ctx context.Context, r Request) {
 	var denied *DeniedError
 	if _, err := c.Start(ctx, r); err != nil && !errors.As(err, &denied) {
@@ -229,8 +228,8 @@ func (c *Control) report(err error) {
 	}
 }
 
-// Recorder returns the recorder of the ring: give it to the span processor and to
-// the slog handler. That of a nil Control drops everything.
+// Recorder returns the recorder of the ring, for the span processor and the slog handler. The recorder of a nil
+// Control drops everything.
 func (c *Control) Recorder() *recorder.Recorder {
 	if c == nil {
 		return recorder.Discard()
@@ -238,7 +237,7 @@ func (c *Control) Recorder() *recorder.Recorder {
 	return c.ring.Recorder()
 }
 
-// Enabled reports whether one of the providers in s is on. It is one atomic load.
+// Enabled reports whether at least one provider in s is on. It is one atomic load.
 func (c *Control) Enabled(s Set) bool { return c != nil && c.on.Load()&uint64(s) != 0 }
 
 // Config returns the configuration in force.
@@ -259,9 +258,8 @@ func (c *Control) Dir() string {
 
 var errClosed = errors.New("control: shut down")
 
-// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and
-// removes the file of the ring. It waits for all goroutines, but no longer than ctx. It is
-// idempotent.
+// Shutdown makes the trace of the trigger exit, if the configuration has one, ends all streams, and removes the
+// file of the ring. It waits for all goroutines, but not longer than ctx. It is idempotent.
 func (c *Control) Shutdown(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -300,7 +298,7 @@ func (c *Control) Shutdown(ctx context.Context) error {
 	}
 }
 
-// endDecisions ends all streams and lets no trace begin any more.
+// endDecisions ends all streams. No trace can begin after it.
 func (c *Control) endDecisions() {
 	c.applying.Lock()
 	defer c.applying.Unlock()

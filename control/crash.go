@@ -12,12 +12,12 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// saveDead makes traces of the files that dead processes left in the folder.
+// saveDead converts the files that dead processes left in the folder to traces.
 func (c *Control) saveDead(keep Keep) {
 	var saved []string
 	c.report(c.dir.Recover(c.report, func(r *traces.Result, err error) {
 		switch {
-		case errors.Is(err, recorder.ErrJournalElsewhere): // its process may be alive
+		case errors.Is(err, recorder.ErrJournalElsewhere): // the process of the ring may be alive
 		case err != nil && r != nil:
 			c.report(fmt.Errorf("recover: %w", err))
 		default:

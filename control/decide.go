@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Start requests a trace. If the request becomes a snapshot, Start returns when the file is
-// written; if it becomes a stream, Start returns when the stream has begun. The error is a
-// [*DeniedError] or the error of ctx. If it is the error of ctx, the trace may still be made.
+// Start requests a trace. If the request becomes a snapshot, Start returns when the file is written; if it
+// becomes a stream, Start returns when the stream has begun. The error is a [*DeniedError] or the error of ctx.
+// After the error of ctx, the trace may still be made.
 func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -23,7 +23,7 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 		return nil, &DeniedError{Request: r, Verdict: VerdictClosed}
 	}
 	var made *Trace
-	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // unless begin returns
+	begun := error(&DeniedError{Request: r, Verdict: VerdictFailed}) // begin replaces it when it returns
 	done := make(chan struct{})
 	if v := c.admit(&r, f, i, func(t *Trace) {
 		defer close(done)
@@ -43,8 +43,8 @@ func (c *Control) Start(ctx context.Context, r Request) (*Trace, error) {
 	return made, begun
 }
 
-// Fire requests a trace like Start, but returns at once; the verdict is counted. If another request
-// for the same trace waits already, the two requests count as one.
+// Fire requests a trace like Start, but returns at once; the verdict is counted. If another request for the
+// same trace is already waiting, the two requests count as one.
 func (c *Control) Fire(r Request) {
 	f, i, v := c.match(&r)
 	if v != VerdictStarted {
@@ -72,8 +72,8 @@ func (c *Control) Fire(r Request) {
 	}
 }
 
-// match returns the index of the trace in the current configuration that r requests. It counts
-// verdicts other than VerdictStarted.
+// match returns the index in the current configuration of the trace that r requests. It counts verdicts other
+// than VerdictStarted.
 func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	if c == nil || c.closed.Load() {
 		return nil, 0, VerdictClosed
@@ -85,9 +85,9 @@ func (c *Control) match(r *Request) (f *rules, trace int, v Verdict) {
 	return f, trace, v
 }
 
-// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts verdicts
-// other than VerdictStarted. The caller has taken a slot. If the verdict is VerdictStarted, the
-// writer frees the slot before it calls begin; otherwise admit frees it.
+// admit makes a trace, if the limits allow it, and queues begin for the writer. It counts verdicts other than
+// VerdictStarted. The caller has acquired a slot. If the verdict is VerdictStarted, the writer releases the
+// slot before it calls begin; otherwise admit releases it.
 func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Verdict {
 	tc := &f.cfg.Traces[trace]
 	c.mu.Lock()
@@ -114,7 +114,7 @@ func (c *Control) admit(r *Request, f *rules, trace int, begin func(*Trace)) Ver
 	return VerdictStarted
 }
 
-// allow returns VerdictStarted if a trace can begin now. The caller holds the lock mu.
+// allow returns VerdictStarted if a trace can begin now. The caller must hold mu.
 func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	if c.over {
 		return VerdictClosed
@@ -140,17 +140,17 @@ func (c *Control) allow(r *Request, tc *TraceConfig) Verdict {
 	return l.allow(tc, now)
 }
 
-// same reports whether r and other have the same trigger and key.
+// same reports whether r and the request other have the same trigger and key.
 func (r *Request) same(other *Request) bool { return r.Trigger == other.Trigger && r.Key == other.Key }
 
-// Stop ends the streams that requests with r's trigger and key started, and reports whether any
-// ran. It returns at once: the streams take no more spans and log records, and the channel of
-// [Trace.Done] is closed when a file is finished.
+// Stop ends the streams that were started by requests with r's trigger and key, and reports whether such a
+// stream was running. It returns at once: from then on the streams ignore new spans and log records, and the
+// channel of [Trace.Done] is closed when a file is finished.
 func (c *Control) Stop(r Request) bool {
 	return c.endAll(&r, endStopped, "")
 }
 
-// Abort ends the same streams as Stop, and removes their files.
+// Abort ends the same streams as Stop does, and removes their files.
 func (c *Control) Abort(r Request, why string) bool {
 	return c.endAll(&r, endAborted, why)
 }
@@ -169,8 +169,7 @@ func (c *Control) endAll(r *Request, how endReason, why string) (ended bool) {
 	return ended
 }
 
-// endStream queues the end of a stream, and reports whether the stream was running. The caller
-// holds the lock mu.
+// endStream queues the end of a stream, and reports whether the stream was running. The caller must hold mu.
 func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	i := slices.Index(c.running, t)
 	if i < 0 {
@@ -185,7 +184,7 @@ func (c *Control) endStream(t *Trace, how endReason, why string) bool {
 	return true
 }
 
-// Running returns the streams that have begun and are not being ended.
+// Running returns the streams that have begun and are not ending.
 func (c *Control) Running() (begun []*Trace) {
 	if c == nil {
 		return nil
@@ -210,7 +209,7 @@ type limit struct {
 	until time.Time   // no traces until then, after a failure
 }
 
-// limitOf returns the limit of a kind of trace. The caller holds the lock mu.
+// limitOf returns the limit of a kind of trace. The caller must hold mu.
 func (c *Control) limitOf(tc *TraceConfig) *limit {
 	l := c.limits[tc.Name]
 	if l == nil {
@@ -220,14 +219,14 @@ func (c *Control) limitOf(tc *TraceConfig) *limit {
 	return l
 }
 
-// failed sets a pause for this kind of trace, because a trace could not be written.
+// failed sets a pause for this kind of trace after a trace could not be written.
 func (l *limit) failed(now time.Time) {
 	l.fails = min(l.fails+1, 6)
 	l.until = now.Add(time.Second << l.fails)
 }
 
-// rests reports whether r is refused because a trace failed a moment ago. The application may have
-// logged the failure, and r may be the result of that log record.
+// rests reports whether r is refused because a trace failed recently. The application may have logged the
+// failure, and r may be caused by that log record.
 func (l *limit) rests(r *Request, now time.Time) bool {
 	switch r.Trigger {
 	case TriggerLog, TriggerSpan, TriggerWatchdog, TriggerPanic:

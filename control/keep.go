@@ -9,8 +9,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// keeps reports whether a trace that has ended should be kept. If it returns an error, it returns
-// true.
+// keeps reports whether a trace that has ended should be kept. With an error it returns true.
 func (c *Control) keeps(t *Trace) (bool, error) {
 	k := t.tc.KeepIf
 	if k == nil {
@@ -34,8 +33,8 @@ func (c *Control) keeps(t *Trace) (bool, error) {
 	return n > 0 && (l.ended[class]-1)%n == 0, nil
 }
 
-// oneIn returns the class of a trace and n: one of n traces of the class is kept, or none if n is
-// 0. Met says whether Any and All are met.
+// oneIn returns the class of a trace and n: one of n traces of the class is kept, or none if n is 0. The
+// parameter met says whether the conditions Any and All are met.
 func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	if !met {
 		return -1, k.Else
@@ -55,8 +54,8 @@ func (k *KeepIf) oneIn(longest time.Duration, met bool) (class, n int) {
 	return best, max(1, k.Longest[best].OneIn)
 }
 
-// look reads the trace in the file name. It returns the duration of the longest span, and whether
-// Any and All are met.
+// look reads the trace in the file name. It returns the duration of the longest span, and whether the
+// conditions Any and All are met.
 func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) {
 	found := make(map[string]map[string]bool) // by attribute and value
 	for _, s := range slices.Concat(k.Any, k.All) {
@@ -85,7 +84,7 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 			}
 			text := valueText(&v)
 			if _, asked := values[text]; asked {
-				values[strings.Clone(text)] = true // the map takes the new key, and the file lends text
+				values[strings.Clone(text)] = true // cloned: the map stores the new key, and text belongs to the file
 			}
 		}
 		return nil
@@ -98,7 +97,7 @@ func (k *KeepIf) look(name string) (longest time.Duration, met bool, err error) 
 	return longest, met && err == nil, err
 }
 
-// valueText returns the value of an attribute as it is written in a configuration.
+// valueText returns the value of an attribute in the notation of configurations.
 func valueText(v *format.Value) string {
 	if v.Kind() == format.KindBytes {
 		return v.Text()

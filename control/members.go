@@ -22,7 +22,7 @@ import (
 type member struct {
 	Provider
 
-	on      Set // 0: it does not run
+	on      Set // 0 if it does not run
 	params  map[string]string
 	err     error // why the provider is off; nil if it can run
 	session *Session
@@ -38,8 +38,7 @@ func (m *member) stop() error {
 	return safecall.Run(m.Stop)
 }
 
-// showMembers updates the account of Stats with the members that are on and off. The caller holds
-// the lock calling.
+// showMembers updates the members that are on and off in the account of Stats. The caller must hold calling.
 func (c *Control) showMembers() {
 	on, off := Set(0), make(map[string]string)
 	for _, m := range c.members {
@@ -53,7 +52,7 @@ func (c *Control) showMembers() {
 	c.mu.Unlock()
 }
 
-// eachMember calls fn with the members, which may come to be on or off.
+// eachMember calls fn with each member. The function fn may switch members on or off.
 func (c *Control) eachMember(fn func(m *member)) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -63,8 +62,8 @@ func (c *Control) eachMember(fn func(m *member)) {
 	}
 }
 
-// wanted returns which of the providers p have to run, and their parameters. The parameters of a
-// later stream replace those of an earlier stream.
+// wanted returns the providers in p that have to run, and their parameters. The parameters of a later stream
+// replace the parameters of an earlier stream.
 func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	cfg := c.Config()
 	on = cfg.inRing() & p
@@ -72,7 +71,7 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	names := p.names()
 	add := func(more map[string]string) {
 		for key, value := range more {
-			// Only the provider's own parameters: others must not restart it.
+			// Only the provider's own parameters: changes of others must not restart it.
 			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(key, name+".") }) {
 				params[key] = value
 			}
@@ -95,15 +94,15 @@ func (c *Control) wanted(p Set) (on Set, params map[string]string) {
 	return on, params
 }
 
-// streams returns the streams that providers write to now.
+// streams returns the streams that providers write to at present.
 func (c *Control) streams() []*Trace {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.fed)
 }
 
-// switchProviders starts and stops providers, so that exactly those run that the current
-// configuration and the streams need.
+// switchProviders starts and stops providers, so that exactly the providers run that the current configuration
+// and the streams need.
 func (c *Control) switchProviders() {
 	c.eachMember(func(m *member) {
 		if m.Start == nil {
@@ -128,7 +127,7 @@ func (c *Control) switchProviders() {
 	})
 }
 
-// startProvider starts a provider. The caller holds the lock calling.
+// startProvider starts a provider. The caller must hold calling.
 func (c *Control) startProvider(m *member, on Set, params map[string]string) {
 	s := &Session{On: on, Params: params}
 	s.write = func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
@@ -158,8 +157,8 @@ func (c *Control) broken(m *member, s *Session, err error) {
 	c.off(m, err)
 }
 
-// off records that a provider is off because of err, and writes this to the traces that need it.
-// The caller holds the lock calling.
+// off records that a provider is off because of err, and writes an entry about it to the traces that need the
+// provider. The caller must hold calling.
 func (c *Control) off(m *member, err error) {
 	m.err = err
 	if m.session == nil {
@@ -173,7 +172,7 @@ func (c *Control) off(m *member, err error) {
 	c.report(fmt.Errorf("provider %s is off: %w", m.Provides, err))
 }
 
-// nameOff writes to a trace which of its providers are off.
+// nameOff writes entries to a trace about its providers that are off.
 func (c *Control) nameOff(t *Trace) {
 	c.calling.Lock()
 	defer c.calling.Unlock()
@@ -216,10 +215,10 @@ func (c *Control) stopProviders() {
 	})
 }
 
-// dumpTime is how long a dumper may take.
+// dumpTime is the maximum duration of a dump.
 const dumpTime = 5 * time.Second
 
-// dumps holds the entries that dumpers have written for one trace.
+// dumps holds the entries that dumpers wrote for one trace.
 type dumps struct {
 	open func() openTree // returns the open spans
 
@@ -242,7 +241,7 @@ type dumpError struct {
 	err error
 }
 
-// maxDump bounds the size of the dumps for one trace, in bytes.
+// maxDump is the maximum total size in bytes of the dumps for one trace.
 const maxDump = 128 << 20
 
 // dump calls the Dump functions of a trace's providers.

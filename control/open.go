@@ -15,8 +15,8 @@ type openTree map[format.SpanRef]*openSpan
 // An openSpan is a span of an openTree.
 type openSpan struct {
 	name     string
-	parent   format.SpanRef // zero: the span begins a local trace
-	children int            // how many children are open
+	parent   format.SpanRef // zero if the span begins a local trace
+	children int            // number of open children
 	child    format.SpanRef // one open child
 }
 
@@ -36,8 +36,8 @@ func (w *watchdog) openTree() openTree {
 	return t
 }
 
-// innermost follows the open spans from ref to their only child, and returns the first span that
-// does not have exactly one open child.
+// innermost starts at ref and follows the open spans downward while each has exactly one open child. It returns
+// the first span with no open child or with several.
 func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	for range t {
 		s := t[ref]
@@ -49,8 +49,8 @@ func (t openTree) innermost(ref format.SpanRef) format.SpanRef {
 	return ref
 }
 
-// request returns the span that began the local part of a trace, and its name. It returns the zero
-// SpanRef if no open span did, or several.
+// request returns the span that began the local part of a trace, and the name of the span. It returns the zero
+// SpanRef if no such span is open, or several are.
 func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	for ref, s := range t {
 		if ref.TraceID != trace || s.parent.IsValid() {
@@ -64,8 +64,8 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	return root, name
 }
 
-// explain extends the reason of a trace with the request and the trace id of its span. If the
-// trigger is the watchdog, it also adds the place where the span waits.
+// explain adds to the reason of a trace the request and the trace id of its span. If the trigger is the
+// watchdog, it also adds the function in which the span waits.
 func (t *Trace) explain(open openTree, d *dumps) {
 	r := &t.Request
 	if !r.Span.IsValid() {
@@ -90,8 +90,8 @@ func (t *Trace) explain(open openTree, d *dumps) {
 	r.Reason += " (" + of + ")"
 }
 
-// place returns the function and line of the goroutine of a span, from the dump of the goroutines.
-// It returns "" if the dump has no such goroutine or several.
+// place returns the function and line of the goroutine of the span ref, from the dump of the goroutines. It
+// returns "" if the dump has no such goroutine or several.
 func (d *dumps) place(ref format.SpanRef) (place string) {
 	if d == nil {
 		return ""

@@ -8,30 +8,30 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A Provider records a part of the data while one of its bits is on. A control calls its functions
-// one at a time, but Dump at any time. Each function may be nil. A provider that panics or returns
-// an error is off until no trace needs it any more. The traces that need it have an entry "provider
+// A Provider records a part of the data while at least one of its bits is on. A control calls its functions one
+// at a time, except Dump, which it may call at any time. Each function may be nil. A provider that panics or
+// returns an error is off until no trace needs it any more. The traces that need it have an entry "provider
 // off" and continue without it.
 type Provider struct {
 	// Provides has the bits of the provider.
 	Provides Set
-	// Start is called when a bit of the provider is switched on; s.On has the bits that are on. If the
-	// bits or a parameter change while the provider runs, Stop and Start are called again. Start must
-	// not block: do work that takes time on a goroutine that Stop waits for.
+	// Start is called when a bit of the provider is switched on; s.On has the bits that are on. If the bits or a
+	// parameter change while the provider runs, Stop and Start are called again. Start must not block: do slow
+	// work on another goroutine, for which Stop waits.
 	Start func(s *Session) error
 	// Stop stops the provider. It may write to the session once more. The provider must not use the
 	// session after Stop has returned.
 	Stop func() error
-	// Flush writes the data that the provider has gathered so far. It is called before another trace
-	// begins or ends, while the provider continues to run.
+	// Flush writes the data that the provider has gathered so far. It is called before another trace begins or
+	// ends; the provider continues to run.
 	Flush func() error
 	// Dump writes the current state, for the bits in s.On. It is called when a snapshot is made and
 	// before a stream ends. The context ends when Dump takes too long.
 	Dump func(ctx context.Context, s *Session) error
 }
 
-// A Session records the entries of a provider. They go to the ring and to all streams with the
-// provider, or, in [Provider].Dump, to one trace.
+// A Session records the entries of a provider. The entries go to the ring and to all streams with the provider;
+// in [Provider].Dump they go to one trace.
 type Session struct {
 	// On has the bits of the provider that are on.
 	On Set
@@ -40,7 +40,7 @@ type Session struct {
 
 	write  func(p record.Provider, ref format.SpanRef, at time.Time, e *format.TraceEntry) error
 	failed func(error)
-	open   func() openTree // nil: the open spans are not known
+	open   func() openTree // nil if the open spans are not known
 }
 
 // NewSession returns a session that calls write. It is for tests of providers.
@@ -50,20 +50,20 @@ func NewSession(on Set, params map[string]string, write func(p Set, ref format.S
 	}}
 }
 
-// Write records an entry of provider p, which is one of the bits that are on. If the span ref is in
-// the trace, the entry is below it. Otherwise it is below the entry of the trace itself, with the
-// span's ids if ref is valid. Write adds the attribute time_unix_nano; the entry must not have the
-// attributes time_unix_nano, trace_id and span_id. An entry below a span needs a message, otherwise
-// it would count as a span. Its name must not begin with "event" or "entrace.".
+// Write records an entry of provider p, which must be a bit that is on. If the span ref is in the trace, the
+// entry is below this span. Otherwise the entry is below the entry of the trace itself, and has the ids of the
+// span if ref is valid. Write adds the attribute time_unix_nano; the entry must not have the attributes
+// time_unix_nano, trace_id and span_id. An entry below a span needs a message, because without one it would
+// count as a span. Its name must not begin with "event" or "entrace.".
 //
 // Write copies e. It is safe for concurrent use.
 func (s *Session) Write(p Set, ref format.SpanRef, at time.Time, e *format.TraceEntry) error {
 	return s.write(p.number(), ref, at, e)
 }
 
-// Innermost follows the open spans of this process from ref down, as long as each has exactly one
-// open child, and returns the last one. If a single goroutine does the work of ref, it is in that
-// span. Outside of Dump, Innermost returns ref.
+// Innermost starts at ref and follows the open spans of this process downward while each has exactly one open
+// child. It returns the last span of this chain. If a single goroutine does the work of ref, the goroutine is
+// in that span. Outside of Dump, Innermost returns ref.
 func (s *Session) Innermost(ref format.SpanRef) format.SpanRef {
 	if s.open == nil {
 		return ref

@@ -8,12 +8,12 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A Request describes an event in the process. The configuration decides whether it becomes a
-// trace, and which one.
+// A Request describes an event in the process. The configuration decides whether the request becomes a trace,
+// and which trace.
 type Request struct {
 	Trigger Trigger
 	Key     string // the text that the patterns of the configuration match
-	Reason  string // a text for people; it does not affect decisions
+	Reason  string // a text for readers; it does not affect decisions
 	// Span is the span in which the event happened, if there was one.
 	Span    format.SpanRef
 	request string // the name of the span that began the trace of Span, if known already
@@ -23,14 +23,14 @@ type Request struct {
 	Level slog.Level
 	// Attrs are stored in the first entry of the trace, as request.attr.KEY.
 	Attrs []slog.Attr
-	// Manual is true if a person made the request. Such requests are not limited.
+	// Manual is true if a person made the request. Manual requests are not limited.
 	Manual bool
 
-	// The following fields choose among the traces of the configuration.
+	// The following fields select among the traces of the configuration.
 
-	// Name is the name of the trace in the configuration; empty: any.
+	// Name is the name of the trace in the configuration; "" matches any name.
 	Name string
-	// Mode is the mode of the trace; empty: any.
+	// Mode is the mode of the trace; "" matches any mode.
 	Mode Mode
 	// Window, if not zero, is how far back a snapshot goes. Timeout, if not zero, is how long a
 	// stream runs.
@@ -43,18 +43,18 @@ type Verdict string
 // The verdicts.
 const (
 	VerdictStarted        Verdict = "started"
-	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration matches it
+	VerdictNoConfig       Verdict = "no_config"       // no trace of the configuration matches the request
 	VerdictNotEnough      Verdict = "not_enough"      // fewer matches than count
-	VerdictSampledOut     Verdict = "sampled_out"     // one_in
-	VerdictRateLimited    Verdict = "rate_limited"    // every, per_hour
-	VerdictAlreadyRunning Verdict = "already_running" // the same stream runs
-	VerdictNoSlot         Verdict = "no_slot"         // the maximum number of streams runs
-	VerdictCoalesced      Verdict = "coalesced"       // a request for the same trace waits already
-	VerdictNoProviders    Verdict = "no_providers"    // the control has none of the trace's providers
+	VerdictSampledOut     Verdict = "sampled_out"     // because of one_in
+	VerdictRateLimited    Verdict = "rate_limited"    // because of every or per_hour
+	VerdictAlreadyRunning Verdict = "already_running" // the same stream is running
+	VerdictNoSlot         Verdict = "no_slot"         // the maximum number of streams is running
+	VerdictCoalesced      Verdict = "coalesced"       // a request for the same trace is already waiting
+	VerdictNoProviders    Verdict = "no_providers"    // the control lacks all providers of the trace
 	VerdictFailed         Verdict = "failed"          // for example, the file could not be written
-	VerdictUnfinished     Verdict = "unfinished"      // the IET is kept, the ET could not be made yet
+	VerdictUnfinished     Verdict = "unfinished"      // the IET is kept, but the ET could not be made yet
 	VerdictClosed         Verdict = "closed"          // after Shutdown
-	VerdictConditionUnmet Verdict = "condition_unmet" // ended, and not kept
+	VerdictConditionUnmet Verdict = "condition_unmet" // the trace ended and was not kept
 )
 
 // A DeniedError says why a request did not become a trace.
@@ -62,7 +62,7 @@ type DeniedError struct {
 	Request Request
 	Verdict Verdict
 	Trace   string // the name of the trace in the configuration, if one was found
-	Err     error  // of VerdictFailed
+	Err     error  // set for VerdictFailed
 }
 
 func (e *DeniedError) Error() string {
@@ -83,7 +83,7 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 type Source interface {
 	// Config returns the current configuration.
 	Config() (*Config, error)
-	// Watch calls f with every later configuration, or with an error instead, until stop is
-	// called. Stop waits for a running call of f.
+	// Watch calls f with every later configuration, or with an error instead, until stop is called. The function
+	// stop waits for a running call of f.
 	Watch(f func(*Config, error)) (stop func(), err error)
 }

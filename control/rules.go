@@ -16,7 +16,7 @@ import (
 type rules struct {
 	cfg     *Config
 	by      map[Trigger][]*rule // by trigger
-	waits   []atomic.Bool       // by trace: a request of Fire for it waits for the writer
+	waits   []atomic.Bool       // by trace: whether a request of Fire for the trace waits for the writer
 	noticed format.Level        // the lowest level of log records that a trigger may match
 	slow    time.Duration       // the shortest LongerThan of a span rule
 	stuck   time.Duration       // the shortest LongerThan of a watchdog rule
@@ -33,11 +33,11 @@ type rule struct {
 
 	mu sync.Mutex
 
-	times []time.Time // when it matched, during the last Within
+	times []time.Time // when the rule matched, during the last Within
 	count int
 }
 
-// paramMarks is the parameter of package provider that says whether spans write their ids into an execution
+// paramMarks is the parameter of package provider that controls whether spans write their ids to an execution
 // trace.
 const paramMarks = "exec.trace.marks"
 
@@ -97,7 +97,7 @@ func (f *rules) match(r *Request) (trace int, v Verdict) {
 	return -1, v
 }
 
-// requestedBy reports whether r names t and its mode, or leaves them open.
+// requestedBy reports whether t has the name and the mode that r specifies, if r specifies them.
 func (t *TraceConfig) requestedBy(r *Request) bool {
 	return (r.Name == "" || r.Name == t.Name) && (r.Mode == "" || r.Mode == t.mode())
 }
@@ -140,7 +140,7 @@ func (o *rule) enough(now time.Time) bool {
 	return true
 }
 
-// wildcard reports whether s matches the pattern, in which "*" stands for any text.
+// wildcard reports whether s matches the pattern, in which "*" matches any text.
 func wildcard(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {

@@ -11,14 +11,13 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A Set is a set of providers with one bit for each. It uses the same bit numbers as
-// [record.Providers].
+// A Set is a bit set of providers. It uses the same bit numbers as [record.Providers].
 type Set uint64
 
-// The providers of this module. The first two are the span processor and the slog handler, and package
-// provider has the others.
+// The providers of this module. The first two are the span processor and the slog handler. Package provider has
+// the others.
 const (
-	Spans          Set = 1 << iota // OpenTelemetry spans, also those that are not sampled
+	Spans          Set = 1 << iota // OpenTelemetry spans, including unsampled ones
 	Logs                           // log/slog records
 	RuntimeMetrics                 // samples of runtime/metrics
 	GC                             // garbage collections and their pauses
@@ -34,9 +33,9 @@ var registry = struct {
 	names []string // by bit
 }{names: []string{"spans", "logs", "runtime.metrics", "gc", "sched", "goroutines", "cpu.profile", "exec.trace", "process"}}
 
-// Register returns the bit of the provider called name, a new one for a new name. Call it in the
-// initialization of a package variable. It panics at the 65th name, and for a name that is empty or
-// contains a comma or white space.
+// Register returns the bit of the provider called name. A new name gets a new bit. Call Register in the
+// initialization of a package variable. It panics at the 65th name, and for a name that is empty or contains a
+// comma or white space.
 func Register(name string) Set {
 	if name == "" || strings.ContainsAny(name, ", \t\r\n") {
 		panic(fmt.Sprintf("control: %q cannot be the name of a provider", name))
@@ -53,8 +52,8 @@ func Register(name string) Set {
 	return 1 << i
 }
 
-// Named returns the set of the providers with these names. The error names the unknown provider and
-// lists the known ones.
+// Named returns the set of the providers with these names. An error names the unknown provider and lists the
+// known providers.
 func Named(names ...string) (Set, error) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()

@@ -53,9 +53,8 @@ func (c *Control) snapshot(t *Trace) (Verdict, error) {
 	return c.close(t)
 }
 
-// close finishes the file of a trace, or removes it if KeepIf does not keep the trace.
-// If it returns an error with VerdictStarted, the trace lost some records; an entry of
-// the trace counts them.
+// close finishes the file of a trace, or removes it if KeepIf does not keep the trace. If it returns an error
+// with VerdictStarted, the trace lost some records; an entry of the trace has their number.
 func (c *Control) close(t *Trace) (Verdict, error) {
 	keep, err := c.keeps(t)
 	if err != nil {

@@ -22,7 +22,7 @@ type Stats struct {
 	Unfinished uint64 `json:"traces_unfinished"`
 	Lost       uint64 `json:"traces_lost"`
 	Unkept     uint64 `json:"traces_not_kept"`
-	// On are the providers that are on. Off has the providers that failed, and why.
+	// On are the providers that are on. Off maps the providers that failed to their errors.
 	On  []string          `json:"providers_on"`
 	Off map[string]string `json:"providers_off,omitempty"`
 	// Ring has statistics of the ring.
@@ -65,8 +65,8 @@ type verdicts struct {
 	n map[Trigger]map[Verdict]uint64
 }
 
-// maxTriggers bounds the number of triggers that are counted: a Request can have
-// any text as its trigger.
+// maxTriggers is the maximum number of triggers that are counted, because a Request can have any text as its
+// trigger.
 const maxTriggers = 64
 
 func (v *verdicts) count(trigger Trigger, what Verdict) {

@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// streamBlock is how long the application waits at most if the disk of a stream is too slow.
+// streamBlock is the maximum time that the application waits if the disk of a stream is too slow.
 const streamBlock = 20 * time.Millisecond
 
 // beginStream makes the file of a stream and attaches it to the ring. Only the writer calls it.
@@ -30,7 +30,7 @@ func (c *Control) beginStream(t *Trace) error {
 	if _, err := t.rec.AppendAnchor(t.head()); err != nil {
 		return errors.Join(err, t.discard())
 	}
-	c.flushProviders(t.tc.Providers) // their data so far belongs to the streams that run already
+	c.flushProviders(t.tc.Providers) // data from before the stream goes to the streams that already run
 	stream, err := c.ring.Stream(t.rec, record.Providers(t.tc.Providers))
 	if err != nil {
 		return errors.Join(err, t.discard())
@@ -38,9 +38,9 @@ func (c *Control) beginStream(t *Trace) error {
 	t.stream.Store(stream)
 	c.mu.Lock()
 	c.fed = append(c.fed, t)
-	ends := !slices.Contains(c.running, t) // its end was requested meanwhile
+	ends := !slices.Contains(c.running, t) // its end was requested in the meantime
 	c.mu.Unlock()
-	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone reach the bound
+	if ends || t.size != nil && t.size.size.Load() >= t.size.most { // the open spans alone reach the limit
 		t.narrow()
 	}
 	c.switchProviders()
@@ -62,8 +62,8 @@ func (c *Control) beginStream(t *Trace) error {
 	return nil
 }
 
-// narrow makes the stream take no more spans and log records. The other providers can still write
-// their last data.
+// narrow makes the stream ignore new spans and log records. The other providers can still write their last
+// data.
 func (t *Trace) narrow() {
 	if s := t.stream.Load(); s != nil {
 		s.SetProviders(record.Providers(t.tc.Providers &^ (Spans | Logs)))

@@ -31,14 +31,14 @@ type Trace struct {
 	Name      string    // the name of the trace in the configuration
 	Mode      Mode      // ModeSnapshot or ModeStream
 	StartTime time.Time // when the trace was requested
-	Config    *Config   // the configuration that it began with
+	Config    *Config   // the configuration in force when the trace began
 	Request   Request   // the request that became the trace
 
 	c    *Control
 	tc   *TraceConfig
 	done chan struct{}
 
-	// Only the writer uses these.
+	// Only the writer uses these fields.
 	rec  *recorder.Recorder
 	size *sizeTee
 
@@ -70,16 +70,16 @@ func (t *Trace) Stop() bool {
 	return t.c.endStream(t, endStopped, "")
 }
 
-// Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if its
-// ET could not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if it was not kept.
+// Verdict returns [VerdictStarted] for a trace that is running or finished, [VerdictUnfinished] if the ET could
+// not be made yet, and [VerdictConditionUnmet] or [VerdictFailed] if the trace was not kept.
 func (t *Trace) Verdict() Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.verdict
 }
 
-// Err returns the errors of the trace. A trace that was kept has an error if it lost records; its
-// last entry counts them.
+// Err returns the errors of the trace. A trace that was kept has an error if it lost records; the last entry
+// has their number.
 func (t *Trace) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ const (
 func (c *Control) begin(t *Trace) error {
 	r := &t.Request
 	c.mu.Lock()
-	rests := c.limitOf(t.tc).rests(r, time.Now()) // the trace before may have failed meanwhile
+	rests := c.limitOf(t.tc).rests(r, time.Now()) // the previous trace may have failed in the meantime
 	c.mu.Unlock()
 	if rests {
 		c.forget(t)
@@ -135,7 +135,7 @@ func (c *Control) begin(t *Trace) error {
 		v, err = c.snapshot(t)
 	}
 	c.verdicts.count(r.Trigger, v)
-	if t.Mode != ModeStream || v != VerdictStarted { // a stream that started goes on
+	if t.Mode != ModeStream || v != VerdictStarted { // a stream that started continues
 		c.conclude(t, v, err)
 	}
 	if v != VerdictStarted && v != VerdictUnfinished {
@@ -155,7 +155,7 @@ func (c *Control) forget(t *Trace) {
 	}
 }
 
-// conclude counts a trace that is over, reports its error and calls OnTrace.
+// conclude counts a trace that has ended, reports its error and calls OnTrace.
 func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	c.mu.Lock()
 	switch v {
@@ -175,7 +175,7 @@ func (c *Control) conclude(t *Trace, v Verdict, err error) {
 	if err != nil {
 		c.report(fmt.Errorf("trace %s: %w", t.Name, err))
 	}
-	t.rec, t.size = nil, nil // who keeps the trace keeps no journal
+	t.rec, t.size = nil, nil // a trace that the application keeps must not keep its journal alive
 	t.stream.Store(nil)
 	t.finish(v, err)
 	c.callOnTrace(t)
@@ -188,7 +188,7 @@ func (c *Control) callOnTrace(t *Trace) {
 	}
 }
 
-// head returns the first entry of the trace, which describes it.
+// head returns the first entry of the trace, which describes the trace.
 func (t *Trace) head() *format.TraceEntry {
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameTrace, Target: target, Level: format.LevelInfo}}
 	text := func(name, value string) {
@@ -210,7 +210,7 @@ func (t *Trace) head() *format.TraceEntry {
 	}
 	e.Add(format.AttrTime, format.TimeValue(t.StartTime))
 	if t.Request.Span.IsValid() {
-		// Not trace_id and span_id, which would make the entry a span.
+		// The names are not trace_id and span_id, because these would make the entry a span.
 		text("request.trace_id", fmt.Sprintf("%x", t.Request.Span.TraceID))
 		text("request.span_id", fmt.Sprintf("%x", t.Request.Span.SpanID))
 	}
@@ -223,7 +223,7 @@ func (t *Trace) head() *format.TraceEntry {
 	return e
 }
 
-// maxText bounds the texts of a request in the trace's first entry, in bytes.
+// maxText is the maximum size in bytes of a text of a request in the trace's first entry.
 const maxText = 4 << 10
 
 func cut(s string) string { return text.Cut(s, maxText) }
@@ -231,7 +231,7 @@ func cut(s string) string { return text.Cut(s, maxText) }
 // attrValue returns the value of a request's attribute.
 func attrValue(v slog.Value) (out format.Value) {
 	defer func() {
-		if p := recover(); p != nil { // of a LogValuer
+		if p := recover(); p != nil { // a LogValuer panicked
 			out = format.StringValue("!PANIC")
 		}
 	}()
@@ -279,19 +279,19 @@ func (t *Trace) off(p Set, err error) {
 	}
 	e.Add("provider", format.StringValue(name))
 	e.Add("error", format.StringValue(cut(err.Error())))
-	_ = child(t.rec, e, time.Now()) // kept and counted
+	_ = child(t.rec, e, time.Now()) // the recorder keeps and counts the error
 }
 
 // discard removes the file of the trace.
 func (t *Trace) discard() error {
 	stream := t.rec.StreamPath()
-	_ = t.rec.Close(traces.Ended) // with a context that is done, Close leaves the IET; its error says only that
+	_ = t.rec.Close(traces.Ended) // with a canceled context, Close leaves the IET; its error only reports this
 	err := os.Remove(stream)
 	return errors.Join(osfile.Ignore(err, os.ErrNotExist), osfile.Ignore(os.Remove(stream+tracename.Journal), os.ErrNotExist))
 }
 
-// A sizeTee is a recorder.Tee that counts the bytes of a stream. It calls full once, when they
-// reach most.
+// A sizeTee is a recorder.Tee that counts the bytes of a stream. It calls full once, when the size reaches
+// most.
 type sizeTee struct {
 	most int64
 	full func()

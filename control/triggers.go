@@ -40,8 +40,8 @@ func (c *Control) Flight() flightrecorder.Recorder { return spanTriggers{c} }
 // A spanTriggers implements flightrecorder.Recorder for a control, which may be nil.
 type spanTriggers struct{ *Control }
 
-// SpanEnded requests a trace if the span is slow. Otherwise it costs one atomic load. If the
-// watchdog has already made a trace for the span, SpanEnded requests no other.
+// SpanEnded requests a trace if the span was slow. Otherwise it costs one atomic load. If the watchdog has
+// already requested a trace for the span, SpanEnded makes no request.
 func (c spanTriggers) SpanEnded(name string, span format.SpanRef, took time.Duration) {
 	if c.Control == nil {
 		return
@@ -67,21 +67,20 @@ func (c spanTriggers) SpanPanicked(name string, span format.SpanRef, text string
 	c.firePanic(text, "panic in "+name+": "+text, span)
 }
 
-// samePanic is the time in which panics with the same text count as one panic. One panic is
-// reported several times: by each span that it ends, by CapturePanic, and by the server's log
-// record.
+// samePanic is the period in which panics with the same text count as one panic. One panic is reported several
+// times: by each span that it ends, by CapturePanic, and by the server's log record.
 const samePanic = 2 * time.Second
 
-// A lastPanic holds the panic that was reported last.
+// A lastPanic holds the panic that was reported most recently.
 type lastPanic struct {
 	mu   sync.Mutex
 	text string
 	at   time.Time
 }
 
-// first reports whether a panic is a new one: its text differs from the last panic, or it came more
-// than samePanic later. It also reports in only whether no other panic came within samePanic before
-// it.
+// first reports whether a panic is new: its text differs from the last panic, or it was reported at least
+// samePanic after the last one. The result only reports whether no other panic was reported within samePanic
+// before it.
 func (l *lastPanic) first(text string, now time.Time) (first, only bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,14 +103,14 @@ func (c *Control) firePanic(text, reason string, span format.SpanRef) {
 		return
 	}
 	r := Request{Trigger: TriggerPanic, Key: text, Reason: cut(reason), Span: span}
-	if only { // with many panics, do not search all open spans for each
+	if only { // with many panics, do not search the open spans for each one
 		_, r.request = c.watchdog.openTree().request(span.TraceID) // now, because the panic will end that span as well
 	}
 	c.Fire(r)
 }
 
-// WantsLabels returns true for all spans while a CPU profile runs. Otherwise it returns true for
-// spans that begin a local trace if a trace of the configuration has the provider goroutines.
+// WantsLabels returns true for all spans while a CPU profile runs. Otherwise it returns true only for spans
+// that begin a local trace, if a trace of the configuration has the provider goroutines.
 func (c spanTriggers) WantsLabels(first bool) bool {
 	if c.Control == nil {
 		return false
@@ -124,7 +123,7 @@ func (c spanTriggers) WantsLabels(first bool) bool {
 	return c.Enabled(CPUProfile)
 }
 
-// WantsMarks reports whether spans should write their ids into an execution trace.
+// WantsMarks reports whether spans should write their ids to an execution trace.
 func (c spanTriggers) WantsMarks() bool {
 	if c.Control == nil {
 		return true
@@ -133,11 +132,11 @@ func (c spanTriggers) WantsMarks() bool {
 	return f == nil || f.marks
 }
 
-// An openSpans function passes the open spans that began before a time to fn, until fn returns
+// An openSpans is a function that calls fn with each open span that began before a time, until fn returns
 // false.
 type openSpans = func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)
 
-// WatchSpans adds spans to the functions that the watchdog calls; stop removes it.
+// WatchSpans adds spans to the functions that the watchdog calls. The function stop removes it.
 func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	if c.Control == nil {
 		return func() {}
@@ -154,7 +153,7 @@ func (c spanTriggers) WatchSpans(spans openSpans) (stop func()) {
 	}
 }
 
-// each passes the open spans that began before a time to fn, until fn returns false.
+// each calls fn with each open span that began before a time, until fn returns false.
 func (w *watchdog) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	w.spansMu.Lock()
 	all := w.spans
@@ -164,13 +163,13 @@ func (w *watchdog) each(before time.Time, fn func(name string, span, parent form
 	}
 }
 
-// A watchdog checks periodically for spans that are open for too long.
+// A watchdog checks periodically for spans that have been open for too long.
 type watchdog struct {
 	mu sync.Mutex
 
 	stop chan struct{}
 	done chan struct{}
-	seen map[format.SpanRef]time.Duration // how long spans were open at the last sweep; only the goroutine uses it
+	seen map[format.SpanRef]time.Duration // how long spans had been open at the last sweep; only the goroutine uses it
 
 	spansMu sync.Mutex
 
@@ -178,10 +177,10 @@ type watchdog struct {
 
 	tracedMu sync.Mutex
 
-	traced map[format.SpanRef]int // spans with a trace, and how many sweeps have missed them
+	traced map[format.SpanRef]int // spans with a trace, and the number of sweeps since each span was last open
 }
 
-// minWatch is the shortest time between two sweeps.
+// minWatch is the minimum time between two sweeps.
 const minWatch = 20 * time.Millisecond
 
 // follow restarts the watchdog with the rules f. If f is nil, the watchdog stops.
@@ -213,7 +212,7 @@ func (w *watchdog) follow(c *Control, f *rules) {
 	}()
 }
 
-// traces remembers that a span that does not end has a trace.
+// traces records that a span that does not end has a trace.
 func (w *watchdog) traces(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -223,7 +222,7 @@ func (w *watchdog) traces(span format.SpanRef) {
 	w.traced[span] = 0
 }
 
-// forget removes span from the spans with a trace, because the trace was not made.
+// forget removes span from the spans with a trace, because its trace was not made.
 func (w *watchdog) forget(span format.SpanRef) {
 	w.tracedMu.Lock()
 	defer w.tracedMu.Unlock()
@@ -238,8 +237,8 @@ func (w *watchdog) hasTrace(span format.SpanRef) bool {
 	return is
 }
 
-// prune removes spans that are not open any more from traced, after a few sweeps: SpanEnded may not
-// have been called for them yet.
+// prune removes spans that are no longer open from traced, after a few sweeps. It does not remove them earlier,
+// because SpanEnded may not have been called for them yet.
 func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	const misses = 3
 	w.tracedMu.Lock()
@@ -253,12 +252,11 @@ func (w *watchdog) prune(open map[format.SpanRef]time.Duration) {
 	}
 }
 
-// maxFires is how many requests a sweep makes at most. Requests for the same trace count as one in
-// Fire.
+// maxFires is the maximum number of requests in a sweep. Fire counts requests for the same trace as one.
 const maxFires = 1000
 
-// sweep calls Fire once per rule for each span that has been open for too long, and returns how
-// long each such span has been open. Seen is the result of the sweep before.
+// sweep calls Fire once per rule for each span that has been open for too long, and returns how long each such
+// span has been open. The parameter seen is the result of the previous sweep.
 func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[format.SpanRef]time.Duration {
 	w := &c.watchdog
 	now := time.Now()
@@ -271,7 +269,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 				continue
 			}
 			stuck[span] = took
-			if before <= rule.LongerThan && len(fire) < maxFires { // the span passes the bound now
+			if before <= rule.LongerThan && len(fire) < maxFires { // the span passes the limit in this sweep
 				fire = append(fire, Request{
 					Trigger: TriggerWatchdog, Key: name, Span: span, Took: took,
 					Name:   f.cfg.Traces[rule.trace].Name,
@@ -282,7 +280,7 @@ func (c *Control) sweep(f *rules, seen map[format.SpanRef]time.Duration) map[for
 		return true
 	})
 	w.prune(stuck)
-	// Requests for one trace count as one, so put the longest span first: it contains the others.
+	// Requests for one trace count as one, so put the longest span first, because it contains the others.
 	slices.SortStableFunc(fire, func(a, b Request) int { return cmp.Compare(b.Took, a.Took) })
 	for _, r := range fire {
 		c.Fire(r)
@@ -299,8 +297,8 @@ type signals struct {
 	done  chan struct{}
 }
 
-// follow makes signals with these names call fire with their names, instead of the signals before.
-// Without names it stops.
+// follow calls fire with the name of each received signal in names, and stops following other signals. Without
+// names it follows no signal.
 func (s *signals) follow(names []string, fire func(name string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +307,7 @@ func (s *signals) follow(names []string, fire func(name string)) {
 	}
 	old, oldDone := s.ch, s.done
 	defer func() {
-		if old != nil { // after the new Notify: a signal that is in both sets must not end the process
+		if old != nil { // after the new Notify: a signal in both sets must not end the process
 			signal.Stop(old)
 			close(old)
 			<-oldDone
@@ -343,7 +341,7 @@ func (c *Control) onSignal(name string) {
 	c.Fire(Request{Trigger: TriggerSignal, Key: name, Reason: "signal " + name, Manual: true})
 }
 
-// panicTime is how long a panic waits for its trace.
+// panicTime is the maximum time that a panic waits for its trace.
 const panicTime = 2 * time.Second
 
 // CapturePanic must be deferred at the start of a goroutine. It records a panic with its stack and
@@ -384,7 +382,7 @@ func (c *Control) panicked(p any, stack []byte) {
 	_ = b.Write() // the recorder keeps and counts the error
 	ctx, cancel := context.WithTimeout(context.Background(), panicTime)
 	defer cancel()
-	// Spans that end by this panic must not request another trace.
+	// Spans that end because of this panic must not request another trace.
 	c.panics.first(cut(why), now)
 	_, _ = c.Start(ctx, Request{Trigger: TriggerPanic, Key: why, Reason: "panic: " + why}) // the verdict is counted
 }

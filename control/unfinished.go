@@ -13,24 +13,22 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// An unfinished holds the traces that are still an IET, and the time of the next attempt to
-// finish them.
+// An unfinished holds the traces that are still IETs, and the time of the next attempt to finish them.
 type unfinished struct {
 	traces []*Trace
 	wait   time.Duration // between the last attempt and the next
 	next   time.Time     // the time of the next attempt
 }
 
-// The waits between attempts. They are long because an attempt to finish a large trace may fill
-// the disk.
+// The minimum and maximum time between two attempts. These times are long because an attempt to finish a large
+// trace may fill the disk.
 const (
 	minFinishWait = time.Minute
 	maxFinishWait = time.Hour
 )
 
-// retryUnfinished tries again to finish the unfinished traces and returns the names of
-// those that it has finished. It waits longer after each attempt that fails. It does not
-// report errors again.
+// retryUnfinished tries again to finish the unfinished traces, and returns the names of the traces that it has
+// finished. Each failed attempt doubles the wait. It does not report errors again.
 func (c *Control) retryUnfinished() (finished []string) {
 	u := &c.unfinished
 	if len(u.traces) == 0 || time.Now().Before(u.next) {
@@ -54,7 +52,7 @@ func (c *Control) retryUnfinished() (finished []string) {
 	return finished
 }
 
-// markFinished updates a trace that was unfinished.
+// markFinished updates a trace that was unfinished and now is finished.
 func (c *Control) markFinished(t *Trace) {
 	t.mu.Lock()
 	t.verdict, t.path = VerdictStarted, filepath.Join(c.dir.Dir(), t.ID+tracename.ET)
@@ -66,9 +64,9 @@ func (c *Control) markFinished(t *Trace) {
 	c.callOnTrace(t)
 }
 
-// outcome returns the verdict on a trace whose recorder returned err from Close: VerdictStarted
-// if the ET exists, VerdictUnfinished if only the IET or its crash buffer does, VerdictFailed if
-// neither does.
+// outcome returns the verdict for a trace whose recorder returned err from Close: VerdictStarted if the ET
+// exists, VerdictUnfinished if only the IET or its crash buffer exists, and VerdictFailed if none of them
+// exists.
 func outcome(rec *recorder.Recorder, err error) Verdict {
 	if traces.IsFinished(rec, err) {
 		return VerdictStarted

@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// A worker runs functions one after the other on a goroutine of its own. They may panic or end that
+// A worker runs functions one after the other on its own goroutine. The functions may panic or end that
 // goroutine, since they call code outside of this package.
 type worker struct {
 	guard safecall.Guard
@@ -30,7 +30,7 @@ func (w *worker) start(room int) {
 	})
 }
 
-// offer queues fn if there is room.
+// offer queues fn if the queue has room, and drops it otherwise.
 func (w *worker) offer(fn func()) {
 	select {
 	case w.queue <- fn:
@@ -38,7 +38,7 @@ func (w *worker) offer(fn func()) {
 	}
 }
 
-// do queues fn and waits until it has run. The error is errClosed if the worker ended before.
+// do queues fn and waits until it has run. The error is errClosed if the worker ended before fn ran.
 func (w *worker) do(fn func()) error {
 	done := make(chan struct{})
 	select {
@@ -49,8 +49,8 @@ func (w *worker) do(fn func()) error {
 	}
 }
 
-// wait waits for the end of a function that was queued. The error is the error of ctx, or
-// errClosed if the worker ended before.
+// wait waits for the end of a queued function. The error is the error of ctx, or errClosed if the worker ended
+// before the function ran.
 func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -67,14 +67,14 @@ func (w *worker) wait(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// stop ends the worker after the function that runs. Functions that still wait are dropped.
+// stop ends the worker after the running function. Queued functions are dropped.
 func (w *worker) stop() {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended
 }
 
-// A repeater calls a function on a goroutine of its own. Several calls of again before the
-// function runs lead to one call.
+// A repeater calls a function on its own goroutine. Several calls of again before the function runs cause one
+// call.
 type repeater struct {
 	asked chan struct{} // has room for one
 	ended chan struct{}
@@ -92,7 +92,7 @@ func newRepeater(g *safecall.Guard, fn func()) *repeater {
 	return r
 }
 
-// again makes the goroutine call the function after this moment. It never waits.
+// again requests a call of the function that begins after this moment. It never waits.
 func (r *repeater) again() {
 	select {
 	case r.asked <- struct{}{}:
@@ -100,7 +100,7 @@ func (r *repeater) again() {
 	}
 }
 
-// stop waits for the last call of the function. Do not call again afterwards.
+// stop waits for the last call of the function. The method again must not be called afterwards.
 func (r *repeater) stop() {
 	close(r.asked)
 	<-r.ended

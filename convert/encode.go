@@ -18,35 +18,36 @@ import (
 
 var errSameFile = errors.New("input and output are the same file")
 
-// Options say how [Trace.Encode] and [Trace.EncodeFile] write.
+// Options control what [Trace.Encode] and [Trace.EncodeFile] write.
 type Options struct {
-	// Version is the disk version of an output in one of ENTRACE's own formats. The default is that
-	// of the first input.
+	// Version is the disk version of an output in one of ENTRACE's own formats. The default is the version of the
+	// first input.
 	Version format.Version
 	// Replace lets EncodeFile replace an output file that already exists.
 	Replace bool
-	// CPU writes for how long functions were on a processor in place of for how long spans took: the samples of
-	// CPU profiles. Only formats for flame graphs can (FormatInfo.CPU).
+	// CPU writes the samples of CPU profiles in place of spans: processor time instead of elapsed time. Only
+	// formats for flame graphs support CPU (FormatInfo.CPU).
 	CPU bool
 }
 
 // Encode writes the trace to w in a format. A nil o means defaults.
 //
 // In one of ENTRACE's own formats the entries of a single file keep their bytes and their order, unless
-// OpenOptions.Clock changes their times. Several files are merged into one. If the view shows an entry
-// below a span of another file, it is written below that span when both have the same resource. With
-// another resource it stays below its own resource and names the span; a view of the output shows it below
-// the span again. Equal resources are merged. Within each file entries keep their order, except that
-// parents come first. A span that continues in another file, because it was open when its recorder began a
-// new file, is written as one span, with the children of both halves. Entries about the same process that
-// several files have are written once. The entries in which recorders report their end are kept, in the
-// order of the files. Such an entry comes last only if every file has one, because a last entry
-// entrace.end marks the whole output as complete; one is written for files of other formats, which say no such thing. Merging takes 4 bytes of memory an entry.
+// OpenOptions.Clock changes their times. Several files are merged into one, and equal resources are merged. If
+// the view shows an entry below a span of another file, the entry is written below that span if both have the
+// same resource. Otherwise the entry stays below its own resource and names the span; a view of the output
+// shows it below the span again.
 //
-// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a
-// [*DamageError] only if the trace was opened with OpenOptions.Once; all whole entries are in w then.
-// After an error of w or ctx, the output in w is unusable. Encode does not return damage that Open has
-// already returned.
+// Within each file entries keep their order, except that parents are written before their children. A span that
+// was open when its recorder began a new file continues there; it is written as one span, with the children of
+// both halves. If several files have the same entries about a process, these are written once. The entries in
+// which recorders report their end are kept, in the order of the files. They are the last entries only if every
+// file has such an entry, because a last entry entrace.end marks the whole output as complete. Encode writes
+// one for a file of another format that cannot record its end. Merging takes 4 bytes of memory per entry.
+//
+// The error is a [*FormatError], a [*DamageError], or an error of w or ctx. Encode returns a [*DamageError]
+// only if the trace was opened with OpenOptions.Once; w then has all whole entries. After an error of w or ctx,
+// the output in w is unusable. Encode does not repeat the damage that Open returned.
 func (t *Trace) Encode(ctx context.Context, w io.Writer, f Format, o *Options) error {
 	if o == nil {
 		o = &Options{}
@@ -93,7 +94,7 @@ func (t *Trace) encodeOwn(ctx context.Context, w io.Writer, v format.Version, to
 	return t.write(ctx, t.view, w, v, to, nil)
 }
 
-// write writes the rows of a view for which keep returns true, and their parents. A nil keep means all rows.
+// write writes the rows of v for which keep returns true, and their ancestors. A nil keep means all rows.
 func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk format.Version, to format.StorageFormat, keep func(r view.Row) bool) error {
 	if disk == 0 {
 		disk = t.files[0].Version()
@@ -120,7 +121,7 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// copyFile writes all whole entries of f, changed by change unless that is nil.
+// copyFile writes all whole entries of f, after calling change on each if change is not nil.
 func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
 	var raw []byte
 	for id := range uint32(f.Len()) {
@@ -148,10 +149,10 @@ func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func
 	return nil
 }
 
-// EncodeFile writes like [Trace.Encode], to the file out. The file appears under its name when it is
-// complete and synced; only the user can read it. EncodeFile does not follow a symbolic link. After an
-// error there is no output, except after a [*DamageError]: then the output has all whole entries. Out must
-// not be one of the inputs. The error is [fs.ErrExist] if out already exists and Replace is false, and
+// EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file appears under its name when it
+// is complete and synced; only the user can read it. EncodeFile does not follow a symbolic link. After an error
+// there is no output, except after a [*DamageError]: then the output has all whole entries. The file out must
+// not be one of the inputs. The error is [fs.ErrExist] if the file already exists and Replace is false, and
 // [format.ErrLocked] if a process records to it.
 func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options) error {
 	if o == nil {
@@ -180,7 +181,7 @@ func (t *Trace) EncodeFile(ctx context.Context, out string, f Format, o *Options
 	return errors.Join(tmp.Commit(o.Replace), err)
 }
 
-// finalize makes an ET of an IET, with no copy of the entries except the output. It reports whether the
+// finalize converts an IET to an ET without a copy of the entries except the output. It reports whether the
 // conversion is done.
 func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) (done bool, err error) {
 	if t.once == nil || f != ET || !t.once.isStream(o.Version) {
@@ -199,7 +200,7 @@ func (t *Trace) finalize(ctx context.Context, out string, f Format, o *Options) 
 	return true, err
 }
 
-// checkOutput detects early the conditions that would make the final rename fail.
+// checkOutput detects early the conditions under which the final rename would fail.
 func checkOutput(in os.FileInfo, out string, replace bool) error {
 	there, err := os.Stat(out)
 	if err == nil && os.SameFile(in, there) {
@@ -219,8 +220,8 @@ func checkOutput(in os.FileInfo, out string, replace bool) error {
 	return checkRecording(out)
 }
 
-// checkRecording returns format.ErrLocked if a process is recording to out or to the IET
-// that will become out. A conversion must not take that name.
+// checkRecording returns format.ErrLocked if a process is recording to the file out, or to the IET that will
+// become out. A conversion must not use the name of such a file.
 func checkRecording(out string) error {
 	names := []string{out}
 	if base, ok := strings.CutSuffix(out, ".et"); ok {

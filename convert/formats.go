@@ -35,7 +35,8 @@ const (
 	IETPrefix Format = "ietprefix"
 )
 
-// GoTrace is the format of Go's execution traces. Only traces that have one can be written in it.
+// GoTrace is the format of Go's execution traces. Only a trace that contains an execution trace can be encoded
+// in it.
 const GoTrace Format = "gotrace"
 
 // Own reports whether f is one of ENTRACE's own formats, and returns which one.
@@ -68,8 +69,7 @@ func Formats() []FormatInfo {
 	return all
 }
 
-// FormatByExtension returns the format that belongs to the extension of file, "" if the extension is
-// unknown.
+// FormatByExtension returns the format for the extension of file, or "" if the extension is unknown.
 func FormatByExtension(file string) Format {
 	if c := codecByExtension(file); c != nil {
 		return c.Format
@@ -77,9 +77,9 @@ func FormatByExtension(file string) Format {
 	return ""
 }
 
-// FormatOf detects the format of a file as [Open] does: by its first bytes, and by its name if they do not
-// decide. It also reports whether the file is compressed. For an unknown format f is "", and unknown
-// describes in a few words what the file seems to be.
+// FormatOf detects the format of a file as [Open] does: by the first bytes of the file, or by its name if the
+// bytes do not decide. It also reports whether the file is compressed. For an unknown format f is "", and
+// unknown describes in a few words what the file seems to be.
 func FormatOf(file string) (f Format, compressed bool, unknown string, err error) {
 	r, err := openRegular(file)
 	if err != nil {
@@ -129,7 +129,7 @@ func codecOf(f Format) *codec {
 	return nil
 }
 
-// A FormatError says that a format is unknown, or is not read or written.
+// A FormatError says that a format is unknown, or cannot be read or written.
 type FormatError struct {
 	Format Format
 	Write  bool // writing was requested, not reading
@@ -166,11 +166,11 @@ func codecByExtension(file string) *codec {
 	return nil
 }
 
-// sniffSize is how many bytes at the beginning of a file are used to detect its format.
+// sniffSize is the number of bytes at the beginning of a file that are used to detect its format.
 const sniffSize = 4 << 10
 
-// sniff returns the codec that reads a file of the name file that begins with head, nil if no codec does.
-// It does not return ENTRACE's own formats. The content has precedence over the name.
+// sniff returns the codec for the file named file, whose first bytes are head. It returns nil if no codec reads
+// the file. ENTRACE's own formats are excluded. The content has precedence over the name.
 func sniff(head []byte, file string) *codec {
 	for i := range codecs {
 		if c := &codecs[i]; c.decode != nil && c.is != nil && c.is(head) {
@@ -183,7 +183,7 @@ func sniff(head []byte, file string) *codec {
 	return nil
 }
 
-// ownFormat returns which of ENTRACE's own formats a file with that beginning has.
+// ownFormat returns which of ENTRACE's own formats a file that begins with head has.
 func ownFormat(head []byte) (Format, error) {
 	_, f, err := format.ReadMagic(bytes.NewReader(head))
 	return Format(f.String()), err
@@ -194,7 +194,7 @@ func isOwn(head []byte) bool {
 	return err == nil
 }
 
-// unreadable describes what a file of an unsupported format seems to be, "" if that is unknown.
+// unreadable describes what an unsupported file seems to be. It returns "" if that is unknown.
 func unreadable(head []byte, name string) string {
 	if c := codecByExtension(name); c != nil && !c.reads() {
 		return "is of format " + string(c.Format) + ", which entrace can only write"
@@ -210,14 +210,14 @@ func unreadable(head []byte, name string) string {
 	return ""
 }
 
-// isMessage reports whether head begins like a request of OTLP: a protobuf message whose field 1 holds
-// bytes, which begin with a bytes field again.
+// isMessage reports whether head begins like an OTLP request: a protobuf message whose field 1 holds bytes that
+// again begin with a field of type bytes.
 func isMessage(head []byte) bool {
 	n, size := binary.Uvarint(head[1:])
 	return size > 0 && n > 1 && len(head) > 1+size && head[1+size] == 0x0a
 }
 
-// isText reports whether head is UTF-8 without control characters. A rune that the end of head cuts is
+// isText reports whether head is UTF-8 without control characters. An incomplete rune at the end of head is
 // accepted.
 func isText(head []byte) bool {
 	for len(head) > 0 {
@@ -233,8 +233,8 @@ func isText(head []byte) bool {
 	return true
 }
 
-// isJSON reports whether head is the beginning of a JSON object with one of keys, or of an array of such
-// objects.
+// isJSON reports whether head is the beginning of a JSON object with at least one of keys, or of an array of
+// such objects.
 func isJSON(head []byte, keys ...string) bool {
 	head = bytes.TrimLeft(head, " \t\r\n[")
 	if len(head) == 0 || head[0] != '{' {
@@ -248,7 +248,7 @@ func isJSON(head []byte, keys ...string) bool {
 	return false
 }
 
-// begins returns a function that reports whether a file begins with one of the texts in with.
+// begins returns a function that reports whether a file begins with one of the strings in with.
 func begins(with ...string) func(head []byte) bool {
 	return func(head []byte) bool {
 		for _, s := range with {
@@ -260,7 +260,7 @@ func begins(with ...string) func(head []byte) bool {
 	}
 }
 
-// codecs are in the order in which Formats returns them.
+// codecs lists all codecs in the order of Formats.
 var codecs = []codec{
 	{FormatInfo: FormatInfo{Format: ET, Extensions: []string{".et"}, What: "ENTRACE's mapped format"}},
 	{FormatInfo: FormatInfo{Format: IET, Extensions: []string{".iet"}, What: "ENTRACE's stream"}},
@@ -299,7 +299,7 @@ var codecs = []codec{
 		encode: func(ctx context.Context, w io.Writer, v *view.View) error {
 			return otlp.Encode(ctx, w, v, &otlp.EncodeOptions{Protobuf: true})
 		},
-		is: func(head []byte) bool { // behind its length, which is below 160 MiB
+		is: func(head []byte) bool { // after a length below 160 MiB
 			return len(head) > frameSize+1 && head[0] < 0x0a && head[frameSize] == 0x0a && isMessage(head[frameSize:])
 		},
 	},

@@ -17,12 +17,11 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// An Error says where a file of another format is damaged, or where it ends too early. The decoders of the
-// packages below this one return it.
+// An Error says where a file of another format is damaged or ends too early. The decoders of the subpackages
+// return it.
 type Error = input.Error
 
-// A DamageError says that an input could not be read to its end. All whole entries before the damage were
-// read.
+// A DamageError says that an input could not be read to its end. All whole entries before the damage were read.
 type DamageError struct{ Err error }
 
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -34,21 +33,21 @@ func (e *DamageError) Unwrap() error { return e.Err }
 // or stream that must be decoded.
 type source struct {
 	name  string      // of the file, "" for a stream
-	title string      // the name in messages for people
+	title string      // the name in messages to users
 	info  os.FileInfo // of the file, nil if unknown
 
-	final   bool              // what is written is no temporary file
-	own     bool              // x is a file in an own format, read in place
-	unknown string            // what the file seems to be, if it is not a trace
-	src     *deadtrace.Source // the bytes of the file, if they are copied without decoding
+	final   bool              // the output is not a temporary file
+	own     bool              // the file has one of ENTRACE's own formats and is read in place
+	unknown string            // what the file seems to be if it is not a trace
+	src     *deadtrace.Source // the bytes of the file, if the entries are copied without decoding
 
-	codec *codec    // nil: one of ENTRACE's own formats
-	r     io.Reader // the bytes that codec reads
+	codec *codec    // nil for one of ENTRACE's own formats
+	r     io.Reader // the input of codec
 	cut   error     // why compressed input is incomplete; known at the end of r
 	opens []io.Closer
 }
 
-// Close closes the open files of x. A second call does nothing.
+// Close closes the open files of x. It may be called again; later calls do nothing.
 func (x *source) Close() error {
 	var errs []error
 	if x.src != nil {
@@ -61,7 +60,7 @@ func (x *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// source opens the file with that name, which is not a folder, and detects its format.
+// source opens the file name, which must not be a folder, and detects its format.
 func (o *opener) source(name string) (*source, error) {
 	if name == "-" {
 		x := &source{title: "standard input"}
@@ -106,7 +105,7 @@ func (o *opener) source(name string) (*source, error) {
 	return x, o.stream(x, head, r)
 }
 
-// stream detects the format of r, which begins with head, and sets it in x.
+// stream detects the format of r, whose first bytes are head, and stores the result in x.
 func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	name := x.name
 	for n := 0; isWrapped(head) && n < maxWrapped; n++ {
@@ -138,7 +137,7 @@ func (o *opener) stream(x *source, head []byte, r io.Reader) error {
 	return nil
 }
 
-// Plain returns what r holds that gzip or zstd has compressed, or all of r if nothing has.
+// Plain returns the decompressed content of r if gzip or zstd compressed it, and all of r otherwise.
 func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	head, all, err := peek(r)
 	if err != nil || !isCompressed(head) {
@@ -149,7 +148,7 @@ func Plain(r io.Reader) (plain io.Reader, compressed bool, err error) {
 	return &boundedReader{r: out, in: in}, true, err
 }
 
-// known adds to the error for a file that is not a trace what the file seems to be.
+// known adds to err, the error for a file that is not a trace, what the file seems to be.
 func (x *source) known(err error) error {
 	if x.unknown == "" || !errors.Is(err, format.ErrNotEntrace) {
 		return err
@@ -167,8 +166,8 @@ func (e *unknownError) Error() string { return e.text }
 
 func (e *unknownError) Unwrap() error { return e.err }
 
-// peek returns the first bytes of r, enough to detect its format, and a reader of all bytes. For a live
-// trace it waits only for the magic number.
+// peek returns the first bytes of r, enough to detect its format, and a reader of all bytes. For a live trace
+// it waits only for the magic number.
 func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	if head, err = b.Peek(magicSize); err == nil && !isOwn(head) {
@@ -180,7 +179,7 @@ func peek(r io.Reader) (head []byte, all io.Reader, err error) {
 	return head, b, err
 }
 
-// magicSize is how many bytes are enough to detect ENTRACE's own formats and compression.
+// magicSize is the number of bytes that suffice to detect ENTRACE's own formats and compression.
 const magicSize = 10
 
 func openRegular(name string) (*os.File, error) {
@@ -201,7 +200,7 @@ func beginning(r io.Reader) ([]byte, error) {
 	return head[:n], nil
 }
 
-// isStream reports whether x is an IET that can be made an ET of version v in place.
+// isStream reports whether x is an IET that can be converted in place to an ET of version v.
 func (x *source) isStream(v format.Version) bool {
 	if x.src == nil || x.src.Size() != x.src.Stored {
 		return false
@@ -247,7 +246,7 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	case ctx.Err() != nil:
 		return errors.Join(ctx.Err(), out.Abort())
 	case out.Flush() != nil:
-		return out.Close() // w failed, which made decode fail too
+		return out.Close() // an error of w made decode fail
 	case damage != nil && (out.Len() == 0 || x.codec != nil && out.Len() == 1):
 		return fmt.Errorf("%s: %w", x.title, errors.Join(damage, out.Abort())) // there was no whole entry
 	}
@@ -260,11 +259,11 @@ func (x *source) writeTo(ctx context.Context, w io.Writer, v format.Version, to 
 	return x.damaged(errors.Join(x.cut, damage))
 }
 
-// hasNoEnd reports whether files of a format do not say that they have ended, though no program was killed. Parquet has
-// all entries of the trace from which it was made.
+// hasNoEnd reports whether files of the format lack an entry for the end of the trace even if no program was
+// killed. Parquet files have one, because they have all entries of their trace.
 func (c *codec) hasNoEnd() bool { return c != nil && !c.own() && c.Format != "parquet" }
 
-// writeEnd writes that a trace has ended. One without it seems to be of a program that was killed.
+// writeEnd writes the entry for the end of a trace. Without it the trace looks like one of a killed program.
 func writeEnd(w *format.Writer) error {
 	_, err := w.Write(&format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}})
 	return err
@@ -297,8 +296,8 @@ func copyEntries(ctx context.Context, w *format.Writer, in *format.Reader, progr
 	}
 }
 
-// damaged returns err as a DamageError. It returns nil if the file only ends early because a process is
-// still writing it.
+// damaged returns err as a DamageError. It returns nil if the file only ends early because a process is still
+// writing to it.
 func (x *source) damaged(err error) error {
 	if err == nil || errors.Is(err, format.ErrTruncated) && x.own && osfile.Locked(format.Find(x.name)) {
 		return nil
@@ -306,7 +305,7 @@ func (x *source) damaged(err error) error {
 	return &DamageError{err}
 }
 
-// titled adds the name of x to a DamageError.
+// titled adds the title of x to a DamageError.
 func (x *source) titled(err error) error {
 	if damage, ok := errors.AsType[*DamageError](err); ok {
 		return &DamageError{fmt.Errorf("%s: %w", x.title, damage.Err)}
@@ -314,7 +313,7 @@ func (x *source) titled(err error) error {
 	return err
 }
 
-// A counter is a file that reports how much of it was read, or how much was decoded if it is mapped.
+// A counter is a file that reports how many of its bytes were read, or were decoded if the file is mapped.
 type counter struct {
 	*os.File
 

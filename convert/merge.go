@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// merge writes the entries of the files of v to w as one trace, as Trace.Encode describes it. Keep chooses
-// the rows to write; their parents are written too. A nil keep means all rows.
+// merge writes the entries of the files of v to w as one trace, as documented at Trace.Encode. The function
+// keep selects the rows to write; their ancestors are written as well. A nil keep means all rows.
 func merge(ctx context.Context, w *format.Writer, v *view.View, keep func(r view.Row) bool, hasNoEnd func(file int) bool) error {
 	m := merger{w: w, v: v, files: v.Files(), keep: keep, ends: make(map[place]bool), cut: make(map[place]bool), waits: make(map[place]bool)}
 	if _, err := w.Write(format.Root()); err != nil {
@@ -127,15 +127,16 @@ func (m *merger) sameResource(a, b view.Row) bool {
 	return x == y || m.numbers[x] == m.numbers[y] && m.numbers[x] != 0
 }
 
-// at returns the row of the entry at p, and whether the row is its own and not shared with another entry.
+// at returns the row of the entry at p. The result own is false if the entry at p shares
+// the row of another entry.
 func (m *merger) at(p place) (r view.Row, own bool) {
 	r, _ = m.v.Row(p.file, p.id)
 	file, id := m.v.ID(r)
 	return r, file == p.file && id == p.id
 }
 
-// parent returns the parent of the entry at p in the output, and whether it differs from the stored
-// parent.
+// parent returns the parent in the output of the entry at p. The result moved is true if it differs from the
+// stored parent.
 func (m *merger) parent(p place) (up place, moved bool) {
 	stored := place{p.file, m.files[p.file].Parent(p.id)}
 	r, own := m.at(p)
@@ -148,7 +149,8 @@ func (m *merger) parent(p place) (up place, moved bool) {
 	}
 	file, id := m.v.ID(m.v.Parent(r))
 	if m.first(r) != r || file == p.file || m.cut[p] || m.v.Parent(r) == 0 || !m.sameResource(r, m.v.Parent(r)) {
-		// The view finds the place of what is late within its file, or of another resource.
+		// Keep the stored parent: a view of the output finds the right place of a row that is late in its file or has
+		// another resource.
 		if below, own := m.at(stored); own && m.first(below) != below {
 			file, id := m.v.ID(m.first(below))
 			return place{file, id}, false
@@ -161,7 +163,7 @@ func (m *merger) parent(p place) (up place, moved bool) {
 	return place{file, id}, true
 }
 
-// first returns the first half of the span at row r, which may be r itself.
+// first returns the row of the first half of the span at row r. That can be r itself.
 func (m *merger) first(r view.Row) view.Row {
 	first, _ := m.v.Stored().First(r)
 	return first
@@ -181,7 +183,7 @@ func (m *merger) wants(p place) bool {
 
 func (m *merger) done(p place) bool { return p.id == 0 || m.ids[p.file][p.id] != 0 }
 
-// write writes the entry at p, after those of its ancestors that are not written yet.
+// write writes the entry at p, after its ancestors that are not written yet.
 func (m *merger) write(p place) error {
 	if m.done(p) || m.isHalf(p) {
 		return nil
@@ -192,7 +194,7 @@ func (m *merger) write(p place) error {
 		top := m.stack[len(m.stack)-1]
 		up, moved := m.parent(top)
 		if !m.done(up) && (m.waits[up] || up == top) {
-			// What is late in its file and what is elsewhere can be above each other.
+			// Late entries and entries moved to another file can form a cycle of parents.
 			m.cut[top] = true
 			if again, _ := m.parent(top); again != up {
 				continue
@@ -212,14 +214,14 @@ func (m *merger) write(p place) error {
 	return nil
 }
 
-// isHalf reports whether the entry at p repeats another file's span: as a later half, or as a copy with
-// its end.
+// isHalf reports whether the entry at p repeats a span of another file, as a later half or as a copy that has
+// the end.
 func (m *merger) isHalf(p place) bool {
 	r, own := m.at(p)
 	return own && m.first(r) != r || m.v.Stored().IsCopy(r)
 }
 
-// put writes the entry at p below the entry up, which is already written.
+// put writes the entry at p below the entry at up, which is already written.
 func (m *merger) put(p, up place, moved bool) (err error) {
 	f := m.files[p.file]
 	parent := m.ids[up.file][up.id]
@@ -246,7 +248,7 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	if own {
 		m.v.Correct(r, e)
 	}
-	if moved { // its position in the output now says whose child it is
+	if moved { // the position of the entry in the output now shows its parent
 		e.Attributes = slices.DeleteFunc(e.Attributes, func(a format.Attribute) bool {
 			return a.Name == format.AttrTraceID || a.Name == format.AttrParentSpanID || a.Name == format.AttrSpanID && m.v.Role(r) == view.RoleLog
 		})
@@ -259,9 +261,10 @@ func (m *merger) put(p, up place, moved bool) (err error) {
 	return err
 }
 
-// Select returns a trace of the rows of v for which keep returns true, with their links and their
-// ancestors. The view v is that of t, or the same after it has grown. It also has the entries in which the recorders report on themselves. The new trace is in a
-// temporary file without a name, and has the same times as t. Closing t does not close it.
+// Select returns a trace of the rows of v for which keep returns true, with their links and ancestors, and with
+// the entries in which recorders report on themselves. The view v must be the view of t, or that view after it
+// has grown. The new trace has the same times as t. It is in a temporary file without a name, and stays open
+// when t is closed.
 func (t *Trace) Select(ctx context.Context, v *view.View, keep func(r view.Row) bool) (*Trace, error) {
 	tmp, err := osfile.CreateSpool(t.options.TempDir)
 	if err != nil {

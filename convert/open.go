@@ -22,7 +22,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// defaultMaxTemp is how many bytes [Open] writes to temporary files at most if [OpenOptions].MaxTemp is 0.
+// defaultMaxTemp is the maximum size in bytes of all temporary files if [OpenOptions].MaxTemp is 0.
 const defaultMaxTemp = 8 << 30
 
 // ErrNoTrace says that a folder contains no trace.
@@ -30,7 +30,7 @@ var ErrNoTrace = errors.New("the folder has no trace")
 
 var errTempFull = errors.New("the decoded trace is larger than the limit for temporary files")
 
-// OpenOptions change how [Open] works.
+// OpenOptions control how [Open] works.
 type OpenOptions struct {
 	// From is the format of the files. By default Open detects the format of each file.
 	From Format
@@ -38,24 +38,24 @@ type OpenOptions struct {
 	Stdin io.Reader
 	// TempDir is the folder for temporary files. The default is os.TempDir().
 	TempDir string
-	// MaxTemp is how many bytes the temporary files may have together. The default is 8 GiB.
+	// MaxTemp is the maximum size in bytes of all temporary files together. The default is 8 GiB.
 	MaxTemp int64
-	// Clock corrects clocks that were wrong. Its values are added to all times of a service or a file. The
-	// key is the name of the service, the name of the file, or the last element of the name of the file.
+	// Clock corrects clocks that were wrong. Open adds its values to all times of a service or a file. The key is
+	// the name of the service, the name of the file, or the last element of the name of the file.
 	Clock map[string]time.Duration
-	// Progress, if set, is called from time to time while a file is decoded. Done and total are in bytes;
-	// total is 0 if it is unknown.
+	// Progress, if set, is called from time to time while a file is decoded. The parameters done and total are in
+	// bytes; total is 0 if unknown.
 	Progress func(done, total int64)
-	// Journal, if set, is called for each file that its recorder did not close. Entries is how many
-	// entries came from the journal, -1 if their number is unknown. Missing says why others are missing,
-	// as in [format.File.Journal].
+	// Journal, if set, is called for each file that its recorder did not close. The parameter entries is the
+	// number of entries from the journal, or -1 if unknown. The parameter missing says why other entries are
+	// missing, as [format.File.Journal] does.
 	Journal func(name string, entries int, missing error)
-	// Once says that the trace will only be encoded, and only once. Open then reads only the beginning of
-	// a single file, and Trace.Encode reads the rest. To one of ENTRACE's own formats, entries are written
-	// while they are read, without a view or a temporary file. Such a Trace has no View and no State.
+	// Once says that the trace will only be encoded, and only once. Open then reads only the beginning of a single
+	// file, and Trace.Encode reads the rest. Encode to one of ENTRACE's own formats then writes entries while it
+	// reads them, without a view or a temporary file. Such a Trace has no View and no State.
 	Once bool
-	// Redact, if set, replaces the secrets in all that is opened. The files stay as they are: Open writes
-	// what it reads to temporary files without the secrets. Redact counts what was replaced.
+	// Redact, if set, replaces the secrets in everything that is opened. The files do not change: Open writes
+	// their content without the secrets to temporary files. Redact counts the replacements.
 	Redact *redact.Redactor
 	// Workers is as in [view.Options].
 	Workers int
@@ -66,13 +66,13 @@ type Trace struct {
 	options OpenOptions
 	view    *view.View
 	files   []*format.File
-	names   []string // of each file, as given to Open or found in a folder
-	damage  []error  // the damage of each file of another format
-	codecs  []*codec // of the files, nil: one of ENTRACE's own formats
+	names   []string // the name of each file, as passed to Open or found in a folder
+	damage  []error  // by file; the damage found while Open decoded or redacted the file
+	codecs  []*codec // by file; nil for one of ENTRACE's own formats
 	inputs  []os.FileInfo
-	traces  map[*format.File]*os.File // of Go, from which files were made
-	once    *source                   // the input that Encode will read; nil: Open read everything
-	opened  []os.FileInfo             // by file; nil: it has no name
+	traces  map[*format.File]*os.File // the Go execution trace from which a file was made
+	once    *source                   // the input that Encode will read; nil if Open read everything
+	opened  []os.FileInfo             // by file; nil for a file without a name
 	folders []folder                  // the folders given to Open
 
 	recorders recorders
@@ -81,25 +81,25 @@ type Trace struct {
 // A folder is a folder that was given to Open.
 type folder struct {
 	dir         string
-	found, left []string // names of its traces, and of files that look like traces but are not
+	found, left []string // names of the traces in dir, and messages about other files that have the name of a trace
 }
 
 // Open opens files and folders and makes one view of all of them:
 //
-//   - ET, IET and IETPrefix, of both versions, whole or cut, growing, or with the journal of a
-//     writer that died;
-//   - files of the other formats, and files that gzip or zstd has compressed. What they hold is
-//     written to a temporary file first, which has no name;
-//   - folders. That means every file in it whose first bytes are those of a trace, in the order
-//     of their names, without the folders in it. An x.et hides its x.iet, and both hide an x of
-//     another format. An x.et.broken, which recovery has left, is none of them.
+//   - ET, IET and IETPrefix, in both versions: whole files, truncated or growing ones, and files with the journal
+//     of a writer that died;
+//   - files of the other formats, and files that gzip or zstd compressed. Open first writes their content
+//     to a temporary file without a name;
+//   - folders. Open opens every file in the folder whose first bytes identify a trace, in the order
+//     of their names. It does not open subfolders. A file x.et hides x.iet, and both hide a file x of
+//     another format. A file x.et.broken, which recovery left, is not opened.
 //
-// Spans are below their callers across files; see package view. Give files that continue each other in
-// their order, as a folder has them. A nil o means defaults.
+// In the view, a span is below its caller even if the caller is in another file; see package view. Pass files
+// that continue each other in their order, which is also the order in a folder. A nil o means defaults.
 //
 // If files cannot be read to their ends, Open returns a Trace with all whole entries, and the error is a
-// [*DamageError]. After any other error the Trace is nil. A file that a process is still writing may end
-// within an entry; that is not an error. The caller must close the Trace.
+// [*DamageError]. After any other error the Trace is nil. A file that a process is still writing may end within
+// an entry; that is not an error. The caller must close the Trace.
 func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	op := opener{ctx: ctx, trace: new(Trace)}
 	if o != nil {
@@ -121,13 +121,13 @@ func Open(ctx context.Context, names []string, o *OpenOptions) (*Trace, error) {
 	return op.finish(op.all(names))
 }
 
-// open opens an input that was opened with Once, to read all of it.
+// open opens the input of a Trace that was opened with Once a second time, to read all of it.
 func (t *Trace) open(ctx context.Context) (*Trace, error) {
 	op := opener{ctx: ctx, options: t.options, left: t.options.MaxTemp, trace: &Trace{options: t.options}}
 	return op.finish(op.load(t.once))
 }
 
-// finish builds the view of the open files. If err is not nil, it only reports err.
+// finish builds the view of the open files. If err is not nil, finish closes the files and returns err.
 func (o *opener) finish(err error) (*Trace, error) {
 	t := o.trace
 	if err == nil && t.once == nil {
@@ -149,7 +149,7 @@ func (o *opener) finish(err error) (*Trace, error) {
 	return t, t.Damage()
 }
 
-// execTrace returns the execution trace of Go from which a file was made, nil if there is none.
+// execTrace returns the Go execution trace from which f was made, or nil if there is none.
 func (t *Trace) execTrace(f *format.File) (data io.ReaderAt, size int64) {
 	from := t.traces[f]
 	if from == nil {
@@ -214,8 +214,8 @@ func (t *Trace) Damage() error {
 	return &DamageError{errors.Join(errs...)}
 }
 
-// Replaced returns the names of the files whose names now belong to other files, as happens when a
-// recorder begins a new file. The view still has the old entries.
+// Replaced returns the names of files that now belong to other files, which happens when a recorder begins a
+// new file. The view still has the old entries.
 func (t *Trace) Replaced() []string {
 	var names []string
 	for i, fi := range t.opened {
@@ -296,7 +296,7 @@ func (o *opener) all(names []string) error {
 	return nil
 }
 
-// keep stores x as the single input of a trace that is encoded once.
+// keep stores x as the single input of a trace that will be encoded once.
 func (o *opener) keep(x *source) (err error) {
 	o.trace.once = x
 	if x.own {
@@ -343,7 +343,7 @@ func (o *opener) folder(dir string) error {
 		if err != nil && (!foreign || o.ctx.Err() != nil || errors.Is(err, errTempFull)) {
 			return err
 		}
-		if err != nil { // it only looked like a trace
+		if err != nil { // the file only looked like a trace
 			at := &o.trace.folders[len(o.trace.folders)-1]
 			at.left = append(at.left, name+" is skipped: "+err.Error())
 		}
@@ -354,8 +354,8 @@ func (o *opener) folder(dir string) error {
 	return nil
 }
 
-// tracesIn returns the names of the traces in a folder. Left says why other files with the name of a trace
-// are left out.
+// tracesIn returns the names of the traces in a folder. The messages in left say why other files that have the
+// name of a trace are skipped.
 func tracesIn(dir string) (found, left []string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -409,7 +409,7 @@ func tracesIn(dir string) (found, left []string, err error) {
 	return found, left, nil
 }
 
-// holdsTrace reports whether a file that begins with head has a trace of another format, by its content alone.
+// holdsTrace reports whether the content of a file that begins with head is a trace of another format.
 func holdsTrace(name string, head []byte) bool {
 	f, err := openRegular(name)
 	if err != nil {
@@ -435,7 +435,7 @@ func isTrace(name string) (head []byte, is bool) {
 	return head, err == nil && isOwn(head)
 }
 
-// load opens the trace in x, and closes x.
+// load opens the trace in x and closes x.
 func (o *opener) load(x *source) error {
 	if x.own {
 		return errors.Join(x.known(o.loadOwn(x.name)), x.Close())
@@ -469,8 +469,8 @@ func (o *opener) load(x *source) error {
 	return nil
 }
 
-// keepTrace keeps the execution trace from which f was made, which tells what goroutines did. Nothing is kept of one that is
-// compressed, or no longer there.
+// keepTrace keeps the execution trace from which f was made, because it shows what goroutines did. It keeps
+// nothing if that file is compressed or has been replaced.
 func (o *opener) keepTrace(x *source, f *format.File) {
 	from, err := openRegular(x.name)
 	if err != nil {
@@ -488,7 +488,8 @@ func (o *opener) keepTrace(x *source, f *format.File) {
 	o.trace.traces[f] = from
 }
 
-// loadOwn opens a file of ENTRACE's own formats. Only its beginning may be whole.
+// loadOwn opens a file of one of ENTRACE's own formats. If the file is damaged, only its whole beginning is
+// read.
 func (o *opener) loadOwn(name string) error {
 	f, err := recorder.Open(name, nil)
 	if _, corrupt := errors.AsType[*format.CorruptError](err); corrupt {
@@ -518,7 +519,7 @@ func (o *opener) loadOwn(name string) error {
 	return nil
 }
 
-// redacted returns a file with the entries of f without their secrets, and the damage of f. It closes f.
+// redacted returns a file that has the entries of f without their secrets, and the damage of f. It closes f.
 func (o *opener) redacted(f *format.File) (without *format.File, damage, err error) {
 	defer f.Close() // it was read
 	tmp, err := osfile.CreateSpool(o.options.TempDir)

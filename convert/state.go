@@ -19,19 +19,19 @@ import (
 
 // A State says whether a file is whole, and the reason if it is not.
 type State struct {
-	// Word is one of four words. "running": a process is writing the file. "ended": its writer has closed
-	// it, or another program wrote it and it is whole. "killed": its writer died before it closed the
-	// file. "damaged": it cannot be read to its end.
+	// Word is one of four words. "running": a process is writing the file. "ended": its writer has closed it, or
+	// it is a whole file of another program. "killed": its writer died before it closed the file. "damaged": the
+	// file cannot be read to its end.
 	Word      string
-	Recovered bool   // the file was finished after its writer was killed, or holds the whole entries of a damaged file
+	Recovered bool   // recovery finished the file of a killed writer, or saved the whole entries of a damaged file
 	Rotated   bool   // the writer continued in another file
-	Snapshot  bool   // a flight recorder wrote the whole file from a process that went on running
+	Snapshot  bool   // a flight recorder wrote the whole file, and the process continued
 	Dropped   uint64 // entries that were not written
-	PID       int    // of the process that writes the file, 0 if unknown
+	PID       int    // of the process that is writing the file, 0 if unknown
 	Recorded  bool   // a recorder of this module wrote the file; it locks the file as long as it lives
-	// Trigger and Reason say why a flight recorder has made the file; both are empty if none did. A Reason
-	// without a Trigger says why the writing program died. Both texts come from the file: escape them
-	// before a terminal or page shows them.
+	// Trigger and Reason say why a flight recorder made the file; both are empty if none did. A Reason without a
+	// Trigger says why the recorded program died. Both texts are from the file: escape them before a terminal or
+	// page shows them.
 	Trigger, Reason string
 }
 
@@ -65,8 +65,8 @@ func (s State) String() string {
 	return text
 }
 
-// State returns the present state of a file of v. V is the view of t, or a view that Extend has made from
-// it.
+// State returns the present state of a file of v. The view v must be the view of t, or a view that Extend made
+// from it.
 func (t *Trace) State(v *view.View, file int) State {
 	// Read the lock before the entries: if the writer closes the file in between, the entries then include
 	// its end.
@@ -81,9 +81,10 @@ func (t *Trace) State(v *view.View, file int) State {
 	return x.stateOf(v.Files()[file], live, pid, errors.Join(t.damage[file], v.Damage(file)))
 }
 
-// StateOf returns the state of the file name. Missing says why entries are missing in it, as in
-// [format.File.Journal]. Whole says that the caller knows all entries to be whole: then StateOf needs no
-// view of a closed file, and saves its time and memory. A file that cannot be opened is damaged.
+// StateOf returns the state of the file name. The result missing says why entries are missing in the file, as
+// in [format.File.Journal]. The parameter whole says that the caller knows all entries to be whole: then
+// StateOf needs no view of a closed file, and saves its time and memory. A file that cannot be opened is
+// damaged.
 func StateOf(ctx context.Context, name string, whole bool) (s State, missing error) {
 	if whole {
 		if f, err := recorder.Open(name, nil); err == nil {
@@ -129,7 +130,7 @@ func stateAtEnd(f *format.File) State {
 	return x.stateOf(f, false, 0, nil)
 }
 
-// stateOf returns the state of a file whose entries say x.
+// stateOf returns the state of f, given x, the statements of its recorder entries.
 func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	s := x.state
 	switch {
@@ -157,7 +158,7 @@ func (x *said) stateOf(f *format.File, live bool, pid int, damage error) State {
 	return s
 }
 
-// Package control writes these texts to its traces.
+// Package control writes these strings to its traces.
 const (
 	triggerCrash = "crash"
 	modeStream   = "stream"
@@ -187,17 +188,17 @@ func (t *Trace) mayHaveGrown(v *view.View, file int) bool {
 	return err != nil || !os.SameFile(was, now) || now.Size() > v.Files()[file].Size()
 }
 
-// recorders collects the entries that recorders have written about a trace. A view grows at its end, so
-// each row is read only once. It is safe for concurrent use.
+// recorders collects the entries that recorders wrote about a trace. Each row is read only once, because a view
+// only grows at its end. It is safe for concurrent use.
 type recorders struct {
 	mu    sync.Mutex
-	seen  int        // how many rows were read
-	rows  []view.Row // of recorders
+	seen  int        // the number of rows that were read
+	rows  []view.Row // written by recorders
 	files map[int]*signs
 }
 
-// rowsIn returns the rows below the root that recorders wrote in a file, and the rows that say why a
-// program died.
+// rowsIn returns the rows of a file that are directly below the root and that recorders wrote, or that say why
+// a program died.
 func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -217,18 +218,18 @@ func (k *recorders) rowsIn(v *view.View, file int) (rows []view.Row) {
 	return rows
 }
 
-// said holds what the entries of recorders say about a file.
+// said holds the statements of recorder entries about a file.
 type said struct {
-	// The Word of state is deadtrace.Ended if the last entry says that the file was closed. It is
-	// deadtrace.Killed if recovery has finished the file, and deadtrace.Damaged if recovery has saved the
-	// whole entries of a damaged file. Otherwise it is "".
+	// The Word of state is deadtrace.Ended if the last entry says that the file was closed. It is deadtrace.Killed
+	// if recovery has finished the file, and deadtrace.Damaged if recovery has saved the whole entries of a
+	// damaged file. Otherwise it is "".
 	state    State
 	mode     string // of a flight recorder
 	crash    string // why the program died
-	recorded bool   // a recorder of this module has written the entries
+	recorded bool   // a recorder of this module wrote the entries
 }
 
-// saidIn returns what the recorders' rows say about a file.
+// saidIn returns the statements of recorder entries about a file.
 func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	for _, r := range k.rowsIn(v, file) {
 		x.recorded = x.recorded || v.Role(r) == view.RoleRecorder
@@ -240,7 +241,7 @@ func (k *recorders) saidIn(v *view.View, file int) (x said) {
 	return x
 }
 
-// add adds the content of a recorder's entry. Last says that it is the last entry of the file.
+// add adds the content of a recorder's entry e. The parameter last says that e is the last entry of the file.
 func (x *said) add(e *format.TraceEntry, last bool) {
 	s := &x.state
 	if name := e.Metadata.Name; name == mapping.NameEnd || name == mapping.NameRecovered {
@@ -274,16 +275,17 @@ func (x *said) add(e *format.TraceEntry, last bool) {
 	}
 }
 
-// signs collects from the first entries of a file the signs of who wrote them.
+// signs collects evidence from the first entries of a file about which program wrote the file.
 type signs struct {
 	next        uint32 // the next entry to read
 	spans, logs bool
-	recorded    bool // an entry was found that only this module's recorders write
+	recorded    bool // an entry was found that only a recorder of this module writes
 }
 
-// isRecorded reports whether the entries look like those of a recorder of this module. It is for files
-// whose last entry does not say the state. Entries of other programs have no times. Converters write ETs,
-// in which each span has ended and is one entry, and log records come together with spans.
+// isRecorded reports whether the entries look like those of a recorder of this module. It is used for files
+// whose last entry does not say the state. Three rules distinguish recorders from other writers: entries of other
+// programs have no times; converters write only ETs; and in the output of converters each span is one entry
+// that has ended, and log records occur only together with spans.
 func (k *recorders) isRecorded(v *view.View, file int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// What may be around a trace, by its first bytes.
+// The first bytes of compressed files, and byte order marks.
 var (
 	magicGzip = []byte{0x1f, 0x8b}
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -24,26 +24,26 @@ var (
 	bomBig    = []byte{0xfe, 0xff}
 )
 
-// maxWrapped is how much may be around a trace, one in another.
+// maxWrapped is the maximum number of nested layers, such as compression, around a trace.
 const maxWrapped = 3
 
 func isCompressed(head []byte) bool {
 	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicZstd)
 }
 
-// isFramed reports whether a file is messages behind their lengths, each of which zstd has compressed. The file
-// exporter of OpenTelemetry's Collector writes that.
+// isFramed reports whether a file is a series of messages, each after its length and each compressed by zstd.
+// The file exporter of OpenTelemetry's Collector writes such files.
 func isFramed(head []byte) bool {
 	return len(head) > frameSize && head[0] < 0x0a && bytes.HasPrefix(head[frameSize:], magicZstd)
 }
 
-// isWrapped reports whether unwrapped takes something away from a file that begins with head.
+// isWrapped reports whether a file that begins with head needs unwrapped.
 func isWrapped(head []byte) bool {
 	return isCompressed(head) || isFramed(head) || bytes.HasPrefix(head, bomUTF8) || bytes.HasPrefix(head, bomLittle) || bytes.HasPrefix(head, bomBig)
 }
 
-// unwrapped returns a reader of what is in r, which begins with head: decompressed, or as UTF-8 without a byte order
-// mark.
+// unwrapped returns a reader of the content of r, whose first bytes are head: decompressed, or as UTF-8 without
+// a byte order mark.
 func unwrapped(r io.Reader, head []byte) (io.ReadCloser, error) {
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
@@ -69,13 +69,14 @@ const (
 	maxFrame  = 64 << 20
 )
 
-// A frameReader reads the messages of a file for which isFramed is true: JSON as lines, protobuf behind its length.
+// A frameReader reads the messages of a file for which isFramed is true. It returns JSON as lines, and protobuf
+// with the length before each message.
 type frameReader struct {
 	r      io.Reader
 	d      *zstd.Decoder
 	buf    []byte
 	rest   []byte
-	damage error // of the first message that is not whole
+	damage error // the error of the first message that is not whole
 }
 
 func (f *frameReader) Close() error {
@@ -118,7 +119,7 @@ func (f *frameReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// maxFactor is how many times the size of a compressed file what it holds may be.
+// maxFactor is the maximum ratio of the size of decompressed content to the size of the compressed file.
 const maxFactor = 256
 
 var errFactor = fmt.Errorf("it holds more than %d times its size, and is cut there", maxFactor)
@@ -135,7 +136,7 @@ func (c *byteCounter) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// A boundedReader reads at most maxFactor times as many bytes as were read of in.
+// A boundedReader reads at most maxFactor times as many bytes as were read from in.
 type boundedReader struct {
 	r  io.Reader
 	in *byteCounter
@@ -164,7 +165,7 @@ func isCut(err error) bool {
 	return false
 }
 
-// A wholeReader reads the intact part of the compressed input r, and records why the rest is missing.
+// A wholeReader reads the intact part of the compressed input r, and stores in cut why the rest is missing.
 type wholeReader struct {
 	r   io.Reader
 	cut *error

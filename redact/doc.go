@@ -2,11 +2,11 @@
 // recorder applies a [Policy] before a value reaches its journal, so that no secret is written to a
 // disk or sent.
 //
-// # What the default policy takes
+// # What the default policy replaces
 //
-// The value of an attribute, if the words of its key name a secret. Words are split at all that is no
-// letter or digit and where the case changes; digits at the end of a word do not count. Groups and
-// members of JSON objects are parts of the key:
+// The default policy replaces the value of an attribute if the words of the attribute's key name a secret. A
+// word ends at every byte that is not a letter or digit, and where the case changes; digits at the end of a
+// word do not count. The names of groups, and of members of JSON objects, are parts of the key:
 //
 //	words                                                              keys, for example
 //	password, passwd, passphrase, passcode, pwd, and what ends so      db.password, PGPASSWORD
@@ -19,12 +19,12 @@
 //	seed_phrase and the like, without a dot between the words
 //	pass between dots and after auth, user, db, database, smtp, and the like  DB_PASS
 //
-// A word that says something about a secret and is none makes the key harmless: token.count,
-// secret.name, passwordHashAlgorithm, api_key_id. So do the words before page.token, lexer.token and the
-// like. Texts, bytes, lists and maps are replaced, numbers, booleans and words such as "none" never.
+// A word for a harmless property of a secret makes the key harmless: token.count, secret.name,
+// passwordHashAlgorithm, api_key_id. So does the first word of page.token, lexer.token and similar keys. Texts,
+// bytes, lists and maps are replaced, but never numbers, booleans and words such as "none".
 //
-// Parts of any text: values, messages, names, status descriptions. Each rule has the name under which
-// it is counted.
+// The default policy also replaces parts of any text: values, messages, names, status descriptions.
+// Replacements are counted under the name of the rule.
 //
 //	rule         what
 //	parameter    the value in name=value, name%3Dvalue, "name" => value, -name value, --name value,
@@ -44,13 +44,14 @@
 //	token        tokens that are recognized by their prefix, such as AKIA…, ghp_…, glpat-…, xoxb-…,
 //	             sk_live_…, AIza…, sk-ant-…, hvs.…
 //
-// The prefixes are those that Amazon, Google, GitHub, GitLab, Slack, Stripe, OpenAI, Anthropic,
-// HashiCorp and some hundred other issuers document for their tokens, so that scanners find them.
+// Amazon, Google, GitHub, GitLab, Slack, Stripe, OpenAI, Anthropic, HashiCorp and some hundred other issuers
+// document the prefixes of their tokens, so that scanners find the tokens.
 //
-// # What it does not take
+// # What the default policy does not replace
 //
-// A secret without a telling key, prefix or form, such as a password alone in a message. In texts, a word in
-// capitals in the place of a secret, as in "--password PASSWORD", and the name of a file. Personal
-// data: names, addresses, card numbers. Names of files, functions and packages. Texts that the Go
+// The policy does not find a secret without a telling key, prefix or form, such as a password alone in a
+// message. In texts, it keeps a word in capitals in the place of a secret, as in "--password PASSWORD", and the
+// name of a file. It keeps personal data: names, addresses, card numbers. It keeps the names of files,
+// functions and packages, and the texts that the Go runtime writes itself; package recorder lists these texts.
 // runtime writes itself; package recorder says which.
 package redact

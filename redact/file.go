@@ -10,12 +10,12 @@ import (
 	"regexp"
 )
 
-// maxFile is the size of the largest file of a policy.
+// maxFile is the maximum size of a policy file in bytes.
 const maxFile = 1 << 20
 
-// A FileError says where a policy in JSON is wrong.
+// A FileError says where a policy in JSON is invalid.
 type FileError struct {
-	Offset int64  // in bytes; -1 if Field says where
+	Offset int64  // in bytes; -1 if Field has the position
 	Field  string // such as "values[1].pattern"
 	Err    error
 }
@@ -30,8 +30,8 @@ func (e *FileError) Error() string {
 // Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Parse returns the policy that a JSON text describes. Its errors are of type [*FileError]. All fields
-// are optional:
+// Parse returns the policy that a JSON text describes. Its errors have type [*FileError]. All fields are
+// optional:
 //
 //	{
 //	  "default": true,                        begin with Default; with false begin with Off
@@ -44,8 +44,8 @@ func (e *FileError) Unwrap() error { return e.Err }
 //	  "hash_key": "…"                         see Policy.Hash; at least 16 bytes
 //	}
 //
-// A pattern is a regular expression of package regexp. With "luhn" a match counts only if its digits
-// have the checksum of payment cards.
+// A pattern is a regular expression of package regexp. With "luhn" a match counts only if its digits have a
+// valid checksum of payment card numbers.
 func Parse(text []byte) (*Policy, error) {
 	var f struct {
 		Default *bool    `json:"default"`
@@ -106,8 +106,8 @@ func Parse(text []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Open returns the policy with that name: "default" is [Default], "off" is [Off], and all else is the
-// name of a file that [Parse] reads, of at most a mebibyte.
+// Open returns the policy called name: "default" and "" are [Default], and "off" is [Off]. Any other name is
+// the name of a file of at most one mebibyte, which is passed to [Parse].
 func Open(name string) (*Policy, error) {
 	switch name {
 	case "", "default":

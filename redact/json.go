@@ -7,15 +7,14 @@ import (
 	"unsafe"
 )
 
-// maxDepth is the largest depth of values that are read. Texts that nest deeper are searched as plain
-// texts.
+// maxDepth is the maximum nesting depth of JSON values. Texts with deeper values are searched as plain texts.
 const maxDepth = 64
 
-// JSON returns the replacement for s, a JSON text that is the value of an attribute with that key, on
-// which the verdict is v. It may be the OTLP/JSON text of an AnyValue, and stays one. Members of objects
-// have keys as "a.b.c". In a pair of a "key" or "name" and a "value", the first is the key of the
-// second. Numbers and booleans stay. If the whole value is a secret, the result is not JSON: isText is
-// true.
+// JSON returns the replacement for s, a JSON text that is the value of an attribute. The parameter v is the
+// verdict for the attribute's key. The text may be the OTLP/JSON text of an AnyValue; the replacement is then
+// one as well. Members of objects have keys such as "a.b.c". In an object with members "key" (or "name") and
+// "value", the value of the former is the key of the latter. Numbers and booleans are kept. If the whole value
+// is a secret, the result is not JSON, and isText is true.
 func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 	switch {
 	case r == nil || v == Keep:
@@ -33,7 +32,7 @@ func (r *Redactor) JSON(v Verdict, key, s string) (out string, isText bool) {
 	return t, t != s
 }
 
-// walk returns a JSON text with its secrets replaced. It returns false if the text is not valid.
+// walk returns a JSON text with its secrets replaced. The result ok is false if the text is not valid JSON.
 func (r *Redactor) walk(key, s string) (out string, ok bool) {
 	w := walker{f: finder{r: r.silent, s: s}, path: append(make([]byte, 0, 128), key...)}
 	if !w.whole() {
@@ -42,14 +41,14 @@ func (r *Redactor) walk(key, s string) (out string, ok bool) {
 	if len(w.f.edits) == 0 {
 		return s, true
 	}
-	if r != r.silent { // the same again, counted: what is in a text that is not valid is found as in any other
+	if r != r.silent { // walk again and count, now that the text is known to be valid
 		w = walker{f: finder{r: r, s: s}, path: append(w.path[:0], key...)}
 		w.whole()
 	}
 	return w.f.replace(key), true
 }
 
-// isNumber reports whether a JSON text is a number, a boolean or null, or an AnyValue that is.
+// isNumber reports whether a JSON text is a number, a boolean or null, or an AnyValue with one of these.
 func isNumber(s string) bool {
 	s = strings.TrimLeft(s, " \t\r\n")
 	if s == "" || s[0] == '{' {
@@ -58,14 +57,14 @@ func isNumber(s string) bool {
 	return s[0] != '"' && s[0] != '['
 }
 
-// The kinds of the values in an AnyValue.
+// The kinds of values in an AnyValue.
 const (
 	notAny = iota
 	anyNumber
 	anyText
 )
 
-// anyValueKind returns what the object s has if it is an AnyValue.
+// anyValueKind returns the kind of the value in s if s is an AnyValue, and notAny otherwise.
 func anyValueKind(s string) int {
 	if s == "" || s[0] != '{' {
 		return notAny
@@ -84,7 +83,7 @@ func anyValueKind(s string) int {
 	return notAny
 }
 
-// A walker reads a JSON text and notes the edits.
+// A walker parses a JSON text and collects the edits.
 type walker struct {
 	f     finder
 	i     int
@@ -92,7 +91,7 @@ type walker struct {
 	depth int
 }
 
-// whole reads the text. It returns false if that is not valid.
+// whole parses the text. It returns false if the text is not valid JSON.
 func (w *walker) whole() bool {
 	ok := w.read(Search)
 	w.blank()
@@ -105,7 +104,7 @@ func (w *walker) blank() {
 	}
 }
 
-// take reports whether c comes next, and skips it.
+// take skips blanks and the byte c. It returns false if the next byte is not c.
 func (w *walker) take(c byte) bool {
 	is := w.next(c)
 	if is {
@@ -114,13 +113,13 @@ func (w *walker) take(c byte) bool {
 	return is
 }
 
-// next passes over blanks, and reports whether c comes then.
+// next skips blanks, and reports whether the next byte is c.
 func (w *walker) next(c byte) bool {
 	w.blank()
 	return w.i < len(w.f.s) && w.f.s[w.i] == c
 }
 
-// read reads a value on which the verdict is v. Verdicts other than Search hold for all within it.
+// read parses a value with the verdict v. A verdict other than Search applies to everything within the value.
 func (w *walker) read(v Verdict) bool {
 	w.blank()
 	s, from := w.f.s, w.i
@@ -140,7 +139,7 @@ func (w *walker) read(v Verdict) bool {
 		}
 		within := v
 		if v == Replace {
-			within = Keep // it is replaced as a whole
+			within = Keep // replaceWhole replaces the whole value
 		}
 		ok := s[from] == '{' && w.object(within) || s[from] == '[' && w.array(within)
 		w.depth--
@@ -169,7 +168,7 @@ func (w *walker) replaceWhole(from int) {
 	w.f.edits = append(w.f.edits, edit{from, w.i, ruleKey, with})
 }
 
-// text reads a string, and returns it without its quotes and escapes.
+// text parses a string, and returns it without quotes and escapes.
 func (w *walker) text() (string, bool) {
 	s, from := w.f.s, w.i+1
 	escaped := false
@@ -194,7 +193,7 @@ func (w *walker) text() (string, bool) {
 	return "", false
 }
 
-// string notes the edit of the string text that begins at from.
+// string adds an edit for the string text, which begins at offset from, if the string must change.
 func (w *walker) string(v Verdict, from int, text string) {
 	if v == Keep {
 		return
@@ -205,13 +204,13 @@ func (w *walker) string(v Verdict, from int, text string) {
 	}
 }
 
-// edit replaces what was read from from on by a string. Value has counted it.
+// edit adds an edit that replaces the bytes since offset from by a string. Value has already counted it.
 func (w *walker) edit(from int, text string) {
-	b, _ := json.Marshal(text) // a string is valid
+	b, _ := json.Marshal(text) // marshaling a string never fails
 	w.f.edits = append(w.f.edits, edit{from, w.i, counted, string(b)})
 }
 
-// array reads a list. In a list of arguments the one after a flag such as --password is its value.
+// array parses a list. In a list of arguments, the argument after a flag such as --password is a secret.
 func (w *walker) array(v Verdict) bool {
 	w.i++
 	if w.take(']') {
@@ -247,13 +246,13 @@ func (w *walker) array(v Verdict) bool {
 	}
 }
 
-// object reads an object.
+// object parses an object.
 func (w *walker) object(v Verdict) bool {
 	w.i++
 	if w.take('}') {
 		return true
 	}
-	key, hasKey := "", false // of a pair
+	key, hasKey := "", false // of a pair of name and value
 	for {
 		if !w.next('"') {
 			return false
@@ -298,7 +297,7 @@ func (w *walker) object(v Verdict) bool {
 	}
 }
 
-// member reads the value of a member.
+// member parses the value of a member.
 func (w *walker) member(v Verdict, name string) bool {
 	mark := len(w.path)
 	if mark > 0 {
@@ -312,16 +311,16 @@ func (w *walker) member(v Verdict, name string) bool {
 	return w.read(v)
 }
 
-// maxPath bounds how much of a path is looked at, so that the time is linear.
+// maxPath is the maximum length of the end of a path that is checked, so that the running time is linear.
 const maxPath = 512
 
-// key returns the end of the path, until that changes.
+// key returns the end of the path. The result is valid until the path changes.
 func (w *walker) key() string {
 	end := w.path[max(0, len(w.path)-maxPath):]
 	return unsafe.String(unsafe.SliceData(end), len(end))
 }
 
-// bytes reads a bytesValue, which is in Base64.
+// bytes parses a bytesValue, which is in Base64.
 func (w *walker) bytes() bool {
 	from := w.i
 	text, ok := w.text()

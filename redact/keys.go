@@ -2,22 +2,22 @@ package redact
 
 import "strings"
 
-// A wordClass is a set of meanings that a word has in a key.
+// A wordClass is a set of roles that a word has in a key.
 type wordClass uint16
 
 const (
 	wordSecret   wordClass = 1 << iota // the value is a secret, unless a harmless word follows
 	wordKey                            // "key": the value is a secret after a wordBefore
-	wordBefore                         // makes "key" a secret
-	wordHarmless                       // says something about a secret: its value is none
-	wordPass                           // "pass": the value is a secret if it is a whole part of the key, and after a wordLogin
+	wordBefore                         // makes a following "key" a secret
+	wordHarmless                       // names a harmless property of a secret
+	wordPass                           // "pass": a secret after a wordLogin, or alone between dots
 	wordLogin
-	wordPage // makes "token" harmless
+	wordPage // makes a following "token" harmless
 	wordToken
 	wordLast // the value is a secret if no word follows
 )
 
-// classOf returns the meanings of a word in lower case.
+// classOf returns the roles of a word in lower case.
 func classOf(word []byte) wordClass {
 	switch string(word) {
 	case "token":
@@ -57,24 +57,26 @@ func classOf(word []byte) wordClass {
 	return 0
 }
 
-// pairs has for the second of two words that name a secret, and that no dot separates, what the first may be.
+// pairs lists pairs of words that name a secret if no dot separates them. The key is the second word; the value
+// has the possible first words.
 var pairs = map[string]string{
 	"id": " session ", "key": " deploy ", "string": " connection conn ", "auth": " basic ", "phrase": " seed recovery mnemonic ",
 	"code": " mfa otp totp authorization recovery backup ",
 }
 
-// maxWord is the size of the longest word that is looked up.
+// maxWord is the maximum size of a word that is looked up.
 const maxWord = 24
 
-// A words splits a key into words: at all that is no letter or digit, and where the case changes.
+// A words splits a key into words. A word ends at every byte that is not a letter or digit, and where the case
+// changes.
 type words struct {
 	key     string
-	from, i int    // where the word begins and ends
-	before  string // the word before it, with digits at its end, "" if a dot is between them
+	from, i int    // the begin and the end of the word
+	before  string // the word before it, including digits at its end; "" if a dot is between them
 	word    [maxWord]byte
 }
 
-// next returns the next word in lower case without digits at its end, nil at the end of the key.
+// next returns the next word in lower case without the digits at its end. It returns nil at the end of the key.
 // A word that is too long is cut.
 func (w *words) next() []byte {
 	w.before = w.key[w.from:w.i]
@@ -105,7 +107,7 @@ func (w *words) next() []byte {
 	return w.word[:end]
 }
 
-// alone reports whether the word is a whole part of the key between dots.
+// alone reports whether the word is a whole part of the key, delimited by dots or the ends of the key.
 func (w *words) alone() bool {
 	return (w.from == 0 || w.key[w.from-1] == '.') && (w.i == len(w.key) || w.key[w.i] == '.')
 }
@@ -115,12 +117,12 @@ func lowerLetter(c byte) bool  { return 'a' <= c && c <= 'z' }
 func digit(c byte) bool        { return '0' <= c && c <= '9' }
 func alphanumeric(c byte) bool { return upper(c) || lowerLetter(c) || digit(c) }
 
-// isSecret reports whether the words of a key say that its value is a secret. ends says that the
-// words at the end decide, because more of the key may follow.
+// isSecret reports whether the words of a key say that its value is a secret. The result ends reports whether
+// words that follow the key could change the verdict on them.
 func isSecret(key string) (secret, ends bool) {
 	w := words{key: key}
 	var last wordClass
-	pending, atEnd := false, false // words have named a secret; the last word does if it is that of the key
+	pending, atEnd := false, false // pending: previous words name a secret; atEnd: the last word does if no word follows
 	for word := w.next(); word != nil; word = w.next() {
 		if len(word) == 0 { // a number
 			continue
@@ -128,7 +130,8 @@ func isSecret(key string) (secret, ends bool) {
 		c := classOf(word)
 		atEnd = c&wordLast != 0
 		harmless := c&wordHarmless != 0
-		if harmless && pending && string(word) == "id" { // that of a key is none, or AWS's SecretId; Vault's secret_id is one
+		// The word id is harmless in key_id and in AWS's SecretId, but not in Vault's secret_id.
+		if harmless && pending && string(word) == "id" {
 			harmless = last&(wordKey|wordToken) != 0 || w.from > 0 && lowerLetter(key[w.from-1])
 		}
 		switch {
@@ -150,7 +153,7 @@ func isSecret(key string) (secret, ends bool) {
 	return pending || atEnd, pending || last&(wordBefore|wordLogin|wordPage) != 0
 }
 
-// letters has a bit for each letter, whatever its case.
+// letters maps each letter to a bit, ignoring case.
 var letters = func() (table [256]uint32) {
 	for c := range table {
 		if l := lower(byte(c)); lowerLetter(l) {
@@ -162,11 +165,12 @@ var letters = func() (table [256]uint32) {
 
 const (
 	rare        = 1<<('j'-'a') | 1<<('k'-'a') | 1<<('s'-'a') | 1<<('w'-'a') | 1<<('z'-'a')
-	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // of dsn and session id, but also of many others
-	withoutRare = 5                                          // roots that have none of the rare letters
+	dsn         = 1<<('d'-'a') | 1<<('s'-'a') | 1<<('n'-'a') // in dsn and session id, but also in many other keys
+	withoutRare = 5                                          // number of roots without a rare letter
 )
 
-// roots have the letters of what the words of secrets have in them: all that isSecret knows has all letters of one.
+// roots are sets of letters. Each key that isSecret accepts has all letters of at least one root, except dsn
+// and session id.
 var roots = func() (list [15]uint32) {
 	for i, root := range [...]string{"cder", "abre", "opt", "ceimno", "acdefmo", "aps", "eky", "ekont", "cerst", "dpw", "ahinortuz", "ceiko", "jtw", "abchistu", "cginorst"} {
 		for _, c := range []byte(root) {
@@ -176,7 +180,7 @@ var roots = func() (list [15]uint32) {
 	return list
 }()
 
-// maybeName reports whether isSecret may be true for a key that has these letters.
+// maybeName is a quick check whether isSecret may be true for a key with the letters in has.
 func maybeName(has uint32, key string) bool {
 	list := roots[:]
 	if has&rare == 0 {
@@ -194,7 +198,7 @@ func maybeName(has uint32, key string) bool {
 	return end == [2]byte{'s', 'n'} || end == [2]byte{'i', 'd'}
 }
 
-// maybeSecret reports whether isSecret may be true for a key. It is quick.
+// maybeSecret is a quick check whether isSecret may be true for a key.
 func maybeSecret(key string) bool {
 	has := uint32(0)
 	for i := range len(key) {
@@ -203,8 +207,8 @@ func maybeSecret(key string) bool {
 	return maybeName(has, key)
 }
 
-// isSecretParameter reports whether a parameter of a URL with that name is a secret. Signatures of
-// signed URLs are secrets there, but not as attributes.
+// isSecretParameter reports whether a URL parameter called name is a secret. Signatures of signed URLs are
+// secrets as parameters, but not as attributes.
 func isSecretParameter(name string) bool {
 	var w [maxWord]byte
 	if len(name) > maxWord {

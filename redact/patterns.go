@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// starts are the bytes at which patterns are looked for: few of a text are.
+// starts marks the bytes at which patterns are checked. Few bytes of a text are marked.
 var starts = [256]uint8{'=': 1, ':': 1, '-': 1, '@': 1, '%': 1, '<': 1, '\'': 1, '"': 1, 'b': 1, 'B': 1}
 
 // find applies the patterns of the default policy.
@@ -55,13 +55,13 @@ func (f *finder) find() {
 	}
 }
 
-// maxName is how far before its value the name of a secret begins.
+// maxName is the maximum length of the name of a secret, and of the search for a name before a value.
 const maxName = 128
 
-// noName is the letter of bytes that no name has.
+// noName marks bytes that do not occur in names.
 const noName = 1 << 31
 
-// nameLetters are letters, and noName.
+// nameLetters is like letters, but maps bytes that do not occur in names to noName.
 var nameLetters = func() [256]uint32 {
 	table := letters
 	for c := range table {
@@ -74,7 +74,7 @@ var nameLetters = func() [256]uint32 {
 
 func isName(c byte) bool { return nameLetters[c] != noName }
 
-// nameBefore returns the name that ends before i, and where it begins.
+// nameBefore returns the name that ends at i, and the offset at which the name begins.
 func (f *finder) nameBefore(i int) (name string, from int) {
 	from = i
 	for f.letters = 0; from > 0 && i-from < maxName; from-- {
@@ -87,7 +87,7 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 	skip := 0
 	if name = f.s[from:i]; from > 0 && name != "" {
 		switch before := f.s[from-1]; {
-		case before == '\\' && name[0] == 'u' && len(name) > 4: // an escape of JSON, such as \u0026
+		case before == '\\' && name[0] == 'u' && len(name) > 4: // a JSON escape, such as \u0026
 			skip = 5
 		case before == '\\':
 			skip = 1
@@ -98,7 +98,8 @@ func (f *finder) nameBefore(i int) (name string, from int) {
 	return name[skip:], from + skip
 }
 
-// quotedBefore is nameBefore for a name that may be in quotes, which it returns with the backslashes before them.
+// quotedBefore is like nameBefore for a name that may be in quotes. It also returns the closing quote, with the
+// backslashes before it.
 func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 	end := i
 	if end > 0 && (f.s[end-1] == '"' || f.s[end-1] == '\'') {
@@ -111,12 +112,12 @@ func (f *finder) quotedBefore(i int) (name string, from int, quote string) {
 	return name, from, quote
 }
 
-// secretBefore is secretName for a name that nameBefore has returned.
+// secretBefore is like secretName for a name that nameBefore has just returned.
 func (f *finder) secretBefore(name string) bool {
 	return maybeName(f.letters, name) && f.secretName(name)
 }
 
-// secretName reports whether a value with that name is a secret.
+// secretName reports whether a value with this name is a secret.
 func (f *finder) secretName(name string) bool {
 	if !maybeSecret(name) || matchAny(f.r.p.allow, name) {
 		return false
@@ -125,7 +126,8 @@ func (f *finder) secretName(name string) bool {
 	return secret
 }
 
-// secretPair reports whether the name that begins at from is that of the value in a pair such as name: password, value: x.
+// secretPair reports whether name, which begins at from, is the word "value" in a pair such as name: password,
+// value: x.
 func (f *finder) secretPair(name string, from int) bool {
 	if !strings.EqualFold(name, "value") {
 		return false
@@ -143,7 +145,7 @@ func (f *finder) secretPair(name string, from int) bool {
 	return len(rest) < i && (strings.HasSuffix(rest, "name") || strings.HasSuffix(rest, "key"))
 }
 
-// assignment finds the value of name=value, name := value and name => value. The equals sign is at i.
+// assignment finds the value in name=value, name := value and name => value. The equals sign is at i.
 func (f *finder) assignment(i int) {
 	s := f.s
 	end, from := i, i+1
@@ -172,7 +174,7 @@ func (f *finder) assignment(i int) {
 	f.value(from)
 }
 
-// encoded finds the value of name%3Dvalue, as in a URL within one.
+// encoded finds the value in name%3Dvalue, which occurs in a URL inside another URL.
 func (f *finder) encoded(i int) {
 	name, _ := f.nameBefore(i)
 	if !strings.HasPrefix(f.s[i:], "%3D") && !strings.HasPrefix(f.s[i:], "%3d") || !f.secretBefore(name) && (!isSecretParameter(name) || matchAny(f.r.p.allow, name)) {
@@ -190,10 +192,10 @@ func (f *finder) encoded(i int) {
 	}
 }
 
-// maxElement is the size of the longest element of XML that is read.
+// maxElement is the maximum size of an XML element.
 const maxElement = 1 << 10
 
-// tag finds what an element of XML holds whose end tag begins at i.
+// tag finds the content of an XML element whose end tag begins at i.
 func (f *finder) tag(i int) {
 	s := f.s
 	if !strings.HasPrefix(s[i:], "</") {
@@ -218,11 +220,12 @@ func (f *finder) tag(i int) {
 	}
 }
 
-// minSetting is the least size of a value behind a blank. Words of sentences come there as well.
+// minSetting is the minimum size of a value after a blank. Shorter values are often words of a sentence.
 const minSetting = 8
 
-// setting finds the value in name = value, name: value and name: "value". The name ends before end, the value begins at
-// i. Such a value has a digit, since sentences have these forms as well, and a bare one ends the line, a list or an object.
+// setting finds the value in name = value, name: value and name: "value". The name ends at end, the value
+// begins at i. Sentences have the same forms, so the value must contain a digit, and a value without quotes
+// must end a line, a list or an object.
 func (f *finder) setting(end, i int) {
 	s := f.s
 	name, from, _ := f.quotedBefore(end)
@@ -240,7 +243,7 @@ func (f *finder) setting(end, i int) {
 		if s[i-2] == ':' && to < len(s) && strings.IndexByte("\r\n,;}])\"'`\\", s[to]) < 0 {
 			return
 		}
-		if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' { // as in "api key: x" and "page token: x"
+		if low := max(0, from-maxName); from > 0 && s[from-1] == ' ' { // two words, as in "api key: x" and "page token: x"
 			name = s[low+strings.LastIndexByte(s[low:from-1], ' ')+1 : end]
 		}
 	}
@@ -252,17 +255,17 @@ func (f *finder) setting(end, i int) {
 // valueEnds are the bytes that end a value without quotes.
 const valueEnds = " \t\r\n&;,\"'`<>\\|(){}[]"
 
-// schemes are what comes before credentials, see RFC 9110, section 11.
+// schemes are the names of authentication schemes, which precede credentials: see RFC 9110, section 11.
 var schemes = [...]string{"bearer", "basic", "digest", "token", "negotiate", "ntlm", "apikey", "oauth", "aws4-hmac-sha256", "hawk"}
 
 func isScheme(word string) bool {
 	return slices.ContainsFunc(schemes[:], func(s string) bool { return strings.EqualFold(s, word) })
 }
 
-// listOfGo is how %#v begins a list of texts.
+// listOfGo is the beginning of a list of texts in the notation of %#v.
 const listOfGo = "[]string{"
 
-// value adds the value that begins at i, if it is a secret.
+// value adds an edit for the value that begins at i, if the value is a secret.
 func (f *finder) value(i int) {
 	s := f.s
 	if strings.HasPrefix(s[i:], listOfGo) {
@@ -280,7 +283,7 @@ func (f *finder) value(i int) {
 	if i >= len(s) || s[i] == '=' || s[i] == '>' || s[i] == '~' { // a comparison
 		return
 	}
-	if s[i] == '[' && !strings.HasPrefix(s[i:], mark) { // as %v prints the values of a header
+	if s[i] == '[' && !strings.HasPrefix(s[i:], mark) { // the notation of %v for the values of a header
 		if to := closingBracket(s, i); !isPlain(s[i+1 : to]) {
 			f.add(i+1, to, ruleParameter)
 		}
@@ -291,11 +294,12 @@ func (f *finder) value(i int) {
 	}
 }
 
-// credentialsEnd is valueEnd for a value that may be a scheme with what follows it.
+// credentialsEnd is like valueEnd, but if the value is a scheme, it includes the credentials that follow.
 func credentialsEnd(s string, i int) int {
 	end := valueEnd(s, i)
 	if isScheme(s[i:end]) && end+1 < len(s) && s[end] == ' ' && s[end+1] != ' ' {
-		if to := valueEnd(s, end+1); s[i-1] != '=' || strings.IndexByte(s[end+1:to], '=') < 0 { // else the next assignment
+		// After name=value, the second word may be the next assignment instead of credentials.
+		if to := valueEnd(s, end+1); s[i-1] != '=' || strings.IndexByte(s[end+1:to], '=') < 0 {
 			return to
 		}
 	}
@@ -309,8 +313,8 @@ func valueEnd(s string, i int) int {
 	return len(s)
 }
 
-// quoteAt returns the quote that begins at i, with the backslashes before it: a text in a JSON text has
-// them.
+// quoteAt returns the quote that begins at i, with the backslashes before it. A text inside a JSON text has
+// such backslashes.
 func quoteAt(s string, i int) (quote string, size int) {
 	j := i
 	for j < len(s) && s[j] == '\\' {
@@ -322,7 +326,7 @@ func quoteAt(s string, i int) (quote string, size int) {
 	return "", 0
 }
 
-// closing returns where the text that begins at i ends with the same quote, or with one of a text around it.
+// closing returns where the text that begins at i ends: at the same quote, or at a quote of a text around it.
 func closing(s string, i int, quote string) int {
 	for from := i; ; i++ {
 		n := strings.IndexByte(s[i:], quote[len(quote)-1])
@@ -335,7 +339,7 @@ func closing(s string, i int, quote string) int {
 			end--
 		}
 		slashes, level := i-end, len(quote)-1
-		for level > 0 && slashes%2 == 1 { // those of the texts around it
+		for level > 0 && slashes%2 == 1 { // the quote belongs to a text around it
 			slashes, level = slashes/2, level/2
 		}
 		if slashes%2 == 0 {
@@ -344,8 +348,8 @@ func closing(s string, i int, quote string) int {
 	}
 }
 
-// isPlain reports whether a value in a text is no secret, whatever its name: isNone, a path, or a word in the
-// place of a secret, such as PASSWORD.
+// isPlain reports whether a value in a text is not a secret, whatever its name: isNone is true, or it is a
+// path, or a placeholder for a secret such as PASSWORD.
 func isPlain(s string) bool {
 	if isNone(s) || strings.Trim(s, "*") == "" || s[0] == '$' && len(s) <= 3 { // a parameter of SQL
 		return true
@@ -356,7 +360,8 @@ func isPlain(s string) bool {
 	return len(s) <= maxPlaceholder && strings.Trim(s, "_ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// isNone reports whether a value says that there is no secret: a word, or a number of few digits.
+// isNone reports whether a value shows that there is no secret. Such values are certain words, and numbers of
+// few digits.
 func isNone(s string) bool {
 	switch s {
 	case "", "true", "false", "null", "nil", "none", "None", "yes", "no", "on", "off", "?", "empty", "missing", "required", "invalid", "unset", "string", "disabled", "enabled", "allowed", "denied":
@@ -365,11 +370,11 @@ func isNone(s string) bool {
 	return len(s) < 4 && strings.Trim(s, "0123456789") == ""
 }
 
-// maxPlaceholder is the size of the longest word that stands for a secret.
+// maxPlaceholder is the maximum size of a placeholder for a secret.
 const maxPlaceholder = 12
 
-// colon finds what a colon at i tells of: user information of a URL, the value of a key in JSON or in a
-// printed map or struct, a header, a line of YAML.
+// colon finds the secret that belongs to a colon at i: the user information of a URL, the value of a key in
+// JSON or in a printed map or struct, or the value of a header or of a line of YAML.
 func (f *finder) colon(i int) {
 	s := f.s
 	if i == 0 || i+1 >= len(s) {
@@ -403,22 +408,22 @@ func (f *finder) colon(i int) {
 			name = name[b+1:]
 			from += b + 1
 		}
-		if from > 0 && f.secretName(name) && f.within(from) { // as %v prints a map, and %+v a struct
+		if from > 0 && f.secretName(name) && f.within(from) { // the notation of %v for a map, and of %+v for a struct
 			f.value(i + 1)
 		}
 	}
 }
 
-// within reports whether a brace or a bracket opens not far before i.
+// within reports whether i is inside braces or brackets that open shortly before i.
 func (f *finder) within(i int) bool {
 	before := f.s[max(0, i-2*maxName):i]
 	return strings.Count(before, "{") > strings.Count(before, "}") || strings.Count(before, "[") > strings.Count(before, "]")
 }
 
-// maxAuthority is the size of the longest user information and host that are read.
+// maxAuthority is the maximum size of the user information and host of a URL.
 const maxAuthority = 4 << 10
 
-// userInfo finds the user information of a URL after the colon that i follows.
+// userInfo finds the user information of a URL. The colon is just before i.
 func (f *finder) userInfo(i int) {
 	s := f.s
 	for _, slashes := range [...]string{"//", `\/\/`} {
@@ -441,7 +446,7 @@ func (f *finder) userInfo(i int) {
 	}
 }
 
-// isUserName reports whether user information is the name of a user alone, such as git.
+// isUserName reports whether user information is only the name of a user, such as git.
 func isUserName(info string) bool {
 	if len(info) >= minRun {
 		return false
@@ -454,7 +459,8 @@ func isUserName(info string) bool {
 	return true
 }
 
-// dataSource finds user:password before an address in the style of Go's driver for MySQL, which begins at i.
+// dataSource finds user:password before an address, in the style of Go's driver for MySQL. The address begins
+// with the @ at i.
 func (f *finder) dataSource(i int) {
 	if !strings.HasPrefix(f.s[i:], "@tcp(") && !strings.HasPrefix(f.s[i:], "@unix(") {
 		return
@@ -466,7 +472,8 @@ func (f *finder) dataSource(i int) {
 	}
 }
 
-// member finds the value of a member of a JSON object in a text, whose name ends at end with its quote. The colon is at i.
+// member finds the value of a member of a JSON object in a text. The name of the member, with its closing
+// quote, ends at end. The colon is at i.
 func (f *finder) member(end, i int) {
 	s := f.s
 	name, from, keyQuote := f.quotedBefore(end)
@@ -490,7 +497,7 @@ func (f *finder) member(end, i int) {
 	}
 }
 
-// closingBracket returns where the bracket that opens at i closes.
+// closingBracket returns the offset at which the bracket that opens at i closes.
 func closingBracket(s string, i int) int {
 	depth := 0
 	for ; i < len(s); i++ {
@@ -508,7 +515,7 @@ func closingBracket(s string, i int) int {
 	return len(s)
 }
 
-// header finds the value of a header field of HTTP. The colon is at i, a blank follows.
+// header finds the value of an HTTP header field. The colon is at i and a blank follows.
 func (f *finder) header(i int) {
 	s := f.s
 	from := i
@@ -559,8 +566,9 @@ func (f *finder) header(i int) {
 	}
 }
 
-// fieldInText finds the value of Authorization or of a cookie that begins at from within a line: of the one a scheme and what follows, or
-// a long word, of the other what semicolons join.
+// fieldInText finds the value of Authorization or of a cookie that begins at from within a line. For
+// Authorization the value is a scheme with credentials, or a long word. For a cookie it is everything that
+// semicolons join.
 func (f *finder) fieldInText(from int, isAuth bool) {
 	s := f.s
 	if !isAuth {
@@ -575,7 +583,8 @@ func (f *finder) fieldInText(from int, isAuth bool) {
 	}
 }
 
-// cookiesEnd returns where the cookies that begin at i end: before the first blank that no semicolon is before.
+// cookiesEnd returns where the cookies that begin at i end: before the first blank that does not follow a
+// semicolon.
 func cookiesEnd(s string, i int) int {
 	for ; i < len(s); i++ {
 		if strings.IndexByte(" \t\r\n\"'`)]}\\", s[i]) >= 0 && (s[i] != ' ' || s[i-1] != ';') {
@@ -604,7 +613,7 @@ func (f *finder) dashes(i int) {
 		end++
 	}
 	name := s[from:end]
-	// In a list of arguments each may be in quotes.
+	// In a list of arguments, each argument may be in quotes.
 	next := end + len(s[end:]) - len(strings.TrimLeft(s[end:], "\"',"))
 	if name == "u" || name == "user" {
 		f.userFlag(i, next)
@@ -618,7 +627,8 @@ func (f *finder) dashes(i int) {
 	}
 }
 
-// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, what follows at next.
+// userFlag finds the credentials in curl's -u user:password and --user user:password. The flag is at i, and the
+// text after it at next.
 func (f *finder) userFlag(i, next int) {
 	s := f.s
 	if next+1 >= len(s) || !strings.Contains(s[max(0, i-maxAuthority):i], "curl") {
@@ -632,8 +642,8 @@ func (f *finder) userFlag(i, next int) {
 	}
 }
 
-// quoted finds the value in SQL's PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR user = 'value', IDENTIFIED BY 'value' and
-// IDENTIFIED WITH plugin BY 'value'. A quote is at i.
+// quoted finds the value in SQL's PASSWORD 'value', PASSWORD('value'), SET PASSWORD FOR user = 'value',
+// IDENTIFIED BY 'value' and IDENTIFIED WITH plugin BY 'value'. A quote is at i.
 func (f *finder) quoted(i int) {
 	s := f.s
 	for i > 0 && s[i-1] == '\\' {
@@ -657,7 +667,7 @@ func (f *finder) quoted(i int) {
 	}
 }
 
-// base64 finds a secret in a text that is wholly in Base64, as the bytes of a record's body are.
+// base64 finds a secret in a text that is entirely Base64, such as the bytes of a record's body.
 func (f *finder) base64() {
 	s := f.s
 	var first [3]byte
@@ -685,10 +695,11 @@ func printable(b []byte) bool {
 	return utf8.Valid(b)
 }
 
-// minBearer is the size of the shortest token after Bearer.
+// minBearer is the minimum size of a token after Bearer.
 const minBearer = 8
 
-// scheme finds a token after Bearer, and credentials after Basic: user:password in Base64, see RFC 7617. A B is at i.
+// scheme finds a token after Bearer, and credentials after Basic: user:password in Base64, see RFC 7617. The
+// byte at i is the B.
 func (f *finder) scheme(i int) {
 	s := f.s
 	i += len("Basic ")
@@ -707,7 +718,7 @@ func (f *finder) scheme(i int) {
 		return
 	}
 	i++
-	word := true // of small letters alone, as in "bearer authentication"
+	word := true // lower-case letters only, as in "bearer authentication"
 	for end = i; end < len(s) && (isRun[s[end]] || strings.IndexByte("~+/=", s[end]) >= 0); end++ {
 		word = word && lowerLetter(s[end])
 	}
@@ -722,8 +733,7 @@ const (
 	pemEnd   = "-----END "
 )
 
-// privateKey finds a private key in PEM, see RFC 7468. A key that is cut off goes to the end of the
-// text.
+// privateKey finds a private key in PEM, see RFC 7468. A key without an end extends to the end of the text.
 func (f *finder) privateKey(i int) {
 	s := f.s
 	label := s[i+len(pemBegin):]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Policy says which values are secrets. The zero Policy replaces nothing. Its methods return
-// changed copies, so that a Policy itself never changes. It is safe for concurrent use.
+// A Policy decides which values are secrets. The zero Policy replaces nothing. The methods return changed
+// copies, so that a Policy itself never changes. It is safe for concurrent use.
 type Policy struct {
 	standard    bool // the keys and patterns of Default
 	keys, allow []string
@@ -25,19 +25,17 @@ var (
 // Default returns the policy that the documentation of this package describes.
 func Default() *Policy { return standard }
 
-// Keys returns a policy that also replaces the values of the attributes whose names match one of
-// the patterns. A pattern is compared with the whole name, with groups as in "card.number", and
-// without regard to case. An asterisk stands for any text, dots included, and a question mark for
-// one byte.
+// Keys returns a policy that also replaces the values of attributes whose names match one of the patterns. A
+// pattern is compared with the whole name, including groups as in "card.number", without regard to case. An
+// asterisk matches any text, including dots. A question mark matches one byte.
 func (p *Policy) Keys(patterns ...string) *Policy {
 	q := *p
 	q.keys = append(slices.Clip(p.keys), patterns...)
 	return &q
 }
 
-// Allow returns a policy that keeps the values of the attributes whose names match one of the
-// patterns, whatever they hold and whatever else the policy says. Patterns are those of
-// [Policy.Keys].
+// Allow returns a policy that keeps the values of attributes whose names match one of the patterns, regardless
+// of the values and of the rest of the policy. Patterns have the syntax of [Policy.Keys].
 func (p *Policy) Allow(patterns ...string) *Policy {
 	q := *p
 	q.allow = append(slices.Clip(p.allow), patterns...)
@@ -51,10 +49,10 @@ func (p *Policy) Values(rules ...Rule) *Policy {
 	return &q
 }
 
-// Hash returns a policy that replaces a secret by "[redacted 4ba2f0f0c9d7a1be]", where the number
-// is the beginning of its HMAC-SHA256 with the key. Equal secrets can be recognized by that. The key
-// should be random and have 32 bytes, because short secrets can be found by trial by those who know
-// the key. Hash keeps a copy of the key.
+// Hash returns a policy that replaces a secret by "[redacted 4ba2f0f0c9d7a1be]", where the number is the
+// beginning of the HMAC-SHA256 of the secret with the key. Equal secrets have equal numbers. The key should be
+// random and have 32 bytes, because a person who knows the key can find short secrets by trial. Hash keeps a
+// copy of the key.
 func (p *Policy) Hash(key []byte) *Policy {
 	q := *p
 	q.hashKey = slices.Clone(key)
@@ -69,13 +67,13 @@ type Rule struct {
 	Pattern *regexp.Regexp
 	// Whole says that a match makes the whole text a secret. Otherwise only the match is replaced.
 	Whole bool
-	// Check, if set, decides whether a match is a secret. It is called concurrently. If it panics, the
-	// text is replaced by "[redacted: panic]".
+	// Check, if set, decides whether a match is a secret. It may be called concurrently. If it panics, the text is
+	// replaced by "[redacted: panic]".
 	Check func(match string) bool
 }
 
-// Luhn reports whether the digits of s have the checksum of payment card numbers. Other characters
-// are ignored. It is for [Rule].Check.
+// Luhn reports whether the digits of s have a valid checksum of payment card numbers. Other characters are
+// ignored. Use Luhn as the Check of a [Rule].
 func Luhn(s string) bool {
 	sum, n := 0, 0
 	for i := len(s) - 1; i >= 0; i-- {
@@ -99,9 +97,9 @@ func matchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, name) })
 }
 
-// match reports whether a pattern of Keys matches the whole of name.
+// match reports whether a pattern of Keys matches all of name.
 func match(pattern, name string) bool {
-	star, mark := -1, 0 // the last asterisk, and the end of the text that it stands for
+	star, mark := -1, 0 // the last asterisk, and the end of the text that it matches
 	p, n := 0, 0
 	for n < len(name) {
 		switch {

@@ -17,7 +17,7 @@ const (
 	mark = "[redacted" // all replacements begin with it
 )
 
-// The rules of the default policy, by the names under which replacements are counted.
+// The rules of the default policy. Their names are in ruleNames.
 const (
 	ruleKey = iota
 	ruleParameter
@@ -31,7 +31,7 @@ const (
 
 	numRules
 
-	counted = -1 // an edit that is counted already
+	counted = -1 // the rule of an edit that is already counted
 )
 
 var ruleNames = [numRules]string{"key", "parameter", "header", "userinfo", "bearer", "jwt", "private_key", "token", "panic"}
@@ -48,19 +48,19 @@ const (
 	Keep
 )
 
-// A Redactor applies a policy and counts what it replaces. A nil Redactor replaces nothing. A
-// Redactor is safe for concurrent use.
+// A Redactor applies a policy and counts its replacements. A nil Redactor replaces nothing. A Redactor is safe
+// for concurrent use.
 type Redactor struct {
 	p      *Policy
 	counts []atomic.Uint64
 	told   atomic.Bool
 	tell   func(rule, key string)
-	silent *Redactor // with the same policy, counts nothing
+	silent *Redactor // has the same policy, but counts nothing
 }
 
-// New returns a Redactor that applies p, nil if p replaces nothing. A nil p is Default. If tell is not
-// nil, it is called once, at the first replacement, with the name of the rule and, if it is known,
-// the key of the attribute. It must not block.
+// New returns a Redactor that applies p, or nil if p replaces nothing. A nil p means Default. If the function
+// tell is not nil, it is called once, at the first replacement, with the name of the rule and, if known, the
+// key of the attribute. It must not block.
 func New(p *Policy, tell func(rule, key string)) *Redactor {
 	if p == nil {
 		p = Default()
@@ -73,7 +73,7 @@ func New(p *Policy, tell func(rule, key string)) *Redactor {
 	return &Redactor{p: p, counts: make([]atomic.Uint64, numRules+len(p.rules)), tell: tell, silent: silent}
 }
 
-// Each calls fn for each rule that has replaced something, with how often it has.
+// Each calls fn for each rule that has replaced something, with the number of its replacements.
 func (r *Redactor) Each(fn func(rule string, n uint64)) {
 	if r == nil {
 		return
@@ -105,8 +105,8 @@ func (r *Redactor) count(rule int, key string) {
 	}
 }
 
-// Key returns the verdict on the value of an attribute, whose name has the names of its groups in
-// front of it, as in "request.headers.cookie".
+// Key returns the verdict for the value of an attribute. The name is preceded by the names of its groups, as in
+// "request.headers.cookie".
 func (r *Redactor) Key(name string) Verdict {
 	switch {
 	case r == nil || matchAny(r.p.allow, name):
@@ -121,8 +121,8 @@ func (r *Redactor) Key(name string) Verdict {
 	return Search
 }
 
-// Matters reports whether the verdict on a key depends on the groups in front of it. If it does not,
-// the verdict on the last part of the key is that on the whole.
+// Matters reports whether the verdict for a key in groups depends on these groups. If it does not, the verdict
+// for the last part of the key is the verdict for the whole key.
 func (r *Redactor) Matters(groups string) bool {
 	if len(r.p.keys)+len(r.p.allow) > 0 {
 		return true
@@ -131,8 +131,8 @@ func (r *Redactor) Matters(groups string) bool {
 	return secret || ends
 }
 
-// Value returns the replacement for s, the text of an attribute with that key, on which the verdict is
-// v.
+// Value returns the replacement for s, the text value of the attribute key. The parameter v is the verdict for
+// the key.
 func (r *Redactor) Value(v Verdict, key, s string) string {
 	switch v {
 	case Search:
@@ -143,11 +143,11 @@ func (r *Redactor) Value(v Verdict, key, s string) string {
 	return s
 }
 
-// Text returns s with the secrets within it replaced. It returns s itself if there are none, and
-// does not allocate then.
+// Text returns s with the secrets in it replaced. If s has no secrets, Text returns s itself, and does not
+// allocate.
 func (r *Redactor) Text(s string) string { return r.text("", s) }
 
-// whole returns the replacement of a text that is a secret.
+// whole returns the replacement for s, which is a secret as a whole.
 func (r *Redactor) whole(key, s string) string {
 	if s == "" || isMark(s) || isNone(s) && !matchAny(r.p.keys, key) {
 		return s
@@ -156,7 +156,7 @@ func (r *Redactor) whole(key, s string) string {
 	return r.replacement(s)
 }
 
-// isMark reports whether s was replaced before.
+// isMark reports whether s is the replacement of a secret.
 func isMark(s string) bool {
 	return strings.HasPrefix(s, mark) && strings.IndexByte(s, ']') == len(s)-1
 }
@@ -171,7 +171,7 @@ func (r *Redactor) replacement(secret string) string {
 	return mark + " " + hex.EncodeToString(h.Sum(nil)[:8]) + "]"
 }
 
-// text is Text for the value of an attribute.
+// text is like Text for the value of the attribute key.
 func (r *Redactor) text(key, s string) string {
 	if r == nil || len(s) < shortest {
 		return s

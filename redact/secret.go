@@ -7,9 +7,9 @@ import (
 	"log/slog"
 )
 
-// A Secret holds a value that no logger and no printer shows, such as a password in a configuration.
-// They get "[redacted]", also those that look at values by reflection, since the value is in a func.
-// The zero Secret holds the zero value of T.
+// A Secret holds a value, such as a password in a configuration, that loggers and printers must not show. They
+// show "[redacted]" instead. Even code that uses reflection does not see the value, since the value is in a
+// func. The zero Secret holds the zero value of T.
 type Secret[T any] struct{ reveal func() T }
 
 // NewSecret returns a Secret that holds v.
@@ -38,7 +38,7 @@ func (Secret[T]) LogValue() slog.Value { return slog.StringValue(Mark) }
 // MarshalText implements encoding.TextMarshaler.
 func (Secret[T]) MarshalText() ([]byte, error) { return []byte(Mark), nil }
 
-// UnmarshalJSON sets the secret to the value in a JSON text, so that a configuration can have one.
+// UnmarshalJSON sets the secret to the value in a JSON text, so that a configuration can contain a Secret.
 func (s *Secret[T]) UnmarshalJSON(b []byte) error {
 	var v T
 	if err := json.Unmarshal(b, &v); err != nil {

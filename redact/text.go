@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// shortest is the size of the shortest text that can hold a secret and say so.
+// shortest is the minimum size of a text in which a secret can be recognized.
 const shortest = 5
 
-// minRun is the size of the shortest token that is recognized by its prefix.
+// minRun is the minimum size of a token that is recognized by its prefix.
 const minRun = 20
 
-// isRun reports for each byte whether it can be a part of a token.
+// isRun has true for each byte that can be part of a token.
 var isRun = func() (table [256]bool) {
 	for c := range table {
 		table[c] = alphanumeric(byte(c)) || c == '_' || c == '-' || c == '.'
@@ -23,7 +23,7 @@ var isRun = func() (table [256]bool) {
 type edit struct {
 	from, to int
 	rule     int
-	with     string // "": the replacement of the part
+	with     string // "" means the replacement of the part
 }
 
 // A finder finds the secrets in a text.
@@ -31,8 +31,8 @@ type finder struct {
 	r       *Redactor
 	s       string
 	edits   []edit
-	letters uint32 // of the last name that was looked at
-	end     int    // of the last edit of a pattern; it looks no further before that, so that its time is linear
+	letters uint32 // of the last name that nameBefore returned
+	end     int    // of the last edit of a pattern; find does not search before it, so that its running time is linear
 }
 
 func (f *finder) add(from, to, rule int) {
@@ -42,7 +42,7 @@ func (f *finder) add(from, to, rule int) {
 	}
 }
 
-// rules applies the rules of the policy. It returns false if one panicked.
+// rules applies the rules of the policy. It returns false if a rule panicked.
 func (f *finder) rules() (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -64,7 +64,7 @@ func (f *finder) rules() (ok bool) {
 	return true
 }
 
-// replace returns the text with its edits. Where edits overlap, all that they cover is replaced by one.
+// replace returns the text with its edits applied. Overlapping edits become one edit of everything they cover.
 func (f *finder) replace(key string) string {
 	slices.SortStableFunc(f.edits, func(a, b edit) int { return a.from - b.from })
 	out := make([]byte, 0, len(f.s))

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// A prefix is the beginning of the tokens of one kind, and what has to follow it.
+// A prefix is the beginning of tokens of one kind, with conditions for the bytes after it.
 type prefix struct {
 	text        string
-	least       int // bytes
+	least       int // minimum number of bytes after text
 	dots, upper bool
 }
 
-// prefixes are the beginnings of tokens of clouds, forges and services: the number of bytes that follow at least, who issues
-// them, and the beginnings. Their sources are the documents of those who issue them and the list that secret scanners of
-// forges agree on; see doc.go. The bytes are letters, digits, "_" and "-"; behind "." also dots; behind "A" capital letters
-// and digits alone, exactly so many.
+// prefixes lists the beginnings of tokens of clouds, forges and services. Each line has the minimum number of
+// bytes after the beginning, the issuer, and the beginnings. The sources are the documentation of the issuers
+// and the common list of the forges' secret scanners; see doc.go. The bytes after the beginning are letters,
+// digits, "_" and "-". If the number is followed by ".", dots are also allowed. If it is followed by "A", only
+// capital letters and digits are allowed, and their number must be exact.
 const prefixes = `16 Alibaba: LTAI
 16 Tailscale: tskey-
 16 Supabase: sb_secret_
@@ -114,7 +115,7 @@ const prefixes = `16 Alibaba: LTAI
 60. Mapbox: sk.eyJ
 60. Harness: pat.`
 
-// byFirst has the prefixes by their first byte, the longest first.
+// byFirst maps a first byte to the prefixes with this byte, the longest first.
 var byFirst = func() (table [256][]prefix) {
 	for line := range strings.Lines(prefixes) {
 		head, texts, _ := strings.Cut(line, ": ")
@@ -131,8 +132,8 @@ var byFirst = func() (table [256][]prefix) {
 	return table
 }()
 
-// runs looks for tokens in the parts of the text that have at least minRun bytes, all of which can be
-// parts of a token. It looks at every minRun-th byte first.
+// runs searches for tokens in all parts of the text that have at least minRun bytes, all of which can be parts
+// of a token. It skips ahead by minRun bytes where possible.
 func (f *finder) runs() {
 	s := f.s
 	for i := 0; i+minRun <= len(s); {
@@ -153,7 +154,7 @@ func (f *finder) runs() {
 	}
 }
 
-// begins has for each first byte of a token the second ones, modulo 64.
+// begins maps the first byte of a token to a set of the possible second bytes, modulo 64.
 var begins = func() (table [256]uint64) {
 	table['e'] = 1 << ('y' % 64) // of a JSON Web Token
 	for first, list := range byFirst {
@@ -164,7 +165,7 @@ var begins = func() (table [256]uint64) {
 	return table
 }()
 
-// tokens finds tokens in a run of bytes.
+// tokens finds the tokens in a run of bytes.
 func (f *finder) tokens(from, to int) {
 	run := f.s[from:to]
 	for i := 0; i+minRun <= len(run); i++ {
@@ -190,14 +191,14 @@ func (f *finder) tokens(from, to int) {
 }
 
 const (
-	// maxUndecided is how far a token is searched for a digit.
+	// maxUndecided is the maximum number of bytes of a token that are searched for a digit.
 	maxUndecided = 256
-	// maxHeader is the size of the longest header of a JSON Web Token.
+	// maxHeader is the maximum size of the header of a JSON Web Token.
 	maxHeader = 4 << 10
 )
 
-// body returns how many bytes at the beginning of s belong to a token after its prefix, 0 if it is
-// none.
+// body returns the number of bytes of a token after its prefix, at the beginning of s. It returns 0 if s does
+// not continue a token.
 func (p *prefix) body(s string) int {
 	n := 0
 	digits := false
@@ -211,13 +212,14 @@ func (p *prefix) body(s string) int {
 	for n > 0 && s[n-1] == '.' {
 		n--
 	}
-	if n < p.least || p.upper && n != p.least || !digits && !p.upper { // a name has no digits, such as key-of-the-very-long-list-of-things
+	// A text without digits is a name, such as key-of-the-very-long-list-of-things.
+	if n < p.least || p.upper && n != p.least || !digits && !p.upper {
 		return 0
 	}
 	return n
 }
 
-// jwt returns the size of the JSON Web Token at the beginning of s, 0 if there is none. Its header
+// jwt returns the size of the JSON Web Token at the beginning of s, 0 if there is none. The header of a token
 // begins with {" in Base64, see RFC 7519.
 func jwt(s string) int {
 	if !strings.HasPrefix(s, "eyJ") {

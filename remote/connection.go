@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// prefixSize is the size of the length before an entry. Part of the protocol.
+	// prefixSize is the size of the length before an entry. It is part of the protocol.
 	prefixSize = 8
-	// maxSteps is the largest number of ancestors that place checks.
+	// maxSteps is the maximum number of ancestors that place checks.
 	maxSteps = 64
-	// maxResources is the number of resources that are kept, so that they can be sent again.
+	// maxResources is the number of resources that are kept for sending them again.
 	maxResources = 16
-	// fullAt is the number of entries after which another connection is made.
+	// fullAt is the number of entries after which the sender makes a new connection.
 	fullAt = math.MaxUint32 - 1<<20
 )
 
-// A numbering assigns ids to the entries of a connection, which is a separate trace.
-// If the parent of an entry was not sent on the connection, it finds another parent.
+// A numbering assigns ids to the entries of a connection, which is a separate trace. If the parent of an entry
+// was not sent on the connection, it selects another parent.
 type numbering struct {
 	nodes     nodes
-	resources []resource // the latest last
+	resources []resource // the latest is last
 	version   format.Version
 	trace     uint32 // number of the recorder's file
 	conn      uint32
@@ -37,12 +37,12 @@ type numbering struct {
 	raw   []byte
 }
 
-// A resource is the entry of a resource, kept so that it can be sent again.
+// A resource is the entry of a resource, which is kept for sending it again.
 type resource struct {
 	id   uint32 // in the recorder's file
 	raw  []byte
 	conn uint32
-	sent uint32 // its id on conn
+	sent uint32 // id of the resource on conn
 }
 
 // begin prepares n for another file of the recorder.
@@ -51,8 +51,8 @@ func (n *numbering) begin(trace uint32, v format.Version) {
 	n.resources = nil
 }
 
-// connect prepares n for a new connection. It appends the beginning of the connection:
-// the magic, the root, and the latest resource if there is one.
+// connect prepares n for a new connection. It appends the first bytes of the connection to b: the magic, the
+// root, and the latest resource if there is one.
 func (n *numbering) connect(b []byte) []byte {
 	n.conn++
 	n.next, n.moved = 0, 0
@@ -71,8 +71,8 @@ func (n *numbering) frame(b, raw []byte) ([]byte, uint32) {
 	return append(b, raw...), uint32(n.next - 1)
 }
 
-// sendResource returns the id of a resource on the connection. It appends the resource
-// if it was not sent on the connection yet.
+// sendResource returns the id of the resource r on the connection. If r was not sent on the connection yet, it
+// appends r to b.
 func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	if r.conn == n.conn {
 		return b, r.sent
@@ -82,7 +82,7 @@ func (n *numbering) sendResource(b []byte, r *resource) ([]byte, uint32) {
 	return b, r.sent
 }
 
-// resource returns the kept resource with that id, nil if there is none.
+// resource returns the kept resource with that id, or nil if it is not kept.
 func (n *numbering) resource(id uint32) *resource {
 	for i := range n.resources {
 		if n.resources[i].id == id {
@@ -92,7 +92,7 @@ func (n *numbering) resource(id uint32) *resource {
 	return nil
 }
 
-// learn keeps the resource raw and returns it.
+// learn keeps the resource raw, unless it is already kept, and returns it.
 func (n *numbering) learn(id uint32, raw []byte) *resource {
 	if r := n.resource(id); r != nil {
 		return r
@@ -104,8 +104,7 @@ func (n *numbering) learn(id uint32, raw []byte) *resource {
 	return &n.resources[len(n.resources)-1]
 }
 
-// add appends a record as an entry of the connection, with its length. The caller has
-// locked n.nodes.
+// add appends a record, with its length, as an entry of the connection. The caller must hold n.nodes.mu.
 func (n *numbering) add(b []byte, r *record) []byte {
 	if r.resource {
 		b, _ = n.sendResource(b, n.learn(r.id, r.raw))
@@ -125,9 +124,8 @@ func (n *numbering) add(b []byte, r *record) []byte {
 	return b
 }
 
-// place returns the id, on the connection, of the entry below which a child of parent
-// is sent. direct reports whether that entry is parent itself. If the entry is a
-// resource, place may append it to b.
+// place returns the id of the entry of the connection below which a child of parent is sent. The result direct
+// reports whether this entry is parent itself. If the entry is a resource, place may append it to b.
 func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct bool) {
 	at := parent
 	for range maxSteps {
@@ -153,13 +151,12 @@ func (n *numbering) place(b []byte, parent uint32) (_ []byte, id uint32, direct 
 	return b, id, false
 }
 
-// mark returns the encoding of a record below parent, which is not its own parent. It
-// adds the ids of the trace and of the span that the record belongs to.
+// mark returns the encoding of a record below the entry parent, which is not the parent of the record. It adds
+// the ids of the trace and of the span to which the record belongs.
 func (n *numbering) mark(r *record, parent uint32) []byte {
 	e := &n.entry
 	if _, err := format.DecodeTraceEntry(r.raw, n.version, e); err != nil {
-		// This does not happen, because the recorder encoded it. Correct at least
-		// its parent.
+		// This does not happen, because the recorder encoded the record. At least correct the parent.
 		return n.moveTo(r, parent)
 	}
 	e.Parent = parent
@@ -171,7 +168,7 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	if trace != ([16]byte{}) {
 		n.attribute(format.AttrTraceID, trace[:])
 	}
-	// A log record names its span as span_id, and the end of a span has that already.
+	// A log record names its span as span_id. The end of a span already has its own span_id.
 	name := format.AttrParentSpanID
 	if e.Message.Valid && strings.HasPrefix(e.Metadata.Name, "event") {
 		name = format.AttrSpanID
@@ -189,13 +186,13 @@ func (n *numbering) mark(r *record, parent uint32) []byte {
 	return n.raw
 }
 
-// moveTo returns the encoding of a record below another parent.
+// moveTo returns the encoding of a record below the entry parent.
 func (n *numbering) moveTo(r *record, parent uint32) []byte {
 	n.raw = wire.AppendMoved(n.raw[:0], r.raw, parent)
 	return n.raw
 }
 
-// attribute adds an id to n.entry if it has no attribute called name.
+// attribute adds an id to n.entry unless the entry already has an attribute called name.
 func (n *numbering) attribute(name string, id []byte) {
 	if _, ok := n.entry.Attribute(name); ok {
 		return

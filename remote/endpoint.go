@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An endpoint is the address that a sender sends to, or at which a receiver listens.
+// An endpoint is the address to which a sender sends, or at which a receiver listens.
 type endpoint struct {
 	network string // tcp or unix
 	address string // host:port, or a path
@@ -17,7 +17,7 @@ type endpoint struct {
 // defaultPort is the port of tcp and tls endpoints without a port.
 const defaultPort = "6142"
 
-// parseEndpoint parses tcp://host:port, tls://host:port or unix:///path. The port may be left out.
+// parseEndpoint parses tcp://host:port, tls://host:port or unix:///path. The port may be omitted. An endpoint
 // host:port without a scheme means tcp.
 func parseEndpoint(s string) (endpoint, error) {
 	fail := func(text string, args ...any) (endpoint, error) {

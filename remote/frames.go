@@ -22,7 +22,7 @@ type timed struct {
 	ctx context.Context
 }
 
-// until sets the deadline to d from now. Zero means none.
+// until sets the deadline to d from now. Zero means no deadline.
 func (t *timed) until(d time.Duration) {
 	var at time.Time
 	if d > 0 {
@@ -34,25 +34,24 @@ func (t *timed) until(d time.Duration) {
 	}
 }
 
-// A frames reads and checks the entries of a connection. It is the raw.Connection from which its
-// format.Reader reads.
+// A frames reads and checks the entries of a connection. It is the raw.Connection for its format.Reader.
 type frames struct {
 	conn  *timed
 	limit int
 	frame time.Duration
 	idle  time.Duration
-	wait  func() error // if set, is called before a read that may block
+	wait  func() error // called, if set, before a read that may block
 
 	buffers *budget      // limits the buffers that are larger than bufSize
 	from    netip.Prefix // the sender
-	size    int          // of the buffer
+	size    int          // size of the buffer
 
 	r       *format.Reader
-	greeted []byte // the part of the magic that r has not read yet
-	before  int64  // bytes before the magic
-	got     int64  // bytes that were read, from the magic on
-	renewed int64  // the value of got when the frame timeout began
-	err     error  // the error of wait
+	greeted []byte // bytes of the magic that r has not read yet
+	before  int64  // bytes on the connection before the magic
+	got     int64  // bytes that were read since the begin of the magic
+	renewed int64  // the value of got when the frame timeout last began
+	err     error  // an error of wait
 }
 
 const (
@@ -61,8 +60,8 @@ const (
 	frameSize = 1 << 20
 )
 
-// greet reads the bytes before the first entry: the token, if one is required, and
-// the magic. If the other side sends anything else, it reads at most ten bytes.
+// greet reads the bytes before the first entry: the token, if one is required, and the magic. If the sender
+// sends anything else, greet reads at most ten bytes.
 func (f *frames) greet(token string) error {
 	var room [wire.MagicSize]byte
 	if token != "" {
@@ -70,7 +69,7 @@ func (f *frames) greet(token string) error {
 		if err := f.full(room[:]); err != nil {
 			return fmt.Errorf("%w: %w", ErrToken, err)
 		}
-		if !bytes.Equal(room[:], want[:len(room)]) { // only the word, which is not secret
+		if !bytes.Equal(room[:], want[:len(room)]) { // compare only the word, which is not secret
 			return ErrToken
 		}
 		got := make([]byte, len(want)-len(room))
@@ -101,7 +100,7 @@ func (f *frames) greet(token string) error {
 	return err
 }
 
-// strange adds to err what kind of sender begins with the byte first, if that is known.
+// strange adds to err the kind of client whose first byte is first, if known.
 func strange(first byte, err error) error {
 	switch first {
 	case 0x16:
@@ -120,8 +119,8 @@ func (f *frames) full(b []byte) error {
 	return err
 }
 
-// Read is for the format.Reader. Between two entries the idle timeout applies. Within an entry the
-// frame timeout applies to each mebibyte.
+// Read implements io.Reader for the format.Reader. Between two entries the idle timeout applies. Within an
+// entry the frame timeout applies to each mebibyte.
 func (f *frames) Read(b []byte) (int, error) {
 	if len(f.greeted) > 0 {
 		n := copy(b, f.greeted)
@@ -150,8 +149,8 @@ func (f *frames) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Room reserves size bytes for a new buffer and releases the bytes of the old one. need is the
-// number of bytes that the next entry takes with its length.
+// Room reserves size bytes for a new buffer and releases the bytes of the old buffer. The parameter need is the
+// size of the next entry including its length.
 func (f *frames) Room(size, need int) error {
 	if size > bufSize && !f.buffers.reserve(f.from, int64(size)) {
 		return fmt.Errorf("%w: there is no room for an entry of %d bytes", ErrBusy, need-prefixSize)
@@ -161,7 +160,7 @@ func (f *frames) Room(size, need int) error {
 	return nil
 }
 
-// release returns the size of the buffer to the budget. The buffer must not be used afterwards.
+// release releases the size of the buffer in the budget. The buffer must not be used afterwards.
 func (f *frames) release() {
 	if f.size > bufSize {
 		f.buffers.release(f.from, int64(f.size))
@@ -191,7 +190,7 @@ func (f *frames) next() ([]byte, error) {
 	return nil, err
 }
 
-// eof returns nil if the sender ended the connection between two entries, else err.
+// eof returns nil if err says that the sender ended the connection between two entries, and err otherwise.
 func eof(err error) error {
 	if errors.Is(err, io.EOF) && !errors.Is(err, format.ErrTruncated) {
 		return nil

@@ -23,16 +23,16 @@ type incoming struct {
 	dir     string
 	version format.Version
 	quota   *receivedfiles.Quota
-	begun   func(path string) // if set, is called when the file exists
+	begun   func(path string) // called, if set, when the file exists
 
 	f       *os.File // nil before the first entry
 	buf     []byte   // whole entries that are not written yet
 	ends    []int    // the end of each of these entries in buf
 	entries int64    // number of entries in the file
-	size    int64    // their size in bytes, without the magic
+	size    int64    // total size of the entries in bytes, without the magic
 }
 
-// flushSize is the number of buffered bytes at which add writes them to the file.
+// flushSize is the number of buffered bytes at which add writes the buffer to the file.
 const flushSize = 256 << 10
 
 // add appends an entry to the trace. It does not keep raw.
@@ -51,8 +51,8 @@ func (in *incoming) add(raw []byte) error {
 	return nil
 }
 
-// wait is flush before a read that may block. It does not create the file before there are two
-// entries: the root, and the resource, which has the name of the service for the file's name.
+// wait is called before a read that may block, and calls flush. It does not create the file before two entries
+// were read: the root, and the resource, which has the name of the service for the name of the file.
 func (in *incoming) wait() error {
 	if in.f == nil && len(in.ends) < 2 {
 		return nil
@@ -70,8 +70,8 @@ func (in *incoming) flush() error {
 	return err
 }
 
-// write writes the entries in b, which end at ends. If the quota or the disk stops it,
-// the file ends with the last whole entry.
+// write writes the entries in b to the file. The slice ends has the end of each entry in b. If the quota or the
+// disk stops the write, the file ends with the last whole entry.
 func (in *incoming) write(b []byte, ends []int) error {
 	if in.f == nil {
 		if err := in.create(in.serviceOf(b, ends)); err != nil {
@@ -94,8 +94,8 @@ func (in *incoming) write(b []byte, ends []int) error {
 	return err
 }
 
-// wholeEntries returns how many of the entries that end at ends fit into n bytes, and
-// the size of those.
+// wholeEntries returns the number of entries that fit completely into n bytes, and the total size of these
+// entries. The slice ends has the end of each entry.
 func wholeEntries(ends []int, n int) (entries, size int) {
 	entries = sort.SearchInts(ends, n+1)
 	if entries > 0 {
@@ -104,8 +104,8 @@ func wholeEntries(ends []int, n int) (entries, size int) {
 	return entries, size
 }
 
-// serviceOf returns the service's name if one of the first two entries in b is a resource, else "".
-// ends are the ends of the entries.
+// serviceOf returns the service's name if one of the first two entries in b is a resource, and "" otherwise.
+// The slice ends has the end of each entry.
 func (in *incoming) serviceOf(b []byte, ends []int) string {
 	from := 0
 	var e format.TraceEntry
@@ -118,7 +118,7 @@ func (in *incoming) serviceOf(b []byte, ends []int) string {
 	return ""
 }
 
-// create makes the file.
+// create creates the file.
 func (in *incoming) create(service string) error {
 	if !in.quota.ReserveFile() {
 		return in.quota.Exceeded()
@@ -156,8 +156,8 @@ func (in *incoming) createFile(service string) error {
 	return fmt.Errorf("%s: %w", in.dir, fs.ErrExist)
 }
 
-// finish makes an ET from the file and returns its path. If there is no ET, it returns the
-// path of the IET. It returns "" if there are no entries, or if somebody removed the file.
+// finish makes an ET from the file and returns the path of the ET. If the ET could not be made, it returns the
+// path of the IET. It returns "" if the trace has no entries, or if the file was removed.
 func (in *incoming) finish(ctx context.Context) (string, error) {
 	if in.f == nil {
 		return "", nil

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A budget limits an amount that all senders share. The senders of one address may use
-// only a part of it. It is safe for concurrent use.
+// A budget limits an amount that all senders share. The senders of one address together may use only a part of
+// it. It is safe for concurrent use.
 type budget struct {
 	max        int64 // for all senders
 	perAddress int64
@@ -18,8 +18,8 @@ type budget struct {
 	usedBy map[netip.Prefix]int64
 }
 
-// reserve reserves n for a sender if that much is left, and reports whether it did. The
-// limit for one address does not apply to the zero address.
+// reserve reserves the amount n for a sender if that much is left, and reports whether it did. The limit for
+// one address does not apply to the zero address.
 func (b *budget) reserve(address netip.Prefix, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +36,7 @@ func (b *budget) reserve(address netip.Prefix, n int64) bool {
 	return true
 }
 
-// release returns an amount that was reserved.
+// release releases a reserved amount.
 func (b *budget) release(address netip.Prefix, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,8 +49,8 @@ func (b *budget) release(address netip.Prefix, n int64) {
 	}
 }
 
-// limitOf returns the limit that an option sets: byDefault if the option is 0, no limit
-// if it is negative.
+// limitOf returns the limit that an option sets: byDefault if the option is 0, and no limit if the option is
+// negative.
 func limitOf[T int | int64](option, byDefault T) int64 {
 	switch {
 	case option < 0:

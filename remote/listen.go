@@ -60,8 +60,8 @@ func (s *socket) Close() error {
 	return s.UnixListener.Close()
 }
 
-// listenUnix makes the socket in a folder that only the user can access. It moves the
-// socket to path when its permissions allow only the user to connect.
+// listenUnix creates the socket in a folder that only the user can access. When the permissions of the socket
+// allow only the user to connect, listenUnix moves it to path.
 func listenUnix(path string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("listen at %s: %w", path, err)
@@ -86,7 +86,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return &socket{UnixListener: l, path: path}, nil
 }
 
-// removeDead removes a socket on which nobody listens.
+// removeDead removes the socket at path if no process listens on it.
 func removeDead(path string) error {
 	fi, err := os.Lstat(path)
 	switch {
@@ -101,7 +101,7 @@ func removeDead(path string) error {
 	if err == nil {
 		return errors.Join(errors.New("another process already listens on this address"), c.Close())
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) { // it is busy, or not for us
+	if !errors.Is(err, syscall.ECONNREFUSED) { // the socket is busy, or this process has no access
 		return err
 	}
 	return os.Remove(path)

@@ -6,27 +6,26 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A key identifies an entry: trace is the number of the recorder's file, id the entry's id in it.
+// A key identifies an entry: trace is the number of the recorder's file, id is the entry's id in this file.
 type key struct{ trace, id uint32 }
 
 // A node describes an entry that may get children.
 type node struct {
-	parent uint32 // in the recorder's file
-	conn   uint32 // the last connection on which it was sent, 0 for none
-	id     uint32 // its id on conn
+	parent uint32 // id in the recorder's file
+	conn   uint32 // the last connection on which the entry was sent, 0 if none
+	id     uint32 // id of the entry on conn
 	ref    format.SpanRef
 }
 
-// The number of entries that are remembered. A span that gets children from time to time
-// stays remembered.
+// The maximum number of remembered entries. A span that gets children from time to time stays remembered.
 const (
 	maxSpans  = 1 << 15 // of each generation
 	maxOthers = 1 << 14 // a power of two
 )
 
-// nodes remembers the latest entries. A span may get children much later, so spans have
-// two generations. When the young one is full, it becomes the old one, and the spans of
-// the old one are forgotten. get moves a span of the old one to the young one.
+// nodes remembers the latest entries. A span may get children much later, so spans have two generations, young
+// and old. When the young generation is full, it replaces the old generation, whose spans are then forgotten.
+// The method get moves a span from the old generation to the young one.
 type nodes struct {
 	mu sync.Mutex
 
@@ -39,7 +38,7 @@ type other struct {
 	node node
 }
 
-// put remembers an entry.
+// put remembers the node x for an entry.
 func (n *nodes) put(k key, x node) {
 	if x.ref == (format.SpanRef{}) {
 		if n.others == nil {
@@ -61,7 +60,7 @@ func (n *nodes) put(k key, x node) {
 	n.young[k] = x
 }
 
-// get returns the node of an entry if the entry is remembered.
+// get returns the node of an entry, if the entry is remembered.
 func (n *nodes) get(k key) (node, bool) {
 	if x, ok := n.young[k]; ok {
 		return x, true

@@ -7,7 +7,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// chunkSize is the largest size of a chunk, unless a single entry is larger.
+// chunkSize is the maximum size of a chunk, unless a single entry is larger.
 const chunkSize = 64 << 10
 
 // recordHead is the size of the fields before an entry in a chunk:
@@ -19,7 +19,7 @@ const recordHead = 16 + 24
 
 const flagResource = 1
 
-// A chunk holds entries of one trace in their order.
+// A chunk holds entries of one trace in order.
 type chunk struct {
 	buf     []byte
 	records int
@@ -51,7 +51,7 @@ func (c *chunk) add(e *recorder.TeeEntry) {
 	c.records++
 }
 
-// next returns the first record of b, and the rest of b after it.
+// next returns the first record of b, and the bytes after it.
 func next(b []byte) (r record, rest []byte) {
 	size := int(binary.LittleEndian.Uint32(b[8:]))
 	r.id, r.parent = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
@@ -66,7 +66,7 @@ func next(b []byte) (r record, rest []byte) {
 type queue struct {
 	chunks []*chunk
 	spare  *chunk
-	size   int // bytes that were put and not yet released by done
+	size   int // bytes that were put and not released by done
 }
 
 // put appends an entry of a trace.
@@ -76,7 +76,7 @@ func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	if n == 0 || q.chunks[n-1].trace != trace || len(q.chunks[n-1].buf)+size > chunkSize {
 		c := q.spare
 		if q.spare = nil; c == nil {
-			c = &chunk{buf: make([]byte, 0, size)} // it grows as it is needed
+			c = &chunk{buf: make([]byte, 0, size)} // it grows when needed
 		}
 		c.trace, c.version = trace, v
 		q.chunks = append(q.chunks, c)
@@ -86,7 +86,7 @@ func (q *queue) put(e *recorder.TeeEntry, trace uint32, v format.Version) {
 	q.size += size
 }
 
-// take removes and returns the oldest chunk, nil if there is none.
+// take removes and returns the oldest chunk. It returns nil if the queue is empty.
 func (q *queue) take() *chunk {
 	if len(q.chunks) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (q *queue) take() *chunk {
 	c := q.chunks[0]
 	q.chunks[0] = nil
 	if q.chunks = q.chunks[1:]; len(q.chunks) == 0 {
-		q.chunks = nil // so that its array does not grow for ever
+		q.chunks = nil // otherwise the array of chunks would grow forever
 	}
 	return c
 }

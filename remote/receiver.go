@@ -19,64 +19,59 @@ import (
 // each connection to a separate file, which holds exactly the entries that were sent.
 // Fields must not change while Serve runs.
 type Receiver struct {
-	// Dir is the folder for the files. The package documentation says how they are
-	// named. Only the user can read them.
+	// Dir is the folder for the files. The package documentation describes their names. Only the user can read the
+	// files.
 	Dir string
-	// Token, if set, is the token that senders must send: 16 to 256 bytes.
+	// Token, if set, is the token that senders must send. It has 16 to 256 bytes.
 	Token string
-	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does
-	// not restrict who can send. For that set a Token, or require a certificate of every
-	// sender: set ClientCAs and tls.RequireAndVerifyClientCert.
+	// TLS, if set, encrypts every connection, with version 1.3 or later. TLS alone does not restrict who can send.
+	// To restrict it, set a Token, or require a certificate of every sender: set ClientCAs and
+	// tls.RequireAndVerifyClientCert.
 	TLS *tls.Config
 
-	// MaxConnections is the largest number of senders at once. Further senders are
-	// refused. The default is 64.
+	// MaxConnections is the maximum number of simultaneous senders. Further senders are refused. The default is
+	// 64.
 	MaxConnections int
-	// MaxPerAddress is the largest number of senders from one IPv4 address, or from one
-	// IPv6 network with a prefix of 64 bits. The default is a quarter of MaxConnections,
-	// and no limit for loopback addresses. Unix sockets never have this limit.
+	// MaxPerAddress is the maximum number of senders from one IPv4 address, or from one IPv6 network with a prefix
+	// of 64 bits. The default is a quarter of MaxConnections, but no limit for loopback addresses. It never
+	// applies to unix sockets.
 	MaxPerAddress int
-	// MaxBuffer is how many bytes of memory the receiver uses for entries that have
-	// not arrived completely, besides 64 KiB for each sender. An entry uses up to one
-	// and a half times its size. The senders of one address get the same share of
-	// MaxBuffer as of MaxConnections, and at least enough for one entry. If there is
-	// no memory for an entry the connection ends. The default is 128 MiB.
+	// MaxBuffer is the maximum memory in bytes for entries that have not arrived completely, in addition to 64 KiB
+	// for each sender. An entry uses up to 1.5 times its size. The senders of one address get the same share of
+	// MaxBuffer as of MaxConnections, but at least enough for one entry. If an entry does not fit into the memory,
+	// the connection ends. The default is 128 MiB.
 	MaxBuffer int64
-	// MaxBytes and MaxFiles limit the total size in bytes and the number of the
-	// received traces in Dir, including those of earlier receivers. When a limit is
-	// reached, traces that are growing end and new senders are refused, until somebody
-	// removes files. An ET is larger than its IET by about 12 bytes for each entry, and
-	// both files exist while the ET is made. The defaults are 10 GiB and 100,000; a
-	// negative number means no limit.
+	// MaxBytes and MaxFiles limit the total size in bytes and the number of the received traces in Dir, including
+	// the traces of earlier receivers. When a limit is reached, growing traces end and new senders are refused,
+	// until somebody removes files. An ET is larger than its IET by about 12 bytes for each entry, and both files
+	// exist while the ET is made. The defaults are 10 GiB and 100,000; a negative number means no limit.
 	MaxBytes int64
 	MaxFiles int
-	// MaxEntrySize is the limit for the size of an entry in bytes, at most
-	// [format.DefaultMaxEntrySize]. The default is 16 MiB, which is twice the default
-	// buffer of a [Sender].
+	// MaxEntrySize is the maximum size of an entry in bytes. It can be at most [format.DefaultMaxEntrySize]. The
+	// default is 16 MiB, which is twice the default buffer of a [Sender].
 	MaxEntrySize int
-	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte
-	// of the entry on. It is also the limit for the TLS handshake, the token and the
-	// magic together, which is never more than ten seconds. The default is 30 seconds.
+	// FrameTimeout is the time limit for each mebibyte of an entry, from the first byte of the entry on. It is
+	// also the limit for the TLS handshake, the token and the magic together, but this limit is never more than
+	// ten seconds. The default is 30 seconds.
 	FrameTimeout time.Duration
-	// IdleTimeout is how long a sender may send nothing before its connection ends. A
-	// [Sender] connects again when it has something to send. The default is
-	// 10 minutes; a negative duration means no limit.
+	// IdleTimeout is the time after which a connection that receives nothing ends. A [Sender] connects again when
+	// it has something to send. The default is 10 minutes; a negative duration means no limit.
 	IdleTimeout time.Duration
 
-	// OnBegun, if set, is called when the file of a connection exists. The argument has
-	// only Path and Sender. Many goroutines may call it at once.
+	// OnBegun, if set, is called when the file of a connection exists. The argument has only Path and Sender.
+	// Several goroutines may call OnBegun at the same time.
 	OnBegun func(Received)
-	// OnReceived, if set, is called once for each connection when it has ended. Many
-	// goroutines may call it at once.
+	// OnReceived, if set, is called once for each connection after its end. Several goroutines may call OnReceived
+	// at the same time.
 	OnReceived func(Received)
 }
 
 // Received describes a connection and its file.
 type Received struct {
 	Sender  net.Addr
-	Path    string // the file, "" if there is none
+	Path    string // the file, "" if none was made
 	Entries int64  // number of entries in the file
-	Bytes   int64  // their size
+	Bytes   int64  // total size of the entries
 	Err     error  // why the connection ended, nil if the sender ended it between two entries
 }
 
@@ -89,8 +84,8 @@ func Defaults() Receiver {
 }
 
 const (
-	// greetTimeout is the time limit for everything before the first entry. A client that
-	// is not a sender occupies a connection for no longer.
+	// greetTimeout is the time limit for everything before the first entry. A client that is not a sender cannot
+	// occupy a connection for longer.
 	greetTimeout = 10 * time.Second
 )
 
@@ -105,16 +100,15 @@ var (
 	// ErrQuota is the error of a connection that ended because of Receiver.MaxBytes or
 	// MaxFiles.
 	ErrQuota = receivedfiles.ErrQuota
-	// ErrInsecure is returned for an address that other machines can reach, if neither a
-	// token nor client certificates are required. TLS alone is not enough.
+	// ErrInsecure is the error for an address that other machines can reach, if neither a token nor client
+	// certificates are required. TLS alone is not enough.
 	ErrInsecure = listener.ErrInsecure
 )
 
-// Serve accepts connections of l until ctx is done. Then it closes l, finishes the
-// files and returns when all are finished. It returns an error only if l fails, or if r
-// cannot serve on l. The error is [ErrInsecure] if neither a token nor client
-// certificates are required and others can connect to l. Only users of this machine can
-// connect to a loopback address, and only its owner to a unix socket of [Receiver.Listen].
+// Serve accepts connections of l until ctx is done. Then it closes l, finishes the files and returns when all
+// files are finished. It returns an error only if l fails, or if r cannot serve on l. The error is
+// [ErrInsecure] if neither a token nor client certificates are required and others can connect to l. Only users
+// of this machine can connect to a loopback address, and only its owner to a unix socket of [Receiver.Listen].
 func (r *Receiver) Serve(ctx context.Context, l net.Listener) error {
 	sv := server{Receiver: *r}
 	if err := sv.check(l); err != nil {
@@ -161,8 +155,7 @@ type server struct {
 	quota   receivedfiles.Quota
 }
 
-// check sets the defaults of fields that are not set. It returns an error if a field is
-// invalid or if l must not be used.
+// check sets the defaults of unset fields. It returns an error if a field is invalid or if l must not be used.
 func (sv *server) check(l net.Listener) error {
 	unset := Defaults()
 	if sv.MaxConnections <= 0 {
@@ -176,7 +169,7 @@ func (sv *server) check(l net.Listener) error {
 		sv.MaxBuffer = unset.MaxBuffer
 	}
 	sv.buffers.max = sv.MaxBuffer
-	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // for an entry whose buffer grows
+	room := int64(sv.MaxEntrySize)*3/2 + 4*bufSize // enough for an entry whose buffer grows
 	if room > sv.MaxBuffer {
 		return fmt.Errorf("remote: MaxBuffer %d is too small for an entry of MaxEntrySize %d", sv.MaxBuffer, sv.MaxEntrySize)
 	}
@@ -217,7 +210,7 @@ func (sv *server) report(r Received) {
 // receive receives the trace of one sender.
 func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	done := Received{Sender: conn.RemoteAddr()}
-	// When ctx is done, a read that waits ends at once.
+	// When ctx is done, a blocked read ends at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	f := &frames{
@@ -227,7 +220,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	defer f.release()
 	if err := sv.greet(ctx, f); err != nil {
 		done.Err = errors.Join(err, ctxErr(ctx))
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // it cannot be used
 		return done
 	}
 	listener.Trust(conn, true)
@@ -236,7 +229,7 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 		in.begun = func(path string) { sv.OnBegun(Received{Sender: done.Sender, Path: path}) }
 	}
 	err := sv.entries(f, in)
-	// The sender may go before the file is finished, which can take a while.
+	// The sender may disconnect before the file is finished, which can take a while.
 	_ = conn.Close() // nothing was written to it
 	if cerr := ctxErr(ctx); cerr != nil && isTimeout(err) {
 		err = cerr
@@ -248,8 +241,8 @@ func (sv *server) receive(ctx context.Context, conn net.Conn) Received {
 	return done
 }
 
-// An answering is a connection with a time limit for each write. TLS may write while it
-// reads. Without the limit, a sender that reads nothing would block it for ever.
+// An answering is a connection with a time limit for each write. TLS may write while it reads. Without the
+// limit, a sender that reads nothing would block such a write forever.
 type answering struct{ net.Conn }
 
 const answerTimeout = time.Second
@@ -280,7 +273,7 @@ func (sv *server) greet(ctx context.Context, f *frames) error {
 		if err := t.HandshakeContext(ctx); err != nil {
 			return fmt.Errorf("tls: %w", err)
 		}
-		// GetConfigForClient may have returned a configuration that requires less.
+		// GetConfigForClient may have returned a configuration that allows older versions.
 		if t.ConnectionState().Version < tls.VersionTLS13 {
 			return errors.New("tls: the sender must use version 1.3 or later")
 		}

@@ -17,22 +17,22 @@ type link struct {
 	net.Conn
 
 	began  time.Time
-	wrote  time.Time // when something was last sent
+	wrote  time.Time // time of the last write
 	listen sync.WaitGroup
 	gone   chan struct{} // closed when the receiver closed the connection
 }
 
-// maxHeard is how many bytes are read from a receiver. If more arrive, the other side is not
+// maxHeard is the maximum number of bytes that are read from a receiver. If more arrive, the other side is not
 // a receiver.
 const maxHeard = 64 << 10
 
-// newLink returns a link of c and begins to read from c. A receiver sends nothing, so
-// the read ends only when the connection ends.
+// newLink returns a link for c and starts reading from c. A receiver sends nothing, so the read ends only when
+// the connection ends.
 func newLink(c net.Conn) *link {
 	l := &link{Conn: c, began: time.Now(), wrote: time.Now(), gone: make(chan struct{})}
 	l.listen.Go(func() {
 		defer close(l.gone)
-		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // why it ends does not matter
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, maxHeard)) // the reason for its end does not matter
 	})
 	return l
 }
@@ -46,12 +46,12 @@ func (l *link) isGone() bool {
 	}
 }
 
-// close ends the connection. When ctx is done it ends at once: the closing message of
+// close ends the connection. When ctx is done, it ends the connection at once, because the closing message of
 // TLS would wait for a receiver that reads nothing.
 func (l *link) close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.drop)
 	defer stop()
-	_ = l.Close() // what it loses is not known
+	_ = l.Close() // it is unknown which entries are lost
 	l.listen.Wait()
 }
 
@@ -64,9 +64,8 @@ func (l *link) drop() {
 	_ = c.Close() // it may be closed already
 }
 
-// steady is a limit for two times. If a connection lasts for steady, the next one is made
-// without a pause. If nothing was sent for steady, the end of the connection is not an error.
-// Tests change it.
+// steady is the limit for two durations. If a connection has lasted for steady, the next connection is made
+// without a pause. If nothing was sent for steady, the end of the connection is not an error. Tests change it.
 var steady = 10 * time.Second
 
 // A courier holds the state of Sender.run: the connection, and the failures so far.
@@ -75,23 +74,23 @@ type courier struct {
 
 	link    *link
 	fails   int  // failed attempts and short connections in a row
-	lost    int  // connections that were lost after Close
+	lost    int  // number of connections that were lost after Close
 	failing bool // the failure was reported
 	out     []byte
-	starts  []start // of the records in out
+	starts  []start // of each record in out
 
-	stuck          *chunk // tries connections in a row did not send its record at stuckAt
+	stuck          *chunk // the chunk whose record at stuckAt was not sent by the last tries connections
 	stuckAt, tries int
 }
 
-// A start holds the offset in the chunk at which a record begins, and the offset in
-// courier.out at which it ends.
+// A start is the offset in the chunk at which a record begins, and the offset in courier.out at which the
+// record ends.
 type start struct {
 	in, end int
 	moved   bool
 }
 
-// run sends the entries of the queue until Close.
+// run sends the entries of the queue until Close is called.
 func (s *Sender) run() {
 	defer close(s.ended)
 	c := &courier{Sender: s}
@@ -115,7 +114,7 @@ func (s *Sender) run() {
 	s.queue = queue{}
 }
 
-// await waits for the next chunk to send. After Close it returns nil if there is none.
+// await waits for the next chunk to send. After Close it returns nil if the queue is empty.
 func (c *courier) await() *chunk {
 	for {
 		c.mu.Lock()
@@ -140,9 +139,9 @@ func (c *courier) await() *chunk {
 	}
 }
 
-// onGone handles a connection that the receiver ended while nothing was being sent. That
-// is an error if something was sent shortly before, which may be lost. Otherwise the
-// receiver only ended an idle connection.
+// onGone handles a connection that the receiver ended while nothing was being sent. This is an error if
+// something was sent shortly before, because it may be lost. Otherwise the receiver only ended an idle
+// connection.
 func (c *courier) onGone() {
 	if time.Since(c.link.wrote) < steady {
 		if c.o.Token == "" {
@@ -162,7 +161,7 @@ var (
 	errRefused = errors.New("the receiver refused the connection")
 )
 
-// send sends a chunk over as many connections as necessary. After an error, run ends.
+// send sends a chunk over as many connections as necessary. If it returns an error, run ends.
 func (c *courier) send(chunk *chunk) error {
 	n := &c.numbering
 	if chunk.trace != n.trace {
@@ -203,12 +202,12 @@ func (c *courier) send(chunk *chunk) error {
 	return nil
 }
 
-// maxTries is how many connections may end at the same record before it is dropped.
+// maxTries is the number of connections that may end at the same record before the record is dropped.
 const maxTries = 5
 
-// giveUp counts a connection that ended before it sent the record at offset at. It drops
-// the record after maxTries such connections: the receiver seems to refuse it, and the
-// records after it must not wait for ever. It returns the offset of the next record to send.
+// giveUp counts a connection that ended before it sent the record at a given offset. After maxTries such connections
+// it drops the record, because the receiver seems to refuse it and the records after it must not wait forever.
+// It returns the offset of the next record to send.
 func (c *courier) giveUp(chunk *chunk, at int) int {
 	if c.stuck != chunk || c.stuckAt != at {
 		c.stuck, c.stuckAt, c.tries = chunk, at, 0
@@ -236,13 +235,13 @@ func (c *courier) leave() {
 	}
 }
 
-// settle is how long a sender waits for the receiver to refuse it. Entries that it sends
-// before a refusal are lost.
+// settle is the time that a sender waits for a refusal of the receiver. Entries that are sent before a refusal
+// are lost.
 const settle = 200 * time.Millisecond
 
-// admitted reports whether the receiver accepts the connection. With a token or TLS it
-// sends the beginning of the connection and waits. Otherwise it returns true at once,
-// and the beginning is sent with the first entries.
+// admitted reports whether the receiver accepts the connection. With a token or TLS it sends the first bytes of
+// the connection and waits. Otherwise it returns true at once, and these bytes are sent together with the first
+// entries.
 func (c *courier) admitted() bool {
 	if c.o.Token == "" && !c.endpoint.secure {
 		return true
@@ -269,7 +268,7 @@ func (c *courier) admitted() bool {
 	return false
 }
 
-// encode appends the records of buf from offset at on to c.out, as entries of the connection.
+// encode encodes the records of buf, from offset at on, as entries of the connection and appends them to c.out.
 func (c *courier) encode(buf []byte, at int) {
 	n := &c.numbering
 	n.nodes.mu.Lock()
@@ -303,8 +302,8 @@ func (c *courier) write() (int, error) {
 	}
 }
 
-// sent counts the records that are complete in the first written bytes of c.out. It
-// returns the offset in buf of the first record that is not.
+// sent counts the records that are complete in the first written bytes of c.out. It returns the offset in buf
+// of the first incomplete record.
 func (c *courier) sent(buf []byte, written int) int {
 	k, moved := 0, uint64(0)
 	for k < len(c.starts) && c.starts[k].end <= written {
@@ -339,7 +338,7 @@ func (c *courier) hangUp(err error) {
 	c.failed(err)
 }
 
-// failed stores an error. Of several errors in a row it reports only the first.
+// failed stores an error. It reports only the first of several errors in a row.
 func (c *courier) failed(err error) {
 	err = fmt.Errorf("send to %s %s: %w", c.endpoint.network, c.endpoint.address, err)
 	c.mu.Lock()
@@ -353,8 +352,8 @@ func (c *courier) failed(err error) {
 	c.o.OnError(err)
 }
 
-// connect makes a connection. It tries until it succeeds; after Close it tries only
-// once. After an error, run ends.
+// connect makes a connection. It tries until it succeeds; after Close it tries only once. If it returns an
+// error, run ends.
 func (c *courier) connect() error {
 	for {
 		if c.fails > 0 {
@@ -365,7 +364,7 @@ func (c *courier) connect() error {
 		}
 		last := c.isClosed()
 		if last && c.lost > 1 {
-			return errGone // connections break again and again, and Close must end
+			return errGone // connections keep breaking, and Close must end
 		}
 		conn, err := c.dial()
 		if err == nil {
@@ -377,7 +376,7 @@ func (c *courier) connect() error {
 		}
 		c.fails++
 		c.failed(err)
-		if last { // the receiver will not be back in time
+		if last { // the receiver will not return in time
 			return err
 		}
 	}
@@ -389,8 +388,8 @@ func (c *courier) isClosed() bool {
 	return c.closed
 }
 
-// pause waits before another attempt. Half of the time is random, so that the senders of
-// a receiver that was away do not all connect at once. Close ends the pause.
+// pause waits before another attempt. Half of the time is random, so that the senders of a receiver that was
+// unavailable do not all connect at once. Close ends the pause.
 func (c *courier) pause() {
 	d := c.o.MinBackoff
 	for i := 1; i < c.fails && d < c.o.MaxBackoff; i++ {

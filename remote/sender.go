@@ -12,32 +12,27 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// SenderOptions change how a [Sender] works. The zero value means defaults.
+// SenderOptions configure a [Sender]. The zero value means defaults.
 type SenderOptions struct {
-	// Token, if set, is sent to the receiver before everything else: 16 to 256
-	// bytes. ENTRACE's own programs do not support tokens. Without TLS, others on the
-	// network can read it.
+	// Token, if set, is sent to the receiver before everything else. It has 16 to 256 bytes. ENTRACE's own
+	// programs do not support tokens. Without TLS, others on the network can read the token.
 	Token string
-	// TLS is for tls:// endpoints: the authorities to trust, and the certificate of
-	// this sender. By default the authorities of the system are trusted and the host's
-	// name is verified. The version is 1.3 or later.
+	// TLS configures tls:// endpoints: the trusted authorities, and the certificate of this sender. By default the
+	// authorities of the system are trusted and the host name is verified. The version is 1.3 or later.
 	TLS *tls.Config
 
-	// MaxBuffer is the largest number of bytes that wait for the network. Each entry
-	// counts 40 bytes more than its size. Entries that do not fit are dropped. The
-	// default is 8 MiB.
+	// MaxBuffer is the maximum number of bytes that wait for the network. Each entry counts as 40 bytes more than
+	// its size. Entries that do not fit are dropped. The default is 8 MiB.
 	MaxBuffer int
-	// WriteTimeout is the time limit for a write. After it the connection is closed
-	// and another one is made. The default is 30 seconds.
+	// WriteTimeout is the time limit for a write. After a timeout the connection is closed and another connection
+	// is made. The default is 30 seconds.
 	WriteTimeout time.Duration
-	// MinBackoff and MaxBackoff are the approximate lengths of the first and of the
-	// longest pause before another attempt to connect. The defaults are 250 ms and
-	// one minute.
+	// MinBackoff and MaxBackoff are the approximate lengths of the first and the longest pause before another
+	// attempt to connect. The defaults are 250 ms and one minute.
 	MinBackoff, MaxBackoff time.Duration
 
-	// OnError, if set, is called once when sending begins to fail, and again only
-	// after sending has worked in between. A goroutine of the Sender calls it. It may
-	// use the recorder.
+	// OnError, if set, is called once when sending begins to fail, and again only after sending has succeeded in
+	// between. A goroutine of the Sender calls it. It may use the recorder.
 	OnError func(error)
 }
 
@@ -48,10 +43,10 @@ const (
 	defaultMaxBackoff   = time.Minute
 
 	dialTimeout = 10 * time.Second
-	// closeTimeout is how long Close waits at most, whatever its context says.
+	// closeTimeout is the maximum time that Close waits, even if its context allows more.
 	closeTimeout = 5 * time.Second
-	// resourceRoom is how many bytes beyond MaxBuffer resources may use, because the
-	// other entries cannot be understood without them.
+	// resourceRoom is the number of bytes beyond MaxBuffer that resources may use, because other entries cannot be
+	// understood without resources.
 	resourceRoom = 1 << 20
 )
 
@@ -60,27 +55,26 @@ const (
 type SenderStats struct {
 	Offered uint64 // entries that the recorder passed to the Sender
 	Sent    uint64 // entries that were written to a connection; they may be lost on the way
-	Dropped uint64 // entries that did not fit into the buffer, or were left at the end
+	Dropped uint64 // entries that did not fit into the buffer, or remained in it at the end
 	Waiting uint64 // entries in the buffer
 
-	Moved       uint64 // entries of Sent below another parent than their own, see the package documentation
+	Moved       uint64 // sent entries that are not below their own parent, see the package documentation
 	Bytes       uint64 // bytes that were written to connections
 	Connections uint64 // connections that were made
 }
 
-// A Sender is a [recorder.Tee] that sends the entries of a recorder to a [Receiver], or
-// to ENTRACE. It never makes the recorder wait: entries wait in a buffer for the network,
-// and are dropped if the buffer is full. The Sender connects at the first entry. When the
-// connection is lost, it connects again after a pause. Every connection is a separate
-// trace. A Sender is for one recorder.
+// A Sender is a [recorder.Tee] that sends the entries of a recorder to a [Receiver], or to ENTRACE. It never
+// makes the recorder wait: entries wait in a buffer for the network, and are dropped if the buffer is full. The
+// Sender connects at the first entry. When the connection is lost, it connects again after a pause. Every
+// connection is a separate trace. A Sender serves only one recorder.
 //
 // A Sender is safe for concurrent use.
 type Sender struct {
 	o        SenderOptions
 	endpoint endpoint
-	ctx      context.Context // done when run must end at once
+	ctx      context.Context // done when run must return at once
 	cancel   context.CancelFunc
-	wake     chan struct{} // holds an item if entries were added
+	wake     chan struct{} // holds an element if entries were added
 	closing  chan struct{}
 	ended    chan struct{} // closed when run has returned
 
@@ -94,14 +88,13 @@ type Sender struct {
 	stats   SenderStats
 	running bool
 	closed  bool
-	err     error // the last error, the reason for lost entries
+	err     error // the last error, which is the reason for lost entries
 }
 
 var _ recorder.Tee = (*Sender)(nil)
 
-// NewSender returns a Sender that sends to an endpoint: tcp://host:port, tls://host:port
-// or unix:///path. A nil o means defaults. A Sender that has received no entry need not
-// be closed.
+// NewSender returns a Sender that sends to the endpoint target: tcp://host:port, tls://host:port or
+// unix:///path. A nil o means defaults. A Sender that has received no entry need not be closed.
 func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	if o == nil {
 		o = &SenderOptions{}
@@ -135,7 +128,7 @@ func NewSender(target string, o *SenderOptions) (*Sender, error) {
 	return s, nil
 }
 
-// Begin implements [recorder.Tee]. The recorder calls it for every file that it begins.
+// Begin implements [recorder.Tee]. The recorder calls it for every new file.
 func (s *Sender) Begin(v format.Version) {
 	if v != format.V1 && v != format.V2 {
 		panic("remote: Begin of an unknown version")
@@ -199,10 +192,9 @@ func (s *Sender) Stats() SenderStats {
 	return st
 }
 
-// Close sends the buffered entries and ends the connection. It waits until ctx is done,
-// and no longer than five seconds. Entries that are not sent by then are dropped and
-// counted. The error says how many entries the Sender has dropped in all. Close is
-// idempotent. Later entries are dropped.
+// Close sends the buffered entries and ends the connection. It waits until ctx is done, but not longer than
+// five seconds. Entries that are not sent by then are dropped and counted. The error has the number of entries
+// that the Sender has dropped in total. Close is idempotent. Later entries are dropped.
 func (s *Sender) Close(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.closed
@@ -232,8 +224,8 @@ func (s *Sender) Close(ctx context.Context) error {
 	return s.lost()
 }
 
-// awaitEnd waits for the end of run, a moment longer than run has time, and reports
-// whether run has ended.
+// awaitEnd waits for the end of run, slightly longer than the time that run has, and reports whether run has
+// ended.
 func (s *Sender) awaitEnd(ctx context.Context) bool {
 	select {
 	case <-s.ended:

@@ -8,7 +8,7 @@ import (
 // tokenWord is the beginning of the line with the token. Part of the protocol.
 const tokenWord = "ENTRACE-TOKEN " //nolint:gosec // it is a word, not a token
 
-// appendPreface appends the line with the token. If token is "" it appends nothing.
+// appendPreface appends the line with the token. If token is "", it appends nothing.
 func appendPreface(b []byte, token string) []byte {
 	if token == "" {
 		return b
@@ -18,5 +18,5 @@ func appendPreface(b []byte, token string) []byte {
 	return append(b, '\n')
 }
 
-// ErrToken is the error of a connection that did not show the right token.
+// ErrToken is the error of a connection that did not send the right token.
 var ErrToken = errors.New("remote: the token is missing or wrong")

@@ -17,17 +17,17 @@ import (
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-// A decoder sets the fields of a configuration from a tree of nodes. It continues after a problem,
-// and keeps the default if a value is wrong.
+// A decoder sets the fields of a configuration from a tree of nodes. It continues after a problem, and keeps
+// the default for an invalid value.
 type decoder struct {
 	file     string
-	places   map[string]place // the places of the values, by path
+	places   map[string]place // the places of the values in the file, by path
 	problems []*Error
-	visited  int // keys and values so far; an alias counts each time that it is used
+	visited  int // number of keys and values so far; each use of an alias counts
 }
 
-// spend counts a node, and reports whether the bound still holds. It adds a problem when the bound
-// is exceeded for the first time.
+// spend counts a node, and reports whether the count is still within maxNodes. It adds a problem when the count
+// exceeds maxNodes for the first time.
 func (d *decoder) spend(n *yaml.Node, path string) bool {
 	if d.visited++; d.visited == maxNodes+1 {
 		d.fail(n, path, fmt.Errorf("more than %d keys and values, counting those of aliases", maxNodes))
@@ -37,8 +37,7 @@ func (d *decoder) spend(n *yaml.Node, path string) bool {
 
 func (d *decoder) spent() bool { return d.visited > maxNodes }
 
-// value sets v from the node n at path. The key of a struct's field is made from its name: per_hour
-// for PerHour.
+// value sets v from the node n at path. The keys of a struct follow from its field names: per_hour for PerHour.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case *control.Set:
@@ -68,7 +67,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			d.value(n, path, v.Elem())
-		default: // text as it is written, even if it is a number
+		default: // keep the text of the file, even for a number
 			s := v.String()
 			scalar(d, n, path, "text", &s, func(text string) (string, error) { return text, nil })
 			v.SetString(s)
@@ -88,7 +87,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 				continue
 			}
 			path := join(path, name)
-			if isEmpty(value) { // same as without the key
+			if isEmpty(value) { // like a missing key
 				d.places[path] = placeOf(value)
 				return
 			}
@@ -159,7 +158,7 @@ func (d *decoder) list(n *yaml.Node, path string, f func(n *yaml.Node, path stri
 	}
 }
 
-// scalar sets *to to the result of parse. The text what names the expected kind of value in errors.
+// scalar sets *to to the result of parse. In errors, the parameter what names the expected kind of value.
 func scalar[T any](d *decoder, n *yaml.Node, path, what string, to *T, parse func(string) (T, error)) {
 	s, ok := d.visit(n, path, yaml.ScalarNode, what)
 	if !ok {

@@ -17,8 +17,7 @@ import (
 // An Error is an error at one place of a file. Several Errors are joined with [errors.Join].
 type Error struct {
 	File string // the name that was passed to [Parse] or [New]
-	// Line and Column count from 1, the column in characters. Both are 0 if the error concerns the
-	// whole file.
+	// Line and Column count from 1; Column counts characters. Both are 0 if the error concerns the whole file.
 	Line, Column int
 	// Path is the path of the field, such as "traces[1].on[0].key", or "" for the document.
 	Path string
@@ -41,7 +40,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxProblems bounds the problems in one error.
+// maxProblems is the maximum number of problems in one error.
 const maxProblems = 20
 
 // fail adds a problem with the value n at path.
@@ -73,8 +72,8 @@ func (d *decoder) validate(c *control.Config) {
 	}
 }
 
-// nearest returns the place of the field. If the field is not in the file, it returns the place
-// of the mapping or list around it.
+// nearest returns the place in the file of the field at path. If the field is not in the file, it returns the
+// place of the mapping or list around the field.
 func (d *decoder) nearest(path string) place {
 	for {
 		if at, ok := d.places[path]; ok || path == "" {
@@ -84,7 +83,7 @@ func (d *decoder) nearest(path string) place {
 	}
 }
 
-// err returns all problems in the order of the file.
+// err returns all problems, joined in the order of the file.
 func (d *decoder) err() error {
 	slices.SortStableFunc(d.problems, func(a, b *Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	var errs []error
@@ -105,7 +104,7 @@ type place struct{ line, column int }
 
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
-// quote returns s quoted, and cut to at most 64 bytes, for an error message.
+// quote returns s quoted for an error message, cut to at most 64 bytes.
 func quote(s string) string {
 	short := text.Head(s, 64)
 	if len(short) < len(s) {

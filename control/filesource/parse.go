@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// maxSize is the largest size of a configuration file, in bytes.
+// maxSize is the maximum size of a configuration file in bytes.
 const maxSize = 256 << 10
 
 // Bounds of a file. Each use of an alias counts.
@@ -28,15 +28,15 @@ const (
 )
 
 // Parse reads a configuration and validates it. Keys that are left out have the values of
-// [control.DefaultConfig]. The name is used only in errors. Parse does not keep text.
+// [control.DefaultConfig]. The parameter name is used only in errors. Parse does not keep the slice text.
 //
-// The error is an [*Error], or several joined in the order of the file: up to 20, and one
-// that counts the rest. If an Error concerns a field, it wraps a [*control.FieldError].
+// The error is an [*Error], or several Errors joined in the order of the file: up to 20, and one that counts
+// the rest. If an Error concerns a field, it wraps a [*control.FieldError].
 func Parse(name string, text []byte) (*control.Config, error) {
 	return parse(name, text, control.DefaultConfig())
 }
 
-// parse makes a configuration from text, with defaults for the keys that are left out.
+// parse parses a configuration. The parameter defaults has the values of keys that are left out.
 func parse(name string, text []byte, defaults *control.Config) (*control.Config, error) {
 	n, err := document(name, text)
 	if err != nil {
@@ -46,7 +46,7 @@ func parse(name string, text []byte, defaults *control.Config) (*control.Config,
 	c.Ring.Params = maps.Clone(defaults.Ring.Params)
 	d := &decoder{file: name, places: make(map[string]place)}
 	d.value(n, "", reflect.ValueOf(c).Elem())
-	if len(d.problems) == 0 { // a value that could not be read may make others wrong
+	if len(d.problems) == 0 { // an unreadable value could make other values invalid
 		d.validate(c)
 	}
 	if err := d.err(); err != nil {
@@ -72,7 +72,7 @@ func document(name string, text []byte) (root *yaml.Node, err error) {
 		}
 	}()
 	l, err := yaml.NewLoader(bytes.NewReader(text),
-		yaml.WithUniqueKeys(false), // pairs reports them with their places
+		yaml.WithUniqueKeys(false), // pairs reports duplicate keys with their places
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return nil, fail(place{}, "parse YAML: %w", err)
@@ -119,13 +119,13 @@ func syntaxError(name string, err error) error {
 		if l.ContextMsg != "" {
 			says = l.ContextMsg + ": " + says
 		}
-		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(text.Head(says, 200)) // it may quote the file
+		e.Line, e.Column, e.Err = mark.Line, mark.Column, errors.New(text.Head(says, 200)) // the text may quote the file
 	}
 	return e
 }
 
-// notText returns the place of the first character that YAML does not allow, and a
-// description of it. The library's error would not have the place.
+// notText returns the place and a description of the first character that YAML does not allow. The library's
+// error would lack the place.
 func notText(text []byte) (at place, what string) {
 	at = place{1, 1}
 	for len(text) > 0 {
@@ -134,7 +134,7 @@ func notText(text []byte) (at place, what string) {
 		switch {
 		case c == utf8.RuneError && n == 1:
 			return at, "is not UTF-8"
-		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // same as in the library
+		case c == '\n', c == '\r' && (len(text) == 0 || text[0] != '\n'), c == 0x85, c == 0x2028, c == 0x2029: // like the library
 			at = place{at.line + 1, 1}
 			continue
 		case c < ' ' && c != '\t' && c != '\r', c >= 0x7f && c < 0xa0 && c != 0x85:

@@ -13,17 +13,16 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// Options of [New].
+// Options configure [New].
 type Options struct {
 	// Poll is the interval at which the file is read. The default is 2 s.
 	Poll time.Duration
-	// Debounce is the time after which a file that has changed is read again, until it has not
-	// changed in between. If changes continue, it is reported after ten times Debounce. The
-	// default is 200 ms.
+	// Debounce is the interval between reads of a file that has changed, until two reads are equal. If changes
+	// continue, the change is reported after ten times Debounce. The default is 200 ms.
 	Debounce time.Duration
-	// Defaults has the values of the fields of Dir, Keep and Ring that the file leaves out; its
-	// ID and Traces are ignored. The default is [control.DefaultConfig]. To change some values,
-	// change a copy of that. New copies Defaults.
+	// Defaults has the values of Dir, Keep, Ring and their fields that the file leaves out; its ID and Traces are
+	// ignored. The default is [control.DefaultConfig]. To change some values, change a copy of the default. New
+	// copies Defaults.
 	Defaults *control.Config
 }
 
@@ -31,11 +30,10 @@ type Options struct {
 // yet. A nil *Options means defaults. New resolves a relative path, so that later changes of
 // the working directory have no effect.
 //
-// Config reads the file. Watch reports each change since the last call of Config, or since
-// the call of Watch if Config was not called. It calls its function with each content that
-// differs from the one before. A content that is not valid is reported once, with its error;
-// it is also reported once if the file cannot be read. The calls do not overlap. The
-// function must not call stop, because stop waits for the function. Watch never returns an
+// Config reads the file. Watch reports each change since the last call of Config, or since the call of Watch if
+// Config was not called. It calls its function with each content that differs from the previous content. An
+// invalid content is reported once, with its error; a file that cannot be read is also reported once. The calls
+// do not overlap. The function must not call stop, because stop waits for the function. Watch never returns an
 // error.
 //
 // The file must be a regular file of at most 256 KiB, or a symbolic link to one. The source
@@ -71,7 +69,7 @@ type source struct {
 
 	mu sync.Mutex
 
-	config string // the state at the last call of Config; "": not called yet
+	config string // the state at the last call of Config; "" if it was not called
 }
 
 // Config reads the file.
@@ -100,7 +98,7 @@ func (s *source) load() (text []byte, err error) {
 	return text, nil
 }
 
-// parse makes a configuration of the results of load.
+// parse parses the text that load returned, or returns the error of load.
 func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	if err != nil {
 		return nil, err
@@ -108,8 +106,7 @@ func (s *source) parse(text []byte, err error) (*control.Config, error) {
 	return parse(s.name, text, s.o.Defaults)
 }
 
-// state returns a text that identifies a result of load: different results have different
-// texts.
+// state returns a text that identifies a result of load. Different results have different texts.
 func state(text []byte, err error) string {
 	if err != nil {
 		return "error: " + err.Error()

@@ -24,12 +24,13 @@ func (s *source) Watch(f func(*control.Config, error)) (stop func(), err error) 
 	}), nil
 }
 
-// maxAgain is how often a file that changes all the time is read before it is reported.
+// maxAgain is the maximum number of reads of a file that keeps changing before the change is reported.
 const maxAgain = 10
 
-// follow reads the file until quit is closed, and reports each state but seen.
+// follow reads the file until quit is closed, and reports each state that differs from the last one, at first
+// from seen.
 func (s *source) follow(seen string, f func(*control.Config, error), quit <-chan struct{}) {
-	timer := time.NewTimer(0) // for changes since seen
+	timer := time.NewTimer(0) // fires when the file must be read
 	defer timer.Stop()
 	last, again := seen, 0
 	for {

@@ -44,8 +44,8 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) error {
 	return &statusError{http.StatusUnauthorized, "the request needs the header Authorization: Bearer TOKEN with the token of the handler"}
 }
 
-// ownSite reports false if a page of another site has made the request. A page of
-// the same machine at another port is another site.
+// ownSite returns false if a page of another site made the request. A page of the same machine at another port
+// is another site.
 func ownSite(r *http.Request) bool {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
@@ -67,8 +67,8 @@ func ownSite(r *http.Request) bool {
 // forward. Headers that begin with X-Forwarded- are not listed here.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "X-Client-Ip", "X-Cluster-Client-Ip"}
 
-// notLocal returns the reason why a request does not count as a request from this
-// machine to itself, or "" if it does.
+// notLocal returns "" if this machine sent the request to itself. Otherwise it returns the reason why the
+// request does not count as local.
 func notLocal(r *http.Request) string {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {

@@ -9,8 +9,8 @@
 //	PUT    /config         ?for=10m, with the text of the configuration
 //	DELETE /config         ends that override
 //
-// References in its responses are relative, so that the handler can be mounted at any path.
-// Responses are JSON, except for the files; an error has a member "error".
+// References in responses are relative, so that the handler can be mounted at any path. Responses are JSON,
+// except for the files; an error has a member "error".
 package httpapi
 
 import (
@@ -34,23 +34,22 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
-// Options configure who may use a handler, and for what. The zero value allows only requests from
-// the same machine.
+// Options configure the access to a handler. The zero value allows only requests from the same machine.
 type Options struct {
 	// Token, if set, must be in each request: "Authorization: Bearer TOKEN". It must have at least 16
 	// bytes; with a shorter Token all requests are refused.
 	//
-	// Without a Token, only requests from this machine to one of its loopback addresses are served.
-	// Requests that a proxy has marked as forwarded are refused. A local proxy that does not mark
-	// requests makes every request look local: behind such a proxy, set a Token.
+	// Without a Token, only requests from this machine to one of its loopback addresses are served. Requests that
+	// a proxy has marked as forwarded are refused. A local proxy that does not mark its requests makes every
+	// request look local: behind such a proxy, set a Token.
 	Token string
 	// Viewer, if set, is the URL of a page that shows the traces, such as a page of package viewer.
 	// The response to GET / contains it.
 	Viewer string
 	// AllowConfig allows PUT /config, which overrides the configuration for a time.
 	AllowConfig bool
-	// Parse reads the body of PUT /config, as filesource.Parse does. Parse must be safe for concurrent
-	// use, and may keep text.
+	// Parse parses the body of PUT /config, as filesource.Parse does. Parse must be safe for concurrent use, and
+	// may keep the slice text.
 	Parse func(text []byte) (*control.Config, error)
 }
 
@@ -68,7 +67,7 @@ const (
 // A handler serves a control.
 type handler struct {
 	ctl    *control.Control
-	folder *traces.Folder // nil: it could not be opened
+	folder *traces.Folder // nil if it could not be opened
 	o      Options
 	token  [sha256.Size]byte
 }
@@ -186,7 +185,7 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request, p *params, q con
 	}
 	v := traceView(t, "")
 	if v.Href != "" {
-		w.Header().Set("Location", v.Href) // relative to the paths snapshot and start
+		w.Header().Set("Location", v.Href) // relative to the paths /snapshot and /start
 	}
 	return answer(w, http.StatusCreated, v)
 }

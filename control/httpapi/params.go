@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/control/internal/traces"
 )
 
-// maxProblems bounds the problems in one response.
+// maxProblems is the maximum number of problems in one response.
 const maxProblems = 10
 
 // params holds the parameters in the query of a request, and their problems.
@@ -25,8 +25,7 @@ type params struct {
 	errs   []error
 }
 
-// paramsOf returns the parameters of a request. Parameters that are not in
-// known are problems.
+// paramsOf returns the parameters of a request. It adds a problem for each parameter that is not in known.
 func paramsOf(r *http.Request, known ...string) *params {
 	p := &params{}
 	var err error

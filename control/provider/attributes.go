@@ -5,8 +5,7 @@ import "github.com/entrace-go/entrace/format"
 // target is the target of entries whose values come from several sources.
 const target = "github.com/entrace-go/entrace/control/provider"
 
-// attrInterval names the attribute with the length of the interval of an
-// entry's deltas, in nanoseconds.
+// attrInterval names the attribute with the length in nanoseconds of the interval of an entry's deltas.
 const attrInterval = "interval_nano"
 
 func u64(name string, n uint64) format.Attribute {

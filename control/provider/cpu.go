@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxCPUStacks is how many stacks of a part of a profile have an entry of their own.
+	// maxCPUStacks is the maximum number of stacks of a part of a profile that have their own entry.
 	maxCPUStacks = 5000
-	// cpuPart is the longest duration of a part: the runtime keeps a part in memory, and its
-	// samples have no times.
+	// cpuPart is the maximum duration of a part. Parts are short because the runtime keeps a part in memory, and
+	// its samples have no times.
 	cpuPart = time.Minute
 )
 
@@ -28,18 +28,17 @@ const (
 type cpuProfile struct {
 	life sync.Mutex // held by start and stop
 
-	loop  *loop         // nil: not running
-	every time.Duration // the length of a part; 0: cpuPart
+	loop  *loop         // nil if not running
+	every time.Duration // the length of a part; 0 means cpuPart
 
 	mu sync.Mutex // held while a part begins or ends
 
 	session *control.Session
-	part    *cpuRecording // nil: none, because a restart failed
-	err     error         // the first error of the loop in writing a part
+	part    *cpuRecording // nil if a restart failed
+	err     error         // the first error when the loop wrote a part
 }
 
-// A cpuRecording is the writer for one part of the profile. The runtime writes all data when the
-// profile is stopped.
+// A cpuRecording is the writer for one part of the profile. The runtime writes all data when the profile stops.
 type cpuRecording struct {
 	began time.Time
 
@@ -100,8 +99,8 @@ func (c *cpuProfile) stop() error {
 	return errors.Join(c.err, err)
 }
 
-// flush ends a part of the profile, begins the next part, and writes the samples of the ended
-// one. The loop does the same every minute.
+// flush ends a part of the profile, begins the next part, and writes the samples of the ended part. The loop
+// does the same every minute.
 func (c *cpuProfile) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +108,7 @@ func (c *cpuProfile) flush() error {
 	return errors.Join(restart, err)
 }
 
-// flushPart does the same as flush, for the loop: it handles the errors itself.
+// flushPart is like flush, but for the loop: it handles the errors itself.
 func (c *cpuProfile) flushPart(s *control.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,14 +120,14 @@ func (c *cpuProfile) flushPart(s *control.Session) {
 	}
 }
 
-// nextPart does the work of flush. It returns two errors: restart, after which nothing is
-// profiled any more, and err, the error of the part that has ended.
+// nextPart does the work of flush. It returns two errors: restart says that profiling could not continue, and
+// err is the error of the part that has ended.
 func (c *cpuProfile) nextPart() (restart, err error) {
 	if c.part == nil {
 		return nil, nil
 	}
 	groups, began, took, err := c.end()
-	// Begin before writing, so that the profile includes the time of the writing.
+	// Begin the next part before writing, so that the profile includes the time of the writing.
 	restart = c.begin()
 	if err != nil {
 		return restart, err
@@ -145,7 +144,7 @@ func (c *cpuProfile) begin() error {
 	return nil
 }
 
-// end stops the profile, if there is one, and returns its samples.
+// end stops the profile, if one runs, and returns its samples.
 func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration, err error) {
 	part := c.part
 	if part == nil {

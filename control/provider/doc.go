@@ -1,4 +1,4 @@
-// Package provider has the providers of this module, for the option Providers of package control:
+// Package provider has the providers of this module, for the field Providers of control.Options:
 //
 //	Runtime     runtime.metrics, gc, sched   samples of runtime/metrics, collections
 //	Process     process                      statistics of the operating system; how the program was built
@@ -19,7 +19,7 @@
 //	                          16777216, from 1 MiB to 48 MiB
 //	exec.trace.marks          on, off: spans write their ids into it; on
 //
-// A value below the least counts as the least, and a value above the most counts as the most. If a
+// A value below the minimum counts as the minimum, and a value above the maximum counts as the maximum. If a
 // value is not a time, a number or the name of a metric, Start returns an error.
 //
 // # Entries
@@ -38,13 +38,12 @@
 //	cpu.profile      Debug  runtime/pprof    a function; below the span of the labels; its time is when the part began
 //	exec.trace       Debug  runtime/trace    "execution trace"; "execution trace too large to keep" without data
 //
-// A metric is an attribute NAME:UNIT. For a cumulative counter of the operating system or the
-// runtime, the attribute is NAME:UNIT delta. It has the growth since the entry before, or since the
-// start. A histogram has four attributes. NAME:UNIT count delta is the number of added values.
-// Unless that is 0, NAME:UNIT p50, p99 and max describe the added values: each is the upper bound
-// of the bucket of that value, or the lower bound if the bucket has no upper bound. A metric has
-// the kind that package runtime/metrics gives it, U64 or Float. Metrics that are not available are
-// left out.
+// A metric is an attribute NAME:UNIT. A cumulative counter of the operating system or the runtime is an
+// attribute NAME:UNIT delta with the growth since the previous entry, or since the start. A histogram has four
+// attributes. NAME:UNIT count delta is the number of added values. Unless that number is 0, NAME:UNIT p50, p99
+// and max describe the added values: each is the upper bound of the bucket of that value, or the lower bound if
+// the bucket has no upper bound. A metric has its kind in package runtime/metrics, U64 or Float. Metrics that
+// are not available are left out.
 //
 //	runtime.metrics, sched
 //	  interval_nano              U64    the length of the interval of the deltas
@@ -109,28 +108,29 @@
 //	  data                       Bytes  a file for go tool trace: its last whole generations, of about a second each
 //	  left_out_bytes             U64    the size of those before that did not fit
 //
-// The execution trace is in the memory of the process: if that is killed, there is none. While it is recorded,
-// by this provider or by the program, a span that is recorded live writes the log message "otel.span" with its
-// id, in 16 hexadecimal digits, into it when it begins, and "otel.end" when it ends if it took a second or more.
+// The execution trace is in the memory of the process, so it is lost if the process is killed. While an
+// execution trace is recorded, by this provider or by the program, each span that is recorded live writes log
+// messages to it: "otel.span" when the span begins, and "otel.end" when a span of a second or more ends. The
+// text of the message is the id of the span in 16 hexadecimal digits.
 //
-// The message of a goroutines entry is the innermost function that does not belong to the runtime,
-// a lock, a timer or a system call: the function of the program that waits. The message of a
-// cpu.profile entry is the innermost function. Stacks over the bound are counted in a last entry "N
-// more stacks". It has sums, and instead of a stack the U64 left_out, which is N.
+// The message of a goroutines entry is the innermost function that does not belong to the runtime, a lock, a
+// timer or a system call: the function of the program that waits. The message of a cpu.profile entry is the
+// innermost function. Stacks over the limit are counted in a last entry "N more stacks", which has sums and,
+// instead of a stack, the U64 left_out with the value N.
 //
 // A stack has a line "function file:line" for each function, innermost first, up to 64 lines and 8
 // KiB. If functions were left out, the last line is "…".
 //
 // # Spans
 //
-// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal digits, put an
-// entry below that span. If only one goroutine works for the span, its entry is below an inner span
-// instead: the last one of the chain in which each open span has exactly one open child. These two
-// labels are then not repeated as label.KEY. Of the other labels, at most 32 are kept, with names
-// up to 128 bytes and values up to 1 KiB.
+// The labels trace_id and span_id of package runtime/pprof, in 32 and 16 hexadecimal digits, put an entry below
+// the span with these ids. If only one goroutine works for the span, the entry is below an inner span instead:
+// the last span of the chain in which each open span has exactly one open child. These two labels are then not
+// repeated as label.KEY. Of the other labels, at most 32 are kept, with names up to 128 bytes and values up to
+// 1 KiB.
 //
 // # Secrets
 //
-// The arguments of the program and its environment are not recorded, except the program's name and
-// GODEBUG. Labels and the names of files and functions are recorded.
+// The arguments of the program and its environment are not recorded, except the program's name and GODEBUG.
+// Labels and the names of files and functions are recorded.
 package provider

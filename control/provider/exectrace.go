@@ -20,22 +20,21 @@ const (
 	maxTraceBytes     = 48 << 20 // an entry can have at most 64 MiB
 )
 
-// An execTrace provides the runtime's execution trace. The runtime's flight recorder keeps a window
-// of it in memory. A process can have one such flight recorder at a time: if other code runs one,
-// start returns an error with "already in use".
+// An execTrace provides the runtime's execution trace. The runtime's flight recorder keeps the latest part of
+// the trace in memory. A process can have one such flight recorder at a time: if other code runs one, start
+// returns an error with "already in use".
 type execTrace struct {
 	mu sync.Mutex
 
-	recorder *trace.FlightRecorder // nil: not running
-	most     int                   // bytes of a trace that are kept
+	recorder *trace.FlightRecorder // nil if not running
+	most     int                   // maximum size of a trace in bytes
 }
 
 func (x *execTrace) provider() control.Provider {
 	return control.Provider{Provides: control.ExecTrace, Start: x.start, Stop: x.stop, Dump: x.dump}
 }
 
-// start starts the runtime's flight recorder with the parameters that the package's documentation
-// lists.
+// start starts the runtime's flight recorder with the parameters in the package documentation.
 func (x *execTrace) start(s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -79,8 +78,8 @@ func (x *execTrace) stop() error {
 	return nil
 }
 
-// dump writes an entry with the last generations of the trace in the flight recorder. It returns an error if the flight
-// recorder does not run.
+// dump writes an entry with the last generations of the trace in the flight recorder. It returns an error if the
+// flight recorder does not run.
 func (x *execTrace) dump(ctx context.Context, s *control.Session) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -7,18 +7,18 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A generations is a writer of an execution trace. It keeps the last whole generations that fit into a
-// number of bytes. A trace in another format it keeps as a whole, or not at all.
+// A generations is a writer that accepts an execution trace and keeps the last whole generations that fit into
+// most bytes. It keeps a trace in an unknown format as a whole, or not at all.
 type generations struct {
 	ctx  context.Context
-	most int // bytes that are kept
+	most int // maximum number of bytes that are kept
 
-	data    []byte // the header and the generations that are kept
-	begins  []int  // where each of these begins
-	next    int    // where the next batch begins
-	last    uint64 // the number of the generation of the last batch
+	data    []byte // the header and the kept generations
+	begins  []int  // the offset of each kept generation in data
+	next    int    // the offset of the next batch in data
+	last    uint64 // the generation number of the last batch
 	skips   bool   // the last generation is larger than most
-	unknown bool   // the format is another one
+	unknown bool   // the format is unknown
 	lost    uint64 // bytes that are left out
 }
 
@@ -45,7 +45,7 @@ func (g *generations) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// batch goes over the next batch. It reports false if that is not there as a whole.
+// batch processes the next batch. It returns false if the batch is not complete yet.
 func (g *generations) batch() bool {
 	if g.next == 0 {
 		if len(g.data) < execbatch.HeaderSize {
@@ -73,7 +73,7 @@ func (g *generations) batch() bool {
 	return true
 }
 
-// drop leaves out the first generation. If that is the one that is being written, its later batches are left
+// drop leaves out the first generation. If this generation is still being written, its later batches are left
 // out as well.
 func (g *generations) drop() {
 	switch {
@@ -89,7 +89,7 @@ func (g *generations) drop() {
 	}
 }
 
-// remove leaves out a part of the data, which ends with a batch.
+// remove removes data[from:to], which ends with a batch.
 func (g *generations) remove(from, to int) {
 	g.lost += uint64(to - from)
 	g.data = append(g.data[:from], g.data[to:]...)

@@ -12,12 +12,12 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// maxStacks is how many stacks of a dump of goroutines have an entry of their own.
+// maxStacks is the maximum number of stacks of a dump of goroutines that have their own entry.
 const maxStacks = 2000
 
-// dumpGoroutines writes an entry for each stack, with the number of goroutines that have it. It
-// leaves out the goroutines of this module. The runtime stops the program for a moment and does not
-// check ctx during that time. Entries that are written before ctx ends stay.
+// dumpGoroutines writes an entry for each stack, with the number of goroutines that have it. It leaves out the
+// goroutines of this module. The runtime stops the program for a moment, during which ctx is not checked.
+// Entries that are written before ctx ends stay.
 func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if s.On&control.Goroutines == 0 {
 		return nil
@@ -30,7 +30,7 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	if err := pprof.Lookup("goroutine").WriteTo(w, 0); err != nil {
 		return err
 	}
-	// WriteTo may not return an error of w.
+	// WriteTo may ignore an error of w.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -46,9 +46,9 @@ func dumpGoroutines(ctx context.Context, s *control.Session) error {
 	return writeGoroutines(ctx, s, now, groups)
 }
 
-// moveInside handles goroutines that alone work for the span of their labels. It moves each of them
-// to the innermost open span below that span, since only spans that begin a local trace have
-// labels. Goroutines of the standard library do not count.
+// moveInside finds the goroutines that work alone for the span of their labels. It moves each such goroutine to
+// the innermost open span below that span, since only spans that begin a local trace have labels. It ignores
+// goroutines of the standard library.
 func moveInside(s *control.Session, groups []*group) {
 	working := make(map[format.SpanRef]int64)
 	for _, g := range groups {
@@ -78,12 +78,12 @@ func writeGoroutines(ctx context.Context, s *control.Session, at time.Time, grou
 	})
 }
 
-// A limited is a writer that keeps data up to a bound. Above the bound it keeps nothing and only
-// counts bytes.
+// A limited is a writer that keeps data up to the limit most. Once it has received more bytes, it keeps nothing
+// and only counts bytes.
 type limited struct {
-	ctx     context.Context // nil: none
+	ctx     context.Context // nil: no context
 	most    int
-	data    []byte // nil once there was more than most
+	data    []byte // nil once more than most bytes were written
 	written uint64
 }
 

@@ -15,11 +15,11 @@ type histogram struct {
 	gain []uint64 // scratch, with the same length
 }
 
-// update sets the summary to the growth from the last update to h. It does not keep h. If h
-// has other buckets than before, or there was no update before, the growth is zero.
+// update sets the summary to the growth from the last update to h. It does not keep h. If the buckets of h have
+// changed, or there was no update before, the growth is zero.
 //
-// The runtime continues to count while a histogram is read. So each count is one that the
-// bucket really had, but the counts of different buckets may belong to different moments.
+// The runtime continues to count while a histogram is read. So each count is a value that the bucket had at
+// some moment, but the counts of different buckets may belong to different moments.
 func (g *histogram) update(h *metrics.Float64Histogram) {
 	g.count, g.p50, g.p99, g.max = 0, 0, 0, 0
 	if len(h.Buckets) != len(h.Counts)+1 {
@@ -63,8 +63,8 @@ func rank(q float64, count uint64) uint64 {
 	return min(max(uint64(math.Ceil(q*float64(count))), 1), count)
 }
 
-// upper returns the upper bound of bucket i. If that is infinite, it returns the lower
-// bound, or 0 if both are infinite.
+// upper returns the upper bound of bucket i. If the upper bound is infinite, it returns the lower bound, or 0
+// if both are infinite.
 func upper(buckets []float64, i int) float64 {
 	switch lo, hi := buckets[i], buckets[i+1]; {
 	case !math.IsInf(hi, 0):

@@ -10,21 +10,20 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A tickProvider is a provider that samples something at intervals.
+// A tickProvider is a provider that takes samples at intervals.
 type tickProvider struct {
 	of       control.Provider // all fields except Start and Stop
 	interval string           // the name of the parameter for the interval
-	least    time.Duration    // the shortest interval
+	least    time.Duration    // the minimum interval
 	begin    func(s *control.Session) (ticker, error)
 
 	mu sync.Mutex
 
-	loop *loop // nil: not running
+	loop *loop // nil if not running
 	tick ticker
 }
 
-// A ticker writes the samples of one moment in each call of run. Only one goroutine may use
-// it at a time.
+// A ticker writes the samples of one moment in each call of run. Only one goroutine at a time may use it.
 type ticker interface {
 	run()
 	// failure returns the first error of writing an entry.
@@ -37,8 +36,8 @@ func (p *tickProvider) provider() control.Provider {
 	return of
 }
 
-// start begins to sample, with the parameters that the package's documentation lists. The
-// first deltas are relative to this moment.
+// start starts sampling with the parameters in the package documentation. The first deltas are relative to this
+// moment.
 func (p *tickProvider) start(s *control.Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +56,7 @@ func (p *tickProvider) start(s *control.Session) error {
 	return nil
 }
 
-// stop writes a last sample. It returns the first error of all writes of samples.
+// stop writes a last sample. It returns the first error that occurred in writing samples.
 func (p *tickProvider) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,9 +75,9 @@ func (p *tickProvider) stop() error {
 // samples is the part of a ticker that writes its entries.
 type samples struct {
 	session *control.Session
-	last    time.Time         // the time of the tick before
+	last    time.Time         // the time of the previous tick
 	entry   format.TraceEntry // reused for each write
-	err     error             // the first one
+	err     error             // the first error
 }
 
 func (t *samples) failure() error { return t.err }
@@ -99,11 +98,11 @@ func (t *samples) write(p control.Set, at time.Time) {
 
 var errRunning = errors.New("already running")
 
-// A loop calls a function in a goroutine of its own, at intervals, until stop.
+// A loop calls a function on its own goroutine, at intervals, until stop.
 type loop struct {
 	quit   chan struct{}
 	done   chan struct{} // closed when the goroutine ends
-	failed bool          // read it only after done is closed
+	failed bool          // may be read only after done is closed
 }
 
 // newLoop starts a loop that calls tick at the interval every. A panic in tick ends the loop
@@ -140,8 +139,8 @@ func (l *loop) stop() bool {
 	return !l.failed
 }
 
-// duration returns the value of a parameter that is a time, or def if the parameter is not
-// set. The result is at least least.
+// duration returns the value of a parameter that is a time, or def if the parameter is not set. The result is
+// never below the parameter least.
 func duration(s *control.Session, name string, def, least time.Duration) (time.Duration, error) {
 	text := s.Params[name]
 	if text == "" {

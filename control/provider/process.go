@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// newProcessProvider returns the provider of statistics of the process from the operating system,
-// and of how the program was built.
+// newProcessProvider returns the provider of the operating system's statistics of the process, and of the build
+// information of the program.
 func newProcessProvider() *tickProvider {
 	return &tickProvider{
 		of:       control.Provider{Provides: control.Process, Dump: dumpBuild},
@@ -23,8 +23,8 @@ func newProcessProvider() *tickProvider {
 	}
 }
 
-// dumpBuild writes the entry "build". Each trace needs its own: a snapshot may not reach back to
-// the entry that Start wrote, and a stream may begin after that entry.
+// dumpBuild writes the entry "build". Each trace needs its own entry: a snapshot may not reach back to the
+// entry that Start wrote, and a stream may begin after it.
 func dumpBuild(_ context.Context, s *control.Session) error {
 	if s.On&control.Process == 0 {
 		return nil
@@ -60,12 +60,12 @@ const (
 	statistics
 )
 
-// statAttributes are the attributes of the statistics. The value of a counter is its growth since
-// the entry before. If unit is not 0, the raw number is divided by unit.
+// statAttributes has the attributes of the statistics. The value of a counter is its growth since the previous
+// entry. If unit is not 0, the raw number is divided by unit.
 var statAttributes = [statistics]struct {
 	name    string
 	counter bool
-	unit    float64 // 0: a whole number
+	unit    float64 // 0 for an integer
 }{
 	userTime:         {"process.cpu.time.user:seconds delta", true, 1e9},
 	systemTime:       {"process.cpu.time.system:seconds delta", true, 1e9},
@@ -93,7 +93,7 @@ var statAttributes = [statistics]struct {
 // process or of its cgroup.
 type usage [statistics]maybe
 
-// A processTick holds the state between two ticks. Only one goroutine may use it at a time.
+// A processTick holds the state between two ticks. Only one goroutine at a time may use it.
 type processTick struct {
 	samples
 
@@ -139,7 +139,7 @@ func (t *processTick) run() {
 	t.write(control.Process, now)
 }
 
-// used returns how much memory the runtime has from the operating system, in bytes.
+// used returns the number of bytes that the runtime has from the operating system.
 func (t *processTick) used() maybe {
 	metrics.Read(t.runtime)
 	total, released := t.runtime[0].Value, t.runtime[1].Value

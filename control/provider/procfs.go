@@ -6,8 +6,7 @@ import (
 	"path"
 )
 
-// Parsers of files in /proc and in a cgroup. They skip lines that they do not know: each version of
-// Linux adds some.
+// Parsers of files in /proc and in a cgroup. They skip unknown lines, because each version of Linux adds some.
 
 // maybe is a number that may be missing.
 type maybe struct {
@@ -43,9 +42,8 @@ func (u *usage) parse(b []byte, sep byte, fields map[string]statistic) {
 	}
 }
 
-// parseCgroup returns the folder of the process's own cgroup of version 2 from the text of
-// /proc/self/cgroup. The folder is relative to the mount point of the cgroups, and never leads out
-// of it.
+// parseCgroup returns the folder of the process's own cgroup of version 2, from the text of /proc/self/cgroup.
+// The folder is relative to the mount point of the cgroups, and is never outside the mount point.
 func parseCgroup(b []byte) (dir string, ok bool) {
 	for line := range bytes.Lines(b) {
 		if rest, found := bytes.CutPrefix(line, []byte("0::/")); found {

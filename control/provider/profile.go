@@ -22,7 +22,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// The labels with the ids of the span that a stack belongs to, in hexadecimal digits.
+// The labels with the ids of the span to which a stack belongs, in hexadecimal digits.
 const (
 	labelSpan  = "span_id"
 	labelTrace = "trace_id"
@@ -30,7 +30,7 @@ const (
 
 // Bounds of a profile.
 const (
-	maxProfileBytes = 32 << 20 // not compressed
+	maxProfileBytes = 32 << 20 // after decompression
 	maxLabels       = 32       // of a stack
 	maxLabelName    = 128      // bytes
 	maxLabelValue   = 1 << 10  // bytes
@@ -78,9 +78,9 @@ func parsePlain(plain []byte) ([]*group, error) {
 	return groups(p), nil
 }
 
-// groups merges the samples of p that have the same stack and labels. A profile can have several
-// such samples: it has one for each list of addresses and each label set, even if two of them are
-// equal.
+// groups merges the samples of p that have the same stack and labels. A profile can have several such samples,
+// because it has one sample for each list of addresses and each label set, even if two of them have the same
+// text.
 func groups(p *profile.Profile) []*group {
 	g := grouper{places: make(map[string]uint32), groups: make(map[string]*group)}
 	numbers := make(map[*profile.Location]uint32, len(p.Location))
@@ -106,7 +106,7 @@ type grouper struct {
 	text   []byte
 }
 
-// place returns the number of a location. Locations with the same text have the same number.
+// place returns the number of a location. Locations with equal text have the same number.
 func (g *grouper) place(l *profile.Location) uint32 {
 	g.text = g.text[:0]
 	for i := range l.Line {
@@ -123,12 +123,12 @@ func (g *grouper) place(l *profile.Location) uint32 {
 	return n
 }
 
-// group returns the group of s and whether it is new.
+// group returns the group of s, and whether the group is new.
 func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32) (*group, bool) {
 	labels, ref := labelsOf(s)
 	g.text = g.text[:0]
-	// Each location has at least one frame, so locations after the first maxFrames are not in the text
-	// of the stack.
+	// Each location has at least one frame, so locations after the first maxFrames do not appear in the text of
+	// the stack.
 	locations := s.Location[:min(len(s.Location), maxFrames)]
 	g.text = binary.AppendUvarint(g.text, uint64(len(locations)))
 	for _, l := range locations {
@@ -149,8 +149,8 @@ func (g *grouper) group(s *profile.Sample, numbers map[*profile.Location]uint32)
 	return made, true
 }
 
-// labelsOf returns the labels of s, sorted by name, and the span that trace_id and span_id
-// identify. If they identify a span, these two are not among the returned labels.
+// labelsOf returns the labels of s, sorted by name, and the span that the labels trace_id and span_id identify.
+// If they identify a span, they are not among the returned labels.
 func labelsOf(s *profile.Sample) ([]label, format.SpanRef) {
 	if len(s.Label) == 0 {
 		return nil, format.SpanRef{}
@@ -190,7 +190,7 @@ func unhex(id []byte, s string) bool {
 	return err == nil
 }
 
-// attributes appends to a the stack and the labels of g.
+// attributes appends the stack and the labels of g to a.
 func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	a = append(a, text("stack", g.stack()))
 	for _, l := range g.labels {
@@ -199,9 +199,9 @@ func (g *group) attributes(a []format.Attribute) []format.Attribute {
 	return a
 }
 
-// writeGroups writes an entry of provider p for each of the first most groups, and one entry for
-// all others. The entry of a group has its values and, as its message, the innermost function for
-// which is returns true.
+// writeGroups writes an entry of provider p for each of the first most groups, and one entry for all others.
+// The entry of a group has its values. The message is the innermost function for which the function is returns
+// true.
 func writeGroups(
 	ctx context.Context, s *control.Session, p control.Set, at time.Time, groups []*group, most int,
 	is func(function string) bool, values func([2]int64) []format.Attribute,
@@ -232,5 +232,5 @@ func writeGroups(
 	return s.Write(p, format.SpanRef{}, at, &e)
 }
 
-// attrLeftOut names the attribute with the number of stacks that have no entry of their own.
+// attrLeftOut names the attribute with the number of stacks without their own entry.
 const attrLeftOut = "left_out"

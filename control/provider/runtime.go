@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// newRuntimeProvider returns the provider of runtime.metrics, gc and sched. It reads package
-// runtime/metrics once a tick for all three.
+// newRuntimeProvider returns the provider of runtime.metrics, gc and sched. In each tick it reads package
+// runtime/metrics once for all three.
 func newRuntimeProvider() *tickProvider {
 	return &tickProvider{
 		of:       control.Provider{Provides: control.RuntimeMetrics | control.GC | control.Sched},
@@ -18,7 +18,7 @@ func newRuntimeProvider() *tickProvider {
 	}
 }
 
-// A runtimeTick holds the state between two ticks. Only one goroutine may use it at a time.
+// A runtimeTick holds the state between two ticks. Only one goroutine at a time may use it.
 type runtimeTick struct {
 	samples
 
@@ -52,7 +52,7 @@ func (t *runtimeTick) run() {
 	on := t.session.On
 	t.sample(control.RuntimeMetrics&on, "runtime.metrics", now, interval)
 	t.sample(control.Sched&on, "sched", now, interval)
-	// Write these last: their times are earlier than those of the other entries in any case.
+	// Write these entries last: their times are earlier than the times of the other entries in any case.
 	if on&control.GC != 0 {
 		t.collections()
 	}
@@ -82,7 +82,7 @@ func (t *runtimeTick) collections() {
 		cycle := uint64(t.gc.NumGC - i)
 		e := t.entryOf("gc", "runtime/debug")
 		e.Attributes = append(e.Attributes, u64(format.AttrDuration, uint64(t.gc.Pause[i])), u64("gc.cycle", cycle))
-		// For earlier cycles the size of the live heap is not known any more.
+		// The size of the live heap after earlier cycles is not known any more.
 		if cycle == cycles {
 			e.Attributes = append(e.Attributes, u64(metricLive, t.sampler.count(metricLive)))
 		}

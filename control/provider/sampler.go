@@ -18,8 +18,8 @@ const (
 	metricGoroutines = "/sched/goroutines" // the prefix of all metrics that count goroutines
 )
 
-// defaultMetrics are the default metrics of the entry runtime.metrics. Metrics
-// that the Go version does not have are left out.
+// defaultMetrics are the default metrics of the entry runtime.metrics. Metrics that the present version of Go
+// lacks are left out.
 var defaultMetrics = []string{
 	metricLive,
 	"/gc/heap/goal:bytes",
@@ -63,9 +63,8 @@ type metric struct {
 	histogram histogram
 }
 
-// newSampler returns a sampler for the entries of the providers in on. list has
-// the names of the metrics of the entry runtime.metrics, separated by commas. An
-// empty list means defaultMetrics.
+// newSampler returns a sampler for the entries of the providers in on. The parameter list has the names of the
+// metrics of the entry runtime.metrics, separated by commas. An empty list means defaultMetrics.
 func newSampler(on control.Set, list string) (*sampler, error) {
 	known := make(map[string]metrics.Description)
 	all := metrics.All()
@@ -102,8 +101,8 @@ func newSampler(on control.Set, list string) (*sampler, error) {
 	return s, nil
 }
 
-// add makes the sampler read d for the entries of the provider in. If in is 0,
-// the metric is in no entry.
+// add makes the sampler read the metric d for the entries of the providers in the set in. If the set is 0, no
+// entry contains the metric.
 func (s *sampler) add(d metrics.Description, in control.Set) {
 	if i := s.index(d.Name); i >= 0 {
 		s.metrics[i].in |= in
@@ -132,7 +131,7 @@ func (s *sampler) index(name string) int {
 	return -1
 }
 
-// read reads all metrics. Deltas are relative to the read before.
+// read reads all metrics. Deltas are relative to the previous read.
 func (s *sampler) read() {
 	if len(s.samples) == 0 {
 		return
@@ -143,8 +142,7 @@ func (s *sampler) read() {
 	}
 }
 
-// append appends the attributes of the metrics that belong to the entry of
-// provider in.
+// append appends to a the attributes of the metrics that belong to the entry of the provider in.
 func (s *sampler) append(a []format.Attribute, in control.Set) []format.Attribute {
 	for i := range s.metrics {
 		if m := &s.metrics[i]; m.in&in != 0 {
@@ -170,8 +168,7 @@ func (m *metric) update(v metrics.Value) {
 		n := v.Uint64()
 		d := n
 		if m.cumulative {
-			// The runtime sums counts that it reads one by one, so the sum may seem to go
-			// back.
+			// The runtime adds up counts that it reads one by one, so the sum may seem to decrease.
 			d -= min(n, m.seen)
 		}
 		m.seen = n

@@ -12,7 +12,7 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// Bounds on the text of a stack.
+// Limits for the text of a stack.
 const (
 	maxFrames     = 64
 	maxStackBytes = 8 << 10
@@ -20,13 +20,13 @@ const (
 	ellipsis = "…"
 )
 
-// stack returns a line for each frame, innermost first, without a newline at the end. If frames
-// are over the bounds, one line with an ellipsis replaces them.
+// stack returns a line for each frame, innermost first, without a newline at the end. One line with an ellipsis
+// replaces all frames over the limits.
 func (g *group) stack() string {
 	b := make([]byte, 0, 512)
 	frames := 0
 	for _, l := range g.locations {
-		// A location without lines has only an address, which is one frame.
+		// A location without lines has only an address, and counts as one frame.
 		for i := range max(len(l.Line), 1) {
 			start := len(b)
 			if start > 0 {
@@ -70,9 +70,8 @@ func functionName(l *profile.Location, i int) string {
 	return l.Line[i].Function.Name
 }
 
-// function returns the name of the innermost function for which wanted returns true. If there is
-// none, it returns the name of the innermost function, or "unknown function" for a stack without
-// names.
+// function returns the name of the innermost function for which wanted returns true. If there is no such
+// function, it returns the name of the innermost function, or "unknown function" for a stack without names.
 func (g *group) function(wanted func(name string) bool) string {
 	first := ""
 	for _, l := range g.locations {
@@ -95,8 +94,8 @@ func (g *group) function(wanted func(name string) bool) string {
 	return texts.Cut(first, maxLabelValue)
 }
 
-// ofProgram reports whether a function of the stack is outside of the standard library. The
-// standard library also runs goroutines of its own for the program.
+// ofProgram reports whether a function of the stack is outside of the standard library. It returns false for
+// goroutines that the standard library runs for the program.
 func (g *group) ofProgram() bool {
 	for _, l := range g.locations {
 		for i := range l.Line {
@@ -128,7 +127,7 @@ var firstOfMain = sync.OnceValue(func() string {
 // module is the prefix of the names of this module's functions.
 const module = "github.com/entrace-go/entrace/"
 
-// own reports whether the goroutines of g were started by this module: their outermost function
+// own reports whether this module started the goroutines of g, which is the case if their outermost function
 // belongs to it. Goroutines of the application that only call this module do not count.
 func (g *group) own() bool {
 	for _, l := range slices.Backward(g.locations) {

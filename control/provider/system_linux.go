@@ -8,7 +8,7 @@ import (
 // A system reads statistics of the process from /proc and the cgroup.
 type system struct {
 	proc   string // the folder of the process
-	cgroup string // the folder of its cgroup of version 2; empty: none
+	cgroup string // the folder of the process's cgroup of version 2; "" if there is none
 	buf    [16 << 10]byte
 }
 
@@ -26,8 +26,7 @@ func (s *system) usage() usage {
 	u.addRusage()
 	u.parse(s.read(s.proc+"/status"), ':', statusFields)
 	u.parse(s.read(s.proc+"/io"), ':', ioFields)
-	// Since Linux 6.2 the size of this folder is the number of open files; before it
-	// was 0.
+	// Since Linux 6.2 the size of this folder is the number of open files; before Linux 6.2 the size was 0.
 	if fi, err := os.Stat(s.proc + "/fd"); err == nil && fi.Size() > 0 {
 		u[openFiles] = maybe{uint64(fi.Size()), true}
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A Result describes the recovery of one file of a dead process: of a ring, or of the stream of a
-// trace or of a recording. Name is that file. Output is the trace that was made of it, or "" if
-// none was made.
+// A Result describes the recovery of one file of a dead process: a ring, or the stream of a trace or recording.
+// Name is the name of this file. Output is the trace that was made from the file, or "" if none was made.
 type Result struct {
 	recorder.Report
 
@@ -21,19 +20,18 @@ type Result struct {
 	Time    time.Time // the time of the last record
 	PID     int
 	Service string
-	Reason  string // the first line of the text that the runtime wrote at the crash; "": none
-	Damaged int    // parts of the ring that could not be read
+	Reason  string // the first line of the crash text of the runtime; "" if there is none
+	Damaged int    // number of parts of the ring that could not be read
 }
 
-// Recover makes traces of the files that dead processes left in the folder dir. It makes a trace of
-// each ring of a flight recorder, and removes the ring. It finishes the streams of traces and of
-// plain recordings as [recorder.Recover] does. It leaves the files of living processes alone.
+// Recover converts the files that dead processes left in the folder dir to traces. It converts each ring of a
+// flight recorder to a trace, and removes the ring. It finishes the streams of traces and of plain recordings
+// as [recorder.Recover] does. It does not touch the files of living processes.
 //
-// Recover calls each with the result or the error for each file. For a ring it passes both if a
-// part of the ring could not be recovered. A file with an error stays. The error for a ring is
-// [recorder.ErrJournalGone] if the ring was in memory that is gone, and
-// [recorder.ErrJournalElsewhere] if it cannot be reached from here. Recover itself returns an error
-// only if the folder cannot be read.
+// Recover calls the function each for each file, with a result or an error. It passes both for a ring if a part
+// of the ring could not be recovered. A file with an error stays. The error for a ring is
+// [recorder.ErrJournalGone] if the ring was in memory that is lost, and [recorder.ErrJournalElsewhere] if the
+// ring cannot be reached from this process. Recover itself returns an error only if the folder cannot be read.
 func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return traces.Recover(ctx, dir, func(r *traces.Result, err error) { each((*Result)(r), err) })
 }

@@ -29,8 +29,8 @@ func (e *encoder) args(d *timeline.Details) {
 	e.b = append(e.b, '}')
 }
 
-// argName returns the name of an argument. The Firefox Profiler uses "data" for its own object, and does
-// not load a trace in which "data" is something else.
+// argName returns the name of an argument. The Firefox Profiler has its own object named "data", and does not
+// load a trace in which "data" is something else.
 func argName(all []otel.Attribute, name string) string {
 	if name != "data" {
 		return name
@@ -42,10 +42,10 @@ func argName(all []otel.Attribute, name string) string {
 	return name
 }
 
-// maxExact is the largest integer up to which a float64, which readers use, is exact.
+// maxExact is the largest integer up to which float64 is exact. Readers of the format use float64.
 const maxExact = 1 << 53
 
-// appendAny appends a value as JSON. Package telemetry bounds how deep they nest.
+// appendAny appends a value as JSON. Package otel bounds the nesting depth of values.
 func appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:

@@ -12,13 +12,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// bufferSize is how much is written at once.
+// bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace that v shows to w, as one JSON object. It keeps the order of all
-// spans, span events and log records in memory, about 6 bytes for each and 16 for each
-// arrow, and reads the rest while it writes. Errors are those of the trace's file, of w,
-// and of ctx.
+// Encode writes the trace that v shows to w, as one JSON object. It keeps the order of all spans, span events
+// and log records in memory, which takes about 6 bytes for each and 16 for each arrow. It reads everything else
+// while it writes. Encode returns errors of the trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -42,7 +41,7 @@ type encoder struct {
 	w      io.Writer
 	t      *timeline.Timeline
 	b      []byte
-	events bool // there is one already
+	events bool // an event was written already
 }
 
 func (e *encoder) flush() error {
@@ -69,7 +68,7 @@ func (e *encoder) head() error {
 	return nil
 }
 
-// process writes the names of a resource and its lanes.
+// process writes the names of resource i and of its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
 	name, r, err := e.t.Resource(i)
@@ -99,7 +98,7 @@ func (e *encoder) process(i int) error {
 	return e.full()
 }
 
-// full writes what there is, if it is enough.
+// full writes the buffer if the buffer is large enough.
 func (e *encoder) full() error {
 	if len(e.b) < bufferSize {
 		return nil
@@ -107,7 +106,7 @@ func (e *encoder) full() error {
 	return e.flush()
 }
 
-// labels returns the attributes of a resource as text for people.
+// labels returns the attributes of a resource as readable text.
 func labels(r *otel.Resource) string {
 	var b strings.Builder
 	for i := range r.Attributes {
@@ -138,7 +137,7 @@ func (e *encoder) order(what string, process, thread int) {
 	e.meta(what, process, thread, "sort_index", strconv.AppendInt(nil, int64(at), 10))
 }
 
-// begin begins an event, each on a line of its own.
+// begin begins an event on a new line.
 func (e *encoder) begin(phase byte) {
 	if e.events {
 		e.b = append(e.b, ',')
@@ -147,7 +146,7 @@ func (e *encoder) begin(phase byte) {
 	e.b = append(append(append(e.b, "\n{\"ph\":\""...), phase), '"')
 }
 
-// where writes the process and the lane of an event. If thread is 0, the event is on none of the lanes.
+// where writes the process and the lane of an event. If thread is 0, the event is on no lane.
 func (e *encoder) where(process, thread int) {
 	e.b = strconv.AppendInt(append(e.b, `,"pid":`...), int64(process)+1, 10)
 	if thread > 0 {
@@ -155,7 +154,7 @@ func (e *encoder) where(process, thread int) {
 	}
 }
 
-// moment writes an event; for a span it is the beginning.
+// moment writes an event. For a span this is the beginning.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	if m.What == timeline.Ends {
 		return nil
@@ -182,9 +181,9 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.full()
 }
 
-// eventName returns the name of an event. Some are those of events that Chrome's own
-// profiler writes: the Firefox Profiler looks for what it wrote beside them, and
-// does not load a trace in which that is missing. They get a space at the end.
+// eventName returns the name of an event. It appends a space to names of events that Chrome's own profiler
+// writes. The Firefox Profiler expects more data with these events, and does not load a trace in which that
+// data is missing.
 func eventName(name string) string {
 	switch name {
 	case "CpuProfile", "Profile", "ProfileChunk", "Screenshot", "ScriptCatchup", "TracingStartedInBrowser":
@@ -193,8 +192,8 @@ func eventName(name string) string {
 	return name
 }
 
-// flow writes one end of an arrow. It is at the beginning of its span, after the event of the span and
-// before its contents, so that viewers attach it to the right span.
+// flow writes one end of an arrow. It is called at the beginning of the span, after the event of the span and
+// before its contents, so that viewers attach the arrow to the right span.
 func (e *encoder) flow(m *timeline.Moment, f timeline.FlowEnd) {
 	if f.Start() {
 		e.begin('s')

@@ -16,10 +16,10 @@ import (
 // ErrNoCPU says that a trace has no samples of a CPU profile.
 var ErrNoCPU = errors.New("there are no samples of a CPU profile")
 
-// maxSpans is how many of the innermost spans above a sample are in its stack.
+// maxSpans is the maximum number of enclosing spans in the stack of a sample: the innermost spans are kept.
 const maxSpans = maxFrames / 2
 
-// sum adds times that are not negative.
+// sum returns the sum of two non-negative times, or the largest int64 if the sum overflows.
 func sum(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -27,8 +27,8 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// eachCPU calls fn with each sample of a CPU profile in v: its service, and its frames, the outermost first, which
-// fn may not keep. These are the spans that it is below, and then the functions.
+// eachCPU calls fn with the service and the frames of each sample of a CPU profile in v. The frames are the
+// spans above the sample and then its functions, the outermost first. The function fn must not keep frames.
 func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames []frame, nano int64)) error {
 	n := 0
 	var frames []frame
@@ -57,8 +57,9 @@ func eachCPU(ctx context.Context, v *view.View, fn func(service string, frames [
 	return nil
 }
 
-// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in nanoseconds, as the
-// documentation of the package describes them. It returns the errors of v, w and ctx, and ErrNoCPU.
+// EncodeFoldedCPU writes the samples of CPU profiles in v to w as folded stacks of processor time in
+// nanoseconds; see the package documentation. It returns the errors of v, w and ctx, and ErrNoCPU if there are
+// no samples.
 func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
 	err := eachCPU(ctx, v, func(service string, frames []frame, nano int64) {
@@ -78,8 +79,8 @@ func EncodeFoldedCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	return t.write(ctx, w)
 }
 
-// EncodeSpeedscopeCPU writes the samples of CPU profiles in v to w as a speedscope file, as the documentation of the
-// package describes it. It returns the errors of v, w and ctx, and ErrNoCPU.
+// EncodeSpeedscopeCPU writes the samples of CPU profiles in v to w as a speedscope file; see the package
+// documentation. It returns the errors of v, w and ctx, and ErrNoCPU if there are no samples.
 func EncodeSpeedscopeCPU(ctx context.Context, w io.Writer, v *view.View) error {
 	type named struct {
 		Name string `json:"name"`

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// maxFrames bounds the depth of the stack of a line, because the size of the lines of a chain of spans
-	// grows with the square of its length.
+	// maxFrames is the maximum depth of a stack. Without it, the total size of the lines for a chain of spans
+	// would grow with the square of the length of the chain.
 	maxFrames  = 512
 	maxStack   = 16 << 10 // the same bound, in bytes
 	bufferSize = 64 << 10
 	checkEvery = 4096 // lines between two checks of the context
 )
 
-// EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds, as the
-// documentation of the package describes them. It returns the errors of v, w and ctx.
+// EncodeFolded writes the spans of v to w as folded stacks of self time in nanoseconds; see the package
+// documentation. It returns the errors of v, w and ctx.
 func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 	t := newTree()
 	type span struct {
 		node int32
-		self uint64 // how long it took without those inside of it
+		self uint64 // the duration of the span without the spans inside it
 	}
 	open := make(map[lane][]span)
 	err := eachSpan(ctx, v, func(m *timeline.Moment, service string) error {
@@ -59,8 +59,8 @@ func EncodeFolded(ctx context.Context, w io.Writer, v *view.View) error {
 
 type lane struct{ group, lane int32 }
 
-// eachSpan calls fn with the begin and the end of each span in the order of time, and its service. On a lane, the span
-// that began last ends first. A trace without times has none.
+// eachSpan calls fn with the begin and the end of each span and the service of the span, in the order of time.
+// On a lane, the span that began last ends first. A trace without times has no spans.
 func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, service string) error) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil || t.Made {
@@ -74,10 +74,10 @@ func eachSpan(ctx context.Context, v *view.View, fn func(m *timeline.Moment, ser
 	})
 }
 
-// unknownService is OpenTelemetry's name for a service without a name.
+// unknownService is OpenTelemetry's name for a service that has no name.
 const unknownService = "unknown_service"
 
-// A frame is the name and place that equal spans share.
+// A frame is the name and source position of a span or function.
 type frame struct {
 	name, file string
 	line       uint32
@@ -89,24 +89,24 @@ type tree struct {
 	steps map[step]int32
 }
 
-// A step leads from a node, or from -1, to the node with one more frame.
+// A step leads from a node to its child named name. The parent is -1 for a root.
 type step struct {
 	from int32
 	name string
 }
 
-// A node is a stack: the stack of its parent node and one more frame.
+// A node represents a stack: the stack of its parent node plus one frame.
 type node struct {
 	name        string
 	self        uint64 // nanoseconds
 	depth       int32
-	bytes       int   // of the names from the root to this one
-	first, next int32 // child and sibling, -1 for none
+	bytes       int   // the length of all names from the root to this node
+	first, next int32 // first child and next sibling, -1 for none
 }
 
 func newTree() *tree { return &tree{steps: make(map[step]int32)} }
 
-// down returns the node of a stack and one more frame, or that of the stack itself if it is too long for more.
+// down returns the child of node from that is named name. If the stack is already too long, down returns from.
 func (t *tree) down(from int32, name string) int32 {
 	if !isPlain(name) {
 		name = string(appendName(nil, name))
@@ -127,7 +127,7 @@ func (t *tree) down(from int32, name string) int32 {
 	return at
 }
 
-// count adds to the time of a stack.
+// count adds nano to the self time of a node.
 func (t *tree) count(at int32, nano uint64) {
 	n := &t.nodes[at]
 	if n.self += nano; n.self < nano {
@@ -147,7 +147,7 @@ func (t *tree) add(from int32, name string, depth int32) int32 {
 	return at
 }
 
-// sort puts siblings in the order of their names.
+// sort sorts siblings by name.
 func (t *tree) sort() {
 	var kids []int32
 	for i := range t.nodes {
@@ -161,7 +161,7 @@ func (t *tree) sort() {
 	}
 }
 
-// chain makes nodes siblings in order, and returns the first.
+// chain links nodes as siblings, sorted by name, and returns the first.
 func (t *tree) chain(nodes []int32) int32 {
 	slices.SortFunc(nodes, func(a, b int32) int { return cmp.Compare(t.nodes[a].name, t.nodes[b].name) })
 	for i, n := range nodes {
@@ -256,8 +256,8 @@ func appendName(b []byte, s string) []byte {
 	return b
 }
 
-// countBlank returns the position of a blank before a number at the end of name, -1 if there is none.
-// Readers would read that number as a count.
+// countBlank returns the position of a blank before a number at the end of name, -1 if there is no such blank.
+// Readers would interpret that number as a count.
 func countBlank(name string) int {
 	at := strings.LastIndexByte(name, ' ')
 	if at < 0 {

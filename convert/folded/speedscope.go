@@ -11,8 +11,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// EncodeSpeedscope writes the spans of v to w as a speedscope file, as the documentation of the package
-// describes it. It returns the errors of v, w and ctx.
+// EncodeSpeedscope writes the spans of v to w as a speedscope file; see the package documentation. It returns
+// the errors of v, w and ctx.
 func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	e := speedscope{out: bufio.NewWriterSize(w, bufferSize)}
 	if err := e.read(ctx, v); err != nil {
@@ -24,7 +24,7 @@ func EncodeSpeedscope(ctx context.Context, w io.Writer, v *view.View) error {
 	return e.out.Flush()
 }
 
-// read sorts the spans by lanes.
+// read groups the spans by lane.
 func (e *speedscope) read(ctx context.Context, v *view.View) error {
 	frames := make(map[frame]int32)
 	lanes := make(map[lane]*profile)
@@ -59,14 +59,14 @@ const speedscopeSchema = "https://www.speedscope.app/file-format-schema.json"
 type speedscope struct {
 	frames   []frame
 	profiles []*profile
-	base     int64 // when the first span began
+	base     int64 // the time when the first span began
 
 	out *bufio.Writer
-	b   []byte // bytes that are not written to out yet
+	b   []byte // not yet written to out
 	err error
 }
 
-// A profile holds the begins and ends of the spans of a lane, in the order of time.
+// A profile holds the begin and end events of the spans of a lane, in the order of time.
 type profile struct {
 	name   string
 	events []event
@@ -78,7 +78,7 @@ type event struct {
 	ends  bool
 }
 
-// flush writes b and empties it, if b has at least limit bytes.
+// flush writes b to out and empties it if b has at least limit bytes.
 func (e *speedscope) flush(limit int) {
 	if len(e.b) >= limit && e.err == nil {
 		_, e.err = e.out.Write(e.b)

@@ -16,13 +16,14 @@ import (
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
-// Is reports whether a file that begins with head is an execution trace, of a version of Go that is read or not.
+// Is reports whether a file that begins with head is an execution trace, even of an unsupported version of Go.
 func Is(head []byte) bool {
 	return len(head) >= 16 && bytes.HasPrefix(head, []byte("go 1.")) && bytes.HasSuffix(head[:16], []byte(" trace\x00\x00\x00"))
 }
 
-// Decode reads an execution trace from r and writes what it tells to w, parents before children. It does not close w.
-// Where the trace is damaged the error is an *Error of package convert; the generations before it are written.
+// Decode reads an execution trace from r and writes its content to w, parents before children. It does not
+// close w. If the trace is damaged, the error is an *Error of package convert, and the generations before the
+// damage are written.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Write(ctx, w, func(yield func(*foreign.Record, error) bool) {
 		d := decoder{yield: yield}
@@ -44,17 +45,17 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-// maxTogether is how many spans are passed on together.
+// maxTogether is the maximum number of spans in a record.
 const maxTogether = 256
 
-// A decoder makes records of the parts of a trace.
+// A decoder converts the parts of an execution trace to records.
 type decoder struct {
 	yield   func(*foreign.Record, error) bool
-	spans   [len(names)][]*otel.Span // that wait to be passed on, by service
+	spans   [len(names)][]*otel.Span // not yet passed on, by service
 	stopped bool
 }
 
-// The services that the parts of a trace are below.
+// The services to which the parts of a trace belong.
 const (
 	program = iota
 	goroutines
@@ -68,14 +69,14 @@ var services = [...]int{
 	gotrace.Range: runtime, gotrace.Short: goroutines, gotrace.Sample: goroutines,
 }
 
-// pass passes on a record of a service, and reports whether to go on.
+// pass yields a record of a service, and reports whether to continue.
 func (d *decoder) pass(service int, r foreign.Record) bool {
 	r.Resource = otel.Resource{Attributes: otel.Attributes{text("service.name", names[service])}}
 	d.stopped = d.stopped || !d.yield(&r, nil)
 	return !d.stopped
 }
 
-// flush passes on the spans that wait, and reports whether to go on.
+// flush yields the waiting spans, and reports whether to continue.
 func (d *decoder) flush() bool {
 	for service, spans := range d.spans {
 		if len(spans) > 0 && !d.pass(service, foreign.Record{Spans: spans}) {
@@ -103,7 +104,7 @@ func (d *decoder) add(p *gotrace.Part) bool {
 	return d.pass(service, foreign.Record{Spans: all})
 }
 
-// newLog returns a log record at the begin of a part and below its parent.
+// newLog returns a log record below the parent of p, with the time at which p begins.
 func newLog(p *gotrace.Part, severity uint32, body string) *otel.Log {
 	l := &otel.Log{Time: p.From, HasTime: true, Severity: severity, Body: otel.TextAny(body)}
 	id(l.TraceID[8:], p.Root)
@@ -125,7 +126,7 @@ func logOf(p *gotrace.Part) *otel.Log {
 	return l
 }
 
-// sampleOf is like the entries cpu.profile of package control/provider.
+// sampleOf converts a sample to a log record like the entries cpu.profile of package control/provider.
 func sampleOf(p *gotrace.Part) *otel.Log {
 	const every = 10_000_000 // the runtime samples each thread 100 times a second of processor time
 	l := newLog(p, 5, "")
@@ -138,13 +139,13 @@ func sampleOf(p *gotrace.Part) *otel.Log {
 	return l
 }
 
-// whole returns a frame as the provider of CPU profiles writes it.
+// whole returns a frame in the notation of the provider of CPU profiles.
 func whole(f *gotrace.Frame) string { return f.Func + " " + f.File + ":" + strconv.Itoa(f.Line) }
 
 func spanOf(p *gotrace.Part) *otel.Span {
 	s := &otel.Span{
 		Name: p.Name, Kind: otel.KindInternal, Flags: 0x100, Start: p.From, Duration: p.To - p.From,
-		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // a goroutine that lives on does not hang
+		Ended: p.Ended || p.Kind != gotrace.Task && p.Kind != gotrace.Region, // only these can hang
 	}
 	if s.Name == "" {
 		s.Name = "unknown"
@@ -184,7 +185,7 @@ func spanOf(p *gotrace.Part) *otel.Span {
 	return s
 }
 
-// stack returns the frames, each on a line.
+// stack returns the text of all frames, one frame per line.
 func stack(frames []gotrace.Frame, line func(f *gotrace.Frame) string) string {
 	lines := make([]string, len(frames))
 	for i := range frames {

@@ -1,5 +1,5 @@
-// Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace' reads, and
-// writes the one that a flight recorder has put into a trace.
+// Package gotrace reads the execution traces of Go's runtime, which runtime/trace writes and 'go tool trace'
+// reads. It also writes the execution trace that a flight recorder stored in a trace.
 //
 //	task       a span below the task around it, of the service program
 //	region     a span below the region or task around it
@@ -9,15 +9,18 @@
 //	sample     a log record below the region, task or goroutine, with stack and cpu_nano, if a CPU profile was on
 //	range      a span of the service runtime: collections, and times in which the world stood
 //
-// Goroutines and waits are spans if they take a millisecond. Shorter goroutines are counted by function, and waits of
-// the runtime's own goroutines are left out. What began before the trace, or lived on behind it, says so in attribute
-// cut: begin, end or both; tasks and regions that did not end are open. A task whose begin has a mark of this module has the id of its span. Traces of
-// Go 1.24 to 1.27 are read. Those of Go 1.24 do not say what time it was: they begin in 1970.
+// Goroutines and waits become spans only if they take at least a millisecond. Shorter goroutines are counted by
+// function, and waits of the runtime's own goroutines are left out. Anything that began before the trace or
+// ended after it has the attribute cut with the value begin, end or both. Tasks and regions that did not end
+// are open spans. A task that has a mark of this module at its begin has the id of the span in the mark. The
+// package reads traces of Go 1.24 to 1.27. Traces of Go 1.24 lack the time of day, so they begin in 1970.
 //
-// What goroutines did for tasks is measured as it is for spans: package convert gives a view the trace itself.
+// The work of goroutines for tasks is measured as for spans: package convert passes the execution trace to the
+// view.
 //
-// A flight recorder with the provider exec.trace writes an entry of that name, with the file in its attribute
-// data. [Encode] writes it. Everything else in the trace is lost, except the ids of spans in marks.
+// A flight recorder with the provider exec.trace writes an entry exec.trace whose attribute data has the
+// execution trace. [Encode] writes that file. Everything else in the trace is lost, except the ids of spans in
+// marks.
 package gotrace
 
 import (
@@ -29,11 +32,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// ErrNone says that a trace has no execution trace.
+// ErrNone says that a trace contains no execution trace.
 var ErrNone = errors.New("gotrace: no execution trace in what is converted: a flight recorder records one with OTEL_EXPORTER_ENTRACE_CONTROL_EXEC_TRACE=1")
 
-// Encode writes the only execution trace in v. It returns ErrNone if there is none, and another error if there are
-// several.
+// Encode writes the only execution trace in v. It returns ErrNone if v has no execution trace, and another
+// error if v has several.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	all, err := v.ExecTraces(ctx)
 	switch {

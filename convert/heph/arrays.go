@@ -12,8 +12,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// arrayText returns the text as which an entry holds an array: JSON, or OTLP/JSON
-// where that cannot hold it.
+// arrayText returns the text of an array in an entry: JSON, or OTLP/JSON if JSON cannot hold the values.
 func arrayText(v value) (string, otel.Encoding) {
 	b := append(make([]byte, 0, 2+len(v.text)), '[')
 	ok := true
@@ -49,8 +48,7 @@ func arrayText(v value) (string, otel.Encoding) {
 	return string(otel.AppendAnyValue(nil, &list)), otel.AnyValue
 }
 
-// arrays notes which attributes of an entry are texts of arrays.
-// jsonNames returns the names of the attributes that otel.json says are JSON.
+// jsonNames returns the names of the attributes that otel.json lists as JSON texts, such as arrays.
 func jsonNames(attrs []format.Attribute) map[string]bool {
 	for i := range attrs {
 		if attrs[i].Name != mapping.AttrJSON {

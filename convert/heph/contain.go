@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// An interval is where an event lies: what says which event it is part of.
+// An interval is the position of an event in time, on its stream and substream.
 type interval struct {
 	stream     uint32
 	counter    uint32
@@ -24,14 +24,14 @@ func (v *interval) compare(w *interval) int {
 	case v.end != w.end:
 		return cmp.Compare(w.end, v.end)
 	}
-	// Of two that are equal, the one that was written later is the parent.
+	// If two intervals are equal, the later written one is the parent.
 	return cmp.Compare(w.counter, v.counter)
 }
 
-// contain finds for each of len(order) events the smallest one of the same stream and
-// substream that contains it, and calls found with both, or with a parent of -1
-// if there is none. Where two overlap in part, neither contains the other.
-// order is memory for their numbers.
+// contain calls found with each of len(order) events and its parent. The parent is the smallest event of the
+// same stream and substream that contains the event, or -1 if there is none. If two events overlap only in
+// part, neither contains the other. The function at returns the interval of an event. The slice order is
+// scratch memory for the numbers of the events.
 func contain(order []uint32, at func(i uint32) interval, found func(i uint32, parent int64)) {
 	for i := range order {
 		order[i] = uint32(i)
@@ -40,7 +40,7 @@ func contain(order []uint32, at func(i uint32) interval, found func(i uint32, pa
 		v, w := at(a), at(b)
 		return cmp.Or(v.compare(&w), cmp.Compare(b, a))
 	})
-	var open []uint32 // each in the one before
+	var open []uint32 // each open event contains the next
 	var last interval
 	for _, i := range order {
 		v := at(i)

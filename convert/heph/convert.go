@@ -13,14 +13,14 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// maxForeign is the size above which a packet has no entry that can be read again:
-// an entry may hold all of it twice, numbers as text.
+// maxForeign is the maximum size of a packet that is converted. Its entry may contain the packet twice, with
+// numbers as text.
 const maxForeign = 16 << 20
 
-// A builder makes entries of packets so that the packets can be made of them.
+// A builder converts packets to entries from which the packets can be restored.
 type builder struct {
 	section []byte
-	own     []format.Attribute // what the packet says besides its attributes
+	own     []format.Attribute // attributes for the other fields of the packet
 	merged  []format.Attribute
 	id      []byte
 }
@@ -29,8 +29,8 @@ func (b *builder) add(name string, v format.Value) {
 	b.own = append(b.own, format.Attribute{Name: name, Value: v})
 }
 
-// event makes the entry of a packet. A trace of "" is that of the parent. The
-// entry aliases the packet and the builder.
+// event sets e to the entry of a packet. If trace is "", the trace id is the trace id of the parent. The entry
+// aliases the packet and the builder.
 func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch uint64, trace string, raw []byte) {
 	b.own = b.own[:0]
 	foreign(e, ev)
@@ -52,7 +52,7 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 		b.identify(v, trace)
 	}
 	b.own = appendTimes(b.own, ev, epoch)
-	// An entry of ours can have times as attributes besides, which come first.
+	// Attributes of the packet may also set times, and come first.
 	if start, end := packetTimes(epoch, e.Attributes, b.own); start != ev.Start || end != ev.End {
 		b.add(attrHephStart, format.U64Value(ev.Start))
 		b.add(attrHephEnd, format.U64Value(ev.End))
@@ -62,7 +62,7 @@ func (b *builder) event(e *format.TraceEntry, v *pendingEvent, ev *event, epoch 
 	e.Attributes, b.merged = b.merged, e.Attributes
 }
 
-// merge appends two sorted lists as one.
+// merge merges two sorted lists and appends the result to the slice to.
 func merge(to, x, y []format.Attribute) []format.Attribute {
 	for len(x) > 0 && len(y) > 0 {
 		if y[0].Name < x[0].Name {
@@ -74,12 +74,12 @@ func merge(to, x, y []format.Attribute) []format.Attribute {
 	return append(append(to, x...), y...)
 }
 
-// foreign makes an entry of what a packet has, but for its times and parent. It aliases the packet.
+// foreign sets e to the entry of a packet, without times and parent. The entry aliases the packet.
 func foreign(e *format.TraceEntry, ev *event) {
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}
 	e.Metadata.Name, e.Metadata.Level = valid(ev.Description), format.LevelInfo
 	var ids originIDs
-	w := otel.Entry{E: e} // marks what is no plain value
+	w := otel.Entry{E: e} // records which values are arrays
 	for i := range ev.Attributes {
 		a := &ev.Attributes[i]
 		name := valid(a.Name)
@@ -108,8 +108,8 @@ func isIDName(name string) bool {
 	return name == format.AttrTraceID || name == format.AttrSpanID || name == format.AttrParentSpanID
 }
 
-// isTaken reports whether an attribute of a packet would say of the entry what only
-// the packet itself can say.
+// isTaken reports whether an attribute name of a packet must be escaped, because entries use that name for
+// properties of the packet itself.
 func isTaken(name string) bool {
 	switch name {
 	case format.AttrTime, format.AttrDuration, mapping.AttrClockSkew, mapping.AttrEvent, mapping.AttrLinkTraceID,
@@ -119,7 +119,7 @@ func isTaken(name string) bool {
 	return strings.HasPrefix(name, "entrace.")
 }
 
-// identify gives ids to a span that lacks one.
+// identify adds ids to a span that lacks them.
 func (b *builder) identify(v *pendingEvent, trace string) {
 	b.add(otel.AttrMadeIDs, format.BoolValue(true))
 	if v.span == 0 {
@@ -139,7 +139,7 @@ func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Att
 	if ev.End >= ev.Start {
 		duration = ev.End - ev.Start
 	} else {
-		// One too large is the largest.
+		// The skew is limited to the largest int64.
 		skew := -int64(min(ev.Start-ev.End, math.MaxInt64))
 		attrs = append(attrs, format.Attribute{Name: mapping.AttrClockSkew, Value: format.I64Value(skew)})
 	}
@@ -147,7 +147,7 @@ func appendTimes(attrs []format.Attribute, ev *event, epoch uint64) []format.Att
 		format.Attribute{Name: format.AttrTime, Value: format.U64Value(later([]uint64{epoch}, 0, ev.Start))})
 }
 
-// packetTimes is the other direction. Of a name that comes twice the first counts.
+// packetTimes is the inverse of appendTimes. If a name occurs twice, the first attribute counts.
 func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) {
 	var time, duration, skew, rawStart, rawEnd *format.Value
 	for _, attrs := range lists {
@@ -191,8 +191,8 @@ func packetTimes(epoch uint64, lists ...[]format.Attribute) (start, end uint64) 
 	return start, end
 }
 
-// appendSection appends the attributes of a packet that those of its entry say,
-// and reports whether all of them could be one. made says that ids are made.
+// appendSection restores the attributes of a packet from the attributes of its entry, and reports whether this
+// was possible for all. The parameter made says that the ids were made.
 func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok bool) {
 	for i := range attrs {
 		a := &attrs[i]
@@ -221,10 +221,10 @@ func appendSection(b []byte, attrs []format.Attribute, made bool) (_ []byte, ok 
 	return b, true
 }
 
-// valid returns s with U+FFFD for what is not UTF-8.
+// valid returns s with U+FFFD in place of invalid UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-// textValue returns the value of a text, or of bytes that are none.
+// textValue returns s as a String, or as Bytes if s is not UTF-8.
 func textValue(s string) format.Value {
 	if utf8.ValidString(s) {
 		return format.StringValue(s)
@@ -232,7 +232,7 @@ func textValue(s string) format.Value {
 	return format.BytesValue([]byte(s))
 }
 
-// valueOf returns the value that an entry has for v, which is no array.
+// valueOf converts v, which is not an array, to a value of an entry.
 func valueOf(v value) format.Value {
 	switch v.typ {
 	case kindU64:

@@ -17,13 +17,13 @@ import (
 // Decode reads packets from r and writes their content to w. Events become spans below the spans that
 // contain them. Decode closes neither r nor w.
 //
-// A packet that cannot be read is left out. After all other packets are written, Decode returns an *Error
-// of package convert that names the packet; of many such errors the first sixteen are joined. Reading ends
-// at a packet whose end is not known, and where r ends within a packet ([format.ErrTruncated]).
+// A packet that cannot be read is left out. After writing all other packets, Decode returns an *Error of
+// package convert that names the packet; if there are several errors, the first sixteen are joined. Decode
+// stops reading at a packet with unknown length, and where r ends within a packet ([format.ErrTruncated]).
 //
-// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. r can be a TCP
-// connection that ends, or a UDP connection with a deadline, whose datagrams are packets. Decode also
-// needs 96 bytes of memory an event.
+// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. The reader r can be a
+// TCP connection that ends, or a UDP connection with a deadline whose datagrams are packets. Decode also needs
+// 96 bytes of memory per event.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {
@@ -41,7 +41,7 @@ func decode(ctx context.Context, b []byte, w *format.Writer, progress func(done 
 	return errors.Join(append(d.damage, d.convert())...)
 }
 
-// maxDamage is how many errors of packets are kept.
+// maxDamage is the maximum number of packet errors that are kept.
 const maxDamage = 16
 
 type decoder struct {
@@ -60,23 +60,23 @@ type decoder struct {
 	build    builder
 }
 
-// errChanged is why a packet cannot be read a second time.
+// errChanged says that a packet could not be read a second time.
 var errChanged = errors.New("the input changed while it was read")
 
-// A packetAt is where a metadata packet is.
+// A packetAt is the position of a metadata packet.
 type packetAt struct {
 	offset       int64
 	size, packet uint32
 }
 
-// note keeps an error of a packet.
+// note keeps the error of a packet, up to maxDamage errors.
 func (d *decoder) note(err error) {
 	if len(d.damage) < maxDamage {
 		d.damage = append(d.damage, err)
 	}
 }
 
-// scan reads all packets, and notes where they are.
+// scan reads all packets and stores their positions.
 func (d *decoder) scan() error {
 	rd := &reader{b: d.b}
 	for n := 0; rd.more(); n++ {
@@ -99,7 +99,7 @@ func (d *decoder) scan() error {
 	return nil
 }
 
-// add notes where p lies and belongs.
+// add stores the position of p.
 func (d *decoder) add(p *packet) {
 	if d.events.Len() == 0 && len(d.opts) == 0 {
 		d.first = sha256.Sum256(p.Raw)
@@ -150,7 +150,7 @@ func (d *decoder) convert() error {
 		if i%4096 == 0 && d.ctx.Err() != nil {
 			return d.ctx.Err()
 		}
-		// Parents first. Where they form a ring, it is cut.
+		// Write parents first. Cut cycles of parents.
 		chain = chain[:0]
 		for at := i; ; {
 			v := d.events.at(at)
@@ -193,7 +193,7 @@ func (d *decoder) option(o *packetAt) error {
 	return err
 }
 
-// event writes the entry of an event packet, whose parent is written.
+// event writes the entry of an event packet. The entry of the parent must be written already.
 func (d *decoder) event(v *pendingEvent) error {
 	ev, err := d.read(v)
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *decoder) event(v *pendingEvent) error {
 	}
 	if v.size > maxForeign {
 		d.note(packetError(v.offset, int64(v.packet), "", errTooLarge))
-		return nil // it stays the root, as far as what is below it is concerned
+		return nil // its children are written below the root
 	}
 	epoch := uint64(0)
 	if len(d.epochs) > 0 {
@@ -213,7 +213,7 @@ func (d *decoder) event(v *pendingEvent) error {
 		up := d.events.at(v.parent - 1)
 		parent = up.entry
 		if parent > 0 {
-			trace = "" // it says which
+			trace = "" // the parent has the trace id
 		}
 	}
 	e := &d.entry

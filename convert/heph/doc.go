@@ -3,8 +3,8 @@
 //
 // # The format
 //
-// A trace is packets one behind the other; each can be read alone. All numbers are
-// big endian, a string is a u16 length and UTF-8.
+// A trace is a sequence of packets; each can be read alone. All numbers are big endian. A string is a u16
+// length followed by UTF-8.
 //
 //	Metadata { magic u32 = 0x75D11D4D; size u32; name string; value []byte }
 //	Event {
@@ -16,19 +16,20 @@
 //	}
 //	type: 1 u64, 2 i64, 3 f64, 4 string; with 0x80 an array: u16 count, values
 //
-// The one known option is epoch, a u64 of nanoseconds since 1970. It holds for the
-// events behind it, the first one also for those before it. Without one it is 0.
-// An event is part of those that contain it in time on its stream and substream.
+// The one known option is epoch, a u64 of nanoseconds since 1970. An epoch applies to the events after it; the
+// first epoch also applies to the events before it. Without an epoch it is 0. An event is part of the events
+// that contain it in time on its stream and substream.
 //
-// The source is Heph's "Trace Format", version 0.1.0, in the layout since
-// 2021-03-17. Before, under the same version, events had no substream; such a
-// packet is an error, where it does not happen to fit the layout of today.
+// The source is Heph's "Trace Format", version 0.1.0, in the layout since 2021-03-17. Before that date, under
+// the same version, events had no substream; such a packet is an error, unless it happens to fit the present
+// layout.
 //
-// # What becomes what, to Heph
+// # Mapping to Heph
 //
-// [Encode] writes the epoch, the smallest start, and then a packet for each row of the view but the root, in
-// the order in which they end, children before parents. The stream is the resource, from 1 on, 0 for rows
-// below none. The substream is a lane on which events nest. The counter counts the packets of the stream.
+// [Encode] writes the epoch, which is the smallest start, and then a packet for each row of the view except the
+// root. Packets are in the order in which the rows end, children before parents. The stream is the number of
+// the resource, from 1 on, or 0 for rows without a resource. The substream is a lane on which events nest. The
+// counter counts the packets of the stream.
 //
 //	message, else name         description
 //	start, duration            start, end; an open span ends with the last time in its files
@@ -41,16 +42,16 @@
 //	Bool, U128, I128           strings
 //	Bytes                      strings, base64
 //
-// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins
-// and ends where its parent begins.
+// Attributes are sorted by name. A resource is as long as the trace. Any other row without a time begins and
+// ends at the begin of its parent.
 //
-// Rows that Decode made of a file become the packets of that file again, as long as every entry but the
-// root has heph.packet, each another one. Otherwise they are encoded like other rows.
+// If Decode made the rows from a file, Encode restores the packets of that file, provided that every entry
+// except the root has a heph.packet of its own. Otherwise the rows are encoded like other rows.
 //
-// # What becomes what, from Heph
+// # Mapping from Heph
 //
-// [Decode] makes a span of an event, below the smallest event that contains it, or below the one that
-// parent_span_id names:
+// [Decode] converts an event to a span. The parent is the event that parent_span_id names, or else the smallest
+// event that contains the event:
 //
 //	description                name
 //	start + epoch              time_unix_nano U64
@@ -64,17 +65,17 @@
 //	another metadata packet,   an entry heph.option below the root with heph.name,
 //	epoch too                  heph.value Bytes and heph.packet
 //
-// Attributes that are called as what only the packet says (time_unix_nano, entrace.id, …) begin with
-// otel.attr. instead, those of the prefix heph. with heph.attr. Where the entry could not become the packet
-// again, heph.attributes, heph.description (Bytes), heph.start and heph.end (U64) hold that part of it as it
-// is: arrays, attributes that are not sorted by name, times beyond 64 bits.
+// Attributes with reserved names (time_unix_nano, entrace.id, …) get the prefix otel.attr., and names that
+// begin with heph. get the prefix heph.attr. If the packet could not be restored from the entry,
+// heph.attributes, heph.description (Bytes), heph.start and heph.end (U64) hold the original of that part:
+// arrays, attributes that are not sorted by name, or times beyond 64 bits.
 //
 // # What is lost
 //
-// To Heph: what is a log record, an event, a link or a resource, as all are events; the names of rows that
-// have a message; the types that Heph does not have; which span was open; the root; all of a text or name
-// behind 65,534 bytes; times before 1970 and after 2262.
+// To Heph: which rows are log records, events, links or resources, since all become events; the names of rows
+// that have a message; the types that Heph does not have; which spans were open; the root; everything of a text
+// or name after 65,534 bytes; times before 1970 and after 2262.
 //
-// From Heph: packets that are damaged, larger than 16 MiB or of more than 65,472 attributes. With
-// heph.attributes nothing else.
+// From Heph: packets that are damaged, larger than 16 MiB or with more than 65,472 attributes. Nothing else is
+// lost, because of heph.attributes.
 package heph

@@ -21,17 +21,17 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// maxText is the longest text that Heph's own writer takes.
+// maxText is the length of the longest text that Heph's own writer accepts.
 const maxText = math.MaxUint16 - 1
 
-// Encode writes the trace v as Heph's packets: an event packet for each row but the root. The package
-// documentation says what is lost. A trace that Decode made from a file becomes that file again, byte for
-// byte. An entry that does not fit into 128 MiB is an error.
+// Encode writes the trace v as Heph's packets: an event packet for each row except the root. The package
+// documentation says what is lost. From a trace that Decode made from a file, Encode restores that file byte
+// for byte. An entry that does not fit into 128 MiB is an error.
 //
-// w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is a datagram of its
-// own; a packet that is too large for a datagram is an error.
+// The writer w can be a connection. On a [net.PacketConn], such as a UDP connection, each packet is its own
+// datagram; a packet that is too large for a datagram is an error.
 //
-// Encode needs about 90 bytes of memory a row.
+// Encode needs about 90 bytes of memory per row.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	if _, ok := w.(net.PacketConn); ok {
 		return encodeTo(ctx, w, v)
@@ -81,7 +81,7 @@ type encoder struct {
 	rows   *view.Reader
 	events []rowEvent
 	epoch  int64 // the smallest start
-	// counters counts the packets of each stream.
+	// counters has the number of packets of each stream.
 	counters map[uint32]uint32
 	attrs    []attribute
 }
@@ -94,7 +94,8 @@ type rowEvent struct {
 	substream  int32
 }
 
-// arrange makes an event of each row, in the order in which they end. The lanes of spans are the substreams.
+// arrange makes an event of each row, in the order in which the rows end. The substreams are the lanes of the
+// spans.
 func (enc *encoder) arrange(lanes *timeline.Timeline) {
 	v := enc.v
 	events := make([]rowEvent, 0, v.Len())
@@ -246,7 +247,7 @@ func nativeOf(v format.Value) (native value, ok bool) {
 	return value{}, false
 }
 
-// arrayOf returns the array that a JSON text is, if Heph has arrays of its type.
+// arrayOf parses a JSON text to an array, if Heph has arrays of its type.
 func arrayOf(text string) (v value, ok bool) {
 	a := otel.Attribute{Value: format.StringValue(text), Encoding: otel.JSON}
 	list := a.Any().List
@@ -276,7 +277,7 @@ func arrayOf(text string) (v value, ok bool) {
 	return v, true
 }
 
-// cut returns as much of s as Heph's own writer takes. It cuts no rune.
+// cut returns as much of s as Heph's own writer accepts, without cutting within a rune.
 func cut(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/convert/internal/input"
 )
 
-// What is wrong with a packet.
+// The errors of a packet.
 var (
 	errMagic     = errors.New("expected a metadata or event packet")
 	errSize      = errors.New("the packet size is smaller than the smallest packet")

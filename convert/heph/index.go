@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// A pendingEvent is an event packet whose entry is not written yet: that of its parent comes first.
+// A pendingEvent is an event packet whose entry is not written yet. The entry of its parent is written first.
 type pendingEvent struct {
 	offset     int64
 	substream  uint64
@@ -21,23 +21,23 @@ type pendingEvent struct {
 	trace      uint64 // a hash of the trace id, 0 if it is made
 	stream     uint32
 	counter    uint32
-	epoch      uint32 // which one
+	epoch      uint32 // index of the epoch
 	size       uint32
 	packet     uint32
-	parent     uint32 // the event that is its parent, one larger; 0 for the root
-	entry      uint32 // 0 as long as it is not written
-	top        bool   // its parent is not a matter of containment
+	parent     uint32 // number of the parent event plus 1; 0 for the root
+	entry      uint32 // id of the entry; 0 until it is written
+	top        bool   // the packet names its parent itself
 	met        bool
 }
 
-// An index is the events of an input in their order. An event takes 96 bytes.
+// An index holds the events of an input in order. An event takes 96 bytes.
 type index struct{ input.List[pendingEvent] }
 
 func (x *index) at(i uint32) *pendingEvent { return x.At(int(i)) }
 
 var seed = maphash.MakeSeed()
 
-// identify takes the ids that attributes give.
+// identify sets the ids from attributes.
 func (v *pendingEvent) identify(attrs []attribute) {
 	var ids originIDs
 	for i := range attrs {
@@ -50,15 +50,14 @@ func (v *pendingEvent) identify(attrs []attribute) {
 }
 
 func number(id string) (n uint64) {
-	n, _ = strconv.ParseUint(id, 16, 64) // was looked at before
+	n, _ = strconv.ParseUint(id, 16, 64) // was validated before
 	return n
 }
 
-// originIDs are the ids that a packet gives its span. Only the first valid one of
-// each counts.
+// originIDs are the ids that a packet gives its span. Only the first valid id of each kind counts.
 type originIDs struct{ trace, span, parent string }
 
-// take takes a if it is one, and reports so.
+// take stores a if it is a valid id attribute, and reports whether it did.
 func (o *originIDs) take(a *attribute) bool {
 	to, size := &o.trace, 32
 	switch a.Name {
@@ -77,7 +76,7 @@ func (o *originIDs) take(a *attribute) bool {
 	return true
 }
 
-// isID reports whether s is an id of that many hex digits, not all of them 0.
+// isID reports whether s is an id of size hex digits that are not all 0.
 func isID(s string, size int) bool {
 	if len(s) != size {
 		return false
@@ -96,12 +95,12 @@ func isID(s string, size int) bool {
 	return !zero
 }
 
-// compare puts events in the order of their trace and span ids.
+// compare compares the ids of v with a trace id and a span id.
 func (v *pendingEvent) compare(trace, span uint64) int {
 	return cmp.Or(cmp.Compare(v.trace, trace), cmp.Compare(v.span, span))
 }
 
-// hang finds the parents of all events. epochs are those of the input.
+// hang finds the parents of all events. The parameter epochs has the epochs of the input.
 func (x *index) hang(epochs []uint64) {
 	order := make([]uint32, x.Len())
 	at := func(i uint32) interval {
@@ -125,7 +124,7 @@ func (x *index) hang(epochs []uint64) {
 	}
 }
 
-// name finds the parents that events name.
+// name finds the parents that events name by id.
 func (x *index) name(order []uint32) {
 	for i := range order {
 		order[i] = uint32(i)
@@ -146,7 +145,7 @@ func (x *index) name(order []uint32) {
 	}
 }
 
-// later returns a time since 1970, or the last there is.
+// later returns epoch plus nano as a time since 1970, at most the largest uint64.
 func later(epochs []uint64, epoch uint32, nano uint64) uint64 {
 	if len(epochs) == 0 {
 		return nano

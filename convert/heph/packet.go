@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// Part of the format.
+// Constants of the format.
 const (
 	magicMetadata = 0x75D11D4D
 	magicEvent    = 0xC1FC1FB7
@@ -17,22 +17,22 @@ const (
 	headSize     = 8  // of every packet: magic and size
 	metadataSize = 10 // of the smallest metadata packet
 	eventSize    = 42 // of the smallest event packet
-	oldEventSize = 34 // of the smallest one without a substream id
+	oldEventSize = 34 // of the smallest event packet without a substream id
 
 	nameEpoch = "epoch"
 
-	// maxAttributes bounds what is made of a packet: attributes can be as small as five bytes there, and
-	// take fifty here. It leaves room in an entry for those that say what the packet was.
+	// maxAttributes bounds the expansion of a packet: an attribute can be as small as five bytes in a packet, and
+	// takes fifty here. It leaves room in an entry for the attributes that store its origin.
 	maxAttributes = wire.MaxAttributes - 1<<6
 )
 
-// A packet is one of a trace: it has either an option or an event. It aliases what
-// it was read from.
+// A packet is one packet of a trace, with either an option or an event. It aliases the bytes that it was read
+// from.
 type packet struct {
-	Offset   int64  // bytes from the start of the input; of a datagram 0
+	Offset   int64  // bytes from the start of the input; 0 for a datagram
 	Number   int64  // its ordinal in the input
-	Raw      []byte // all of it
-	Metadata bool   // it has an option
+	Raw      []byte // the whole packet
+	Metadata bool   // the packet has an option
 	Option   option
 	Event    event
 }
@@ -51,8 +51,8 @@ func (o *option) Epoch() (nano uint64, ok bool) {
 	return binary.BigEndian.Uint64(o.Value), true
 }
 
-// An event is the content of an event packet. Times are in nanoseconds since the epoch
-// that was set before, or that is the first one to be set.
+// An event is the content of an event packet. Times are in nanoseconds since the last epoch that was set
+// before, or else the first epoch that is set later.
 type event struct {
 	StreamID    uint32
 	Counter     uint32 // of the events of the stream, wrapping around
@@ -68,8 +68,8 @@ func appendEpoch(b []byte, unixNano uint64) []byte {
 	return appendOption(b, &option{Name: nameEpoch, Value: binary.BigEndian.AppendUint64(nil, unixNano)})
 }
 
-// appendOption appends the metadata packet of o. It panics when its name is longer
-// than 65,535 bytes or the packet longer than 4 GiB.
+// appendOption appends the metadata packet of o. It panics if the name is longer than 65,535 bytes or the
+// packet is longer than 4 GiB.
 func appendOption(b []byte, o *option) []byte {
 	at := len(b)
 	b = appendHead(b, magicMetadata)
@@ -81,7 +81,7 @@ func appendHead(b []byte, magic uint32) []byte {
 	return append(binary.BigEndian.AppendUint32(b, magic), 0, 0, 0, 0)
 }
 
-// appendEventHead appends the packet of e up to the attributes, and no size.
+// appendEventHead appends the packet of e up to the attributes, without a size.
 func appendEventHead(b []byte, e *event) []byte {
 	b = appendHead(b, magicEvent)
 	b = binary.BigEndian.AppendUint32(b, e.StreamID)
@@ -96,7 +96,7 @@ func appendAttribute(b []byte, a *attribute) []byte {
 	return appendValue(appendString(b, a.Name), &a.Value)
 }
 
-// setSize fills in the size of the packet from at to the end.
+// setSize fills in the size of the packet that begins at offset at and ends at the end of b.
 func setSize(b []byte, at int) []byte {
 	if uint64(len(b)-at) > math.MaxUint32 {
 		panic("heph: a packet of more than 4 GiB")
@@ -107,7 +107,7 @@ func setSize(b []byte, at int) []byte {
 
 // parseHead returns the size of the packet at the start of b.
 func parseHead(b []byte) (uint32, error) {
-	// What is there of a magic tells a cut packet from garbage.
+	// A partial magic number distinguishes a truncated packet from garbage.
 	var head [headSize]byte
 	n := copy(head[:], b)
 	for _, magic := range [...]uint32{magicMetadata, magicEvent} {
@@ -128,7 +128,7 @@ func parseHead(b []byte) (uint32, error) {
 	return 0, errMagic
 }
 
-// parse reads p.Raw, of which magic and size are right.
+// parse parses p.Raw, whose magic number and size were checked.
 func (p *packet) parse() (field string, err error) {
 	b := p.Raw
 	p.Metadata = binary.BigEndian.Uint32(b) == magicMetadata
@@ -180,7 +180,7 @@ func (e *event) parse(b []byte) (field string, err error) {
 	return "", nil
 }
 
-// parseAttributes appends the attributes that b consists of.
+// parseAttributes parses b as a list of attributes and appends them to attrs.
 func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 	for at := 0; at < len(b); {
 		name, next, ok := cutString(b, at)
@@ -213,7 +213,7 @@ func parseAttributes(attrs []attribute, b []byte) ([]attribute, error) {
 	return attrs, nil
 }
 
-// cutString returns the text at b[at:] and where it ends.
+// cutString returns the text at b[at:] and the offset of its end.
 func cutString(b []byte, at int) (s string, end int, ok bool) {
 	if len(b)-at < 2 {
 		return "", at, false
@@ -225,7 +225,7 @@ func cutString(b []byte, at int) (s string, end int, ok bool) {
 	return wire.View(b[at : at+n]), at + n, true
 }
 
-// cutArray takes the values of an array at b[at:] and returns where they end.
+// cutArray sets v to the array at b[at:] and returns the offset of its end.
 func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	if len(b)-at < 2 {
 		return at, false
@@ -248,8 +248,7 @@ func (v *value) cutArray(b []byte, at int) (end int, ok bool) {
 	return end, true
 }
 
-// isOldLayout reports whether b, which is no event packet, is one in the layout
-// that had no substream id.
+// isOldLayout reports whether b, which is not a valid event packet, has the old layout without a substream id.
 func isOldLayout(b []byte) bool {
 	if len(b) < oldEventSize {
 		return false

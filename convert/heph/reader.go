@@ -4,24 +4,23 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// maxPacket is the size above which a packet is passed over.
+// maxPacket is the maximum size of a packet; larger packets are skipped.
 const maxPacket = 128 << 20
 
-// A reader reads the packets that b consists of, of which it is a part. It needs memory for 73,728
-// attributes at most.
+// A reader reads the packets in b, which share its memory. It needs memory for at most 73,728 attributes.
 type reader struct {
 	b      []byte
 	off    int // of the next packet
 	number int64
 	packet packet
-	lost   bool // where the next packet begins is unknown
+	lost   bool // the position of the next packet is unknown
 }
 
 // more reports whether there is another packet.
 func (r *reader) more() bool { return !r.lost && r.off < len(r.b) }
 
-// next returns the next packet, which is valid until the next call. An [*input.Error] names one that
-// cannot be read.
+// next returns the next packet, which is valid until the next call. If a packet cannot be read, the error is an
+// [*input.Error] that names it.
 func (r *reader) next() (*packet, error) {
 	at := r.off
 	size, err := parseHead(r.b[at:])

@@ -13,22 +13,22 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A recording is the packets that the entries of a file were.
+// A recording is the sequence of packets from which the entries of a file were made.
 type recording struct {
 	f      *format.File
-	ids    []uint32 // of entries, in the order of their packets
-	places []uint32 // the places in ids of entries, by id - 1
+	ids    []uint32 // ids of entries in the order of their packets
+	places []uint32 // by entry id - 1: the index in ids
 	epochs []setEpoch
 }
 
 // A setEpoch is a packet that sets the epoch.
 type setEpoch struct{ packet, nano uint64 }
 
-// errNot ends a walk: not all entries were packets.
+// errNot ends a walk because an entry was not made from a packet.
 var errNot = errors.New("not a packet")
 
-// recordingOf returns the packets that the entries of f were, nil if an entry was
-// no packet, or is none any more after a change. It takes 16 bytes an entry.
+// recordingOf returns the packets from which the entries of f were made. It returns nil if an entry was not
+// made from a packet, or no longer represents one after a change. It takes 16 bytes per entry.
 func recordingOf(f *format.File) (*recording, error) {
 	rec := &recording{f: f}
 	type numbered struct {
@@ -73,11 +73,11 @@ func recordingOf(f *format.File) (*recording, error) {
 	return rec, nil
 }
 
-// maxAhead bounds the bytes of packets that are kept until those before them come.
+// maxAhead is the maximum number of bytes of packets that are kept because packets before them are missing.
 const maxAhead = 32 << 20
 
-// replay writes the packets. It reads the entries in the order of the file, which
-// is not far from that of the packets.
+// replay writes the packets. It reads the entries in the order of the file, which is nearly the order of the
+// packets.
 func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 	ahead := make(map[uint32][]byte)
 	size, next := 0, uint32(0)
@@ -88,7 +88,7 @@ func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 		}
 		place := rec.places[id-1]
 		if place != next && size >= maxAhead {
-			return nil // it is read again when it is its turn
+			return nil // it is read again in its turn
 		}
 		b = rec.append(b[:0], e)
 		if place != next {
@@ -119,7 +119,7 @@ func (rec *recording) replay(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// append appends the packet that e was.
+// append appends the packet from which e was made.
 func (rec *recording) append(b []byte, e *format.TraceEntry) []byte {
 	if o, ok := optionOf(e); ok {
 		return appendOption(b, o)
@@ -127,8 +127,8 @@ func (rec *recording) append(b []byte, e *format.TraceEntry) []byte {
 	return appendReplayed(b, e, rec.epoch(e))
 }
 
-// epoch returns the epoch of the event that e was: the last one before it, or the
-// first one.
+// epoch returns the epoch of the event from which e was made: the last epoch set before the event, or else the
+// first epoch.
 func (rec *recording) epoch(e *format.TraceEntry) uint64 {
 	switch len(rec.epochs) {
 	case 0:
@@ -142,7 +142,7 @@ func (rec *recording) epoch(e *format.TraceEntry) uint64 {
 	return rec.epochs[max(at-1, 0)].nano
 }
 
-// optionOf returns the option that e was.
+// optionOf returns the option from which e was made, if it was made from one.
 func optionOf(e *format.TraceEntry) (*option, bool) {
 	if e.Metadata.Name != nameOption || e.Parent != 0 {
 		return nil, false
@@ -155,7 +155,7 @@ func optionOf(e *format.TraceEntry) (*option, bool) {
 	return &option{Name: name.Text(), Value: value.Bytes()}, true
 }
 
-// appendReplayed appends the event packet that e was.
+// appendReplayed appends the event packet from which e was made.
 func appendReplayed(b []byte, e *format.TraceEntry, epoch uint64) []byte {
 	number := func(name string) uint64 {
 		v, _ := e.Attribute(name)
@@ -172,7 +172,7 @@ func appendReplayed(b []byte, e *format.TraceEntry, epoch uint64) []byte {
 	return setSize(b, at)
 }
 
-// textOf returns the description of the event that e was.
+// textOf returns the description of the event from which e was made.
 func textOf(e *format.TraceEntry) string {
 	if v, ok := e.Attribute(attrHephText); ok {
 		return v.Text()
@@ -180,8 +180,8 @@ func textOf(e *format.TraceEntry) string {
 	return e.Metadata.Name
 }
 
-// appendReplayedSection appends the attributes of the event that e was, and reports
-// whether it can.
+// appendReplayedSection appends the attributes of the event from which e was made, and reports whether this was
+// possible.
 func appendReplayedSection(b []byte, e *format.TraceEntry) (_ []byte, ok bool) {
 	v, ok := e.Attribute(attrHephAttributes)
 	if !ok {

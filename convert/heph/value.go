@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// A valueType is the type of an attribute's [value]. Part of the format.
+// A valueType is the type of the [value] of an attribute. It is part of the format.
 type valueType uint8
 
-// The types of values, and the mark of arrays of them.
+// The types of values, and the flag for arrays.
 const (
 	kindU64    valueType = 0x01
 	kindI64    valueType = 0x02
@@ -22,21 +22,20 @@ func (t valueType) valid() bool {
 	return base >= kindU64 && base <= kindString
 }
 
-// An attribute is a name and a value. Names may come twice in one event.
+// An attribute is a name and a value. An event may have several attributes with the same name.
 type attribute struct {
 	Name  string
 	Value value
 }
 
-// A value is the value of an attribute: a number, a text, or an array of values of
-// one type. It aliases what it was read from. The zero Value is of no type and
-// must not be sent.
+// A value is the value of an attribute: a number, a text, or an array of values of one type. It aliases the
+// bytes it was read from. The zero value has no type and must not be sent.
 type value struct {
-	_ [0]func() // NaN, and texts in two places: compare what the methods return
+	_ [0]func() // not comparable with ==, because of NaN and texts at different addresses
 
 	typ valueType
-	num uint64 // the number, or how many values an array has
-	// text is the text, or the values of an array as they are in a packet.
+	num uint64 // the number, or the length of an array
+	// text is the text, or the encoded values of an array.
 	text string
 }
 
@@ -46,13 +45,13 @@ func u64Value(n uint64) value { return value{typ: kindU64, num: n} }
 // i64Value returns a signed number.
 func i64Value(n int64) value { return value{typ: kindI64, num: uint64(n)} }
 
-// f64Value returns a floating-point number. Every bit pattern survives.
+// f64Value returns a floating-point number. It keeps every bit pattern.
 func f64Value(f float64) value { return value{typ: kindF64, num: math.Float64bits(f)} }
 
-// stringValue returns a text, of at most 65,535 bytes to be sent.
+// stringValue returns a text. A text longer than 65,535 bytes cannot be sent.
 func stringValue(s string) value { return value{typ: kindString, text: s} }
 
-// Len returns the number of values of an array, 0 for anything else.
+// Len returns the number of values of an array, 0 for other values.
 func (v value) Len() int {
 	if v.typ&kindArray == 0 {
 		return 0
@@ -66,7 +65,7 @@ func (v value) I64() int64 { return int64(v.num) }
 // F64 returns a floating-point number.
 func (v value) F64() float64 { return math.Float64frombits(v.num) }
 
-// Text returns a text, "" for anything else. Bytes that are no UTF-8 are kept.
+// Text returns a text, "" for other values. It keeps bytes that are not UTF-8.
 func (v value) Text() string {
 	if v.typ != kindString {
 		return ""
@@ -74,7 +73,7 @@ func (v value) Text() string {
 	return v.text
 }
 
-// Each calls fn with the values of an array, in order, until it returns false.
+// Each calls fn with the values of an array, in order, until fn returns false.
 func (v value) Each(fn func(v value) bool) {
 	text, base := v.text, v.typ&^kindArray
 	for len(text) > 0 {
@@ -106,7 +105,7 @@ func appendValue(b []byte, v *value) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(v.num)), v.text...)
 }
 
-// appendString appends a text. It panics when 16 bits cannot hold its length.
+// appendString appends a text. It panics if the length does not fit into 16 bits.
 func appendString(b []byte, s string) []byte {
 	if len(s) > math.MaxUint16 {
 		panic("heph: a text of more than 65535 bytes")

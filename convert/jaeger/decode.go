@@ -1,16 +1,17 @@
-// Package jaeger reads the JSON of Jaeger: what its UI downloads, its query service answers, and
-// "docker buildx history trace" writes.
+// Package jaeger reads Jaeger's JSON: downloads of its UI, answers of its query service, and the output of
+// "docker buildx history trace".
 //
 //	Trace.processes  resources, with serviceName as service.name
-//	Span             a span; the first reference of type CHILD_OF of the same trace is its parent,
-//	                 and all others are links; without any, the first FOLLOWS_FROM of it is both
+//	Span             a span. Its first reference of type CHILD_OF to the same trace is the parent;
+//	                 all other references are links. Without such a parent, the span of the first
+//	                 link to the same trace is also the parent
 //	Span.logs        events, by their field "event", else "log"
 //	tags             attributes; span.kind, otel.status_code, otel.status_description,
-//	                 otel.scope.name and .version (also otel.library) and w3c.tracestate are
-//	                 where OpenTelemetry has them, and "error": true is the status
+//	                 otel.scope.name and .version (also otel.library) and w3c.tracestate become
+//	                 the corresponding fields of OpenTelemetry, and "error": true the status
 //
-// Times have microseconds. What Jaeger warns of a span is in its attribute jaeger.warnings.
-// The types of tags are kept; a tag of a list is a text, as it is in Jaeger.
+// Times have microseconds. Jaeger's warnings about a span are in the attribute jaeger.warnings. The types of
+// tags are kept. A tag with a list is a text, as it is in Jaeger.
 package jaeger
 
 import (
@@ -48,7 +49,7 @@ type process struct {
 type span struct {
 	TraceID       string         `json:"traceID"`
 	SpanID        string         `json:"spanID"`
-	ParentSpanID  string         `json:"parentSpanID"` // of old versions
+	ParentSpanID  string         `json:"parentSpanID"` // in old versions
 	Flags         foreign.Number `json:"flags"`
 	OperationName string         `json:"operationName"`
 	References    []reference    `json:"references"`
@@ -78,9 +79,9 @@ type tag struct {
 
 var errNoSpans = errors.New("neither \"data\" nor \"spans\" has a span of Jaeger")
 
-// Decode reads the JSON of Jaeger from r and writes its traces to w, parents before children. It
-// does not close w. A document is in memory as a whole, and may have 256 MiB. Where the input is
-// damaged the error is an *Error of package convert; the documents before it are written.
+// Decode reads Jaeger's JSON from r and writes its traces to w, parents before children. It does not close w. A
+// whole document is in memory, with at most 256 MiB. If the input is damaged, the error is an *Error of package
+// convert, and the documents before the damage are written.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "document", func(d *document, add foreign.Adder) bool {
 		if len(d.Data) == 0 && len(d.Spans) == 0 {
@@ -106,8 +107,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-// byProcess returns the spans of each process, in the order in which these come first: a process
-// is said once for all its spans, and may be large.
+// byProcess returns the spans of each process, in the order in which the processes first occur. Spans are
+// grouped because a process, which may be large, is then written only once.
 func (t *trace) byProcess() (all [][]int) {
 	known := make(map[string]int)
 	for i := range t.Spans {
@@ -123,7 +124,7 @@ func (t *trace) byProcess() (all [][]int) {
 	return all
 }
 
-// resource returns what the process of a span says.
+// resource returns the resource for the process of a span.
 func (t *trace) resource(from *span) (r otel.Resource) {
 	p := from.Process
 	if of, ok := t.Processes[from.ProcessID]; ok {
@@ -148,7 +149,7 @@ func (from *span) span() (*otel.Span, error) {
 		l := otel.Link{Flags: 0x101}
 		ok = ok && foreign.ID(l.TraceID[:], ref.TraceID) && foreign.ID(l.SpanID[:], ref.SpanID)
 		switch {
-		case l.SpanID == [8]byte{}: // buildx has such a parent of roots
+		case l.SpanID == [8]byte{}: // in files of buildx, roots have such a parent
 		case ref.RefType == "CHILD_OF" && l.TraceID == s.TraceID && (s.Parent == [8]byte{} || s.Parent == l.SpanID):
 			s.Parent = l.SpanID
 		default:
@@ -167,7 +168,7 @@ func (from *span) span() (*otel.Span, error) {
 		return nil, err
 	}
 	if i := slices.IndexFunc(s.Links, func(l otel.Link) bool { return l.TraceID == s.TraceID && l.SpanID != s.SpanID }); s.Parent == [8]byte{} && i >= 0 {
-		s.Parent = s.Links[i].SpanID // Jaeger's parent where there is no CHILD_OF
+		s.Parent = s.Links[i].SpanID // Jaeger uses it as the parent if there is no CHILD_OF
 	}
 	foreign.Marks(s)
 	if i := slices.IndexFunc(s.Attributes, func(a otel.Attribute) bool { return a.Name == "error" && a.Value.Bool() }); i >= 0 && s.Status != otel.StatusOK {
@@ -189,7 +190,7 @@ func (from *span) span() (*otel.Span, error) {
 	return s, nil
 }
 
-// attributes appends attributes of tags. A value that is not of its type is what JSON says.
+// attributes appends the attributes in tags. A value that does not match the type of its tag is parsed as JSON.
 func attributes(attrs otel.Attributes, tags []tag) otel.Attributes {
 	for _, t := range tags {
 		v := foreign.Any(t.Value)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// The attributes of what comes from measureme. Part of the product's format.
+// The attributes of entries that were converted from measureme. They are part of the product's format.
 const (
 	attrKind     = "measureme.kind"
 	attrArg      = "measureme.arg."
@@ -33,18 +33,18 @@ const (
 	attrCommand = "process.command_line"
 )
 
-// nameLog is the name of an entry that is a log record.
+// nameLog is the name of log record entries.
 const nameLog = "event"
 
 // Decode reads a profile of version 8 or 9 from r and writes its entries to w. It does not close w.
 //
-// If a file is damaged, Decode writes all whole entries and returns an *Error of package convert that says
-// where the first damage is. The error is [format.ErrTruncated] if the file ends too early, as the file of
-// a killed writer does. If the input is not a measureme file, nothing is written.
+// If a file is damaged, Decode writes all whole entries and returns an *Error of package convert for the first
+// damage. The error is [format.ErrTruncated] if the file ends too early, which happens if the writer was
+// killed. If the input is not a measureme file, nothing is written.
 //
-// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. The records are
-// kept in memory until the end, because parents come after their children in the file. The index is kept
-// in memory too: 56 bytes an event, 16 a virtual id.
+// A large file is mapped; other input larger than 8 MiB is copied to a temporary file. All records are kept in
+// memory until the end, because parents come after their children in the file. The index takes 56 bytes per
+// event and 16 per virtual id.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return input.View(ctx, r, "", func(in *input.Input, b []byte) error { return decodeProfile(ctx, b, w, in.Progress) })
 }
@@ -71,7 +71,7 @@ func decodeProfile(ctx context.Context, b []byte, w *format.Writer, progress fun
 	return errors.Join(s.damage, end)
 }
 
-// A decoder writes the entries of what was scanned.
+// A decoder writes the entries for the scanned records.
 type decoder struct {
 	*scanner
 
@@ -81,9 +81,9 @@ type decoder struct {
 	meta    metadata
 	traceID [32]byte // hex digits
 
-	// Invariants: order has the events that have a time, containers before what
-	// they contain; parents[i] is 1 + the place in order of the interval around
-	// order[i], or 0. tops is that of the last interval of each thread.
+	// Invariants: order has the events with a time, containers before their contents; parents[i] is 1 + the index
+	// in order of the interval around order[i], or 0. tops has the same value for the innermost open interval of
+	// each thread.
 	order    []place
 	parents  []uint32
 	tops     map[uint32]uint32
@@ -94,9 +94,9 @@ type decoder struct {
 	buf      []byte
 }
 
-// A place is a key to sort events by: from the top 48 bits of the start, 48 inverted bits of the end, a
-// bit that is set for an instant, and 31 inverted bits of the number. So of events that begin together
-// the longer one comes first, and of two that also end together the later record, which is the parent.
+// A place is a key to sort events by. It consists of the top 48 bits of the start, 48 inverted bits of the end,
+// a bit that is set for an instant, and 31 inverted bits of the number. So of events that begin together the
+// longer one sorts first, and of events with equal times the later record, which is the parent.
 type place struct{ high, low uint64 }
 
 func placeOf(i int64, start, end uint64, instant bool) place {
@@ -151,7 +151,7 @@ func (d *decoder) write() error {
 	return nil
 }
 
-// readMetadata finds the metadata, also where the index is lost.
+// readMetadata finds the metadata, even if the index is lost.
 func (d *decoder) readMetadata() {
 	if _, ok := d.strings.address(metadataID); !ok && d.data.size > 0 {
 		d.strings.index = append(d.strings.index, indexEntry{id: metadataID, addr: metadataOffset})
@@ -165,7 +165,7 @@ func (d *decoder) readMetadata() {
 	if !ok {
 		d.meta = metadata{}
 		copy(id[:], d.first[:])
-		if d.whole { // else the end of the file says why
+		if d.whole { // otherwise the error is the truncation
 			d.note(&input.Error{Offset: int64(d.off), Err: errMetadata})
 		}
 	}
@@ -195,7 +195,7 @@ func (d *decoder) resourceEntry() *format.TraceEntry {
 	return e
 }
 
-// sort puts the events that have a time in order, and finds their parents.
+// sort sorts the events with a time and finds their parents.
 func (d *decoder) sort() {
 	d.order = make([]place, 0, d.events.Len())
 	holes := false
@@ -204,7 +204,7 @@ func (d *decoder) sort() {
 		start, end := e.first(), e.second()
 		switch {
 		case *e == event{}:
-			// A page of which only a part came to the disk.
+			// Only a part of a page reached the disk.
 			if !holes {
 				d.note(d.eventError(i, errHole))
 			}
@@ -250,7 +250,7 @@ func (d *decoder) timed(n int) error {
 	if parent != 0 {
 		e.Parent = d.resource + parent
 	}
-	at := max(d.meta.start+p.start(), 1) // 0 is no time
+	at := max(d.meta.start+p.start(), 1) // 0 means no time
 	switch {
 	case !p.instant():
 		d.add(attrMadeIDs, format.BoolValue(true))
@@ -273,7 +273,7 @@ func (d *decoder) timed(n int) error {
 	return err
 }
 
-// integer writes the entry of an event that has a number and no time.
+// integer writes the entry of an event that has an integer and no time.
 func (d *decoder) integer(i int64, ev *event) error {
 	d.entry.Attributes = d.entry.Attributes[:0]
 	e := d.begin(i, ev)
@@ -286,9 +286,8 @@ func (d *decoder) integer(i int64, ev *event) error {
 	return err
 }
 
-// begin makes an entry of what all kinds of events have, behind the attributes
-// that are there. They are added in the order of their names, which spares sorting
-// as far as there are not more than ten arguments.
+// begin adds the attributes that all kinds of events have to d.entry, after its present attributes. It adds
+// them sorted by name, so that no sorting is needed for up to ten arguments.
 func (d *decoder) begin(i int64, ev *event) *format.TraceEntry {
 	kind := d.text(i, ev.kind)
 	id := d.text(i, ev.id)
@@ -313,14 +312,15 @@ func (d *decoder) add(name string, v format.Value) {
 
 func (d *decoder) text(i int64, id uint64) string {
 	s, err := d.strings.text(id)
-	// A string that lies behind the end of what could be read is no other damage.
+	// A string that lies after the end of the readable part is not additional damage.
 	if err != nil && d.damage == nil && (d.whole || !errors.Is(err, errString)) {
 		d.note(d.eventError(i, err))
 	}
 	return s
 }
 
-// maxArgs bounds the attributes of an entry. What is more stays in the last one.
+// maxArgs is the maximum number of argument attributes of an entry. The last attribute has all further
+// arguments.
 const maxArgs = 1000
 
 var argNames = func() (names [10]string) {
@@ -337,7 +337,7 @@ func argName(n int) string {
 	return attrArg + strconv.Itoa(n)
 }
 
-// alias returns a String of b, valid as long as b does not change.
+// alias returns a String that shares the memory of b, which must not change.
 func alias(b []byte) format.Value {
 	return format.StringValue(wire.View(b))
 }

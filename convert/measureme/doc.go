@@ -1,16 +1,15 @@
-// Package measureme converts between traces and the self-profiles of rustc,
-// .mm_profdata: intervals on threads, points in time and numbers, with labels and
-// arguments that are texts. [Decode] reads versions 8 and 9, [Encode] writes 9.
+// Package measureme converts between traces and the self-profiles of rustc (.mm_profdata). A profile has
+// intervals on threads, instants and integers, with labels and text arguments. [Decode] reads versions 8 and 9,
+// [Encode] writes version 9.
 //
-// The source of the format are the crates measureme and decodeme, releases 10.1.3
-// for version 8 and 12.0.3 for version 9 (https://github.com/rust-lang/measureme). Issue 128 there
-// proposed the pages.
+// The format is defined by the crates measureme and decodeme, releases 10.1.3 for version 8 and 12.0.3 for
+// version 9 (https://github.com/rust-lang/measureme). Issue 128 of that project proposed the pages.
 //
 // # The layout
 //
-// A file is a header and pages, which belong to three streams. The content of a
-// stream, over all of its pages, begins with a header as well. Addresses count from there,
-// offsets from the start of the file. All numbers are little endian.
+// A file is a header and pages, which belong to three streams. The content of a stream, over all of its pages,
+// also begins with a header. Addresses count from the start of that content, offsets from the start of the
+// file. All numbers are little endian.
 //
 //	file   = header("MMPD"), page*
 //	header = magic [4]byte, version u32
@@ -38,7 +37,7 @@
 // The metadata is a JSON object: start_time in nanoseconds since 1970,
 // process_id, cmd, counter. Events are in the order in which they end.
 //
-// # What an entry is of
+// # How events become entries
 //
 //	resource                  the file: process.pid, process.command_line, service.name (what follows
 //	                          --crate-name), measureme.version, measureme.counter, measureme.metadata (the text)
@@ -55,55 +54,50 @@
 //	trace_id                  the first 16 bytes of SHA-256 over the metadata, or else the first page
 //	otel.made_ids     Bool    true on spans: both ids are made
 //
-// Of two equal intervals the later record is the parent, as for the tools of
-// measureme. So self times, a span's duration less that of its direct children,
-// are those that the tools show.
+// Of two equal intervals the later record is the parent, as in the tools of measureme. So the self times (the
+// duration of a span minus the durations of its direct children) are equal to the self times in the tools.
 //
 // # What is lost when decoding
 //
-// Nothing that has a meaning: the order of records that end together, how strings
-// are shared, which text a virtual id stands for, and bytes that are not UTF-8. A
-// string without a text is "<unknown>", as the tools show it; one that is damaged
-// is "<invalid>", as is one of more than 4 MiB. Numbers that a counter other than wall-time took are read as
-// nanoseconds, as the tools do.
+// Nothing with a meaning is lost, only the order of records that end together, how strings are shared, which
+// text a virtual id refers to, and bytes that are not UTF-8. A string without a text is "<unknown>", as in the
+// tools; a damaged string, or one of more than 4 MiB, is "<invalid>". The values of a counter other than
+// wall-time are read as nanoseconds, as the tools do.
 //
-// # What an event is of
+// # How entries become events
 //
-// The other direction: a span is an interval, a span event or log record an
-// instant, a log record with measureme.value an integer. Entries of other kinds
-// have no time, and are left out.
+// In the other direction, a span becomes an interval, a span event or log record an instant, and a log record
+// with measureme.value an integer. Other entries have no time, and are left out.
 //
 //	kind        measureme.kind, else otel.kind ("internal" if there is none), "event" or "log"
 //	label       the name of a span or event, the message of a log record
-//	thread      thread.id of what has measureme.kind, else a number of a lane: spans of one
-//	            resource share lanes, on each of which all spans nest, and what is outside of
-//	            its span is on one more
+//	thread      thread.id of an entry with measureme.kind, else the number of a lane: spans of
+//	            one resource share lanes, and the spans of one lane nest; an instant outside of
+//	            its span is on an additional lane
 //	arguments   measureme.arg.N; then name=value of all other fields: trace_id, span_id and
 //	            parent_span_id unless they were made, status, scope and level; the attributes by
 //	            their stored names; links, as JSON
 //	metadata    measureme.metadata if nothing begins before the start_time in it, else made from
 //	            the first resource; all resources, up to 64, are in its member "resources"
 //
-// A span that has not ended lasts as long as its file, and has the argument
-// entrace.open=true. What has no time is an instant at that of its span, or of the
-// start of the profile.
+// A span that has not ended lasts as long as its file, and has the argument entrace.open=true. Anything without
+// a time is an instant at the time of its span, or at the start of the profile.
 //
 // # What is lost when encoding
 //
-//   - the kinds of values: all are texts; bytes are base64
-//   - how long a span without a start took: it is an instant
-//   - control characters but tab, line feed, form feed and carriage return, which
-//     the tools refuse: each is U+FFFD. An empty name is "<unnamed>"
+//   - the types of values: all become texts; bytes are base64
+//   - the duration of a span without a start: the span becomes an instant
+//   - control characters except tab, line feed, form feed and carriage return, because
+//     the tools refuse them: each becomes U+FFFD. An empty name becomes "<unnamed>"
 //   - links beyond the 1,000th of a span
-//   - who is the parent, other than as an argument, where a span does not nest in
-//     its parent and so goes to another lane
+//   - the parent, other than as an argument, of a span that does not nest in
+//     its parent and so is on another lane
 //   - times: a trace of more than 78 hours, or from before 1970, is refused
 //
-// From a profile to entries and back, kinds, labels, arguments, threads, times
-// and numbers stay as they are.
+// A round trip from a profile to entries and back keeps kinds, labels, arguments, threads, times and numbers.
 //
 // # Crashes
 //
-// A file whose writer died is decoded as far as it goes: whole pages, and of a
-// torn one the whole records. The metadata is found without an index.
+// A file whose writer died is decoded up to its end: whole pages, and the whole records of a torn page. The
+// metadata is found without an index.
 package measureme

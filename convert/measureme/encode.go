@@ -19,12 +19,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Encode writes the trace v to w as a profile of version 9. Times in it have 48 bits for nanoseconds,
-// which are 78 hours, and begin after 1969. If the trace does not fit, the output is unusable.
+// Encode writes the trace v to w as a profile of version 9. The format has 48 bits for times in nanoseconds,
+// which is 78 hours, and no times before 1970. If the trace does not fit, the output is unusable.
 //
-// Spans are put onto lanes, which are the threads of the profile, so that the spans of one lane nest. They
-// are written in the order in which they end, as the tools require. Encode keeps the order of all rows in
-// memory, about 6 bytes for each, what is open at a time, and at most 40 MiB of strings.
+// Spans are assigned to lanes, which are the threads of the profile, so that the spans of one lane nest. Spans
+// are written in the order in which they end, as the tools require. Encode keeps in memory the order of all
+// rows (about 6 bytes for each), all spans that are open at the same time, and at most 40 MiB of strings.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -60,26 +60,26 @@ type encoder struct {
 	strings writeTable
 	first   []uint32           // by process: the thread of its first lane
 	open    map[view.Row]event // spans that have begun and not ended
-	events  []byte             // a page of them
-	id, buf []byte             // of an event: a label and arguments, and one of them
+	events  []byte             // a page of events
+	id, buf []byte             // of an event: id has the label and the arguments, buf has one argument
 	args    []argument
 }
 
-// An argument is one that an event of a profile had.
+// An argument is an argument that an event of a profile had.
 type argument struct {
 	number int
 	text   string
 }
 
 const (
-	// maxResources bounds how many resources the metadata names.
+	// maxResources is the maximum number of resources in the metadata.
 	maxResources = 64
-	// firstLane is the first lane beside threads of profiles, which have small numbers.
+	// firstLane is the first thread number for a lane. The threads of profiles have small numbers.
 	firstLane = 1 << 24
 )
 
-// metadata returns the metadata, and sets the start of the profile and the numbers of threads. Metadata of a profile
-// stays as it is, unless a row begins before the start in it.
+// metadata returns the metadata, and sets the start of the profile and the thread numbers. Metadata of an
+// original profile is kept, unless a row begins before the start_time in it.
 func (e *encoder) metadata() ([]byte, error) {
 	var made struct {
 		Start     int64  `json:"start_time"`
@@ -132,7 +132,7 @@ func (e *encoder) metadata() ([]byte, error) {
 	return json.Marshal(&made)
 }
 
-// process returns what the tools look for in a resource.
+// process returns the process id and the command of a resource, which the tools expect in the metadata.
 func process(r *format.TraceEntry) (pid uint32, command string) {
 	if v, ok := r.Attribute(attrPID); ok {
 		pid, _ = threadOf(v)
@@ -155,7 +155,7 @@ func threadOf(v format.Value) (uint32, bool) {
 	return uint32(n), ok && n <= math.MaxUint32
 }
 
-// moment writes a span that ends, and marks but those that are numbers.
+// moment writes an instant, or a span that ends. It skips integers.
 func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	at := uint64(m.Time - e.start)
 	if m.What == timeline.Ends {
@@ -177,7 +177,7 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.add(&ev)
 }
 
-// integers writes log records that have a number and no time.
+// integers writes log records that have an integer and no time.
 func (e *encoder) integers() error {
 	d := new(timeline.Details)
 	for r := range e.v.Rows() {
@@ -199,7 +199,7 @@ func (e *encoder) integers() error {
 	return nil
 }
 
-// event returns the event of an entry, without times. Number is what an integer has in place of a time.
+// event returns the event of an entry, without times. The result number is not nil for an integer.
 func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uint64) {
 	ev.thread = lane
 	kind, native, made := d.Category, false, false
@@ -264,7 +264,7 @@ func (e *encoder) event(d *timeline.Details, lane uint32) (ev event, number *uin
 	return ev, number
 }
 
-// arg adds an argument to the id of an event: as a reference if it comes often.
+// arg adds an argument to the id of an event. If often is true, the argument is added as a reference.
 func (e *encoder) arg(key, text string, often bool) {
 	e.buf = append(append(e.buf[:0], printable(key)...), printable(text)...)
 	if e.id = append(e.id, separator); often {
@@ -282,10 +282,10 @@ func (e *encoder) reference(id, text []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(id, reference), e.strings.intern(text))
 }
 
-// unnamed is the label of what has none: the tools refuse an empty one.
+// unnamed is the label of an event without a name, because the tools refuse an empty label.
 const unnamed = "<unnamed>"
 
-// printable returns s with U+FFFD for what is not UTF-8, and for the control characters that the tools refuse.
+// printable returns s with U+FFFD in place of invalid UTF-8 and of control characters that the tools refuse.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' && r != '\f' || r == 0x7f {
@@ -295,7 +295,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// add writes an event, which is complete.
+// add writes a complete event.
 func (e *encoder) add(ev *event) error {
 	if e.events = ev.appendTo(e.events); len(e.events) < fullPage {
 		return e.strings.err
@@ -303,7 +303,7 @@ func (e *encoder) add(ev *event) error {
 	return cmp.Or(e.strings.err, e.flush())
 }
 
-// flush writes the page of events.
+// flush writes the present page of events.
 func (e *encoder) flush() error {
 	if len(e.events) == 0 {
 		return nil
@@ -325,8 +325,8 @@ func (e *encoder) page(tag byte, payload []byte) error {
 	return err
 }
 
-// appendStart appends a whole file without events: its header, and a page of each
-// kind with the header of the stream. The only string is the metadata.
+// appendStart appends a complete file without events: the file header, and for each stream a page with the
+// header of the stream. The only string is the metadata.
 func appendStart(b, metadata []byte) []byte {
 	b = appendHeader(b, magicFile)
 	b = appendHeader(appendPageHeader(b, tagEvents, headerSize), magicEvents)
@@ -338,23 +338,23 @@ func appendStart(b, metadata []byte) []byte {
 }
 
 const (
-	// maxInterned bounds the memory that interning takes. What comes when it is
-	// full is written again each time.
+	// maxInterned bounds the memory for interned strings. When it is full, a new string is written again each
+	// time.
 	maxInterned      = 16 << 20
 	maxInternedTexts = 1 << 18
 )
 
-// A writeTable makes the stream of string data.
+// A writeTable writes the stream of string data.
 type writeTable struct {
-	page     func(payload []byte) error // takes a part of the stream
+	page     func(payload []byte) error // writes a part of the stream
 	next     uint64                     // address of the next string
-	buf      []byte                     // what page has not got yet
+	buf      []byte                     // not yet passed to page
 	ids      map[string]uint64
 	interned int
 	err      error
 }
 
-// add appends a string of which b is the encoding, without its end.
+// add appends a string whose encoding without the terminator is b.
 func (t *writeTable) add(b []byte) (id uint64) {
 	id = t.next + firstRegular
 	t.buf = append(append(t.buf, b...), terminator)
@@ -364,8 +364,8 @@ func (t *writeTable) add(b []byte) (id uint64) {
 	return id
 }
 
-// flush hands on what there is. No page of string data has the size of a full
-// page of events, so that a hole in the file tells what it was.
+// flush passes the buffered data to page. No page of string data has the size of a full page of events, so that
+// the size of a hole in the file shows the kind of the lost page.
 func (t *writeTable) flush() {
 	for part := range slices.Chunk(t.buf, fullPage/2) {
 		if t.err == nil {
@@ -375,7 +375,7 @@ func (t *writeTable) flush() {
 	t.buf = t.buf[:0]
 }
 
-// intern returns the id of b, which is encoded, and keeps it for later.
+// intern returns the id of the encoded string b, and stores the id for later use.
 func (t *writeTable) intern(b []byte) uint64 {
 	if id, ok := t.ids[string(b)]; ok {
 		return id

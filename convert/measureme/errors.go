@@ -2,7 +2,7 @@ package measureme
 
 import "errors"
 
-// What is wrong with a file.
+// The errors of a file.
 var (
 	errMagic    = errors.New("not a measureme file or stream")
 	errTag      = errors.New("unknown page tag")

@@ -2,14 +2,14 @@ package measureme
 
 import "encoding/binary"
 
-// The numbers of the format. Part of the file format.
+// The constants of the file format.
 const (
 	magicFile    = "MMPD"
 	magicEvents  = "MMES"
 	magicStrings = "MMSD"
 	magicIndex   = "MMSI"
 
-	// version is what is written; oldVersion is what can be read besides.
+	// version is the version that is written; oldVersion can also be read.
 	version    = 9
 	oldVersion = 8
 
@@ -25,7 +25,7 @@ const (
 	firstRegular = 100_000_003 // the id of address 0 of the string data
 
 	terminator = 0xff // ends a string
-	reference  = 0xfe // and then the id of another string
+	reference  = 0xfe // followed by the id of another string
 
 	separator = '\x1e' // between the label and the arguments of an event id
 
@@ -42,12 +42,12 @@ const (
 	idSizeV8       = 4
 	metadataOffset = headerSize // where the reference writer puts the metadata string
 
-	// A page of events that is written full. One that was promised but never
-	// written leaves so many zero bytes, or a multiple of it.
+	// The size of the payload of a full page of events. A page that was reserved but never written is a hole of
+	// fullPageSize zero bytes; several such pages are a hole of a multiple of it.
 	fullPage     = 256 << 10
 	fullPageSize = pageHeaderSize + fullPage
-	// stringPage is when string data becomes a page. It is less than fullPage so
-	// that a hole tells of which kind the lost pages were.
+	// stringPage is the amount of string data that becomes a page. It is less than fullPage so that the size of a
+	// hole shows the kind of the lost pages.
 	stringPage = 64 << 10
 )
 
@@ -68,14 +68,14 @@ func (e *event) setPayload(first, second uint64) {
 	e.uppers = uint32(first>>32)<<16 | uint32(second>>32)&0xffff
 }
 
-// parse reads the record of a version from b, which holds all of it.
+// parse reads the record of an event in version v from b, which contains all of it.
 func (e *event) parse(b []byte, v uint32) {
 	e.kind, e.id, b = cutPair(b, v)
 	e.thread = binary.LittleEndian.Uint32(b)
 	e.low1, e.low2, e.uppers = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 }
 
-// cutPair cuts two numbers off b, which have 32 bits each in the old version.
+// cutPair reads two numbers from b, each of 32 bits in the old version and of 64 bits otherwise.
 func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
 	if v == oldVersion {
 		return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:])), b[8:]
@@ -83,7 +83,7 @@ func cutPair(b []byte, v uint32) (x, y uint64, rest []byte) {
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 }
 
-// appendTo appends the record of version 9.
+// appendTo appends the event as a record of version 9.
 func (e *event) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, e.kind)
 	b = binary.LittleEndian.AppendUint64(b, e.id)

@@ -8,21 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// A metadata is the JSON object that each file has.
+// A metadata is the JSON object with the metadata of a file.
 type metadata struct {
 	text      string
 	start     uint64 // ns since 1970
 	processID uint32
 	command   string
 	counter   string
-	escaped   bool // text is no JSON but in the escapes of Rust
+	escaped   bool // text is not JSON but contains escapes of Rust
 }
 
-// maxStart leaves room for the times of events behind it.
+// maxStart is the latest start of a profile, so that the times of its events fit in an int64.
 const maxStart = math.MaxInt64 - maxNano
 
-// parseMetadata reads as much of text as there is, and reports whether it is an
-// object at all.
+// parseMetadata parses as much of text as possible, and reports whether text is a JSON object.
 func parseMetadata(text string) (m metadata, ok bool) {
 	m.text = text
 	var fields map[string]json.RawMessage
@@ -35,7 +34,7 @@ func parseMetadata(text string) (m metadata, ok bool) {
 	}
 	get := func(name string, to any) {
 		if raw, ok := fields[name]; ok {
-			_ = json.Unmarshal(raw, to) // what is of another type stays zero
+			_ = json.Unmarshal(raw, to) // a member of a wrong type stays zero
 		}
 	}
 	get("start_time", &m.start)
@@ -50,7 +49,7 @@ func parseMetadata(text string) (m metadata, ok bool) {
 	return m, fields != nil
 }
 
-// unescapeRust turns \' and \u{e9} into what JSON has for them.
+// unescapeRust replaces the escapes \' and \u{e9} by their JSON equivalents.
 func unescapeRust(s string) string {
 	var b []byte
 	for i := 0; i < len(s); i++ {
@@ -78,11 +77,10 @@ func unescapeRust(s string) string {
 	return string(b)
 }
 
-// crateFlag is what stands before a service's name in a command: the tools look
-// for it.
+// crateFlag precedes the name of a service in a command. The tools look for this flag.
 const crateFlag = " --crate-name "
 
-// service returns the name behind crateFlag.
+// service returns the name after crateFlag.
 func (m *metadata) service() string {
 	_, name, ok := strings.Cut(m.command, crateFlag)
 	if !ok {

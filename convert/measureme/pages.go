@@ -13,10 +13,10 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// someEvents is between how many events a context is asked.
+// someEvents is the number of events between two checks of the context.
 const someEvents = 8192
 
-// A scanner takes the pages of a file apart into its three streams.
+// A scanner splits the pages of a file into its three streams.
 type scanner struct {
 	ctx      context.Context
 	b        []byte // the whole file
@@ -25,10 +25,10 @@ type scanner struct {
 	page     int64
 	version  uint32
 	streams  [numTags]stream
-	damage   *input.Error // the first that did not end the file
+	damage   *input.Error // the first damage after which the scan continued
 	first    [sha256.Size]byte
 
-	events input.List[event] // by their numbers
+	events input.List[event] // by number
 	starts []eventsAt
 
 	data  stringData
@@ -44,13 +44,13 @@ type stream struct {
 	partAt  int
 }
 
-// An eventsAt says where in the file the records from number on lie.
+// An eventsAt is the file offset of the first record that begins in a page, and the number of the record.
 type eventsAt struct {
 	number int64
 	offset int
 }
 
-// scan reads all pages, and returns what ends them early: an [*input.Error], or that of ctx.
+// scan reads all pages. The error is an [*input.Error] if the pages end early, or the error of ctx.
 func (s *scanner) scan() error {
 	n := min(len(s.b), len(magicFile))
 	if string(s.b[:n]) != magicFile[:n] {
@@ -105,21 +105,21 @@ func (s *scanner) fail(offset int, err error) *input.Error {
 	return &input.Error{Offset: int64(offset), Unit: input.Unit("page", s.page), Err: err}
 }
 
-// truncated is the error of a file that just stops at offset.
+// truncated returns the error for a file that ends too early, at offset.
 func (s *scanner) truncated(offset int) *input.Error { return s.fail(offset, format.ErrTruncated) }
 
-// note keeps damage that does not end the file.
+// note stores damage after which the scan continues.
 func (s *scanner) note(err *input.Error) {
 	if s.damage == nil {
 		s.damage = err
 	}
 }
 
-// end checks what is there when the pages are over.
+// end checks the streams after the last page.
 func (s *scanner) end() error {
 	for i := range s.streams {
 		if s.streams[i].headLen < headerSize {
-			return s.truncated(s.off) // the writer died before it flushed it
+			return s.truncated(s.off) // the writer died before it flushed the stream
 		}
 	}
 	for i := range s.streams {
@@ -130,8 +130,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// hole passes over pages that were given a place and never written. They are
-// pages of events, as only those have this size.
+// hole skips pages that were reserved but never written. These are pages of events, because only such pages
+// have this size.
 func (s *scanner) hole() error {
 	at := s.off
 	for s.off < len(s.b) && wire.IsZero(s.b[s.off:][:min(pageHeaderSize, len(s.b)-s.off)]) {
@@ -148,7 +148,7 @@ func (s *scanner) hole() error {
 	return nil
 }
 
-// take gives b, the payload of a page at s.off, to a stream.
+// take appends b, the payload of a page at s.off, to a stream.
 func (s *scanner) take(tag byte, b []byte) error {
 	st := &s.streams[tag]
 	at := s.off
@@ -199,7 +199,7 @@ func (s *scanner) take(tag byte, b []byte) error {
 	})
 }
 
-// eventWidth returns the size of the record of an event.
+// eventWidth returns the size of an event record.
 func (s *scanner) eventWidth() int {
 	if s.version == oldVersion {
 		return eventSizeV8
@@ -207,7 +207,7 @@ func (s *scanner) eventWidth() int {
 	return eventSize
 }
 
-// records calls fn for each record of so many bytes, with where it begins.
+// records calls fn with each record of width bytes and the offset of the record.
 func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) error) error {
 	for len(b) > 0 {
 		if st.partLen > 0 || len(b) < width {
@@ -234,11 +234,10 @@ func (st *stream) records(b []byte, at, width int, fn func(b []byte, at int) err
 	return nil
 }
 
-// event returns the record of that number.
+// event returns the record with number i.
 func (s *scanner) event(i int64) *event { return s.events.At(int(i)) }
 
-// offset returns where in the file record i begins, or began the one before it
-// in the same page if that is all that is known.
+// offset returns the file offset of record i, computed from the first record that begins in the same page.
 func (s *scanner) offset(i int64) int64 {
 	n := sort.Search(len(s.starts), func(n int) bool { return s.starts[n].number > i })
 	if n == 0 {

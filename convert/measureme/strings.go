@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	maxLiteral = 16 << 10 // of a string is taken at once
+	maxLiteral = 16 << 10 // bytes of a string that are copied at once
 	maxDepth   = 64
 	maxText    = 4 << 20
 	cacheBytes = 8 << 20
 	cacheTexts = 1 << 16
 
-	// unknown is how the tools of measureme show a string that has no text.
+	// unknown is the text of a string that has no text. The tools of measureme show it in the same way.
 	unknown = "<unknown>"
 	// damaged is the text of a string that cannot be read.
 	damaged = "<invalid>"
@@ -40,7 +40,7 @@ func (d *stringData) add(b []byte) {
 	d.size += uint64(len(b))
 }
 
-// from returns some bytes that begin at an address, none behind the end.
+// from returns some bytes that begin at addr, or nil if addr is after the end.
 func (d *stringData) from(addr uint64) []byte {
 	if addr < headerSize || addr-headerSize >= d.size {
 		return nil
@@ -50,7 +50,7 @@ func (d *stringData) from(addr uint64) []byte {
 	return p.b[addr-p.addr:]
 }
 
-// An indexEntry says at which address the text of a virtual id is.
+// An indexEntry stores the address of the text of a virtual id.
 type indexEntry struct {
 	id, number uint32
 	addr       uint64
@@ -62,7 +62,7 @@ func (s *scanner) addIndex(b []byte) {
 	}
 }
 
-// A stringTable resolves ids into texts.
+// A stringTable resolves ids to texts.
 type stringTable struct {
 	data   *stringData
 	index  []indexEntry
@@ -71,7 +71,7 @@ type stringTable struct {
 	cached int
 	buf    []byte
 	steps  int
-	budget int64 // what expanding may still cost, so that few bytes do not become many
+	budget int64 // limits expansion, so that a few bytes cannot become many
 }
 
 func newStringTable(s *scanner) *stringTable {
@@ -83,7 +83,7 @@ func newStringTable(s *scanner) *stringTable {
 	return t
 }
 
-// address returns where the text of id is, and whether it has any.
+// address returns the address of the text of id, and whether id has a text.
 func (t *stringTable) address(id uint64) (uint64, bool) {
 	if id >= firstRegular {
 		return id - firstRegular, true
@@ -91,7 +91,7 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 	if id > metadataID {
 		return 0, false
 	}
-	// The last of several entries of an id counts.
+	// If an id has several entries, the last one counts.
 	n, _ := slices.BinarySearchFunc(t.index, uint32(id)+1, func(e indexEntry, id uint32) int { return cmp.Compare(e.id, id) })
 	if n == 0 || uint64(t.index[n-1].id) != id {
 		return 0, false
@@ -99,8 +99,8 @@ func (t *stringTable) address(id uint64) (uint64, bool) {
 	return t.index[n-1].addr, true
 }
 
-// text returns the text of id, which is valid UTF-8. It is not "" but a stand-in
-// when the error says that it cannot be read.
+// text returns the text of id, which is valid UTF-8. If the text cannot be read, text returns the placeholder
+// damaged and an error.
 func (t *stringTable) text(id uint64) (string, error) {
 	if s, ok := t.cache[id]; ok {
 		if t.budget -= int64(len(s)); t.budget < 0 {
@@ -131,7 +131,7 @@ func (t *stringTable) text(id uint64) (string, error) {
 	return s, nil
 }
 
-// expand appends the text at an address.
+// expand appends the text at addr to dst.
 func (t *stringTable) expand(dst []byte, addr uint64, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errCycle

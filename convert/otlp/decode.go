@@ -12,31 +12,32 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// DecodeOptions change how [Decode] works.
+// DecodeOptions control how [Decode] works.
 type DecodeOptions struct {
 	// TempDir is the folder for the copy of an input that is larger than 8 MiB and not a regular file. The
 	// default is os.TempDir.
 	TempDir string
 }
 
-// Decode reads OTLP from r, in either encoding and of either signal, and writes it to w. The order is: the
-// root, resources, and then spans and log records in the order of the input, except that a span comes
-// before its children. A nil o means defaults. Decode does not close w.
+// Decode reads OTLP from r, in either encoding and of either signal, and writes it to w. It writes the root,
+// the resources, and then spans and log records in the order of the input, except that it writes a span before
+// its children. A nil o means defaults. Decode does not close w.
 //
-// r is read to its end. A large [*os.File] is mapped into memory, and must not be changed during the call.
-// Other large inputs are copied to a temporary file. An index of the input takes about 64 bytes a span and
-// 24 a log record.
+// Decode reads r to its end. A large [*os.File] is mapped into memory, and must not be changed during the call.
+// Other large inputs are copied to a temporary file. An index of the input takes about 64 bytes per span and 24
+// per log record.
 //
-// If the input is damaged, the error is an *Error of package convert, which names the first damaged
-// message. If the input ends too early, the error is [format.ErrTruncated]. In both cases all whole spans
-// and log records before that place are written, even those of the damaged message. If a record has a
-// wrong value, only that record is left out. After other damage, reading continues with the next message,
-// which in JSON begins a line. An error of r other than [io.EOF] ends the input and is returned.
+// If the input is damaged, the error is an *Error of package convert, which names the first damaged message. If
+// the input ends too early, the error is [format.ErrTruncated]. In both cases Decode writes all whole spans and
+// log records before that position, even the ones in the damaged message. If a record has an invalid value,
+// only that record is left out. After other damage, reading continues with the next message, which in JSON
+// begins on a new line. An error of r other than [io.EOF] ends the input and is returned.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer, o *DecodeOptions) error {
 	if o == nil {
 		o = &DecodeOptions{}
 	}
-	// Output is encoded from the input into w's buffer: no part of the map is passed to a system call.
+	// Output is encoded from the input into the buffer of w: no part of the mapped input is passed to a system
+	// call.
 	return input.View(ctx, r, o.TempDir, func(in *input.Input, b []byte) error { return decode(ctx, b, w, in.Progress) })
 }
 
@@ -106,17 +107,18 @@ type decoder struct {
 	entry   format.TraceEntry // the entry being written
 }
 
-// Each entry has its whole scope, which the input has only once. These bounds keep a small input from
-// making an output, or taking a time, that grows with the square of its size.
+// Each entry has a complete copy of its scope, which the input has only once. Without these bounds a small
+// input could cause an output, or a running time, that grows with the square of the input size.
 const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 256
 )
 
-// errScopes ends the output: see scopesFactor.
+// errScopes says that the output was cut because of the limit at scopesFactor.
 var errScopes = errors.New("the output would be too large, because the scopes are large")
 
-// note reports whether err says that the input is damaged. The rest of the input is still read.
+// note reports whether err is damage of the input, and stores the first damage. The rest of the input is still
+// read.
 func (d *decoder) note(err error) bool {
 	damage, ok := errors.AsType[*input.Error](err)
 	if e, isOf := errors.AsType[*codec.Error](err); isOf {
@@ -142,7 +144,7 @@ type cachedScope struct {
 	err    error // why the scope cannot be read
 }
 
-// resources writes the resources. Equal ones are written once, even if their encodings differ.
+// resources writes the resources. It writes equal resources once, even if their encodings differ.
 func (d *decoder) resources() error {
 	var written otel.Resources
 	var r otel.Resource
@@ -167,7 +169,8 @@ func (d *decoder) resources() error {
 	return nil
 }
 
-// write writes the record r, unless it is written already. The spans above r are written before it.
+// write writes the record r and the spans above it, unless they are written already. Spans are written before
+// r.
 func (d *decoder) write(r *record) error {
 	if r.state == written || r.state == failed {
 		return nil
@@ -189,9 +192,9 @@ func (d *decoder) write(r *record) error {
 	return d.writeOne(r)
 }
 
-// parent returns the record of the span below which r is written. It returns nil if r has no parent with
-// the same resource, because entries are written below their own resource. The logical view shows such
-// records below their real parent.
+// parent returns the record of the span below which r is written. It returns nil if r has no parent with the
+// same resource, because entries are written below their own resource. In the logical view such a record is
+// below its real parent.
 func (d *decoder) parent(r *record) *record {
 	up := d.ix.parent(r)
 	if up == nil || d.holder(up).id != d.holder(r).id {
@@ -264,8 +267,8 @@ func (d *decoder) writeOne(r *record) (err error) {
 	return nil
 }
 
-// sentBefore returns the record of the same span that was written before, as a sender that hears no answer sends spans
-// again: its ids, resource, start and end are equal.
+// sentBefore returns the record of a span that was written before and has the same ids, resource, start and end
+// as r. Senders that get no answer send spans again.
 func (d *decoder) sentBefore(r *record) *record {
 	s := &d.spanOf
 	if len(d.ix.twice) == 0 {
@@ -286,7 +289,7 @@ func (d *decoder) sentBefore(r *record) *record {
 	return nil
 }
 
-// scope returns the scope with that number.
+// scope returns the scope with number n.
 func (d *decoder) scope(n uint32) (*otel.Scope, error) {
 	c := &d.scopes[n%uint32(len(d.scopes))]
 	if !c.valid || c.number != n {

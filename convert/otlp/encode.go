@@ -16,40 +16,40 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Signals says which of the signals [Encode] writes.
+// Signals selects the signals that [Encode] writes.
 type Signals uint8
 
-// The signals. Zero stands for both.
+// The signals. Zero means both.
 const (
 	Traces Signals = iota + 1
 	Logs
 )
 
-// EncodeOptions change how [Encode] works.
+// EncodeOptions control how [Encode] works.
 type EncodeOptions struct {
-	// Protobuf chooses messages of protobuf, each behind its size in four bytes,
-	// big endian. The default is JSON, a message a line.
+	// Protobuf chooses protobuf messages, each after its size in four bytes, big endian. The default is JSON, one
+	// message per line.
 	Protobuf bool
-	// Signals says which signals are written. The default is all: messages of spans and messages of log
-	// records in one file. Some readers cannot read such a mixed file, especially in protobuf.
+	// Signals selects the signals to write. The default is both: messages of spans and messages of log records in
+	// one file. Some readers cannot read such a mixed file, especially in protobuf.
 	Signals Signals
-	// Rows are the rows whose spans and log records are written, in that order. The default is all rows,
-	// in the order of their entries.
+	// Rows are the rows whose spans and log records are written, in this order. The default is all rows, in the
+	// order of their entries.
 	Rows iter.Seq[view.Row]
 }
 
 const (
-	// maxBatch is how many spans or log records one message has at most.
+	// maxBatch is the maximum number of spans or log records in a message.
 	maxBatch = 512
 	// maxBatchSize is the size in bytes at which a message gets no more records.
 	maxBatchSize = 2 << 20
-	// maxWorkers is how many goroutines encode messages at most.
+	// maxWorkers is the maximum number of goroutines that encode messages.
 	maxWorkers = 8
 )
 
-// Encode writes the spans and log records of v to w. A message has up to 512 of them, grouped by resource
-// and scope. A nil o means defaults. Several goroutines encode the messages, with at most three messages
-// in memory for each goroutine. The goroutine of the caller calls w, once for each message.
+// Encode writes the spans and log records of v to w. A message has up to 512 of them, grouped by resource and
+// scope. A nil o means defaults. Several goroutines encode the messages, with at most three messages in memory
+// for each goroutine. Only the goroutine of the caller calls w, once for each message.
 func Encode(ctx context.Context, w io.Writer, v *view.View, o *EncodeOptions) error {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -119,12 +119,12 @@ type job struct {
 	signal   codec.Signal
 	rows     []view.Row
 	messages chan []byte
-	err      error // set when messages is closed
+	err      error // valid after messages is closed
 }
 
 func newJob(s codec.Signal) *job { return &job{signal: s, messages: make(chan []byte, 1)} }
 
-// A queue writes the messages of jobs in the order in which the jobs were put.
+// A queue writes the messages of jobs in the order of the calls of put.
 type queue struct {
 	w     io.Writer
 	jobs  []*job
@@ -206,7 +206,7 @@ type batch struct {
 }
 
 func (e *encoder) span(r view.Row) error {
-	entry, err := e.rows.WithoutIDs(r) // as text, ids would take longer than all other attributes
+	entry, err := e.rows.WithoutIDs(r) // ids as text would take longer than all other attributes
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (e *encoder) flush(j *job) error {
 	}
 }
 
-// group returns the group to which the record of row r, with scope s, must be appended.
+// group returns the group to which the record of row r, with scope s, is appended.
 func (e *encoder) group(r view.Row, s *otel.Scope) (*codec.ScopeGroup, error) {
 	to := &e.batch
 	resource := e.v.Resource(r)

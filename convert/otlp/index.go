@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// An index is the result of the first pass over an input. It holds the offset of each span and log record,
-// and the span that each is below. It takes 24 bytes for each of them, and about 40 more for each span.
+// An index is the result of the first pass over an input. It holds the offset of each span and log record, and
+// the span above each. It takes 24 bytes for each record, and about 40 more for each span.
 type index struct {
 	b       []byte // the input
 	records input.List[record]
@@ -20,7 +20,7 @@ type index struct {
 	scopes  heads
 	holders heads // of the resources
 	slots   slots
-	twice   map[uint32]times // by the number of the first record of several spans with the same ids
+	twice   map[uint32]times // by the record number of the first of several spans with the same ids
 	groupOf map[group]uint32
 }
 
@@ -28,8 +28,8 @@ type index struct {
 type record struct {
 	off   int64  // the offset in the input
 	up    uint32 // the slot of the parent span, 0: none
-	group uint32 // unset until the end of the scope is read; then the scope; at the end the group
-	id    uint32 // the id of its entry; 0 until the entry is written
+	group uint32 // the scope once the end of the scope is read; the group once the resource ends
+	id    uint32 // the id of the entry; 0 until the entry is written
 	log   bool
 	state state
 }
@@ -44,7 +44,7 @@ const (
 	failed // the record cannot be read
 )
 
-// times are when a span began and how long it took, if it has ended.
+// times holds the start of a span, and its duration if it has ended.
 type times struct {
 	known, ended    bool
 	start, duration int64
@@ -53,7 +53,7 @@ type times struct {
 // A group identifies the spans of one resource and one scope.
 type group struct{ resource, scope uint32 }
 
-// heads holds the heads with different bytes, each once.
+// heads holds all distinct heads.
 type heads struct {
 	all  []codec.Head
 	of   map[[sha256.Size]byte]uint32
@@ -64,7 +64,7 @@ type heads struct {
 func (hs *heads) add(b []byte, h codec.Head) uint32 {
 	value, url := h.Bytes(b)
 	if len(hs.all) > 0 {
-		// Most often the head is the same as the one before.
+		// Most often the head is the same as the previous one.
 		v, u := hs.all[hs.last].Bytes(b)
 		if bytes.Equal(v, value) && bytes.Equal(u, url) {
 			return hs.last
@@ -100,7 +100,7 @@ func (ix *index) slot(trace *[16]byte, span *[8]byte) uint32 {
 	return ix.slots.find(&key)
 }
 
-// Span adds a span. If several spans have the same ids, the children belong below the first.
+// Span adds a span. If several spans have the same ids, their children belong to the first.
 func (ix *index) Span(off int64, trace *[16]byte, span, parent *[8]byte) {
 	own := ix.slot(trace, span)
 	ix.records.Add(record{off: off, up: ix.slot(trace, parent)})

@@ -26,14 +26,14 @@ const (
 type messages struct {
 	b        []byte
 	encoding codec.Encoding
-	framed   bool // each message has its size before it
-	begin    int  // after a byte order mark
+	framed   bool // each message is preceded by its size
+	begin    int  // the offset after a byte order mark
 	starts   input.List[int64]
 }
 
-// newMessages detects the encoding of b from its beginning. JSON begins with a brace, a protobuf message
-// with the tag of its only field, which is also a newline, and a stream of protobuf messages with a length
-// below 160 MiB.
+// newMessages detects the encoding of b from its first bytes. JSON begins with a brace. A protobuf message
+// begins with the tag of its only field, a byte that is also a newline. A stream of protobuf messages begins
+// with a length below 160 MiB.
 func newMessages(b []byte) (*messages, error) {
 	begin := 0
 	if len(b) >= utf8.UTFMax-1 && string(b[:3]) == "\ufeff" {
@@ -56,7 +56,7 @@ func newMessages(b []byte) (*messages, error) {
 	return nil, &input.Error{Unit: "message 1", Err: ErrNotOTLP}
 }
 
-// space returns the end of the JSON white space at i, and of what is between messages in an array.
+// space returns the offset after JSON white space at i and after the separators of messages in an array.
 func space(b []byte, i int) int {
 	for i < len(b) && strings.IndexByte(" \n\r\t[,]", b[i]) >= 0 {
 		i++
@@ -88,9 +88,9 @@ func bare(b []byte) bool {
 	return true
 }
 
-// walk calls v for the content of all messages. The error is an [*input.Error] for the first damaged
-// message: v gets the intact records before the damage, and those of the messages after it that can be
-// found. walk calls check for each message, and returns its error.
+// walk calls v for the content of all messages. The error is an [*input.Error] for the first damaged message: v
+// gets the intact records before the damage, and the records of all later messages that can be found. walk
+// calls check for each message, and returns the error of check.
 func (m *messages) walk(r *codec.Reader, v codec.Visitor, check func() error) error {
 	var first error
 	for at := int64(m.begin); at < int64(len(m.b)); {
@@ -133,8 +133,8 @@ func (m *messages) walkOne(r *codec.Reader, at int64, v codec.Visitor) (end int6
 	return min(end, whole), err
 }
 
-// next returns the offset of the message after the damaged message at offset at. In JSON that is the next
-// line after the damage that begins a message.
+// next returns the offset of the message after the damaged message at a given offset. In JSON this is the next line
+// after the damage that begins a message.
 func (m *messages) next(at, damage int64) int64 {
 	if m.encoding == codec.Protobuf {
 		return damage // the end of the frame

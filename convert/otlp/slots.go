@@ -15,18 +15,17 @@ type slot struct {
 	record uint32 // the number of the span's record plus one; 0: the span is not in the input
 }
 
-// slots numbers spans by their ids, in about 40 bytes each.
+// slots maps spans to numbers by their ids. It takes about 40 bytes per span.
 type slots struct {
 	all  input.List[slot]
 	seed maphash.Seed
 
-	// Invariants: the length is a power of two, or zero; at least a quarter of the table is 0, which means
-	// free. A number is at the home position of its key or after it, with no free position in between.
+	// Invariants: the length is a power of two, or zero; at least a quarter of the table is 0, which means free. A
+	// number is at the home position of its key or after it, with no free position in between.
 	table []uint32
 }
 
-// find returns the number of the slot for key, and adds a slot if there is none. Slot 0 belongs to no
-// span.
+// find returns the number of the slot for key, and adds a slot if there is none. Slot 0 belongs to no span.
 func (s *slots) find(key *spanKey) uint32 {
 	if s.all.Len()*4 >= len(s.table)*3 {
 		s.grow()

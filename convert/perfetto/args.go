@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/timeline"
 )
 
-// appendArgs appends what an event says besides its name, as debug annotations.
+// appendArgs appends the details of an event, except its name, as debug annotations.
 func (e *encoder) appendArgs(b []byte, d *timeline.Details) []byte {
 	for i := range d.Args {
 		a := &d.Args[i]
@@ -33,8 +33,9 @@ func (e *encoder) appendName(b []byte, name string) []byte {
 	return appendText(b, argName, name)
 }
 
-// appendAny appends a value with its type. Those that are read here are not nested deeper than package telemetry reads them.
-// What is empty has no form of its own and becomes a text, as do numbers beyond 63 bits, which readers do not know.
+// appendAny appends a value with its type. Package otel bounds the nesting depth of values that it reads. Empty
+// values have no form of their own and become texts, as do numbers beyond 63 bits, which readers do not
+// support.
 func (e *encoder) appendAny(b []byte, v *otel.Any) []byte {
 	switch v.Kind {
 	case otel.String:

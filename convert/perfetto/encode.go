@@ -10,13 +10,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// bufferSize is how much is written at once.
+// bufferSize is the number of bytes that are buffered before a write.
 const bufferSize = 128 << 10
 
-// Encode writes the trace that v shows to w. It keeps the
-// order of all spans, span events and log records in memory, about 6 bytes for each
-// and 16 for each arrow, and reads the rest while it writes. Errors are those of the
-// trace's file, of w, and of ctx.
+// Encode writes the trace that v shows to w. It keeps the order of all spans, span events and log records in
+// memory, which takes about 6 bytes for each and 16 for each arrow. It reads everything else while it writes.
+// Encode returns errors of the trace's file, of w, and of ctx.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	t, err := timeline.NewTimeline(ctx, v)
 	if err != nil {
@@ -42,7 +41,7 @@ type encoder struct {
 	w     io.Writer
 	t     *timeline.Timeline
 	b     []byte
-	shift int64 // what a timestamp of 0 stands for
+	shift int64 // the time of timestamp 0, in nanoseconds since 1970
 
 	categories, names, args interner
 }
@@ -53,21 +52,21 @@ func (e *encoder) flush() error {
 	return err
 }
 
-// The tracks of process i have numbers whose upper half is i+1. That of the process
-// itself has 0 below, those of its lanes count from 1.
+// track returns the number of a track. The upper half of the number is the process index + 1. The lower half is
+// 0 for the track of the process itself, and counts lanes from 1.
 func track(process, lane int32) uint64 { return uint64(process+1)<<32 | uint64(lane+1) }
 
-// sequence is that of all packets. Without one, events are ignored.
+// sequence is the sequence id of all packets. Events without a sequence id are ignored.
 const sequence = 1
 
-// packet begins a packet.
+// packet begins a packet and returns its offset for end.
 func (e *encoder) packet() int {
 	b, at := open(e.b, tracePacket)
 	e.b = appendUint(b, packetSequence, sequence)
 	return at
 }
 
-// clocks writes the first packet: what times mean.
+// clocks writes the first packet, which defines the clocks of timestamps.
 func (e *encoder) clocks() {
 	at := e.packet()
 	e.b = appendUint(e.b, packetFlags, flagCleared)
@@ -76,7 +75,7 @@ func (e *encoder) clocks() {
 	first := e.time(e.t.First)
 	for _, id := range []uint64{clockBootTime, clockRealtime} {
 		if id == clockRealtime && (e.shift != 0 || e.t.Made) {
-			continue // no number for it, or no such time
+			continue // REALTIME cannot express the time, or the times are made up
 		}
 		var clock int
 		b, clock = open(b, clocksClock)
@@ -86,12 +85,12 @@ func (e *encoder) clocks() {
 	e.b = end(end(b, clocks), at)
 }
 
-// time returns a packet's time, which readers take as 63 bits.
+// time returns the timestamp of a packet, limited to the 63 bits that readers support.
 func (e *encoder) time(at int64) uint64 {
 	return min(uint64(at-e.shift), math.MaxInt64)
 }
 
-// process writes the tracks of a resource and of its lanes.
+// process writes the track of a resource and the tracks of its lanes.
 func (e *encoder) process(i int) error {
 	p := &e.t.Processes[i]
 	name, r, err := e.t.Resource(i)
@@ -133,7 +132,7 @@ func (e *encoder) lane(process, lane int32, name string) error {
 	return e.full()
 }
 
-// full writes what there is once it is enough.
+// full writes the buffer if the buffer is large enough.
 func (e *encoder) full() error {
 	if len(e.b) < bufferSize {
 		return nil
@@ -181,8 +180,8 @@ func (e *encoder) moment(m *timeline.Moment, d *timeline.Details) error {
 	return e.full()
 }
 
-// nameID returns the number of an event's name. Messages of log records are not
-// worth one: few come twice.
+// nameID returns the number of an event's name, 0 if the name is not interned. Messages of log records are not
+// interned, because few occur twice.
 func (e *encoder) nameID(d *timeline.Details) uint64 {
 	if d.Role == view.RoleLog {
 		return 0

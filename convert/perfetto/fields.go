@@ -1,6 +1,6 @@
 package perfetto
 
-// The numbers of the fields that are written. Part of Perfetto's format.
+// The numbers of the fields that are written. They are part of Perfetto's format.
 const (
 	tracePacket = 1 // of Trace
 
@@ -13,14 +13,14 @@ const (
 	packetDescriptor = 60
 	packetFirst      = 87
 
-	flagCleared = 1 // of packetFlags: what was interned is forgotten
-	flagNeeds   = 2 // what was interned is needed
+	flagCleared = 1 // of packetFlags: forget interned data
+	flagNeeds   = 2 // of packetFlags: the packet needs interned data
 
 	clocksClock   = 1 // of ClockSnapshot
 	clockID       = 1 // of a clock in it
 	clockTime     = 2
 	clockRealtime = 1 // the number of a clock
-	clockBootTime = 6 // that of the packets' times
+	clockBootTime = 6 // the clock of packet times
 
 	trackUUID     = 1 // of TrackDescriptor
 	trackName     = 2
@@ -30,7 +30,7 @@ const (
 	trackRank     = 12
 	trackMerge    = 15
 	byRank        = 3 // a trackOrdering
-	mergeNone     = 2 // a trackMerge: no two tracks are one
+	mergeNone     = 2 // a trackMerge: never merge the track
 
 	processPID    = 1 // of ProcessDescriptor
 	processName   = 6
@@ -53,7 +53,7 @@ const (
 	internedCategories = 1 // of InternedData
 	internedNames      = 2
 	internedArgs       = 3
-	internedID         = 1 // of one of them
+	internedID         = 1 // of each interned item
 	internedText       = 2
 
 	argNameID = 1 // of DebugAnnotation

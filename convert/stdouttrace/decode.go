@@ -1,9 +1,8 @@
-// Package stdouttrace reads what OpenTelemetry's exporters stdouttrace and stdoutlog for Go
-// print: an object for each span or log record, on a line or several, or in arrays.
+// Package stdouttrace reads the output of OpenTelemetry's exporters stdouttrace and stdoutlog for Go: an object
+// for each span or log record, on one line or several, or in arrays.
 //
-// All that they print is kept but which parents are remote, the number of child spans, and what
-// is beside the objects. An integer beyond 63 bits, or a number that JSON has no name for, is
-// not printed by them.
+// All of the output is kept, except which parents are remote, the number of child spans, and text outside the
+// objects. The exporters do not print integers beyond 63 bits or numbers for which JSON has no notation.
 package stdouttrace
 
 import (
@@ -62,7 +61,7 @@ type record struct {
 	DroppedAttributes      uint32
 	Resource               pairs
 	InstrumentationScope   *scope // of spans
-	InstrumentationLibrary scope  // of spans of old versions
+	InstrumentationLibrary scope  // of spans in old versions
 	Scope                  scope  // of log records
 }
 
@@ -78,7 +77,7 @@ type scope struct {
 	Attributes               pairs
 }
 
-// Pairs are attributes. An object in their place, as stdoutlog prints for none, is empty.
+// pairs are attributes. An object in their place, as stdoutlog prints for no attributes, is empty.
 type pairs []struct {
 	Key   string
 	Value value
@@ -93,20 +92,20 @@ func (p *pairs) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(p))
 }
 
-// A value is an attribute's.
+// A value is the value of an attribute.
 type value struct {
 	Type  string
 	Value json.RawMessage
 }
 
-// maxDepth is how deep values may nest: deeper ones are not read again.
+// maxDepth is the maximum nesting depth of values. Deeper values could not be read again.
 const maxDepth = 100
 
 var errDeep = errors.New("values nest too deep")
 
-// Decode reads what the exporters print from r and writes it to w, parents before children. It
-// does not close w. Where the input is damaged the error is an *Error of package convert; the
-// spans and log records before it are written.
+// Decode reads the output of the exporters from r and writes it to w, parents before children. It does not
+// close w. If the input is damaged, the error is an *Error of package convert, and the spans and log records
+// before the damage are written.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return foreign.Decode(ctx, r, w, "record", func(r *record, add foreign.Adder) bool { return add(r.record()) })
 }
@@ -124,7 +123,7 @@ func (r *record) record() (*foreign.Record, error) {
 	return to, d.err
 }
 
-// A decoder decodes a record. It keeps the first error; ids that are none count before all others.
+// A decoder decodes a record. It keeps the first error, but invalid ids have precedence over all other errors.
 type decoder struct{ err error }
 
 func (d *decoder) span(r *record) *otel.Span {
@@ -199,7 +198,7 @@ func (d *decoder) attributes(p pairs) (attrs otel.Attributes) {
 	return attrs
 }
 
-// any returns the value. Its type tells floats, bytes and maps from what JSON has in their place.
+// any converts the value. The type distinguishes floats, bytes and maps, which JSON represents in other ways.
 func (v *value) any(depth int) (to otel.Any, err error) {
 	if depth > maxDepth {
 		return to, errDeep
@@ -249,7 +248,7 @@ func (v *value) any(depth int) (to otel.Any, err error) {
 	return to, nil
 }
 
-// floats makes the numbers of a value floats.
+// floats converts integers in a value to floats.
 func floats(v *otel.Any) {
 	if v.Kind == otel.Int {
 		*v = otel.Any{Kind: otel.Float, Float: float64(v.Int)}
@@ -259,9 +258,9 @@ func floats(v *otel.Any) {
 	}
 }
 
-// flags returns the flags that hex digits name.
+// flags parses flags from hex digits.
 func flags(digits string) uint32 {
-	n, _ := strconv.ParseUint(digits, 16, 8) // none
+	n, _ := strconv.ParseUint(digits, 16, 8) // 0 if digits are invalid
 	return uint32(n)
 }
 

@@ -1,18 +1,17 @@
-// Package zipkin reads the JSON of Zipkin's API, version 2: arrays of spans, and spans one
-// behind the other.
+// Package zipkin reads the JSON of Zipkin's API, version 2: arrays of spans, and spans that follow each other.
 //
 //	localEndpoint   the resource: service.name, and host.ip, host.port of its address
 //	remoteEndpoint  peer.service, network.peer.address, network.peer.port
 //	kind            the span's kind; a span without one is internal
 //	annotations     events without attributes
 //	tags            attributes, all of them texts; otel.status_code, otel.status_description,
-//	                error, otel.scope.name and .version are where OpenTelemetry has them
-//	shared, debug   zipkin.shared, zipkin.debug. Where a file has both halves of a shared span, that of the
-//	                server is below that of the client, with another id: the first bit of it is inverted.
+//	                error, otel.scope.name and .version become OpenTelemetry's fields
+//	shared, debug   zipkin.shared, zipkin.debug. If a file has both halves of a shared span, the server's half
+//	                is below the client's half and has a new id: the old id with its first bit inverted.
 //	                Children are below the half that has their service
 //
-// Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters
-// write the attributes of a resource among the tags of its spans, where they stay.
+// Times have microseconds. A span without a duration has not ended. OpenTelemetry's exporters write the
+// attributes of a resource among the tags of its spans; they remain attributes of the spans.
 package zipkin
 
 import (
@@ -50,7 +49,7 @@ type span struct {
 	Shared bool                     `json:"shared"`
 	Debug  bool                     `json:"debug"`
 
-	Version1 json.RawMessage `json:"binaryAnnotations"` // there is none in version 2
+	Version1 json.RawMessage `json:"binaryAnnotations"` // not in version 2
 }
 
 type endpoint struct {
@@ -62,9 +61,8 @@ type endpoint struct {
 
 var errVersion = errors.New("this is version 1 of Zipkin's JSON, of which only version 2 is read")
 
-// Decode reads spans of Zipkin from r and writes them to w, parents before children. It does not
-// close w. Where the input is damaged the error is an *Error of package convert; the spans before
-// it are written.
+// Decode reads Zipkin spans from r and writes them to w, parents before children. It does not close w. If the
+// input is damaged, the error is an *Error of package convert, and the spans before the damage are written.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	return input.View(ctx, r, "", func(_ *input.Input, b []byte) error {
 		h := halves{}
@@ -75,8 +73,8 @@ func Decode(ctx context.Context, r io.Reader, w *format.Writer) error {
 	})
 }
 
-// halves has the spans of which a file has two halves: that of the client, and that of the server, which is marked
-// as shared.
+// halves finds the spans of which a file has two halves: the client's half, and the server's half, which is
+// marked as shared.
 type halves map[ids]*half
 
 type ids struct {
@@ -104,8 +102,8 @@ func (h halves) add(s *span) {
 	}
 }
 
-// divide gives the half of a server an id of its own, below that of the client, and its children, which have its
-// service.
+// divide gives a server's half a new id and puts it below the client's half. It also moves children that have
+// the service of the server's half below that half.
 func (h halves) divide(s *otel.Span, from *span) {
 	if of := h[ids{s.TraceID, s.SpanID}]; from.Shared && of != nil && of.byClient {
 		s.Parent = s.SpanID
@@ -162,7 +160,7 @@ func (from *span) record(h halves) (*foreign.Record, error) {
 	return &foreign.Record{Resource: resource, Spans: []*otel.Span{s}}, nil
 }
 
-// attributes appends attributes of what e says, by these names.
+// attributes appends the fields of e as attributes with these names.
 func (e *endpoint) attributes(attrs otel.Attributes, service, address, port string) otel.Attributes {
 	for _, a := range [...]struct{ name, value string }{{service, e.ServiceName}, {address, e.IPv4}, {address, e.IPv6}} {
 		if a.value != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// A Kind is the kind of an [Any]. The kinds are those of OTLP's AnyValue.
+// A Kind is the kind of an [Any]. The kinds are the kinds of OTLP's AnyValue.
 type Kind uint8
 
 // The kinds of values.
@@ -41,10 +41,10 @@ type Any struct {
 	Map   []KeyValue
 }
 
-// TextAny returns a text.
+// TextAny returns an Any with the text s.
 func TextAny(s string) Any { return Any{Kind: String, Text: s} }
 
-// IntAny returns an integer.
+// IntAny returns an Any with the integer n.
 func IntAny(n int64) Any { return Any{Kind: Int, Int: n} }
 
 // A KeyValue is a key of a Map with its value.
@@ -53,7 +53,7 @@ type KeyValue struct {
 	Value Any
 }
 
-// maxDepth is the largest depth of nested values that are read.
+// maxDepth is the maximum nesting depth of values that are read.
 const maxDepth = 100
 
 // An Encoding is the way in which an attribute's value is stored.
@@ -67,7 +67,7 @@ const (
 	Duration                 // as nanoseconds, named in entrace.duration
 )
 
-// An Attribute is an attribute that the user has set, with the name that the user gave it.
+// An Attribute is an attribute that the user has set. Its name is the user's name.
 type Attribute struct {
 	Name     string
 	Value    format.Value
@@ -77,8 +77,8 @@ type Attribute struct {
 // errTooDeep is the error for values that nest deeper than maxDepth.
 var errTooDeep = errors.New("values nest too deep")
 
-// Any returns the value of a. An integer that does not fit into an int64 becomes its
-// decimal text. A text that is not valid in its encoding stays a text.
+// Any returns the value of a as an Any. An integer that does not fit into an int64 becomes decimal text. A text
+// that is not valid in its encoding remains a text.
 func (a *Attribute) Any() Any {
 	switch a.Encoding {
 	case JSON:
@@ -110,7 +110,7 @@ func nativeAny(v format.Value) Any {
 	return TextAny(string(v.AppendDecimal(nil)))
 }
 
-// ParseJSON reads JSON in which numbers with a point or an exponent are floats.
+// ParseJSON parses JSON. Numbers with a point or an exponent become floats.
 func ParseJSON(text string) (Any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -172,7 +172,7 @@ func readJSON(d *json.Decoder, depth int) (v Any, err error) {
 	return v, err
 }
 
-// jsonAny is an AnyValue in the form of OTLP/JSON.
+// jsonAny is an AnyValue in OTLP/JSON.
 type jsonAny struct {
 	String *string         `json:"stringValue"`
 	Bool   *bool           `json:"boolValue"`
@@ -190,7 +190,7 @@ type jsonAny struct {
 	} `json:"kvlistValue"`
 }
 
-// ParseAnyValue parses an AnyValue in the form of OTLP/JSON.
+// ParseAnyValue parses an AnyValue in OTLP/JSON.
 func ParseAnyValue(text []byte) (v Any, err error) {
 	var j *jsonAny
 	if len(text) > 0 {
@@ -249,7 +249,7 @@ func NewAttribute(name string, v *Any) Attribute {
 	return a
 }
 
-// Stored returns the value and the encoding with which v is stored.
+// Stored returns the value and the encoding in which v is stored.
 func Stored(v *Any) (format.Value, Encoding) {
 	switch v.Kind {
 	case String:
@@ -272,8 +272,7 @@ func Stored(v *Any) (format.Value, Encoding) {
 	return format.StringValue(string(AppendAnyValue(nil, v))), AnyValue
 }
 
-// appendJSON appends v as JSON. It reports false if the kinds of v could not be
-// recovered from the JSON.
+// appendJSON appends v as JSON. It returns false if the kinds of v could not be restored from the JSON.
 func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 	switch v.Kind {
 	case Empty:
@@ -319,8 +318,7 @@ func appendJSON(b []byte, v *Any) (_ []byte, ok bool) {
 	return b, false
 }
 
-// AppendAnyValue appends v in the form of OTLP/JSON. A text that is not valid UTF-8
-// becomes bytes.
+// AppendAnyValue appends v in OTLP/JSON. A text that is not valid UTF-8 becomes bytes.
 func AppendAnyValue(b []byte, v *Any) []byte {
 	switch v.Kind {
 	case String:
@@ -363,8 +361,8 @@ func AppendAnyValue(b []byte, v *Any) []byte {
 	return append(b, '}')
 }
 
-// Display returns v for people: a text unchanged, bytes in base64, lists and maps as
-// JSON, or as OTLP/JSON if JSON cannot hold them.
+// Display returns v as readable text: a text unchanged, bytes in base64, lists and maps as JSON, or as
+// OTLP/JSON if JSON cannot represent them.
 func (v *Any) Display() string {
 	switch v.Kind {
 	case String:
@@ -380,7 +378,7 @@ func (v *Any) Display() string {
 	return string(AppendAnyValue(nil, v))
 }
 
-// Size returns approximately how many bytes of memory v takes.
+// Size returns the approximate number of bytes of memory that v takes.
 func (v *Any) Size() int {
 	n := 128 + len(v.Text)
 	for i := range v.List {

@@ -9,16 +9,16 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Some data has no field in OTLP. AddMarks adds it as attributes, and TakeMarks removes
-// these attributes again.
+// Some data has no field in OTLP. AddMarks adds this data as attributes, and TakeMarks removes the attributes
+// again.
 
 const (
 	codeFile = "code.file.path"
 	codeLine = "code.line.number"
 )
 
-// AddMarks adds attributes to s for data that OTLP has no field for: its place in the
-// source, and that it has not ended.
+// AddMarks adds attributes to s for data for which OTLP has no field: the source position of s, and that s has
+// not ended.
 func (s *Span) AddMarks() {
 	s.Attributes = addPlace(s.Attributes, &s.Metadata)
 	if !s.Ended && !s.Unmarked {
@@ -26,8 +26,8 @@ func (s *Span) AddMarks() {
 	}
 }
 
-// TakeMarks removes the attributes that AddMarks added from s, which was read from OTLP. The
-// place in the source stays, because a span has it as attributes and in its metadata.
+// TakeMarks removes from s, which was read from OTLP, the attributes that AddMarks added. The source position
+// stays, because a span has it both as attributes and in its metadata.
 func (s *Span) TakeMarks() {
 	if s.Unmarked = !s.Ended; !s.Unmarked {
 		return
@@ -37,8 +37,8 @@ func (s *Span) TakeMarks() {
 	s.Unmarked = n == len(s.Attributes)
 }
 
-// AddMarks adds attributes to l for data that OTLP has no field for: its place in the
-// source, and which attributes are durations.
+// AddMarks adds attributes to l for data for which OTLP has no field: the source position of l, and which
+// attributes are durations.
 func (l *Log) AddMarks() {
 	l.Attributes = addPlace(l.Attributes, &l.Metadata)
 	var names []string
@@ -53,14 +53,14 @@ func (l *Log) AddMarks() {
 	}
 }
 
-// TakeMarks removes the attributes that AddMarks added from l, which was read from OTLP.
+// TakeMarks removes from l, which was read from OTLP, the attributes that AddMarks added.
 func (l *Log) TakeMarks() {
 	l.takeDurations()
 	l.takePlace()
 }
 
-// addPlace adds the place in the source, if the attributes do not have one. log/slog does
-// not store the place as an attribute.
+// addPlace adds attributes for the source position, unless the attributes already have one. log/slog does not
+// store the position as an attribute.
 func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	if !md.File.Valid || slices.ContainsFunc(attrs, func(a Attribute) bool { return a.Name == codeFile || a.Name == codeLine }) {
 		return attrs
@@ -72,8 +72,8 @@ func addPlace(attrs Attributes, md *format.Metadata) Attributes {
 	return attrs
 }
 
-// takePlace moves the place in the source from the attributes to the metadata. It does
-// nothing if the attributes have more than one place or an invalid one.
+// takePlace moves the source position from the attributes to the metadata. It does nothing if the attributes
+// have several positions or an invalid position.
 func (l *Log) takePlace() {
 	file, line := -1, -1
 	for i := range l.Attributes {
@@ -121,9 +121,8 @@ func (l *Log) takeDurations() {
 	l.Attributes = slices.Delete(l.Attributes, at, at+1)
 }
 
-// SetTimes sets when s began and ended, in nanoseconds since 1970 as in OTLP. If end is 0,
-// s has not ended. A difference of times that is too large wraps around; adding it to the
-// start wraps back.
+// SetTimes sets the start and the end of s, in nanoseconds since 1970 as in OTLP. If end is 0, s has not ended.
+// If the difference of the times is too large, the duration wraps around; adding it to the start wraps back.
 func (s *Span) SetTimes(start, end uint64) {
 	s.Start = int64(start)
 	if s.Start == math.MinInt64 {

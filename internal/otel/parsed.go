@@ -9,17 +9,16 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// A Reader reads spans, links, events and log records from entries. It reuses its memory: a
-// result is valid until the next call. The functions ReadSpan and its like return results that
-// stay valid.
+// A Reader reads spans, links, events and log records from entries. It reuses its memory: a result is valid
+// until the next call. The results of functions such as ReadSpan remain valid.
 type Reader struct {
 	parsed parsed
 	span   Span
 	log    Log
 }
 
-// A parsed holds the attributes of an entry. The attributes of the user and of the scope
-// are separate, under their own names.
+// A parsed holds the attributes of an entry. The attributes of the user and of the scope are separate, under
+// their original names.
 type parsed struct {
 	own   []format.Attribute
 	users []Attribute
@@ -69,7 +68,7 @@ func (p *parsed) parse(e *format.TraceEntry) {
 	}
 }
 
-// get returns the first attribute called name. A linear search is enough for few attributes.
+// get returns the value of the first attribute called name. A linear search suffices for few attributes.
 func (p *parsed) get(name string) (v format.Value, ok bool) {
 	for i := range p.own {
 		if p.own[i].Name == name {
@@ -103,7 +102,7 @@ func (p *parsed) number(name string, absent uint32) uint32 {
 	return absent
 }
 
-// numberOr returns v as a number of 32 bits, or absent if v is not a number.
+// numberOr returns v as a number of 32 bits, or the value absent if v is not a number.
 func numberOr(v format.Value, absent uint32) uint32 {
 	if n, ok := v.U64(); ok {
 		return uint32(min(n, math.MaxUint32))
@@ -119,7 +118,7 @@ func (p *parsed) time(name string) (int64, bool) {
 	return timeOf(v)
 }
 
-// timeOf returns v as nanoseconds, at most those of the largest int64.
+// timeOf returns v as nanoseconds, at most the largest int64.
 func timeOf(v format.Value) (int64, bool) {
 	if n, ok := v.I64(); ok {
 		return n, true

@@ -14,7 +14,7 @@ import (
 // A SpanKind is OTLP's Span.kind.
 type SpanKind uint8
 
-// The kinds of spans. The numbers are OTLP's.
+// The kinds of spans, with OTLP's numbers.
 const (
 	KindUnspecified SpanKind = iota
 	KindInternal
@@ -35,13 +35,13 @@ func (k SpanKind) String() string {
 	return kindNames[0]
 }
 
-// ParseSpanKind returns the kind with the name that [SpanKind.String] returns.
+// ParseSpanKind returns the kind for a name that [SpanKind.String] returns.
 func ParseSpanKind(name string) (SpanKind, bool) {
 	i := slices.Index(kindNames[:], name)
 	return SpanKind(max(i, 0)), i >= 0
 }
 
-// SpanKindOf returns the kind with OTLP's number n, KindUnspecified for an unknown number.
+// SpanKindOf returns the kind for OTLP's number n, KindUnspecified for an unknown number.
 func SpanKindOf(n int32) SpanKind {
 	if n < 0 || n > int32(KindConsumer) {
 		return KindUnspecified
@@ -52,7 +52,7 @@ func SpanKindOf(n int32) SpanKind {
 // A Status is OTLP's Status.code.
 type Status uint8
 
-// The codes of a status. The numbers are OTLP's.
+// The codes of a status, with OTLP's numbers.
 const (
 	StatusUnset Status = iota
 	StatusOK
@@ -69,7 +69,7 @@ func (s Status) String() string {
 	return statusNames[0]
 }
 
-// StatusOf returns the status with OTLP's number n, StatusUnset for an unknown number.
+// StatusOf returns the status for OTLP's number n, StatusUnset for an unknown number.
 func StatusOf(n int32) Status {
 	if n < 0 || n > int32(StatusError) {
 		return StatusUnset
@@ -117,11 +117,11 @@ type Span struct {
 	Events []Event
 
 	MadeIDs  bool            // the ids are generated, because the source had none
-	Unmarked bool            // the span has not ended, and the source has no mark for that
+	Unmarked bool            // the span has not ended, and the source has no attribute that says so
 	Metadata format.Metadata // of its entry, when it was read or written
 }
 
-// End returns when the span ended. If it has not ended, it returns when it began.
+// End returns the end time of the span. If the span has not ended, it returns the start time.
 func (s *Span) End() int64 { return s.Start + s.Duration }
 
 // A Link is a link of a span to another span.
@@ -150,14 +150,14 @@ type Event struct {
 type Log struct {
 	ID           uint32 // of its entry
 	Message      string
-	Body         Any // the message with its kind
+	Body         Any // the message in its original kind
 	Time         int64
 	HasTime      bool
-	Observed     int64  // 0: none
+	Observed     int64  // 0 if there is none
 	Severity     uint32 // OTLP's severity_number
 	SeverityText string
 	EventName    string
-	TraceID      [16]byte // zero: none
+	TraceID      [16]byte // zero if none
 	SpanID       [8]byte
 	Flags        uint32
 	Scope        Scope
@@ -184,7 +184,7 @@ const (
 	AttrBody           = "otel.body"
 	AttrEventName      = "otel.event_name"
 	AttrMadeIDs        = "otel.made_ids"
-	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no mark for that
+	AttrOpen           = "entrace.open" // false: the span has not ended, and OTLP had no attribute that said so
 )
 
 func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
@@ -194,8 +194,8 @@ func (p *parsed) scopeOf(e *format.TraceEntry) Scope {
 	}
 }
 
-// ReadSpan reads a span, without links and events, from its entry in the view. up is
-// its parent span, if that is valid.
+// ReadSpan reads a span, without links and events, from its entry in the view. The parameter up is the parent
+// span, if it is valid.
 func ReadSpan(e *format.TraceEntry, up format.SpanRef) *Span { return new(Reader).Span(e, up) }
 
 // Span reads a span as ReadSpan does.
@@ -207,7 +207,7 @@ func (r *Reader) Span(e *format.TraceEntry, up format.SpanRef) *Span {
 		Flags: mapping.DefaultTraceFlags, Kind: KindInternal, Parent: up.SpanID, // the parent even if the trace id of up is zero
 	}
 	open, skewed, skew := true, false, int64(0)
-	for _, a := range slices.Backward(p.own) { // of attributes with the same name the first counts
+	for _, a := range slices.Backward(p.own) { // if several attributes have the same name, the first counts
 		v := a.Value
 		switch a.Name {
 		case AttrTraceState:
@@ -300,13 +300,13 @@ func (r *Reader) Event(e *format.TraceEntry) Event {
 // severities holds OTLP's severity_number for each level.
 var severities = [...]uint32{format.LevelTrace: 1, format.LevelDebug: 5, format.LevelInfo: 9, format.LevelWarn: 13, format.LevelError: 17}
 
-// namedSeverities are the severity_numbers that loggers mean by the names of their levels.
+// namedSeverities maps the names of loggers' levels to severity_numbers.
 var namedSeverities = map[string]uint32{
 	"trace": 1, "debug": 5, "info": 9, "information": 9, "notice": 10, "warn": 13, "warning": 13,
 	"error": 17, "err": 17, "severe": 17, "crit": 21, "critical": 21, "fatal": 21, "panic": 21, "alert": 21, "emerg": 21, "emergency": 21,
 }
 
-// SeverityNamed returns the severity_number for the name of a level, in any case.
+// SeverityNamed returns the severity_number for the name of a level, ignoring case.
 func SeverityNamed(name string) (n uint32, ok bool) {
 	if n, ok = namedSeverities[name]; !ok && len(name) < 12 {
 		n, ok = namedSeverities[strings.ToLower(name)]
@@ -336,7 +336,7 @@ func severityOf(l format.Level, logLevel string) uint32 {
 	return SeverityOf(l)
 }
 
-// defaultFlags returns the flags that an entry without trace_flags has.
+// defaultFlags returns the flags of an entry without trace_flags.
 func (l *Log) defaultFlags() uint32 {
 	if l.SpanID == ([8]byte{}) {
 		return 0
@@ -344,8 +344,8 @@ func (l *Log) defaultFlags() uint32 {
 	return mapping.DefaultLogFlags
 }
 
-// defaultObserved returns the observed time that an entry without
-// observed_time_unix_nano has: the time of the record, 0 if that is unknown.
+// defaultObserved returns the observed time of an entry without observed_time_unix_nano: the time of the
+// record, or 0 if that time is unknown.
 func (l *Log) defaultObserved() int64 {
 	if !l.HasTime {
 		return 0
@@ -408,7 +408,7 @@ func ReadResource(e *format.TraceEntry) *Resource {
 	return &Resource{Attributes: p.users, SchemaURL: p.text(AttrSchemaURL), Dropped: p.count(mapping.AttrDroppedAttributes)}
 }
 
-// Service returns the resource's service.name, "" if it has none.
+// Service returns the resource's service.name, "" if it has no such attribute.
 func (r *Resource) Service() string {
 	for i := range r.Attributes {
 		if r.Attributes[i].Name == "service.name" {

@@ -2,17 +2,16 @@ package otel
 
 import "github.com/entrace-go/entrace/format"
 
-// Resources holds the resources that were written to a trace. Two resources that differ
-// only in the order of their attributes are the same. The zero value is empty.
+// Resources holds the resources that were written to a trace. Two resources count as equal if they differ only
+// in the order of their attributes. The zero value is empty.
 type Resources struct {
 	ids    map[string]uint32 // by key
 	sorted []format.Attribute
 	key    []byte
 }
 
-// Write writes e, the entry of a resource, to w and returns its id. If w already has the
-// same resource, Write only returns the id of that resource. Version 1 keeps the order of
-// the attributes.
+// Write writes e, the entry of a resource, to w and returns its id. If w already has an equal resource, Write
+// only returns the id of that resource. Version 1 keeps the order of the attributes.
 func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, err error) {
 	key := r.Key(e)
 	if id, known := r.ids[string(key)]; known {
@@ -31,7 +30,7 @@ func (r *Resources) Write(w *format.Writer, e *format.TraceEntry) (id uint32, er
 // Key returns bytes that are the same for the entries of equal resources. The bytes are valid until
 // the next call of Key or Write.
 func (r *Resources) Key(e *format.TraceEntry) []byte {
-	// The key is the entry in version 2 with sorted attributes, whatever the version of the trace.
+	// The key is the entry in version 2 with sorted attributes, regardless of the version of the trace.
 	r.sorted = append(r.sorted[:0], e.Attributes...)
 	format.SortAttributes(r.sorted)
 	canonical := *e

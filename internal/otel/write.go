@@ -27,7 +27,7 @@ type Writer interface {
 	JSON(name, text string)
 	AnyValue(name, text string)
 	Duration(name string, d time.Duration)
-	// User marks the attributes that follow as those of the user.
+	// User marks the following attributes as attributes of the user.
 	User()
 	End()
 }
@@ -37,17 +37,17 @@ var (
 	_ Writer = (*Entry)(nil)
 )
 
-// Users is a list of attributes of the user.
+// Users is a list of user attributes.
 type Users interface {
 	Len() int
 	Name(i int) string
-	// Native returns the value of attribute i, if it is of one of the format's kinds.
+	// Native returns the value of attribute i, if the value has one of the format's kinds.
 	Native(i int) (format.Value, bool)
-	// Write adds all attributes to w. It puts prefix before their names.
+	// Write adds all attributes to w, with prefix before their names.
 	Write(w Writer, prefix string)
 }
 
-// Attributes are attributes of the user that were read from an entry or another format.
+// Attributes are user attributes that were read from an entry or another format.
 type Attributes []Attribute
 
 // Add adds an attribute.
@@ -92,7 +92,7 @@ func (a *Attribute) Write(w Writer) {
 	}
 }
 
-// An Entry is a Writer that makes a [format.TraceEntry].
+// An Entry is a Writer that builds a [format.TraceEntry].
 type Entry struct {
 	E *format.TraceEntry
 
@@ -100,7 +100,7 @@ type Entry struct {
 	jsons, anys, durs []string
 }
 
-// Begin implements Writer. It reuses the slice of the attributes.
+// Begin implements Writer. It reuses the slice of attributes.
 func (b *Entry) Begin(message format.Optional[string], m *format.Metadata) {
 	*b.E = format.TraceEntry{Message: message, Metadata: *m, Attributes: b.E.Attributes[:0]}
 }
@@ -206,7 +206,7 @@ func (s *Scope) write(w Writer) {
 	number(w, AttrScopeDropped, s.Dropped, 0)
 }
 
-// code sets the place in the source in md from attributes that hold it.
+// code sets the source position in md from the attributes in u that hold it.
 func code(md *format.Metadata, u Users) {
 	for i := range u.Len() {
 		name := u.Name(i)
@@ -234,15 +234,14 @@ func code(md *format.Metadata, u Users) {
 	}
 }
 
-// A Where describes the parent of an entry. The entry does not store ids that its parent
-// already implies.
+// A Where describes the parent of an entry. An entry does not store ids that its parent implies.
 type Where struct {
 	Trace  bool // the parent has the same trace id
 	Parent bool // the parent is the entry of its parent span, or of a log record's span
 }
 
-// Write writes the entry of s with the attributes u. It does not write the links and events
-// of s. The caller puts the entry below its parent, and sets at accordingly.
+// Write writes the entry of s with the attributes u, without the links and events of s. The caller puts the
+// entry below its parent, and sets at accordingly.
 func (s *Span) Write(w Writer, at Where, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: s.Name, Target: s.Scope.Name, Level: format.LevelInfo}
@@ -278,9 +277,9 @@ func (s *Span) Write(w Writer, at Where, u Users) {
 	w.End()
 }
 
-// WriteEnd writes the end of s. The caller puts it below the entry that was written when s
-// began. u holds only the attributes that are new or have changed since. The end has the
-// name of s if renamed.
+// WriteEnd writes the end of s. The caller puts the end below the entry that was written when s began. The
+// parameter u has only attributes that are new or changed since then. If renamed is true, the end has the name
+// of s.
 func (s *Span) WriteEnd(w Writer, renamed bool, u Users) {
 	md := &s.Metadata
 	*md = format.Metadata{Name: format.NameSpanEnd, Target: s.Scope.Name, Level: format.LevelTrace}
@@ -327,17 +326,17 @@ func (s *Span) dropped(w Writer) {
 	number(w, mapping.AttrDroppedLinks, s.DroppedLinks, 0)
 }
 
-// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
+// Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (s *Span) Fill(e *format.TraceEntry, at Where) { s.Write(&Entry{E: e}, at, &s.Attributes) }
 
-// Entry is Write into a new entry.
+// Entry is like Write, but returns a new entry.
 func (s *Span) Entry(at Where) *format.TraceEntry {
 	e := new(format.TraceEntry)
 	s.Fill(e, at)
 	return e
 }
 
-// Write writes the entry of l, a link of a span of that scope, with the attributes u.
+// Write writes the entry of l with the attributes u. The link belongs to a span of the scope.
 func (l *Link) Write(w Writer, scope string, u Users) {
 	l.Metadata = format.Metadata{Name: mapping.NameLink, Target: scope, Level: format.LevelInfo}
 	w.Begin(format.Optional[string]{}, &l.Metadata)
@@ -351,17 +350,17 @@ func (l *Link) Write(w Writer, scope string, u Users) {
 	w.End()
 }
 
-// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
+// Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Link) Fill(e *format.TraceEntry, scope string) { l.Write(&Entry{E: e}, scope, &l.Attributes) }
 
-// Entry is Write into a new entry.
+// Entry is like Write, but returns a new entry.
 func (l *Link) Entry(scope string) *format.TraceEntry {
 	e := new(format.TraceEntry)
 	l.Fill(e, scope)
 	return e
 }
 
-// Write writes the entry of ev, an event of a span of that scope, with the attributes u.
+// Write writes the entry of ev with the attributes u. The event belongs to a span of the scope.
 func (ev *Event) Write(w Writer, scope string, u Users) {
 	ev.Metadata = format.Metadata{Name: ev.Name, Target: scope, Level: format.LevelInfo}
 	if ev.Name == mapping.NameException {
@@ -377,12 +376,12 @@ func (ev *Event) Write(w Writer, scope string, u Users) {
 	w.End()
 }
 
-// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
+// Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (ev *Event) Fill(e *format.TraceEntry, scope string) {
 	ev.Write(&Entry{E: e}, scope, &ev.Attributes)
 }
 
-// Entry is Write into a new entry.
+// Entry is like Write, but returns a new entry.
 func (ev *Event) Entry(scope string) *format.TraceEntry {
 	e := new(format.TraceEntry)
 	ev.Fill(e, scope)
@@ -394,9 +393,9 @@ var plainSeverityTexts = map[format.Level]string{
 	format.LevelTrace: "TRACE", format.LevelDebug: "DEBUG", format.LevelInfo: "INFO", format.LevelWarn: "WARN", format.LevelError: "ERROR",
 }
 
-// Write writes the entry of a log record with the attributes u. The caller puts the entry
-// below its parent, and sets at accordingly: Parent means that the parent is the record's
-// span. The place in the source comes from u if u has one, otherwise from l.Metadata.
+// Write writes the entry of a log record with the attributes u. The caller puts the entry below its parent, and
+// sets at accordingly: at.Parent means that the parent is the record's span. The source position is read from u
+// if u has one, otherwise from l.Metadata.
 func (l *Log) Write(w Writer, at Where, u Users) {
 	level := LevelOf(l.Severity)
 	if l.Severity == 0 {
@@ -435,7 +434,7 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 	}
 	number(w, AttrSeverityNumber, l.Severity, SeverityOf(level))
 	if l.SeverityText != plainSeverityTexts[level] {
-		w.String(AttrSeverityText, l.SeverityText) // also if it is empty
+		w.String(AttrSeverityText, l.SeverityText) // even if it is empty
 	}
 	if l.Body.Kind != String {
 		w.String(AttrBody, string(AppendAnyValue(nil, &l.Body)))
@@ -448,10 +447,10 @@ func (l *Log) Write(w Writer, at Where, u Users) {
 	w.End()
 }
 
-// Fill is Write into e. It replaces the content of e, and reuses the slice e.Attributes.
+// Fill is like Write, but writes to e. It replaces the content of e, and reuses the slice e.Attributes.
 func (l *Log) Fill(e *format.TraceEntry, at Where) { l.Write(&Entry{E: e}, at, &l.Attributes) }
 
-// Entry is Write into a new entry.
+// Entry is like Write, but returns a new entry.
 func (l *Log) Entry(at Where) *format.TraceEntry {
 	e := new(format.TraceEntry)
 	l.Fill(e, at)

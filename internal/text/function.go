@@ -2,7 +2,7 @@ package text
 
 import "strings"
 
-// OfApplication reports false for functions of the runtime, of locks, of timers and of system calls, which only
+// OfApplication returns false for functions of the runtime, of locks, of timers and of system calls, which only
 // wait or run for other code.
 func OfApplication(function string) bool {
 	switch first, _, _ := strings.Cut(PackageOf(function), "/"); first {
@@ -12,10 +12,10 @@ func OfApplication(function string) bool {
 	return !strings.HasPrefix(function, "golang.org/x/sys/")
 }
 
-// PackageOf returns the import path in the name of a function, or "" if the name has none, such as that of a C
-// function.
+// PackageOf returns the import path in the name of a function. It returns "" if the name has no import path, as
+// for a C function.
 func PackageOf(function string) string {
-	// Type arguments may have import paths of their own.
+	// Type arguments may contain other import paths.
 	function, _, _ = strings.Cut(function, "[")
 	slash := strings.LastIndexByte(function, '/') + 1
 	dot := strings.IndexByte(function[slash:], '.')

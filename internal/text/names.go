@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Names makes names unique. The second of several equal names gets the suffix "#2", or the next
-// higher number that makes it unique. The zero value has no names.
+// Names makes names unique. The second of several equal names gets the suffix "#2", or the next higher number
+// that makes the name unique. The zero value contains no names.
 type Names struct {
-	list []string       // the names, if there are at most few
-	last map[string]int // if there are more than few: the last number used for each name
+	list []string       // the names, as long as there are at most few
+	last map[string]int // with more than few names: the last number used for each name
 }
 
 // few is the number of names up to which a linear search is fastest.
@@ -21,7 +21,7 @@ func (n *Names) Reset() {
 	clear(n.last)
 }
 
-// Add adds a name. It returns the name, with a suffix if an earlier name is equal.
+// Add adds a name. It returns the name, with a suffix if an earlier name is equal to it.
 func (n *Names) Add(name string) string {
 	if len(n.list) < few {
 		other := name

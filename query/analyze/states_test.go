@@ -170,7 +170,7 @@ func TestDiffSaysWhichStateGrew(t *testing.T) {
 	must(t, err)
 	for _, p := range d.Paths {
 		want := map[string]string{"request": "mutex", "owner": "chan", "feeder": "sleep"}[p.Path[len(p.Path)-1].Name]
-		if got := p.Grew(); len(got) == 0 || got[0].State != want || got[0].Time < 50e6 {
+		if got := p.Grew(); len(got) == 0 || got[0].State != want || got[0].Time < 20e6 {
 			t.Errorf("%+v grew by %v, want %s", p.Path, got, want)
 		}
 	}

@@ -24,7 +24,7 @@ type File struct {
 	Name   string    // the file name, without the folder
 	Size   int64     // in bytes
 	Time   time.Time // when the trace began, from its name; UTC
-	Manual bool      // the trace was requested by hand
+	Manual bool      // the trace was requested manually
 	Config string    // the name of the trace in the configuration, or "crash"
 
 	modified time.Time
@@ -34,10 +34,10 @@ type File struct {
 // regular files. Several processes may use one folder. A Folder is safe for concurrent use.
 type Folder struct {
 	dir   string
-	ended retain.Log // when this process finished traces, by file name
+	ended retain.Log // when this process finished its traces, by file name
 }
 
-// Open returns the folder dir. If dir does not exist, Open makes it, for the user alone.
+// Open returns the folder dir. If dir does not exist, Open creates it with access for the user alone.
 func Open(dir string) (*Folder, error) {
 	if dir == "" {
 		return nil, errors.New("open the folder of the traces: its name is empty")
@@ -72,7 +72,7 @@ func (f *Folder) Dir() string { return f.dir }
 // path returns the path of the file name in the folder.
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// each calls fn for the regular files in the folder, in no order.
+// each calls fn for each regular file in the folder, in no particular order.
 func (f *Folder) each(fn func(e fs.DirEntry)) error {
 	d, err := os.Open(f.dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *Folder) List() ([]File, error) {
 		}
 		fi, err := e.Info()
 		if err != nil {
-			if first == nil && !errors.Is(err, fs.ErrNotExist) { // otherwise another process has removed it
+			if first == nil && !errors.Is(err, fs.ErrNotExist) { // if it does not exist, another process has removed it
 				first = err
 			}
 			return
@@ -127,12 +127,12 @@ func (f *Folder) List() ([]File, error) {
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
-// Trim removes traces until all bounds of k hold at the time now, and returns how many this call
-// has removed. It removes traces that are too old first, then the oldest traces that were not
-// requested by hand, then the oldest of the others. Package retain decides which trace is older.
-// The caller passes the names of the traces that this process has just finished; their age counts
-// from now. Trim never removes these; if none of them exists, it does not remove the newest trace.
-// A trace that cannot be removed still counts. The first such error is returned in the end.
+// Trim removes traces until all bounds of k hold at the time now, and returns the number of traces that it has
+// removed. It first removes traces that are too old, then the oldest traces that were not requested manually,
+// then the oldest of the others. Package retain decides which trace is older. The parameter finished has the
+// names of the traces that this process has just finished; the age of these traces counts from now. Trim never
+// removes them; if none of them exists, Trim does not remove the newest trace. A trace that cannot be removed
+// still counts. Trim returns the first such error at its end.
 func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed int, err error) {
 	for _, name := range finished {
 		f.ended.Add(name)
@@ -162,7 +162,7 @@ func (f *Folder) Trim(k retain.Keep, now time.Time, finished ...string) (removed
 		rerr := os.Remove(f.path(file.Path))
 		if rerr == nil {
 			removed++
-		} else if !errors.Is(rerr, fs.ErrNotExist) { // otherwise another process has removed it
+		} else if !errors.Is(rerr, fs.ErrNotExist) { // if it does not exist, another process has removed it
 			err = cmp.Or(err, fmt.Errorf("trim the traces: %w", rerr))
 			return false
 		}
@@ -205,7 +205,7 @@ func (f *Folder) OpenFile(name string) (*os.File, os.FileInfo, error) {
 	return file, fi, nil
 }
 
-// Finish finishes the trace name whose writer is dead, and reports whether it did.
+// Finish finishes the trace name if its writer is dead, and reports whether it did.
 func (f *Folder) Finish(name string) (bool, error) {
 	r, err := deadtrace.Finish(context.Background(), tracename.Stream(f.path(name)), &deadtrace.Options{Owner: deadtrace.Private})
 	if deadtrace.IsOthers(err) {

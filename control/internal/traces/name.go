@@ -35,7 +35,7 @@ const (
 	maxFileName = 200 // in package format
 )
 
-// String returns the name.
+// String returns the file name.
 func (n traceName) String() string {
 	b := n.time.AppendFormat(make([]byte, 0, 128), fileTime)
 	b = append(append(b, '-'), n.host...)
@@ -59,7 +59,7 @@ func isName(s string) bool {
 	return ok
 }
 
-// CheckName returns an error if a trace of a configuration cannot have the name.
+// CheckName returns an error if a trace in a configuration must not be called name.
 func CheckName(name string) error {
 	switch {
 	case name == crashName:
@@ -83,8 +83,7 @@ func validName(s string) bool {
 
 var fileName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{6}Z)-([A-Za-z0-9._]{1,32})-(\d+)-(\d+)(m?)-(.+)\.et$`)
 
-// parseFileName is the inverse of String: it accepts only names that String would
-// return.
+// parseFileName is the inverse of String: it accepts only names that String can return.
 func parseFileName(s string) (traceName, bool) {
 	m := fileName.FindStringSubmatch(s)
 	if m == nil || len(s) > maxFileName || !validName(m[6]) {
@@ -114,12 +113,11 @@ func fileHost(s string) string {
 	return string(b)
 }
 
-// fileNames is the state of the file names that this process has made, in all
-// folders.
+// fileNames holds the state of the file names that this process has made in all folders.
 var fileNames struct {
 	mu sync.Mutex
 
-	last time.Time // the time in the last name; zero: no name yet
+	last time.Time // the time in the last name; zero if no name was made
 	seq  uint64
 }
 
@@ -127,18 +125,17 @@ var fileNames struct {
 func Host() string { return host() }
 
 var host = sync.OnceValue(func() string {
-	host, _ := os.Hostname() // without a host name, the process id has to suffice
+	host, _ := os.Hostname() // without a host name, the process id must suffice
 	return fileHost(host)
 })
 
 // maxFileTime is the last time that fits in the fixed width.
 var maxFileTime = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-// NewName returns a file name for a trace that began at the given time. config is the
-// name of the trace in the configuration. The names of one process ascend, even if
-// its clock goes back: the time in a name is always above the time in the name
-// before. No finished or unfinished trace has the name yet. It is safe for concurrent
-// use.
+// NewName returns a file name for a trace that began at the given time. The parameter config is the name of the
+// trace in the configuration. The names of one process ascend, even if its clock goes back: the time in a name
+// is always after the time in the previous name. No finished or unfinished trace in the folder has the name
+// yet. NewName is safe for concurrent use.
 func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Year() < 0 {
@@ -164,7 +161,7 @@ func (f *Folder) NewName(at time.Time, config string, manual bool) string {
 	}
 }
 
-// taken reports whether a file of the trace name exists.
+// taken reports whether the trace name already has a file, finished or not.
 func (f *Folder) taken(name string) bool {
 	base := strings.TrimSuffix(name, tracename.ET)
 	for _, ext := range []string{tracename.ET, tracename.IET, tracename.IET + tracename.Journal} {

@@ -29,8 +29,8 @@ type Result struct {
 	Time    time.Time // the time of the last record
 	PID     int
 	Service string
-	Reason  string // the first line of the text that the runtime wrote at the crash; "": none
-	Damaged int    // parts of the ring that could not be read
+	Reason  string // the first line of the crash text of the runtime; "" if there is none
+	Damaged int    // number of parts of the ring that could not be read
 }
 
 // Recover implements Recover of package tracedir.
@@ -49,14 +49,13 @@ func Recover(ctx context.Context, dir string, each func(*Result, error)) error {
 	return f.streams(ctx, others, &deadtrace.Options{Owner: deadtrace.Others}, each)
 }
 
-// Recover does the same as the function Recover, for a process that starts: it ignores plain
-// recordings, and waits a day for a journal that cannot be reached. It calls report with the
-// reasons why records are missing.
+// Recover is like the function Recover, but for a process that starts: it ignores plain recordings, and waits a
+// day for a journal that cannot be reached. It calls report with the reasons why records are missing.
 func (f *Folder) Recover(report func(error), each func(*Result, error)) error {
 	return f.recover(context.Background(), &deadtrace.Options{Owner: deadtrace.Private, AtStart: true, Report: report}, each)
 }
 
-// recover makes traces of rings and finishes the streams of traces.
+// recover converts rings to traces and finishes the streams of traces.
 func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*Result, error)) error {
 	var rings, texts []string
 	var temps []fs.DirEntry
@@ -77,7 +76,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		r.Name = f.path(name)
 		err := f.recoverRing(r)
 		if errors.Is(err, format.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-			continue // its process is alive, or another process has recovered it
+			continue // the process of the ring is alive, or another process has recovered the ring
 		}
 		if _, ok := errors.AsType[*journal.LayoutError](err); ok {
 			err = f.setAside(r.Name, err)
@@ -85,7 +84,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 		each(r, err)
 	}
 	for _, name := range texts {
-		// The text is useless if its ring is gone. A living process has both files.
+		// A text without its ring is useless. A living process has both files.
 		if _, err := os.Lstat(f.path(strings.TrimSuffix(name, crashtext.Ext) + ringExt)); errors.Is(err, fs.ErrNotExist) {
 			_ = os.Remove(f.path(name)) // on an error the next recovery tries again
 		}
@@ -96,7 +95,7 @@ func (f *Folder) recover(ctx context.Context, o *deadtrace.Options, each func(*R
 	return cmp.Or(err, f.streams(ctx, own, o, each))
 }
 
-// streams finishes the streams that the filter is selects.
+// streams finishes the streams for which the filter is returns true.
 func (f *Folder) streams(ctx context.Context, is deadtrace.Filter, o *deadtrace.Options, each func(*Result, error)) error {
 	err := deadtrace.Folder(ctx, f.dir, is, o, func(r *deadtrace.Result, err error) {
 		switch {

@@ -29,27 +29,25 @@ import (
 const (
 	ringPrefix = "ring-"
 	ringExt    = ".ring"
-	// recoveryExt is for a crash trace that is being written. Such a file is never finished after its
+	// recoveryExt is the extension of a crash trace that is being written. Such a file is not finished after its
 	// writer has died, since it can be made again.
 	recoveryExt = ".recovery"
 
-	// crashName is the name of the trace of a dead process's ring. Other traces have a name of a
-	// configuration.
+	// crashName is the name of the trace of a dead process's ring. Other traces have a name from a configuration.
 	crashName = "crash"
 
-	// maxCrashes bounds the search for a free name of a crash trace. In most cases the first name is
-	// free.
+	// maxCrashes is the number of names that are tried for a crash trace. Usually the first name is free.
 	maxCrashes = 1000
 )
 
-// NewRing returns the path of the ring of this process, and the path of the file for the text that
-// the runtime writes at a crash. The ring began at the given time.
+// NewRing returns the path of the ring of this process, and the path of the file for the crash text of the
+// runtime. The ring began at the given time.
 func (f *Folder) NewRing(at time.Time) (ring, crash string) {
 	ring = f.path(fmt.Sprintf("%s%s-%d-%s%s", ringPrefix, Host(), os.Getpid(), at.UTC().Format(fileTime), ringExt))
 	return ring, crashText(ring)
 }
 
-// crashText returns the path of the file beside a ring to which the runtime writes at a crash.
+// crashText returns the path of the file for the crash text of the runtime, next to the ring.
 func crashText(ring string) string { return strings.TrimSuffix(ring, ringExt) + crashtext.Ext }
 
 // Note returns the note for the ring of this process, with the service and the id of the
@@ -63,7 +61,7 @@ func Note(service, config string) []byte {
 	return b
 }
 
-// maxNote bounds each text of a note, in bytes.
+// maxNote is the maximum size in bytes of each text of a note.
 const maxNote = 200
 
 // A note describes the process of a ring.
@@ -74,8 +72,8 @@ type note struct {
 	Config  string `json:"config"`
 }
 
-// setAside renames a ring that this program cannot read because of err, so that the ring is
-// reported only once.
+// setAside renames a ring that this program cannot read, so that the ring is reported only once. The parameter
+// err says why the ring cannot be read.
 func (f *Folder) setAside(name string, err error) error {
 	to := name + tracename.Broken
 	d, rerr := journal.OpenDead(name, true)
@@ -88,7 +86,7 @@ func (f *Folder) setAside(name string, err error) error {
 	return fmt.Errorf("%w; the file was renamed to %s", err, filepath.Base(to))
 }
 
-// recoverRing makes a trace of the ring c.Name.
+// recoverRing converts the ring c.Name to a trace.
 func (f *Folder) recoverRing(c *Result) error {
 	d, err := ring.Open(c.Name)
 	if err != nil {
@@ -122,7 +120,7 @@ func (f *Folder) recoverRing(c *Result) error {
 		name.time = time.Unix(0, 0).UTC() // the clock was wrong
 	}
 	base := strings.TrimSuffix(c.Name, ringExt) + recoveryExt
-	err = removeTrace(base) // left by a recovery that was killed
+	err = removeTrace(base) // of a recovery that was killed
 	if err == nil {
 		err = writeCrash(base, c, d, &n, text)
 	}
@@ -153,9 +151,9 @@ func removeTrace(base string) error {
 	return err
 }
 
-// publish renames the trace from to its final name, syncs the folder and returns the path. If a
-// file of that name has the same entries, an earlier recovery made it and was killed. If another
-// file has the name, the trace gets the next number.
+// publish renames the trace at the path from to its final name, syncs the folder and returns the path. If a
+// file with this name has the same entries, an earlier recovery made it and was killed. If it has other
+// entries, the trace gets the next number.
 func (f *Folder) publish(from string, name traceName) (string, error) {
 	for ; ; name.seq++ {
 		to := f.path(name.String())
@@ -221,18 +219,18 @@ func writeCrash(base string, c *Result, d *ring.Dead, n *note, text string) erro
 		}
 	}
 	if err != nil {
-		_ = rec.Close(Ended) // with a context that is done, Close leaves the IET
+		_ = rec.Close(Ended) // with a canceled context, Close leaves the IET
 		return err
 	}
 	err = rec.Close(context.Background())
 	if lost := rec.Stats().Entries.Dropped; IsFinished(rec, err) && lost.IO+lost.Full == 0 {
-		return nil // other drops do not count: an entry that is too large would be dropped again
+		return nil // other drops do not count: an entry that is too large would be dropped in every attempt
 	}
 	return cmp.Or(err, errors.New("the disk did not take the whole trace"))
 }
 
-// failSpan writes an exception event to the span of the goroutine that ended the process, if the
-// text names the span and the span is open.
+// failSpan adds an exception event to the span of the goroutine that ended the process, if the text names the
+// span and the span is open.
 func failSpan(rec *recorder.Recorder, c *Result, text string) error {
 	trace, span := crashtext.Span(text)
 	if trace == "" {
@@ -263,8 +261,8 @@ func refOf(trace, span string) (ref format.SpanRef, err error) {
 	return ref, errors.Join(terr, serr)
 }
 
-// writeStacks writes the stacks of the goroutines that worked for a span when the process died, below these
-// spans, as package control/provider writes those of a dump.
+// writeStacks writes the stacks of goroutines that worked for a span when the process died. The entries are
+// below these spans and are like the entries of a dump in package control/provider.
 func writeStacks(rec *recorder.Recorder, c *Result, text string) error {
 	for _, s := range crashtext.Stacks(text) {
 		ref, err := refOf(s.Trace, s.Span)
@@ -303,24 +301,24 @@ func Write(rec *recorder.Recorder, p record.Provider, ref format.SpanRef, at tim
 	return b.Write()
 }
 
-// Own is a provider number that is neither spans nor logs, so that the control's own entries of a
-// trace go only to the recorder of the trace.
+// Own is the provider number of the control's own entries in a trace. It is neither spans nor logs, so that
+// these entries go only to the recorder of the trace.
 const Own = record.MaxProviders - 1
 
 // target is the target of the control's own entries in a trace. It is stored in traces.
 const target = "github.com/entrace-go/entrace/control"
 
-// cutText cuts a text for the first entry of a trace.
+// cutText limits the size of a text for the first entry of a trace.
 func cutText(s string) string { return text.Cut(s, 4<<10) }
 
-// Ended is a context that is always done.
+// Ended is a canceled context.
 var Ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// IsFinished reports whether the ET of rec exists. err is the result of rec.Close.
+// IsFinished reports whether the ET of rec exists. The parameter err is the result of rec.Close.
 func IsFinished(rec *recorder.Recorder, err error) bool {
 	f, failed := errors.AsType[*format.FinalizeError](err)
 	return err == nil || failed && f.Finished || !failed && osfile.Exists(rec.Path())

@@ -28,13 +28,13 @@ var update = flag.Bool("update", false, "write the golden files again")
 // A Format is a format with its converter.
 type Format struct {
 	Encode func(ctx context.Context, w io.Writer, v *view.View) error
-	// Check checks what Encode wrote, of any trace. It may be nil.
+	// Check checks an output of Encode for any trace. It may be nil.
 	Check func(t testing.TB, out []byte)
-	// Decode is nil for a format that is not read.
+	// Decode is nil for a format that cannot be read.
 	Decode func(ctx context.Context, r io.Reader, w *format.Writer) error
-	// Lossy says that Decode makes another file of what Encode wrote.
+	// Lossy says that a round trip by Encode and Decode gives a different file.
 	Lossy bool
-	// Golden are files in testdata and the traces, also files, that Encode makes them of.
+	// Golden maps files in testdata to the traces, also files, from which Encode makes them.
 	Golden map[string]string
 }
 
@@ -50,7 +50,7 @@ func (f Format) Run(t *testing.T) {
 	}
 }
 
-// Bytes returns what Encode writes of v.
+// Bytes returns the output of Encode for v.
 func (f Format) Bytes(t testing.TB, v *view.View) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -58,7 +58,7 @@ func (f Format) Bytes(t testing.TB, v *view.View) []byte {
 	return b.Bytes()
 }
 
-// Back returns the IET of what Decode writes, and its error.
+// Back returns the output of Decode as an IET, and the error of Decode.
 func (f Format) Back(ctx context.Context, t testing.TB, r io.Reader, version format.Version) ([]byte, error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -101,7 +101,7 @@ func Update(t *testing.T, name string, content []byte) {
 	}
 }
 
-// reference takes the files of the Rust reference, of all versions, and those of ENTRACE_SAMPLES.
+// reference tests with the files of the Rust reference, in all versions, and the files in ENTRACE_SAMPLES.
 func (f Format) reference(t *testing.T) {
 	names := references(t)
 	if dir := os.Getenv("ENTRACE_SAMPLES"); dir != "" {
@@ -138,7 +138,7 @@ func references(t testing.TB) []string {
 	return names
 }
 
-// A brokenWriter fails after left bytes.
+// A brokenWriter fails after it has accepted left bytes.
 type brokenWriter struct{ left int }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
@@ -174,7 +174,7 @@ func (f Format) cancel(t *testing.T) {
 	}
 }
 
-// temporary decodes out of a reader that cannot seek, of which nothing must be left.
+// temporary decodes from a reader that cannot seek, and checks that no temporary file remains.
 func (f Format) temporary(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -195,8 +195,8 @@ func (f Format) temporary(t *testing.T) {
 	}
 }
 
-// hostile decodes a sample that is cut off, and one that has a bit that is wrong: that ends with an
-// error that says where, or with entries.
+// hostile decodes truncated copies of a sample, and copies with a flipped bit. Each must end with entries, or
+// with an error that has the position of the damage.
 func (f Format) hostile(t *testing.T, sample []byte) {
 	for at := 0; at < len(sample); at += 7 {
 		if at%70 == 0 {
@@ -208,14 +208,14 @@ func (f Format) hostile(t *testing.T, sample []byte) {
 	}
 }
 
-// try decodes anything: that ends with entries, and may end with an error that says where.
+// try decodes any input. That must end with entries, and may end with an error that has a position.
 func (f Format) try(t *testing.T, in []byte) {
 	t.Helper()
 	iet, err := f.Back(t.Context(), t, bytes.NewReader(in), format.V1)
 	if e, _ := errors.AsType[*input.Error](err); err != nil && (e == nil || e.Offset < 0 || e.Offset > int64(len(in))) {
 		t.Errorf("%q: %v does not say where", in, err)
 	}
-	if err != nil && err.Error() == "" { // which may panic by itself, but not within a print
+	if err != nil && err.Error() == "" { // Error may panic; printing err would hide that
 		t.Errorf("%q: the error says nothing", in)
 	}
 	if len(iet) <= wire.MagicSize {
@@ -230,7 +230,7 @@ func (f Format) try(t *testing.T, in []byte) {
 	}
 }
 
-// FuzzDecode decodes anything. The seeds are samples in testdata.
+// FuzzDecode decodes random inputs. The seeds are samples in testdata.
 func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	for _, name := range samples {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -240,15 +240,15 @@ func (f Format) FuzzDecode(fz *testing.F, samples ...string) {
 	fz.Fuzz(func(t *testing.T, in []byte) { f.try(t, in) })
 }
 
-// Text returns what Encode writes of a decoded text, and the error of Decode.
+// Text decodes a text, and returns the output of Encode for the result and the error of Decode.
 func (f Format) Text(t *testing.T, in string) (string, error) {
 	iet, err := f.Back(t.Context(), t, strings.NewReader(in), format.V2)
 	return string(f.Bytes(t, Read(t, iet))), err
 }
 
-// Samples decodes files in testdata, which other programs wrote, and compares what Encode, of OTLP,
-// makes of them with a golden file: NAME.otlp.jsonl of NAME.json. Each must be the same when it is read
-// byte by byte, and cut in the middle it must be an error.
+// Samples decodes files in testdata that other programs wrote. It encodes each file NAME.json as OTLP and
+// compares the output with the golden file NAME.otlp.jsonl. The output must be the same if the sample is read
+// byte by byte, and a sample that is cut in the middle must be an error.
 func (f Format) Samples(t *testing.T, names ...string) {
 	for _, name := range names {
 		sample, err := os.ReadFile(filepath.Join("testdata", name))
@@ -271,7 +271,7 @@ func (f Format) Samples(t *testing.T, names ...string) {
 	}
 }
 
-// Fuzz opens anything as a trace, encodes what is whole in it, and checks that.
+// Fuzz opens random input as a trace, encodes the whole part of it, and checks the output.
 func (f Format) Fuzz(fz *testing.F) {
 	names, err := filepath.Glob(filepath.Join("..", "chrome", "testdata", "*.iet"))
 	Must(fz, err)
@@ -329,11 +329,11 @@ func View(t testing.TB, entries ...*format.TraceEntry) *view.View {
 	return tracetest.New(t, format.V2, format.IET, entries...).View()
 }
 
-// Base is when the spans of Random begin, the earliest of them.
+// Base is the time when the earliest span of Random begins.
 const Base = 1_700_000_000_000_000_123
 
-// Random returns the entries of a trace in which everything overlaps everything, with spans of
-// different names. It returns the same ones for the same seed.
+// Random returns the entries of a trace in which any two spans may overlap, with different names. The same seed
+// gives the same entries.
 func Random(n int, seed uint64) []*format.TraceEntry {
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // tests need the same traces each time
 	entries := []*format.TraceEntry{format.Root(), (&otel.Resource{}).Entry(), (&otel.Resource{SchemaURL: "s"}).Entry()}

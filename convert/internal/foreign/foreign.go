@@ -1,6 +1,5 @@
-// Package foreign brings spans and log records of other formats, which are JSON, the way that
-// those of OTLP take: parents come before children, a resource that is said more than once is
-// written once, and memory is bounded.
+// Package foreign converts spans and log records of foreign formats, most of them JSON, through package otlp:
+// parents are written before children, equal resources are written once, and memory is bounded.
 package foreign
 
 import (
@@ -24,25 +23,25 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// A Record is spans, or a log record, of one resource.
+// A Record holds spans, or one log record, of one resource.
 type Record struct {
 	Resource otel.Resource
 	Spans    []*otel.Span
 	Log      *otel.Log
 }
 
-// An Adder takes the next record, or why there is none, and reports whether to go on.
+// An Adder accepts the next record, or an error in its place, and reports whether to continue.
 type Adder func(r *Record, err error) bool
 
-// Decode reads values of JSON from r, which are in arrays or one behind the other, and writes
-// the records that they hold to w as [otlp.Decode] does. The function records adds those of a
-// value, and reports what add does. Unit is what a value is called in an error, which is an
-// [*input.Error]: the first there is. Behind JSON that is damaged nothing more is read.
+// Decode reads JSON values from r, which are in arrays or follow each other, and writes their records to w as
+// [otlp.Decode] does. The function records passes the records of a value to add, and returns the result of add.
+// The parameter unit names a value in errors. Decode returns the first error, as an [*input.Error]. It does not
+// read past damaged JSON.
 func Decode[T any](ctx context.Context, r io.Reader, w *format.Writer, unit string, records func(v *T, add Adder) bool) error {
 	return Write(ctx, w, func(yield func(*Record, error) bool) { values(ctx, r, unit, records, yield) })
 }
 
-// Write writes records to w as [otlp.Decode] does. It returns the first error there is.
+// Write writes records to w as [otlp.Decode] does. It returns the first error.
 func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, error]) error {
 	next, stop := iter.Pull2(records)
 	defer stop()
@@ -51,7 +50,7 @@ func Write(ctx context.Context, w *format.Writer, records iter.Seq2[*Record, err
 	return cmp.Or(err, s.err)
 }
 
-// A stream reads records as messages of OTLP protobuf.
+// A stream is a reader that returns records as OTLP protobuf messages.
 type stream struct {
 	next func() (*Record, error, bool)
 	rest []byte
@@ -77,7 +76,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// appendFrame appends the message of a record, behind its size.
+// appendFrame appends the message of a record after its size.
 func appendFrame(b []byte, r *Record) []byte {
 	const e = codec.Protobuf
 	var scopes []*codec.ScopeGroup
@@ -111,7 +110,7 @@ func sameScope(a, b *otel.Scope) bool {
 	return a.Name == b.Name && a.Version == b.Version && a.SchemaURL == b.SchemaURL && a.Dropped == b.Dropped && len(a.Attributes)+len(b.Attributes) == 0
 }
 
-// maxValue is how many bytes one value may have.
+// maxValue is the maximum size of one value in bytes.
 const maxValue = 256 << 20
 
 // values reads all values and yields their records.
@@ -138,7 +137,7 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 			return
 		case err != nil && (!add(nil, err) || !wrongType(err)):
 			return
-		case !records(v, add): // a value of a wrong type costs its field
+		case !records(v, add): // if a value has a wrong type, only the field is lost
 			return
 		}
 		in.from = d.InputOffset()
@@ -146,18 +145,18 @@ func values[T any](ctx context.Context, r io.Reader, unit string, records func(v
 	yield(nil, ctx.Err())
 }
 
-// Scan calls fn with each value of JSON, as [Decode] reads them, as far as they are whole.
+// Scan calls fn with each JSON value that [Decode] would read. It stops at damaged JSON.
 func Scan[T any](ctx context.Context, r io.Reader, fn func(v *T)) {
 	values(ctx, r, "", func(v *T, _ Adder) bool { fn(v); return true }, func(*Record, error) bool { return true })
 }
 
-// wrongType reports whether err is of a value that is JSON, behind which others are.
+// wrongType reports whether err is about a valid JSON value of a wrong type. Reading can continue after it.
 func wrongType(err error) bool {
 	_, wrong := errors.AsType[*json.UnmarshalTypeError](err)
 	return wrong
 }
 
-// damage says where err is, in the value that begins at an offset.
+// damage adds the position at, where the value begins, to err.
 func damage(d *json.Decoder, at int64, err error, unit string) error {
 	if e, ok := errors.AsType[*input.Error](err); ok {
 		e.Offset, e.Unit = at, unit
@@ -172,13 +171,13 @@ func damage(d *json.Decoder, at int64, err error, unit string) error {
 	return &input.Error{Offset: at, Unit: unit, Err: err}
 }
 
-// An opened reader reads arrays as the values that are in them.
+// An opened is a reader that replaces the brackets and commas of outer arrays by blanks.
 type opened struct {
 	r      io.Reader
 	read   int64
-	from   int64 // where the value at hand begins
-	inner  int   // how deep in a value the reader is
-	depth  int   // how many arrays are around it
+	from   int64 // where the present value begins
+	inner  int   // nesting depth within a value
+	depth  int   // number of arrays around the value
 	text   bool  // within a string
 	escape bool
 	err    error // of r
@@ -223,7 +222,7 @@ func (o *opened) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Any returns what a value of JSON is: numbers without a point or an exponent are integers.
+// Any parses a JSON value. Numbers without a point or an exponent are integers.
 func Any(raw json.RawMessage) otel.Any {
 	a := otel.Attribute{Value: format.StringValue(string(raw)), Encoding: otel.JSON}
 	return a.Any()
@@ -232,12 +231,12 @@ func Any(raw json.RawMessage) otel.Any {
 // ErrID is the error of an id that [ID] cannot read.
 var ErrID = errors.New("the id is too long or not hexadecimal")
 
-// ID reads an id of hex digits, which may be shorter than id: zeros are before it then. It
-// reports whether it is one.
+// ID parses an id of hex digits. If digits are fewer than fit in id, ID adds leading zeros. It reports whether
+// digits are valid.
 func ID(id []byte, digits string) bool {
 	clear(id)
 	if len(digits) > 2*len(id) {
-		// Some write 128 bits where they have 64.
+		// Some writers use 128 bits for ids of 64 bits.
 		extra := digits[:len(digits)-2*len(id)]
 		if strings.Trim(extra, "0") != "" {
 			return false
@@ -252,19 +251,19 @@ func ID(id []byte, digits string) bool {
 	return err == nil
 }
 
-// ErrNumber is the error of a record in which a [Number] is none.
+// ErrNumber is the error of a record with an invalid [Number].
 var ErrNumber = errors.New("a value that must be a number is none")
 
-// A Number is a whole number, such as a time or a duration in microseconds. Some write it with a fraction, or in
-// quotes.
+// A Number is an integer, such as a time or a duration in microseconds. Some writers use a fraction or quotes.
 type Number int64
 
 const (
-	wrong     Number = math.MinInt64        // a Number that was none
-	maxNumber        = math.MaxInt64 / 1000 // of microseconds, in nanoseconds
+	wrong     Number = math.MinInt64        // an invalid Number
+	maxNumber        = math.MaxInt64 / 1000 // in microseconds, limited so that nanoseconds fit in an int64
 )
 
-// UnmarshalJSON implements [json.Unmarshaler]. It returns no error, which would end the document.
+// UnmarshalJSON implements [json.Unmarshaler]. It never returns an error, because an error would end the
+// document.
 func (m *Number) UnmarshalJSON(b []byte) error {
 	s := strings.Trim(string(b), `"`)
 	n, err := strconv.ParseInt(s, 10, 64)
@@ -280,7 +279,7 @@ func (m *Number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Numbers returns [ErrNumber] if one of several was none.
+// Numbers returns [ErrNumber] if at least one Number is invalid.
 func Numbers(all ...Number) error {
 	if slices.Contains(all, wrong) {
 		return ErrNumber
@@ -288,10 +287,10 @@ func Numbers(all ...Number) error {
 	return nil
 }
 
-// Micros returns the nanoseconds of so many microseconds.
+// Micros converts m from microseconds to nanoseconds.
 func (m Number) Micros() int64 { return int64(m) * 1000 }
 
-// A Loose is a text. Some write a number or a boolean in its place.
+// A Loose is a text. Some writers use a number or a boolean in its place.
 type Loose string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -304,7 +303,7 @@ func (t *Loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text takes away the attribute of a name, and returns its text.
+// Text removes the attribute called name from attrs and returns its text.
 func Text(attrs *otel.Attributes, name string) string {
 	for i := range *attrs {
 		if a := &(*attrs)[i]; a.Name == name && a.Encoding == otel.Native && a.Value.Kind() == format.KindString {
@@ -316,8 +315,8 @@ func Text(attrs *otel.Attributes, name string) string {
 	return ""
 }
 
-// Marks takes from the attributes of s what OpenTelemetry's exporters say in them of formats
-// that have no field for it: see its page "Transformation to non-OTLP formats".
+// Marks converts the attributes of s in which OpenTelemetry's exporters store fields that other formats lack.
+// See OpenTelemetry's page "Transformation to non-OTLP formats".
 func Marks(s *otel.Span) {
 	a := &s.Attributes
 	if kind, ok := otel.ParseSpanKind(strings.ToLower(Text(a, "span.kind"))); ok {

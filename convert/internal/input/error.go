@@ -2,13 +2,12 @@ package input
 
 import "strconv"
 
-// An Error says where an input is damaged, or where it stops in the middle. What is whole before it
-// was read.
+// An Error says where an input is damaged or truncated. The whole content before that position was read.
 type Error struct {
-	Offset int64  // bytes from where the input began
-	Unit   string // the part that is damaged, such as "packet 3"; "" if it is none
-	Field  string // what is damaged in it, such as "attributes[2]"; "" if that is unknown
-	Err    error  // what is wrong there; [format.ErrTruncated] if the input just stops
+	Offset int64  // bytes from the beginning of the input
+	Unit   string // the damaged part, such as "packet 3"; "" if there is none
+	Field  string // the damaged field of the part, such as "attributes[2]"; "" if unknown
+	Err    error  // the kind of damage; [format.ErrTruncated] if the input ends too early
 }
 
 func (e *Error) Error() string {

@@ -21,23 +21,23 @@ const (
 	maxMemory = 8 << 20
 	// minMapped is the minimum size of a file that is mapped.
 	minMapped = 1 << 20
-	// readSize is at least as large as a datagram, so that a connection of UDP can be read.
+	// readSize is at least the size of a datagram, so that a UDP connection can be read.
 	readSize = 256 << 10
 )
 
 // An Input holds the whole content of a reader. It is safe for concurrent use.
 type Input struct {
-	data []byte        // all of a small input, nil if it is in file
+	data []byte        // the content of a small input, nil if it is in file
 	file *mapfile.File // the reader itself, or its copy in temp
-	from int64         // where the input begins in file
+	from int64         // the offset in file at which the input begins
 	temp *osfile.Spool
 	err  error
 
-	progress Progress // of the reader, nil if it has none
+	progress Progress // the reader, if it is a Progress
 }
 
-// A Progress is a reader that is told how much of its content was decoded. It cannot count that itself if
-// it is mapped.
+// A Progress is a reader that gets reports of how many bytes were decoded. A reader that is mapped cannot count
+// them itself.
 type Progress interface{ Progress(done int64) }
 
 // A File is a reader that is mapped if it is a regular file: an *os.File, or a type that embeds one.
@@ -47,10 +47,10 @@ type File interface {
 	Stat() (os.FileInfo, error)
 }
 
-// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from its current offset, and
-// must not be changed before Close. Other content up to 8 MiB is kept in memory. Larger content is copied
-// to a temporary file in tempDir, os.TempDir() if that is empty. Open returns only the error of ctx. An
-// error of r or of the temporary file ends the input, and Err returns it.
+// Open reads r to its end. A [File] of 1 MiB or more is not read but mapped from its current offset, and must
+// not be changed before Close. Other content up to 8 MiB is kept in memory. Larger content is copied to a
+// temporary file in tempDir, or in os.TempDir() if tempDir is empty. Open returns only the error of ctx. An
+// error of r or of the temporary file ends the input; Err returns that error.
 func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if f, ok := r.(File); ok {
 		if in := openFile(f); in != nil {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	if in.temp == nil {
 		return in, nil
 	}
-	// The file of a Spool has no name, and is closed with the map of it.
+	// The file of a Spool has no name. Closing the map closes the file.
 	file, err := mapfile.New(in.temp.File)
 	in.file = file
 	if err != nil {
@@ -90,8 +90,8 @@ func Open(ctx context.Context, r io.Reader, tempDir string) (*Input, error) {
 	return in, nil
 }
 
-// View opens r, calls fn with all that it has, and closes it. An error of r comes before that of fn: it is
-// why the input ends there.
+// View opens r, calls fn with the whole content, and closes r. An error of r has precedence over the error of
+// fn, because it explains why the input ends there.
 func View(ctx context.Context, r io.Reader, tempDir string, fn func(in *Input, b []byte) error) (err error) {
 	in, err := Open(ctx, r, tempDir)
 	if err != nil {
@@ -102,7 +102,7 @@ func View(ctx context.Context, r io.Reader, tempDir string, fn func(in *Input, b
 	return cmp.Or(in.Err(), err)
 }
 
-// left returns how many bytes r has left, 0 if that is unknown.
+// left returns the number of bytes left in r, 0 if unknown.
 func left(r io.Reader) int64 {
 	s, ok := r.(io.Seeker)
 	if !ok {
@@ -119,7 +119,7 @@ func left(r io.Reader) int64 {
 	return max(end-at, 0)
 }
 
-// openFile maps f from where it stands, nil if that cannot be done, and leaves it at its end.
+// openFile maps f from its current offset and seeks f to its end. It returns nil if f cannot be mapped.
 func openFile(f File) *Input {
 	fi, err := f.Stat()
 	if err != nil || !fi.Mode().IsRegular() {
@@ -133,18 +133,18 @@ func openFile(f File) *Input {
 	if err != nil {
 		return nil
 	}
-	// The name can be that of another file by now.
+	// The name may belong to another file by now.
 	again, err := m.File().Stat()
 	if err == nil && os.SameFile(fi, again) && m.Size() > at {
 		if _, err := f.Seek(m.Size(), io.SeekStart); err == nil {
 			return &Input{file: m, from: at}
 		}
 	}
-	_ = m.Close() // it was only looked at
+	_ = m.Close() // it was only read
 	return nil
 }
 
-// add appends b to what was read.
+// add appends b to the content.
 func (in *Input) add(b []byte, tempDir string) (err error) {
 	if in.temp == nil && len(in.data)+len(b) <= maxMemory {
 		in.data = append(in.data, b...)
@@ -163,10 +163,10 @@ func (in *Input) add(b []byte, tempDir string) (err error) {
 	return err
 }
 
-// Err returns why the input has no more, nil if the reader just ended.
+// Err returns why the input ended early, nil if the reader reached its end.
 func (in *Input) Err() error { return in.err }
 
-// Size returns how many bytes the input has.
+// Size returns the size of the input in bytes.
 func (in *Input) Size() int64 {
 	if in.file == nil {
 		return int64(len(in.data))
@@ -174,16 +174,16 @@ func (in *Input) Size() int64 {
 	return in.file.Size() - in.from
 }
 
-// Progress says that the first done bytes were decoded.
+// Progress reports that the first done bytes were decoded.
 func (in *Input) Progress(done int64) {
 	if in.progress != nil {
 		in.progress.Progress(done)
 	}
 }
 
-// View calls fn with all bytes of the input, which must not be used after fn has returned, nor be
-// passed to a system call. The error is that of fn, or [format.ErrShrunk] if the file became shorter
-// meanwhile.
+// View calls fn with all bytes of the input. The bytes must not be used after fn has returned, and must not be
+// passed to a system call. View returns the error of fn, or [format.ErrShrunk] if the file became shorter in
+// the meantime.
 func (in *Input) View(fn func(b []byte) error) error {
 	if in.file == nil {
 		return fn(in.data)
@@ -191,7 +191,7 @@ func (in *Input) View(fn func(b []byte) error) error {
 	return shrunk(in.file.View(in.from, in.Size(), fn))
 }
 
-// ReadAt is that of [io.ReaderAt].
+// ReadAt implements [io.ReaderAt].
 func (in *Input) ReadAt(b []byte, off int64) (int, error) {
 	left := in.Size() - off
 	if off < 0 || left < 0 {
@@ -216,7 +216,7 @@ func shrunk(err error) error {
 	return err
 }
 
-// Close removes what the input has in memory or in a temporary file. It does not close the reader.
+// Close releases the memory or the temporary file of the input. It does not close the reader.
 func (in *Input) Close() (err error) {
 	if in.file != nil {
 		err = in.file.Close()
@@ -227,8 +227,8 @@ func (in *Input) Close() (err error) {
 	return err
 }
 
-// A List is a slice that grows by chunks. Only its first chunk is copied when it grows, because a copy of
-// the whole would take the same memory again.
+// A List is a slice that grows by chunks. Growing copies at most the first chunk, because a copy of the whole
+// list would double the memory.
 type List[T any] struct {
 	chunks [][]T
 	n      int
@@ -239,10 +239,10 @@ const chunkBits = 13
 // Len returns the number of items.
 func (l *List[T]) Len() int { return l.n }
 
-// At returns item i. It is where Add put it, unless it is in the first chunk, until the next call of Add.
+// At returns a pointer to item i. A pointer into the first chunk is valid only until the next call of Add.
 func (l *List[T]) At(i int) *T { return &l.chunks[i>>chunkBits][i&(1<<chunkBits-1)] }
 
-// Add appends an item, and returns where it is.
+// Add appends an item and returns a pointer to it.
 func (l *List[T]) Add(v T) *T {
 	if l.n>>chunkBits == len(l.chunks) {
 		var chunk []T

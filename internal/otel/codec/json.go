@@ -18,13 +18,13 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A cursor is an input in JSON. An error is at offset i.
+// A cursor is an input in JSON. If err is set, the error is at offset i.
 type cursor struct {
 	b       []byte
 	i       int
 	err     error
-	opened  bool    // a message was entered, and none of its fields is read yet
-	scratch scratch // of strings with escapes
+	opened  bool    // a message was entered, and none of its fields was read yet
+	scratch scratch // for strings with escapes
 }
 
 func (c *cursor) seek(off int64) {
@@ -114,7 +114,7 @@ func (c *cursor) space() byte {
 	return 0
 }
 
-// open reads the beginning of an object or of an array and reports whether it has content. A null is an
+// open reads the beginning of an object or of an array, and reports whether it has content. A null counts as an
 // empty object or array.
 func (c *cursor) open(begin byte) bool {
 	if c.err != nil {
@@ -141,7 +141,7 @@ func (c *cursor) open(begin byte) bool {
 	return true
 }
 
-// follows reads the text after an item or a field and reports whether another one follows.
+// follows reads the text after an item or a field, and reports whether another item or field follows.
 func (c *cursor) follows(begin byte) bool {
 	if c.err != nil {
 		return false
@@ -172,7 +172,7 @@ func (c *cursor) literal(s string) {
 // key reads the name of a field and the colon after it.
 func (c *cursor) key() string {
 	if b := c.b; c.err == nil && c.i < len(b) && b[c.i] == '"' {
-		// Most often there are neither spaces nor escapes.
+		// Most keys have neither spaces nor escapes.
 		from := c.i + 1
 		if to := plain(b, from); to+1 < len(b) && b[to] == '"' && b[to+1] == ':' {
 			c.i = to + 2
@@ -198,13 +198,13 @@ const (
 	tops = 0x8080808080808080
 )
 
-// plain returns where the plain characters of a string from i on end: at a quote,
-// a backslash, a control character or the end of b.
+// plain returns the end of the plain characters of a string from i on. They end at a quote, a backslash, a
+// control character or the end of b.
 func plain(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
 		quote, slash := x^ones*'"', x^ones*'\\'
-		// The lowest bit that is set is right; only bits above it can be wrong.
+		// The lowest set bit is correct; only bits above it can be wrong.
 		m := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)/8
@@ -217,7 +217,7 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// text reads a string. The string is valid as long as the input, and until the next record is read. It
+// text reads a string. The string is valid as long as the input, but only until the next record is read. It
 // need not be UTF-8.
 func (c *cursor) text() string {
 	if c.err != nil {
@@ -236,7 +236,7 @@ func (c *cursor) text() string {
 	return c.escaped(from, to)
 }
 
-// escaped reads the rest of a string with escapes. The text in [from, to) is plain.
+// escaped reads the rest of a string with escapes. The bytes b[from:to] are plain.
 func (c *cursor) escaped(from, to int) string {
 	mark := c.scratch.mark()
 	for {
@@ -259,8 +259,8 @@ func (c *cursor) escaped(from, to int) string {
 
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape appends the character of the escape whose backslash is before i, and
-// returns where it ends.
+// escape appends the character of the escape whose backslash is just before i, and returns the offset of its
+// end.
 func (c *cursor) escape(i int) int {
 	if i >= len(c.b) {
 		c.i = i
@@ -277,7 +277,7 @@ func (c *cursor) escape(i int) int {
 	}
 	i += 5
 	if utf16.IsSurrogate(r) {
-		// A surrogate without its other half is U+FFFD.
+		// A surrogate without its other half becomes U+FFFD.
 		pair := rune(utf8.RuneError)
 		if i+1 < len(c.b) && c.b[i] == '\\' && c.b[i+1] == 'u' {
 			low, ok := c.unit(i + 1)
@@ -312,9 +312,9 @@ func (c *cursor) unit(i int) (r rune, ok bool) {
 	return 0, false
 }
 
-// kinds of bytes, for skip.
+// The kinds of bytes for skip.
 const (
-	scalar = 1 + iota // a part of a number, of true, false or null
+	scalar = 1 + iota // a part of a number, or of true, false or null
 	quote
 	begin
 	end
@@ -419,7 +419,7 @@ func (c *cursor) number() string {
 	return wire.View(c.b[from:c.i])
 }
 
-// failAt records an error of the value that begins at i.
+// failAt records an error for the value that begins at i.
 func (c *cursor) failAt(i int, err error) {
 	if c.err == nil {
 		c.i, c.err = i, err
@@ -434,7 +434,7 @@ func (c *cursor) fixed64() uint64 { return c.uint(64) }
 
 func (c *cursor) int() int64 { return c.signed(64) }
 
-// enum reads the number or the name of an enum.
+// enum reads an enum as a number or a name.
 func (c *cursor) enum(names map[string]int32) int32 {
 	if c.space() != '"' {
 		return int32(c.signed(32))
@@ -452,12 +452,12 @@ func (c *cursor) enum(names map[string]int32) int32 {
 	return n
 }
 
-// uint reads an unsigned number of size bits.
+// uint reads an unsigned integer that fits in size bits.
 func (c *cursor) uint(size int) uint64 {
 	c.space()
 	at := c.i
 	s := c.number()
-	// Nineteen digits cannot overflow.
+	// A number of nineteen digits cannot overflow.
 	if len(s) > 0 && len(s) <= 19 && size == 64 {
 		n := uint64(0)
 		for i := 0; ; i++ {
@@ -475,7 +475,7 @@ func (c *cursor) uint(size int) uint64 {
 	if err == nil {
 		return n
 	}
-	// Some programs write whole numbers as 1e3 or 5.0.
+	// Some programs write integers as 1e3 or 5.0.
 	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f >= 0 && f <= 1<<53 && f == math.Trunc(f) && bits.Len64(uint64(f)) <= size {
 		return uint64(f)
 	}
@@ -483,7 +483,7 @@ func (c *cursor) uint(size int) uint64 {
 	return 0
 }
 
-// signed does the same as uint for signed numbers.
+// signed is like uint for signed integers.
 func (c *cursor) signed(size int) int64 {
 	c.space()
 	at := c.i
@@ -499,7 +499,7 @@ func (c *cursor) signed(size int) int64 {
 	return 0
 }
 
-// float reads a number, or the name of a value that JSON cannot write as a number, such as NaN.
+// float reads a number, or the name of a value such as NaN that JSON cannot write as a number.
 func (c *cursor) float() float64 {
 	c.space()
 	at := c.i
@@ -518,7 +518,7 @@ func (c *cursor) bool() bool {
 		return c.err == nil
 	case 'f':
 		c.literal("false")
-	case '"': // some writers have texts for all
+	case '"': // some writers use texts for all values
 		return c.text() == "true"
 	default:
 		c.fail(ErrSyntax)
@@ -560,7 +560,7 @@ func (c *cursor) id(id []byte) {
 		}
 	case 0:
 		clear(id)
-	case base64.StdEncoding.EncodedLen(len(id)): // as protobuf's JSON mapping has bytes, which OTLP has not
+	case base64.StdEncoding.EncodedLen(len(id)): // protobuf's JSON mapping has bytes in base64, unlike OTLP
 		b, err := base64.StdEncoding.DecodeString(s)
 		if copy(id, b); err != nil || len(b) != len(id) {
 			c.failAt(at, ErrID)
@@ -570,7 +570,7 @@ func (c *cursor) id(id []byte) {
 	}
 }
 
-// looseID reads an id. A wrong id is read as no id.
+// looseID reads an id. An invalid id counts as no id.
 func (c *cursor) looseID(id []byte) {
 	c.id(id)
 	if c.err != nil && c.err != ErrSyntax && c.err != format.ErrTruncated { //nolint:errorlint // c.err is never wrapped

@@ -12,13 +12,13 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// json appends the name of a field of a JSON object.
+// json appends the name of the field to a JSON object.
 func (n *name) json(b []byte) []byte { return append(appendComma(b), n.begin...) }
 
-// tag appends the tag of a field of protobuf.
+// tag appends the tag of the field in protobuf.
 func (n *name) tag(b []byte, t protowire.Type) []byte { return protowire.AppendTag(b, n.number, t) }
 
-// text returns a field that is a string. Bytes that are not UTF-8 are replaced.
+// text returns a string field. Bytes that are not UTF-8 are replaced.
 func text[T any](number protowire.Number, key string, at func(*T) *string) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -37,7 +37,7 @@ func appendText(b []byte, e Encoding, n *name, s string) []byte {
 	return protowire.AppendString(n.tag(b, protowire.BytesType), s)
 }
 
-// id returns a field that is the bytes of a trace or span id. Zero means no id.
+// id returns a field with the bytes of a trace or span id. Zero means no id.
 func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -51,14 +51,14 @@ func id[T any](number protowire.Number, key string, at func(*T) []byte) field[T]
 			case e == JSON:
 				return append(wire.AppendHex(append(n.json(b), '"'), id), '"')
 			case empty:
-				id = nil // an empty id is written, because it tells spans from log records
+				id = nil // an empty id is written, because it distinguishes spans from log records
 			}
 			return protowire.AppendBytes(n.tag(b, protowire.BytesType), id)
 		},
 	}
 }
 
-// appendNumber appends a number, unless it is 0. In JSON those of 64 bits are texts.
+// appendNumber appends a number unless it is 0. In JSON, numbers of 64 bits are texts.
 func appendNumber(b []byte, e Encoding, n *name, t protowire.Type, v int64) []byte {
 	switch {
 	case v == 0:
@@ -77,7 +77,7 @@ func appendNumber(b []byte, e Encoding, n *name, t protowire.Type, v int64) []by
 	return protowire.AppendVarint(b, uint64(v))
 }
 
-// count returns a field that is a uint32.
+// count returns a uint32 field.
 func count[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
 	return field[T]{
 		number, key, protowire.VarintType,
@@ -88,7 +88,7 @@ func count[T any](number protowire.Number, key string, at func(*T) *uint32) fiel
 	}
 }
 
-// flags returns a field that is a fixed32.
+// flags returns a fixed32 field.
 func flags[T any](number protowire.Number, key string, at func(*T) *uint32) field[T] {
 	return field[T]{
 		number, key, protowire.Fixed32Type,
@@ -99,7 +99,7 @@ func flags[T any](number protowire.Number, key string, at func(*T) *uint32) fiel
 	}
 }
 
-// nano returns a field that is a fixed64, a time.
+// nano returns a fixed64 field with a time.
 func nano[T any](number protowire.Number, key string, get func(*T) int64, set func(*T, int64)) field[T] {
 	return field[T]{
 		number, key, protowire.Fixed64Type,
@@ -110,7 +110,7 @@ func nano[T any](number protowire.Number, key string, get func(*T) int64, set fu
 	}
 }
 
-// enum returns a field that is a number with a name.
+// enum returns an enum field. In JSON, an enum may be a name in place of a number.
 func enum[T any](number protowire.Number, key string, names map[string]int32, get func(*T) int32, set func(*T, int32)) field[T] {
 	return field[T]{
 		number, key, protowire.VarintType,
@@ -121,12 +121,12 @@ func enum[T any](number protowire.Number, key string, names map[string]int32, ge
 	}
 }
 
-// part returns a field that is a message whose fields are in the same T. It is always written.
+// part returns a field with a message whose fields are in the same T. It is always written.
 func part[T any](number protowire.Number, key string, m *message[T]) field[T] {
 	return field[T]{number, key, protowire.BytesType, m.read, func(b []byte, e Encoding, n *name, from *T) []byte { return appendMessage(b, e, n, m, from) }}
 }
 
-// list returns a field that is messages that repeat, such as links. Their callers write them, one by one.
+// list returns a field of repeated messages, such as links. The callers write the messages one by one.
 func list[T, U any](number protowire.Number, key string, of *message[U], at func(*T) *[]U, attributes func(*U) *otel.Attributes) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -134,7 +134,7 @@ func list[T, U any](number protowire.Number, key string, of *message[U], at func
 			items := at(to)
 			for more := r.in.first(); more; more = r.in.more() {
 				r.count()
-				// The item may still have the memory of an earlier record, for reuse.
+				// The item may still have memory of an earlier record. Reuse it.
 				*items = slices.Grow(*items, 1)
 				*items = (*items)[:len(*items)+1]
 				item := &(*items)[len(*items)-1]
@@ -149,7 +149,7 @@ func list[T, U any](number protowire.Number, key string, of *message[U], at func
 	}
 }
 
-// attributes returns a field that is messages of type KeyValue that repeat.
+// attributes returns a field of repeated KeyValue messages.
 func attributes[T any](number protowire.Number, key string, at func(*T) *otel.Attributes) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,
@@ -190,7 +190,7 @@ func appendAttributes(b []byte, e Encoding, n *name, attrs otel.Attributes) []by
 	return b
 }
 
-// value returns a field that is an AnyValue. An empty one is not written.
+// value returns an AnyValue field. An empty value is not written.
 func value[T any](number protowire.Number, key string, at func(*T) *otel.Any) field[T] {
 	return field[T]{
 		number, key, protowire.BytesType,

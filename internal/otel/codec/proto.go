@@ -12,13 +12,13 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// A fieldReader is an input in protobuf. It reads the fields of one message, which are in b[i:end].
+// A fieldReader is an input in protobuf. It reads the fields of the message in b[i:end].
 type fieldReader struct {
 	b   []byte
 	i   int
 	end int
-	// cut says that the input stops within the message: a value that ends early at end is not an error,
-	// but no field follows.
+	// cut says that the input ends within the message. A value that ends early at end is then not an error, but no
+	// field follows it.
 	cut bool
 	err error
 	at  int // the offset of the error
@@ -67,7 +67,7 @@ func (f *fieldReader) next() bool {
 		}
 		return false
 	}
-	if b := f.b[f.i]; b >= 1<<3 && b < 0x80 { // a tag of one byte, as most are
+	if b := f.b[f.i]; b >= 1<<3 && b < 0x80 { // most tags have one byte
 		f.number, f.kind = protowire.Number(b>>3), protowire.Type(b&7)
 		f.i++
 		return true
@@ -82,7 +82,7 @@ func (f *fieldReader) next() bool {
 	return true
 }
 
-// bad records the error n of protowire, at i.
+// bad records the error at i for which protowire returned n.
 func (f *fieldReader) bad(n int) {
 	if f.cut && protowire.ParseError(n) == protowire.ParseError(shortInput) { //nolint:errorlint // it is never wrapped
 		f.err, f.at = format.ErrTruncated, f.end
@@ -91,19 +91,19 @@ func (f *fieldReader) bad(n int) {
 	f.err, f.at = ErrField, f.i
 }
 
-// shortInput is the error that protowire returns for an input that ends too early.
+// shortInput is the value that protowire returns for an input that ends too early.
 var shortInput = func() int {
 	_, n := protowire.ConsumeVarint(nil)
 	return n
 }()
 
-// skip passes over the value of the field.
+// skip skips the value of the field.
 func (f *fieldReader) skip() {
 	if f.err != nil {
 		return
 	}
 	if f.kind == protowire.BytesType && f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) {
-		f.i += 1 + int(f.b[f.i]) // most often
+		f.i += 1 + int(f.b[f.i]) // most values are short
 		return
 	}
 	n := protowire.ConsumeFieldValue(f.number, f.kind, f.b[f.i:f.end])
@@ -114,7 +114,7 @@ func (f *fieldReader) skip() {
 	f.i += n
 }
 
-// is reports whether the field is of a kind. If it is not, the field is unknown and skipped.
+// is reports whether the field has the given wire type. If it does not, is skips the field as unknown.
 func (f *fieldReader) is(kind protowire.Type) bool {
 	if f.err == nil && f.kind == kind {
 		return true
@@ -129,7 +129,7 @@ func (f *fieldReader) enter(whole bool) frame {
 		f.end, f.cut = f.i, false
 		return up
 	}
-	if f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) { // most often
+	if f.i < f.end && int(f.b[f.i]) < min(0x80, f.end-f.i) { // most values are short
 		f.i++
 		f.end, f.cut = f.i+int(f.b[f.i-1]), false
 		return up
@@ -157,7 +157,7 @@ func (f *fieldReader) enter(whole bool) frame {
 
 func (f *fieldReader) leave(up frame) { f.end, f.cut = up.end, up.cut }
 
-// first reports whether the field is a message, which is the first item of the list.
+// first reports whether the field is a message, which is then the first item of the list.
 func (f *fieldReader) first() bool { return f.is(protowire.BytesType) }
 
 func (f *fieldReader) more() bool { return false }
@@ -173,7 +173,7 @@ func (f *fieldReader) place() Place {
 	return Place{int64(from), int64(f.i)}
 }
 
-// The tags of a KeyValue's fields and of its value's.
+// The tags of the fields of a KeyValue and of its value.
 const (
 	tagKey    = 1<<3 | byte(protowire.BytesType)
 	tagValue  = 2<<3 | byte(protowire.BytesType)
@@ -182,7 +182,7 @@ const (
 	tagInt    = 3<<3 | byte(protowire.VarintType)
 )
 
-// quickAttribute reads a text, a bool or an integer below 128 bytes together with its name.
+// quickAttribute reads a KeyValue below 128 bytes whose value is a text, a bool or an integer.
 func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 	b := f.b[f.i:f.end]
 	if f.err != nil || len(b) == 0 || int(b[0]) >= min(0x80, len(b)) {
@@ -193,7 +193,7 @@ func (f *fieldReader) quickAttribute() (a otel.Attribute, ok bool) {
 		return a, false
 	}
 	name, value := b[:2+int(b[1])], b[2+int(b[1]):]
-	if name[0] == tagValue { // some programs write the fields from the last to the first
+	if name[0] == tagValue { // some programs write the fields in reverse order
 		name, value = value, name
 	}
 	if name[0] != tagKey || int(name[1]) != len(name)-2 || value[0] != tagValue || int(value[1]) != len(value)-2 || len(value) < 4 {
@@ -301,7 +301,7 @@ func (f *fieldReader) int() int64 { return int64(f.varint()) }
 
 func (f *fieldReader) isObject() bool { return false }
 
-// looseID reads an id. A wrong id is read as no id.
+// looseID reads an id. An invalid id counts as no id.
 func (f *fieldReader) looseID(id []byte) {
 	if f.id(id); f.err == ErrID { //nolint:errorlint // it is never wrapped
 		f.err = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel"
 )
 
-// The causes in an [Error], besides [format.ErrTruncated] and [format.ErrTooLarge].
+// The causes in an [Error], in addition to [format.ErrTruncated] and [format.ErrTooLarge].
 var (
 	ErrSyntax = errors.New("unexpected character")
 	ErrID     = errors.New("the id has the wrong length or is not hexadecimal")
@@ -36,34 +36,34 @@ func (e *Error) Error() string { return fmt.Sprintf("at offset %d: %v", e.Offset
 func (e *Error) Unwrap() error { return e.Err }
 
 const (
-	// maxDepth is how deep values may nest, as in parsers of protobuf.
+	// maxDepth is the maximum nesting depth of values, as in protobuf parsers.
 	maxDepth = 100
-	// maxValues is how many attributes, events, links and values a record may have. Each takes far more
+	// maxValues is the maximum number of attributes, events, links and values of a record. Each takes far more
 	// memory than its bytes in the input.
 	maxValues = 1 << 16
-	// manyValues is how many of them make a record a large one.
+	// manyValues is the number of such values from which on a record counts as large.
 	manyValues = 1 << 12
-	// maxRecord is how many bytes of input a record may take. It is well below the size of an entry that
+	// maxRecord is the maximum number of input bytes of a record. It is well below the size of an entry that
 	// readers of the output accept.
 	maxRecord = 32 << 20
 )
 
-// An input reads the fields of messages in one encoding. Its error sticks: after an error there are no
-// more fields and items, and values are zero. Strings are valid as long as the bytes of the input, and
-// until seek. They need not be UTF-8.
+// An input reads the fields of messages in one encoding. Its error is sticky: after an error there are no more
+// fields and items, and values are zero. Strings are valid as long as the bytes of the input, but only until
+// seek. They need not be UTF-8.
 type input interface {
 	// seek begins to read a record at an offset, and clears the error.
 	seek(off int64)
 	// offset returns the offset of the present value.
 	offset() int64
 	failure() *Error
-	// isObject reports whether the present value is an object of JSON.
+	// isObject reports whether the present value is a JSON object.
 	isObject() bool
 	fail(err error)
 
-	// enter begins a message. Whole says that the message must be whole; if it is false, the intact part
-	// of a cut message is accepted. field returns the index of the next known field, most often next or
-	// shortly after it, and below 0 at the end. leave ends the message.
+	// enter begins a message. The parameter whole says that the message must be whole; if it is false, the intact
+	// part of a truncated message is accepted. field returns the index of the next known field, or a negative
+	// number at the end. This index is usually next or slightly larger. leave ends the message.
 	enter(whole bool) frame
 	field(n names, next int) int
 	leave(f frame)
@@ -72,13 +72,13 @@ type input interface {
 	first() bool
 	more() bool
 
-	// place skips a value and returns its place, which is absent if the value is not whole.
+	// place skips a value and returns its place. The place is absent if the value is not whole.
 	place() Place
 
 	text() string
 	bytes() string
 	id(id []byte)
-	// looseID reads an id. A wrong id is read as no id.
+	// looseID reads an id. An invalid id counts as no id.
 	looseID(id []byte)
 	count() uint32
 	fixed32() uint32
@@ -87,11 +87,11 @@ type input interface {
 	bool() bool
 	int() int64
 	float() float64
-	// quickAttribute reads a KeyValue in its most common form. It is only a faster way to read it.
+	// quickAttribute reads a KeyValue in its most common form. It exists only because it is faster.
 	quickAttribute() (a otel.Attribute, ok bool)
 }
 
-// A frame is the state of a message while an input reads another one within it.
+// A frame is the state of a message while an input reads a message nested in it.
 type frame struct {
 	end int
 	cut bool
@@ -102,14 +102,14 @@ type Reader struct {
 	b  []byte
 	e  Encoding
 	in input
-	// OnLarge, if set, is called while a record is read that decodes to far more memory than it has bytes, before it takes most of
-	// that.
+	// OnLarge, if set, is called while a record is read that needs far more memory than its bytes. It is called
+	// before the reader uses most of that memory.
 	OnLarge func()
 
-	budget int    // how many values the record may still have
+	budget int    // number of values that the record may still have
 	signal Signal // of the latest protobuf message
 	most   int    // see Limit
-	left   int    // the part of most that is left, in Walk
+	left   int    // the rest of most, in Walk
 	ids    ids
 	known  bool // see Known
 }
@@ -120,7 +120,7 @@ type ids struct {
 	span, parent [8]byte
 }
 
-// NewReader returns a Reader of b, which must not change. The values that it returns may alias b, and
+// NewReader returns a Reader of b, which must not change. Values that the Reader returns may alias b, and
 // memory of the Reader that the next read overwrites, unless a method says otherwise.
 func NewReader(b []byte, e Encoding) *Reader {
 	r := &Reader{b: b, e: e, most: math.MaxInt, left: math.MaxInt}
@@ -132,12 +132,11 @@ func NewReader(b []byte, e Encoding) *Reader {
 	return r
 }
 
-// Assume sets the signal for protobuf messages that do not show theirs, such as messages with empty
-// records.
+// Assume sets the signal for protobuf messages that do not show it, such as messages with empty records.
 func (r *Reader) Assume(s Signal) { r.signal = s }
 
-// Limit bounds how many resources, scopes and records Walk reports from now on, in all its calls together. If there
-// is one more, the error is [ErrMany].
+// Limit bounds the total number of resources, scopes and records that later calls of Walk report. When the
+// number exceeds most, the error is [ErrMany].
 func (r *Reader) Limit(most int) { r.most, r.left = most, most }
 
 // seek begins to read a record.
@@ -146,7 +145,7 @@ func (r *Reader) seek(off int64) {
 	r.budget = maxValues
 }
 
-// done ends reading the record at an offset, and returns its error.
+// done ends the read of the record at off, and returns its error.
 func (r *Reader) done(off int64) error {
 	if r.in.offset()-off > maxRecord {
 		r.in.seek(off)
@@ -230,7 +229,7 @@ func readHead[T any](r *Reader, h *Head, m *message[T], to *T, url *string) erro
 	return r.done(h.Value.From)
 }
 
-// keep copies attributes, so that they stay valid longer than their input.
+// keep copies attributes, so that they remain valid after their input.
 func keep(attrs otel.Attributes) otel.Attributes {
 	for i := range attrs {
 		a := &attrs[i]

@@ -13,7 +13,7 @@ type name struct {
 	number protowire.Number
 	key    string // in JSON
 	snake  string // another key that JSON may have for the field
-	begin  string // the key as it is written
+	begin  string // the beginning of the field in JSON: its key as written
 }
 
 func newName(number protowire.Number, key string) name {
@@ -28,11 +28,11 @@ func newName(number protowire.Number, key string) name {
 	return name{number, key, snake.String(), `"` + key + `":`}
 }
 
-// names are the names of the fields of a message. The index in it identifies a field.
+// names holds the names of the fields of a message. An index in it identifies a field.
 type names []name
 
-// key returns the index of a key, below 0 if it is unknown. The search begins at next, because most often
-// the key is there or shortly after it.
+// key returns the index of a key, or a negative number if the key is unknown. The search begins at next,
+// because usually the key is at next or shortly after it.
 func (n names) key(key string, next int) int {
 	for i := next; i < len(n); i++ {
 		if n[i].key == key {
@@ -50,15 +50,15 @@ func (n names) key(key string, next int) int {
 	return -1
 }
 
-// formerKeys are the keys of OTLP before version 1.0, and that of Tempo's API, with what they are now.
+// formerKeys maps the keys of OTLP before version 1.0, and the key of Tempo's API, to the present keys.
 var formerKeys = map[string]string{
 	"instrumentationLibrarySpans": "scopeSpans", "instrumentation_library_spans": "scopeSpans", "instrumentationLibraryLogs": "scopeLogs",
 	"instrumentation_library_logs": "scopeLogs", "instrumentationLibrary": "scope", "instrumentation_library": "scope", "batches": "resourceSpans",
 }
 
-// number does the same as key for a field number.
+// number is like key for a field number.
 func (n names) number(number protowire.Number, next int) int {
-	for i := max(next-1, 0); i < len(n); i++ { // begins one before next, for a repeated field
+	for i := max(next-1, 0); i < len(n); i++ { // begins one before next, because a field may be repeated
 		if n[i].number == number {
 			return i
 		}
@@ -77,7 +77,7 @@ type field[T any] struct {
 	key    string
 	wire   protowire.Type
 	read   func(r *Reader, to *T)
-	write  func(b []byte, e Encoding, n *name, from *T) []byte // appends the field, unless it has its default
+	write  func(b []byte, e Encoding, n *name, from *T) []byte // appends the field, unless it has its default value
 }
 
 // A message holds the fields of a message, in the order in which they are written.
@@ -94,7 +94,7 @@ func newMessage[T any](fields ...field[T]) *message[T] {
 	return m
 }
 
-// has reports whether m has a field of that number and type.
+// has reports whether m has a field with that number and wire type.
 func (m *message[T]) has(number protowire.Number, t protowire.Type) bool {
 	i := m.names.number(number, 0)
 	return i >= 0 && m.fields[i].wire == t
@@ -130,7 +130,7 @@ var spanMessage = newMessage(
 	nano(7, "startTimeUnixNano",
 		func(s *otel.Span) int64 { return s.Start }, func(s *otel.Span, n int64) { s.Start = n },
 	),
-	// While a span is read, its duration field holds its end time.
+	// While a span is read, the field Duration holds its end time.
 	nano(8, "endTimeUnixNano", spanEnd, func(s *otel.Span, n int64) { s.Duration = n }),
 	attributes(9, "attributes", func(s *otel.Span) *otel.Attributes { return &s.Attributes }),
 	count(10, "droppedAttributesCount", func(s *otel.Span) *uint32 { return &s.DroppedAttributes }),
@@ -200,8 +200,8 @@ var resourceMessage = newMessage(
 	count(2, "droppedAttributesCount", func(r *otel.Resource) *uint32 { return &r.Dropped }),
 )
 
-// The indices of the fields of KeyValue and AnyValue. For AnyValue they are the kinds of package otel
-// minus one.
+// The indices of the fields of KeyValue and AnyValue. For AnyValue an index is the kind in package otel minus
+// one.
 const (
 	pairKey = iota
 	pairValue
@@ -217,7 +217,7 @@ var (
 	}
 )
 
-// A signal holds the names of the messages around the records of a signal.
+// A signal holds the names in the messages around the records of a signal.
 type signal struct {
 	data   names // TracesData or LogsData
 	holder names // ResourceSpans or ResourceLogs
@@ -254,8 +254,8 @@ var signals = [...]signal{
 	},
 }
 
-// dataNames are the names of the top-level messages, by signal. Metrics are passed over. In JSON others follow, in
-// which Tempo's and Jaeger's APIs have a top-level message.
+// dataNames are the names of the top-level messages, by signal. Metrics are skipped. Two names follow that
+// exist only in JSON, in which the APIs of Tempo and Jaeger have a top-level message.
 var dataNames = names{
 	Spans: signals[Spans].data[0], Logs: signals[Logs].data[0], metrics: newName(0, "resourceMetrics"), newName(0, "trace"), newName(0, "result"),
 }

@@ -2,11 +2,11 @@ package codec
 
 import "github.com/entrace-go/entrace/internal/core/wire"
 
-// A scratch is a reusable buffer for short strings, which follow one another in it. To build a string, call
-// mark, append to b, and call from with the mark. The zero scratch is ready for use.
+// A scratch is a reusable buffer that stores short strings one after another. To build a string, call mark,
+// append to b, and call from with the mark. The zero scratch is ready for use.
 type scratch struct{ b []byte }
 
-// maxScratch is the largest capacity of a scratch that reset keeps for reuse.
+// maxScratch is the maximum capacity of a scratch that reset keeps for reuse.
 const maxScratch = 64 << 10
 
 // mark returns the offset in b at which the next text begins.

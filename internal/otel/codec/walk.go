@@ -8,10 +8,10 @@ type Place struct{ From, To int64 }
 // A Head is the place of a resource or a scope, and the place of its schema URL.
 type Head struct{ Value, URL Place }
 
-// Bytes returns the bytes of both in b.
+// Bytes returns the bytes of both places in b.
 func (h *Head) Bytes(b []byte) (value, url []byte) { return h.Value.bytes(b), h.URL.bytes(b) }
 
-// Size returns how many bytes both have.
+// Size returns the total number of bytes of both places.
 func (h *Head) Size() int64 { return h.Value.To - h.Value.From + h.URL.To - h.URL.From }
 
 func (p Place) bytes(b []byte) []byte {
@@ -23,8 +23,8 @@ func (p Place) bytes(b []byte) []byte {
 
 var nowhere = Place{-1, -1}
 
-// A Visitor receives the structure of a message. It gets the records of a scope, and then the scope. After
-// all scopes of a resource it gets the resource.
+// A Visitor receives the structure of a message. It receives the records of a scope, and then the scope. After
+// all scopes of a resource it receives the resource.
 type Visitor interface {
 	Span(off int64, trace *[16]byte, span, parent *[8]byte)
 	Log(off int64, trace *[16]byte, span *[8]byte)
@@ -35,10 +35,10 @@ type Visitor interface {
 // Known reports whether a message that was walked has a field of OTLP.
 func (r *Reader) Known() bool { return r.known }
 
-// Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns where
-// the message ends. Only in JSON may the end be before to. If the input stops within the message or is
-// damaged, v receives everything whole before that place, and the error is an [*Error]. Walk does not
-// detect wrong values in a record; reading the record does.
+// Walk calls v for the content of the message in [from, to), a TracesData or LogsData, and returns the offset
+// of the end of the message. Only in JSON may the end be before to. If the input ends within the message or is
+// damaged, v receives everything whole before that place, and the error is an [*Error]. Walk does not detect
+// invalid values in a record; reading the record does.
 func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error) {
 	r.seek(from)
 	if p, ok := r.in.(*fieldReader); ok {
@@ -55,7 +55,7 @@ func (r *Reader) Walk(from, to int64, cut bool, v Visitor) (end int64, err error
 }
 
 func (r *Reader) walkData(v Visitor, outer bool) {
-	if r.e == JSON { // a protobuf message here has no length before it
+	if r.e == JSON { // a top-level protobuf message has no length before it
 		r.in.enter(false)
 	}
 	for i := r.in.field(dataNames, 0); i >= 0; i = r.in.field(dataNames, i) {
@@ -81,7 +81,7 @@ func (r *Reader) walkData(v Visitor, outer bool) {
 	}
 }
 
-// walkGroup walks a message that has a resource or a scope and, in any order, its items.
+// walkGroup walks a message that has a resource or a scope, and the items of it, in any order.
 func (r *Reader) walkGroup(n names, item func()) Head {
 	h := Head{nowhere, nowhere}
 	r.countItem()
@@ -134,9 +134,9 @@ func (r *Reader) countItem() {
 	}
 }
 
-// sniff detects the signal of a protobuf message from the fields of its records. It reads until a record
-// shows the signal, but no more than most messages: in spans and log records, fields with the same number
-// have different kinds.
+// sniff detects the signal of a protobuf message from the fields of its records. It reads until a record shows
+// the signal, but no more messages than the limit most. This works because fields with the same number have
+// different kinds in spans and log records.
 func sniff(f fieldReader, most int) (_ Signal, known bool) {
 	for f.item(1, &most) {
 		holder := f.enter(false)
@@ -159,7 +159,7 @@ func sniff(f fieldReader, most int) (_ Signal, known bool) {
 	return Spans, false
 }
 
-// item goes to the next field that is a message with that number. It counts the message in left, and
+// item advances to the next field that is a message with that number. It counts the message in left, and
 // returns false if left is used up.
 func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	for f.next() {
@@ -172,7 +172,8 @@ func (f *fieldReader) item(number protowire.Number, left *int) bool {
 	return false
 }
 
-// tells returns the signal of a record that has a field of that number and kind, if that shows the signal.
+// tells returns the signal of a record that has a field with that number and kind, if these determine the
+// signal.
 func tells(number protowire.Number, kind protowire.Type) (_ Signal, known bool) {
 	span, log := spanMessage.has(number, kind), logMessage.has(number, kind)
 	if log {

@@ -50,17 +50,17 @@ func (e Encoding) AppendLog(records []byte, l *otel.Log) []byte {
 	return endRecord(logMessage.write(beginRecord(records, e), e, l), e, Logs, from)
 }
 
-// AppendLink appends a link of a span. First says that it is the first link of the span.
+// AppendLink appends a link of a span. The parameter first says that it is the first link of the span.
 func (e Encoding) AppendLink(records []byte, l *otel.Link, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("links", 0)], linkMessage, l, first)
 }
 
-// AppendEvent does the same as AppendLink for an event.
+// AppendEvent is like AppendLink for an event.
 func (e Encoding) AppendEvent(records []byte, ev *otel.Event, first bool) []byte {
 	return appendItem(records, e, &spanMessage.names[spanMessage.names.key("events", 0)], eventMessage, ev, first)
 }
 
-// EndList ends the list of links or of events. Call it only if the list is not empty.
+// EndList ends the list of links or of events. It must be called only if the list is not empty.
 func (e Encoding) EndList(records []byte) []byte {
 	if e == JSON {
 		return append(records, ']')
@@ -118,7 +118,7 @@ func endRecord(b []byte, e Encoding, s Signal, from int) []byte {
 	return endItem(b, e, &signals[s].scope[fieldItems], from)
 }
 
-// beginItem begins a message of a list.
+// beginItem begins a message in a list.
 func beginItem(b []byte, e Encoding) []byte {
 	if e == JSON {
 		return append(appendComma(b), '{')
@@ -126,7 +126,7 @@ func beginItem(b []byte, e Encoding) []byte {
 	return b
 }
 
-// endItem ends a message of a list.
+// endItem ends a message in a list.
 func endItem(b []byte, e Encoding, n *name, from int) []byte {
 	if e == JSON {
 		return append(b, '}')
@@ -134,7 +134,7 @@ func endItem(b []byte, e Encoding, n *name, from int) []byte {
 	return endMessage(b, from, n)
 }
 
-// appendItem appends a message of a list that it begins if it is the first.
+// appendItem appends a message to a list, and begins the list if the message is the first.
 func appendItem[T any](b []byte, e Encoding, n *name, m *message[T], v *T, first bool) []byte {
 	if e == JSON && first {
 		b = append(n.json(b), '[')
@@ -143,7 +143,7 @@ func appendItem[T any](b []byte, e Encoding, n *name, m *message[T], v *T, first
 	return endItem(m.write(beginItem(b, e), e, v), e, n, from)
 }
 
-// appendMessage appends a field that is a message.
+// appendMessage appends a message field.
 func appendMessage[T any](b []byte, e Encoding, n *name, m *message[T], v *T) []byte {
 	if e == JSON {
 		return append(m.write(append(n.json(b), '{'), e, v), '}')
@@ -152,7 +152,7 @@ func appendMessage[T any](b []byte, e Encoding, n *name, m *message[T], v *T) []
 	return endMessage(m.write(b, e, v), from, n)
 }
 
-// appendComma appends a comma unless an object or an array has just begun.
+// appendComma appends a comma, unless an object or an array has just begun.
 func appendComma(b []byte) []byte {
 	if last := b[len(b)-1]; last == '{' || last == '[' {
 		return b
@@ -160,8 +160,8 @@ func appendComma(b []byte) []byte {
 	return append(b, ',')
 }
 
-// endMessage makes what was appended since from a field of protobuf: its tag and its length
-// go before it.
+// endMessage turns the bytes that were appended since from into a protobuf field, by inserting a tag and a
+// length before them.
 func endMessage(b []byte, from int, n *name) []byte {
 	size := len(b) - from
 	var head [2 * 10]byte

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// The bounds of a token in bytes.
+// The limits for the size of a token in bytes.
 const (
 	minToken = 16
 	maxToken = 256
 )
 
-// ErrInsecure is the error of an address that other machines can reach, if neither a token nor client
+// ErrInsecure is the error for an address that other machines can reach, if neither a token nor client
 // certificates are required. TLS alone is not enough.
 var ErrInsecure = errors.New("other machines can reach this address: set a token, or require client certificates " +
 	"(entrace receive: --token-env, or --client-ca with --tls-cert and --tls-key)")
 
-// CheckToken returns an error if a token is too short or too long. No token is no error.
+// CheckToken returns an error if a token is too short or too long. An empty token is valid.
 func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken || n > maxToken {
 		return fmt.Errorf("the token has %d bytes, expected %d to %d", n, minToken, maxToken)
@@ -30,7 +30,7 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// Check returns an error if a server must not listen at a: [ErrInsecure], or that of [CheckToken].
+// Check returns an error if a server must not listen at a: [ErrInsecure], or the error of [CheckToken].
 func Check(a net.Addr, token string, c *tls.Config) error {
 	if err := CheckToken(token); err != nil {
 		return err
@@ -51,8 +51,8 @@ func Secure(c *tls.Config) *tls.Config {
 	return c
 }
 
-// RequiresCertificate reports whether every client needs a certificate of one of the authorities in
-// c.ClientCAs. c may be nil.
+// RequiresCertificate reports whether every client needs a certificate of an authority in c.ClientCAs. The
+// config c may be nil.
 func RequiresCertificate(c *tls.Config) bool {
 	return c != nil && c.ClientAuth == tls.RequireAndVerifyClientCert && c.ClientCAs != nil
 }
@@ -74,8 +74,8 @@ func Loopback(a net.Addr) bool {
 }
 
 // LocalHost reports whether the Host header s of a request is localhost, an address in 127.0.0.0/8, or [::1],
-// with any port. This detects DNS rebinding: a web page whose own name leads to this machine sends its
-// own name as the host.
+// with any port. The check detects DNS rebinding: a web page whose host name resolves to this machine sends
+// this name as the Host.
 func LocalHost(s string) bool {
 	host := s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -91,9 +91,9 @@ func LocalHost(s string) bool {
 	return err == nil && addr.Is4() && addr.IsLoopback()
 }
 
-// AddressOf returns the address whose bounds apply to a client. For IPv6 this is the
-// first half, because one machine may use all of the other half. It is the zero value
-// for a unix socket, and for a loopback address if exemptLoopback is set.
+// AddressOf returns the address whose limits apply to a client. For IPv6 this is the first half of the address,
+// because one machine may use all addresses with the same half. It is the zero value for a unix socket, and for
+// a loopback address if exemptLoopback is set.
 func AddressOf(a net.Addr, exemptLoopback bool) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package listener has the rules for servers that take records over the network: who may connect, with which
-// token, how many clients at once, and which connection ends if one more client comes.
+// Package listener has the rules for servers that receive records over the network: who may connect, with which
+// token, the number of simultaneous clients, and which connection ends to make room for another client.
 package listener
 
 import (
@@ -14,26 +14,27 @@ import (
 // ErrBusy is the error of a connection that ended, or did not begin, because of [Bounds].
 var ErrBusy = errors.New("too many connections at once")
 
-// Bounds say how many connections there may be.
+// Bounds limit the number of connections.
 type Bounds struct {
-	// Connections is how many there may be at once, PerAddress how many of them from one IPv4 address, or from
-	// one IPv6 network with a prefix of 64 bits: if it is 0, a quarter, and no bound for this machine.
+	// Connections is the maximum number of connections. PerAddress is the maximum number from one IPv4 address, or
+	// from one IPv6 network with a prefix of 64 bits. If PerAddress is 0, the maximum is a quarter of Connections,
+	// and loopback addresses have no limit.
 	Connections, PerAddress int
-	// Token says that clients must show something before they are trusted. A client that has not may be in the
-	// middle of a request and has to go all the same.
+	// Token says that clients must authenticate before they are trusted. The connection of a client that has not
+	// authenticated may be ended even in the middle of a request.
 	Token bool
-	// Refused is called for a client that gets no room. Without it, such a client waits, unless its address has as many
-	// connections as it may.
+	// Refused is called for a client that cannot connect. Without it, such a client waits, unless its address
+	// already has the maximum number of connections.
 	Refused func(net.Addr)
 }
 
-// addressShares is the part of all connections that one address may have.
+// addressShares divides the maximum number of connections: by default one address may have one such share.
 const addressShares = 4
 
-// A client that waits looks for room every retryAfter.
+// retryAfter is the interval at which a waiting client is tried again.
 const retryAfter = 10 * time.Millisecond
 
-// Share returns how many connections one address may have.
+// Share returns the maximum number of connections from one address.
 func (b *Bounds) Share() int {
 	if b.PerAddress > 0 {
 		return min(b.PerAddress, b.Connections)
@@ -41,9 +42,9 @@ func (b *Bounds) Share() int {
 	return max(b.Connections/addressShares, 1)
 }
 
-// New returns a listener that accepts connections of l within bounds. A client that finds no room gets that of the
-// connection on which nothing came or went for the longest time. Connections that are not trusted go first. One in
-// the middle of a request stays, unless [Bounds].Token says otherwise.
+// New returns a listener that accepts connections of l within bounds. If a client finds no room, the listener
+// ends the connection that was idle for the longest time to make room. Connections that are not trusted end
+// first. A connection in the middle of a request stays, unless [Bounds].Token says otherwise.
 func New(l net.Listener, b Bounds) *Listener {
 	return &Listener{Listener: l, bounds: b, conns: make(map[*conn]struct{}), of: make(map[netip.Prefix]int), closed: make(chan struct{})}
 }
@@ -58,7 +59,7 @@ type Listener struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	of    map[netip.Prefix]int // how many connections an address has
+	of    map[netip.Prefix]int // number of connections, by address
 }
 
 // Close implements net.Listener. It ends an Accept that waits for room.
@@ -93,7 +94,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter adds a connection. It reports false if no connection gives way.
+// enter adds a connection. It returns false if no other connection can be ended for it.
 func (l *Listener) enter(c *conn) bool {
 	l.mu.Lock()
 	c.full = c.from.IsValid() && l.of[c.from] >= l.bounds.Share()
@@ -147,15 +148,15 @@ type conn struct {
 	l       *Listener
 	from    netip.Prefix
 	entered bool
-	full    bool         // its address has as many as it may
-	last    atomic.Int64 // when something came or went last, in nanoseconds since 1970
+	full    bool         // its address has the maximum number of connections
+	last    atomic.Int64 // time of the last read or write, in nanoseconds since 1970
 
 	trusted, holds, busy, evicted atomic.Bool
 }
 
 func (c *conn) touch() { c.last.Store(time.Now().UnixNano()) }
 
-// before reports whether c has to go rather than another connection.
+// before reports whether c should be ended rather than the other connection.
 func (c *conn) before(other *conn) bool {
 	if c, other := c.trusted.Load(), other.trusted.Load(); c != other {
 		return other
@@ -190,7 +191,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// of returns the connection of a Listener that c is, or that TLS runs on, or nil.
+// of returns the conn that c is, or on which TLS runs in c. It returns nil if there is none.
 func of(c net.Conn) *conn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -199,8 +200,8 @@ func of(c net.Conn) *conn {
 	return own
 }
 
-// Trust says that the client of a connection of a Listener, which TLS may run on, has shown its token or what else
-// it must. If it holds, its connection does not end for another client.
+// Trust records that the client of a connection of a Listener has authenticated, by a token or otherwise. TLS
+// may run on the connection. If holds is true, the connection is never ended for another client.
 func Trust(c net.Conn, holds bool) {
 	if c := of(c); c != nil {
 		c.trusted.Store(true)
@@ -208,7 +209,7 @@ func Trust(c net.Conn, holds bool) {
 	}
 }
 
-// Busy says whether a connection of a Listener is in the middle of a request.
+// Busy records whether a connection of a Listener is in the middle of a request.
 func Busy(c net.Conn, is bool) {
 	if c := of(c); c != nil {
 		c.busy.Store(is)

@@ -17,17 +17,18 @@ import (
 // An answer answers a request in the protocol of the request.
 type answer interface {
 	done(s codec.Signal, r Result)
-	// fail answers with an HTTP status, or with the status of the other protocol that corresponds to it.
+	// fail answers with an HTTP status, or with the corresponding status in gRPC.
 	fail(code int, text string)
 }
 
-// retryAfter is how many seconds a sender has to wait before it tries again.
+// retryAfter is the number of seconds after which a sender may try again.
 const retryAfter = 2
 
-// refusedJSON holds, for each signal, the field of a partial success that counts the refused records.
+// refusedJSON has, for each signal, the name of the field with the number of refused records in a partial
+// success.
 var refusedJSON = [...]string{"rejectedSpans", "rejectedLogRecords", "rejectedDataPoints"}
 
-// reason returns why the first record was refused, in UTF-8.
+// reason returns the reason for the first refused record, in UTF-8.
 func reason(r *Result) string {
 	if r.Why == nil {
 		return ""
@@ -35,7 +36,7 @@ func reason(r *Result) string {
 	return strings.ToValidUTF8(r.Why.Error(), "\uFFFD")
 }
 
-// response returns an ExportTraceServiceResponse, or the response of another signal, which differs only in
+// response returns an ExportTraceServiceResponse, or the response for another signal, which differs only in its
 // names.
 func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	if e == codec.JSON {
@@ -53,7 +54,7 @@ func response(s codec.Signal, e codec.Encoding, r *Result) []byte {
 	return appendBytes(nil, 1, counted(r.Refused, reason(r)))
 }
 
-// counted returns a message of a number and a text.
+// counted returns a message with a number and a text.
 func counted(n int, text string) []byte {
 	return appendBytes(appendNumber(nil, 1, n), 2, []byte(text))
 }
@@ -125,7 +126,7 @@ func statusOf(code int) int {
 	case http.StatusForbidden:
 		return 7 // PERMISSION_DENIED
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return 14 // UNAVAILABLE, after which OTLP's senders try again
+		return 14 // UNAVAILABLE: OTLP's senders try again
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
 		return 12 // UNIMPLEMENTED
 	case http.StatusUnauthorized:
@@ -146,7 +147,7 @@ func (a *grpcAnswer) done(s codec.Signal, r Result) {
 	h.Set("Grpc-Status", "0")
 }
 
-// fail answers with headers only. They say when the sender may try again, if it may.
+// fail answers with headers only. If the sender may try again, the headers say when.
 func (a *grpcAnswer) fail(code int, text string) {
 	h := a.w.Header()
 	h.Set("Content-Type", "application/grpc")

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A bodyError says why a body cannot be read, and holds the HTTP status for the answer.
+// A bodyError says why a body cannot be read. It has the HTTP status for the answer.
 type bodyError struct {
 	code int
 	text string
@@ -22,14 +22,14 @@ type bodyError struct {
 
 func (e *bodyError) Error() string { return e.text }
 
-// A body is the content of a request, in memory that the server counts.
+// A body is the content of a request. The server counts its memory.
 type body struct {
 	server   *Server
 	data     []byte
 	reserved int64
 }
 
-// bodies keeps buffers for further requests, each a *[]byte of at most maxKept bytes.
+// bodies has buffers for reuse, each a *[]byte of at most maxKept bytes.
 var bodies sync.Pool
 
 const maxKept = 1 << 20
@@ -42,7 +42,7 @@ func (b *body) release() {
 	}
 }
 
-// reserve counts the capacity of the data, which will be n bytes.
+// reserve counts memory for data with a capacity of n bytes.
 func (b *body) reserve(n int64) error {
 	more := n - b.reserved
 	if b.server.memory.Add(more) > b.server.o.MaxMemory {
@@ -55,13 +55,14 @@ func (b *body) reserve(n int64) error {
 
 const (
 	firstBuffer = 64 << 10
-	// maxRatio is how many times its compressed size a body may have, beyond freeRatio bytes.
+	// maxRatio is the maximum ratio of the size of a body to its compressed size. The first freeRatio bytes are
+	// exempt.
 	maxRatio  = 256
 	freeRatio = 1 << 20
 )
 
-// read reads from r, at most MaxRequest bytes. It does not allocate for the length that a sender claims
-// before the bytes arrive.
+// read reads at most MaxRequest bytes from r. It allocates memory only for bytes that have arrived, not for the
+// length that a sender claims.
 func (b *body) read(r io.Reader, came *counter) error {
 	limit := b.server.o.MaxRequest
 	for {
@@ -87,7 +88,7 @@ func (b *body) read(r io.Reader, came *counter) error {
 	}
 }
 
-// grow makes room for more data, up to most bytes in all.
+// grow makes room for more data, up to a total of most bytes.
 func (b *body) grow(most int64) error {
 	if b.data == nil {
 		if kept, ok := bodies.Get().(*[]byte); ok && int64(cap(*kept)) <= most {
@@ -112,7 +113,7 @@ func failedRead(err error) error {
 	return &bodyError{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 }
 
-// readBody reads the body of a request over HTTP.
+// readBody reads the body of an HTTP request.
 func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	if length > b.server.o.MaxRequest {
 		return &bodyError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", b.server.o.MaxRequest)}
@@ -126,7 +127,7 @@ func (b *body) readBody(r io.Reader, encoding string, length int64) error {
 	return &bodyError{http.StatusUnsupportedMediaType, "expected no compression or gzip, found " + encoding}
 }
 
-// readCall reads the one message of a call by gRPC.
+// readCall reads the single message of a gRPC call.
 func (b *body) readCall(r io.Reader, encoding string) error {
 	var head [5]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -179,7 +180,7 @@ func (b *body) unzip(r io.Reader) error {
 	if err := b.read(z, came); err != nil {
 		return err
 	}
-	// Nothing follows the end of gzip. Reading that end lets HTTP/1.1 use the connection again.
+	// Nothing follows the end of gzip. Reading up to the end of the body lets HTTP/1.1 reuse the connection.
 	_, err := io.Copy(io.Discard, io.LimitReader(came, 1<<10))
 	if err != nil {
 		return failedRead(err)

@@ -26,7 +26,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// FilesOptions describe what Files records, and where.
+// FilesOptions configure a Files.
 type FilesOptions struct {
 	// Dir is the folder. It must exist.
 	Dir string
@@ -36,30 +36,30 @@ type FilesOptions struct {
 	// Recorder, if set, records all services. It has no file, and its owner closes it. The other options
 	// then have no effect.
 	Recorder *recorder.Recorder
-	// Idle is how long a service must send nothing before its file is finished. The default is five
+	// Idle is the time after which the file of a service that sends nothing is finished. The default is five
 	// minutes.
 	Idle time.Duration
-	// MaxOpen is how many files can be written to at a time. Beyond that, the file that was idle longest
-	// is suspended: it is continued when its service sends again. The default is 64.
+	// MaxOpen is the maximum number of files that are open for writing. To open another file, the file that was
+	// idle longest is suspended; it is continued when its service sends again. The default is 64.
 	MaxOpen int
-	// MaxBytes and MaxFiles bound all traces in the folder. KeepBytes bounds the finished traces; the
-	// oldest of them are removed. Zero means no bound.
+	// MaxBytes and MaxFiles bound all traces in the folder. KeepBytes bounds the finished traces: the oldest are
+	// removed. Zero means no bound.
 	MaxBytes, KeepBytes int64
 	MaxFiles            int
-	// Redact says which values are replaced as secrets. nil is [redact.Off].
+	// Redact decides which values are secrets and are replaced. nil means [redact.Off].
 	Redact *redact.Policy
 	// OnBegun is called when a file for a service begins, OnDone when the file is finished or could not be
-	// made, and OnError for errors in between. They may be called concurrently.
+	// created, and OnError for errors in between. They may be called concurrently.
 	OnBegun func(path, service string)
 	OnDone  func(path string, entries uint64, bytes int64, err error)
 	OnError func(path string, err error)
 }
 
-// Files is a Sink that records each service to a file of its own, or all services to one file. The
-// resource names the service.
+// Files is a Sink that records each service to a separate file, or all services to one file. The resource
+// identifies the service.
 type Files struct {
 	o     FilesOptions
-	dir   *directory // nil: there is one file for all
+	dir   *directory // nil if one file is for all services
 	names receivedfiles.Names
 	quota receivedfiles.Quota
 	ended retain.Log
@@ -67,10 +67,11 @@ type Files struct {
 	pruning sync.Mutex
 
 	mu     sync.Mutex // never held while a file is used
-	last   uint32     // number of a file
+	last   uint32     // number of the latest file
 	files  map[string]*file
 	closed bool
-	// recorded are requests of spans that were recorded whole, by their hashes. A later one takes the place of an earlier one.
+	// recorded has the hashes of requests whose spans were all recorded. A later request replaces an earlier one
+	// with the same index.
 	recorded [1 << 14]struct {
 		sum   uint64
 		spans int
@@ -79,27 +80,27 @@ type Files struct {
 	stop    chan struct{}
 
 	requests  sync.Pool     // of *request
-	turns     chan struct{} // limits the requests that are recorded at a time
-	finishing chan struct{} // limits the files that are being finished at a time
+	turns     chan struct{} // limits the requests that are recorded at the same time
+	finishing chan struct{} // limits the files that are being finished at the same time
 }
 
 const (
-	// maxTurns bounds the number of requests that are recorded at a time, and so their memory and the
-	// files in use.
+	// maxTurns is the maximum number of requests that are recorded at the same time. It limits their memory and
+	// the files in use.
 	maxTurns = 16
-	// maxFinishing bounds the temporary files.
+	// maxFinishing is the maximum number of files that are being finished, and so of temporary files.
 	maxFinishing = 16
-	// maxSuspended is how many files may be suspended. Each has a descriptor. Together with the files that
-	// are written to they use most of the 1,024 descriptors that a process often has.
+	// maxSuspended is the maximum number of suspended files. Each has a descriptor. Together with the open files
+	// they use most of the 1,024 descriptors that a process often has.
 	maxSuspended = 448
-	// suspendWait is how long a request waits for the disk while a file is suspended to make room.
+	// suspendWait is the maximum time that a request waits for the disk while a file is suspended to make room.
 	suspendWait = time.Second
 )
 
 // A file is the trace file of a service.
 type file struct {
 	key string
-	// number is that of the file in the directory.
+	// number identifies the file in the directory.
 	number uint32
 	rec    *recorder.Recorder
 	err    error
@@ -109,10 +110,10 @@ type file struct {
 
 	// Guarded by Files.mu.
 	suspended bool
-	ready     chan struct{} // closed when the file is in the state that suspended says, or err is set
+	ready     chan struct{} // closed when the file has the state in suspended, or err is set
 	users     int
 	last      time.Time
-	bytes     int64 // the size of the file that the quota counts
+	bytes     int64 // the size of the file as counted in the quota
 }
 
 // NewFiles returns Files that record until Close.
@@ -123,10 +124,10 @@ func NewFiles(o FilesOptions) (*Files, error) {
 	f.quota.Dir = o.Dir
 	f.quota.MaxBytes, f.quota.MaxFiles = cmp.Or(o.MaxBytes, math.MaxInt64), cmp.Or(int64(o.MaxFiles), math.MaxInt64)
 	if o.Recorder != nil {
-		f.o.File = "-" // one for all
+		f.o.File = "-" // one file for all services
 	}
 	if f.o.File != "" {
-		x, err := f.use("", "", time.Now()) // the file exists even if nothing is received
+		x, err := f.use("", "", time.Now()) // the file must exist even if nothing is received
 		if err != nil {
 			return nil, err
 		}
@@ -170,12 +171,12 @@ func (f *Files) watch() {
 	}
 }
 
-// remove finishes files in the background, unless Close finishes them. The caller holds the lock.
+// remove finishes files in the background, unless Close finishes them. The caller must hold mu.
 func (f *Files) remove(list ...*file) {
 	if f.closed || len(list) == 0 {
 		return
 	}
-	clear(f.recorded[:]) // what comes again begins a new file, as what is new does
+	clear(f.recorded[:]) // a repeated request must begin a new file, as a new request does
 	for _, x := range list {
 		delete(f.files, x.key)
 		f.dir.forget(x.number)
@@ -183,7 +184,7 @@ func (f *Files) remove(list ...*file) {
 	}
 }
 
-// Close finishes all files, or leaves their IETs when ctx ends. After Close, Take returns ErrFull.
+// Close finishes all files. When ctx ends, it leaves the rest as IETs. After Close, Take returns ErrFull.
 func (f *Files) Close(ctx context.Context) {
 	f.mu.Lock()
 	if f.closed {
@@ -193,7 +194,7 @@ func (f *Files) Close(ctx context.Context) {
 	f.closed = true
 	close(f.stop)
 	f.mu.Unlock()
-	for _, suspended := range []bool{false, true} { // first the files with a journal beside them
+	for _, suspended := range []bool{false, true} { // first the files that have a journal
 		f.mu.Lock()
 		for _, x := range f.files {
 			if x.suspended == suspended {
@@ -222,7 +223,7 @@ func (f *Files) finish(ctx context.Context, x *file) {
 	}
 	st := x.rec.Stats()
 	if fi, serr := os.Lstat(path); serr == nil && f.o.File == "" { //nolint:gosec // as above
-		f.quota.Adjust(0, fi.Size()-x.bytes) // x is not in use any more
+		f.quota.Adjust(0, fi.Size()-x.bytes) // x is no longer in use
 	}
 	f.ended.Add(path)
 	if f.o.OnDone != nil {
@@ -231,16 +232,16 @@ func (f *Files) finish(ctx context.Context, x *file) {
 	f.prune()
 }
 
-// prune removes the oldest finished traces while they have more than KeepBytes.
+// prune removes the oldest finished traces while the total exceeds KeepBytes.
 func (f *Files) prune() {
 	if f.o.KeepBytes == 0 || f.o.File != "" {
 		return
 	}
-	f.pruning.Lock() // two calls that see the same files would remove twice as many
+	f.pruning.Lock() // two concurrent calls would remove twice as many files
 	defer f.pruning.Unlock()
 	list, err := os.ReadDir(f.o.Dir)
 	if err != nil {
-		return // pruned at a later call
+		return // a later call prunes
 	}
 	var files []retain.File
 	for _, e := range list {
@@ -278,7 +279,7 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	suspend, ok := f.makeRoom()
 	if !ok {
 		f.mu.Unlock()
-		return nil, ErrFull // all files are in use now
+		return nil, ErrFull // all files are in use at present
 	}
 	var before chan struct{}
 	if x == nil {
@@ -309,8 +310,8 @@ func (f *Files) use(key, service string, now time.Time) (*file, error) {
 	return x, x.err
 }
 
-// makeRoom makes room for one more open file. The caller must call suspend before it opens the file.
-// makeRoom reports false if all files are in use. The caller holds the lock.
+// makeRoom makes room for one more open file. The caller must call suspend before it opens the file. makeRoom
+// returns false if all files are in use. The caller must hold mu.
 func (f *Files) makeRoom() (suspend func(), ok bool) {
 	n, x := f.leastRecent(false)
 	if n < f.o.MaxOpen {
@@ -331,13 +332,13 @@ func (f *Files) makeRoom() (suspend func(), ok bool) {
 		}
 		f.mu.Lock()
 		if x.suspended && f.files[x.key] == x {
-			f.remove(x) // it finishes the file as far as possible, and reports errors
+			f.remove(x) // it finishes the file as far as possible and reports errors
 		}
 		f.mu.Unlock()
 	}, true
 }
 
-// finishOne finishes the suspended file that was idle longest, if it may be finished to make room.
+// finishOne finishes the suspended file that was idle longest, if files may be finished to make room.
 func (f *Files) finishOne() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -346,8 +347,8 @@ func (f *Files) finishOne() {
 	}
 }
 
-// leastRecent returns how many files are suspended, or are not suspended, and which of them was idle
-// longest, nil if all are in use. The caller holds the lock.
+// leastRecent returns the number of files that are suspended, or not suspended, and the one that was idle
+// longest. The result idle is nil if all of them are in use. The caller must hold mu.
 func (f *Files) leastRecent(suspended bool) (n int, idle *file) {
 	for _, x := range f.files {
 		if x.suspended != suspended {
@@ -409,7 +410,7 @@ func (f *Files) create(x *file, service string) error {
 		if f.o.File != "" {
 			return err
 		}
-		return fmt.Errorf("%w: %w", ErrFull, err) // not the sender's fault: it may try again
+		return fmt.Errorf("%w: %w", ErrFull, err) // not the sender's fault, so the sender may try again
 	}
 	x.rec = rec
 	if f.o.OnBegun != nil {
@@ -418,7 +419,7 @@ func (f *Files) create(x *file, service string) error {
 	return nil
 }
 
-// Take implements Sink. The records of each resource are written to their file before those of the next
+// Take implements Sink. It writes the records of a resource to their file before the records of the next
 // resource, because a request may name more services than files may be open.
 func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (done Result, err error) {
 	select {
@@ -434,7 +435,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		f.mu.Lock()
 		was := *recorded
 		f.mu.Unlock()
-		if was.sum == sum { // the sender has heard no answer, and sends its spans again
+		if was.sum == sum { // the sender got no answer and sends its spans again
 			return Result{Taken: was.spans}, nil
 		}
 	}
@@ -461,21 +462,21 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	}
 	r.Limit(limit)
 	end, damage := r.Walk(0, int64(len(b)), false, t)
-	for damage == nil && e == codec.JSON && end < int64(len(b)) { // OTLP's file format, as a request
+	for damage == nil && e == codec.JSON && end < int64(len(b)) { // the request has OTLP's file format
 		end, damage = r.Walk(end, int64(len(b)), false, t)
 	}
 	if damage != nil && e == codec.Protobuf {
 		t.reset()
 		r.Limit(limit)
-		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is cut, the lengths around the intact records are wrong
+		_, damage = r.Walk(0, int64(len(b)), true, t) // if b is truncated, the lengths around the intact records are wrong
 	}
 	if errors.Is(damage, codec.ErrMany) {
 		return Result{}, &DamageError{damage}
 	}
 	t.close()
 	parts := t.parts(len(b))
-	// Nothing is recorded until all of a request can be, unless it names more services than it may keep open.
-	fresh := 0 // files that the request has made
+	// Nothing is recorded until all of the request can be, unless it names more services than it may keep open.
+	fresh := 0 // number of files that the request has created
 	together := len(parts) <= max(1, f.o.MaxOpen/cap(f.turns))
 	for i := range parts {
 		defer f.end(&parts[i])
@@ -503,7 +504,7 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 		if err == nil && p.x != nil {
 			one, err = p.take(f.dir, r, t, &scopes)
 			if errors.Is(err, ErrFull) {
-				return Result{}, err // some of it is recorded, and comes again
+				return Result{}, err // a part of the request is recorded, and will be sent again
 			}
 		}
 		if !together {
@@ -537,24 +538,24 @@ func (f *Files) Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []
 	return done, nil
 }
 
-// seed keeps senders from choosing the hashes of their requests.
+// seed makes the hashes of requests unpredictable for senders.
 var seed = maphash.MakeSeed()
 
-// A part is the records of one resource of a request.
+// A part holds the records of one resource of a request.
 type part struct {
 	holder        *group
-	scope, record int // where they begin in the request
+	scope, record int // the index of the first scope and record
 	records       int
-	size          int // about how many bytes they have
+	size          int // approximate number of bytes of the records
 
 	// Set by begin.
 	resource otel.Resource
-	x        *file // nil: there is nothing to record
+	x        *file // nil if there is nothing to record
 	leave    func()
 	err      error
 }
 
-// parts returns the parts of a request of so many bytes that have records.
+// parts returns the parts of a request of size bytes that have records.
 func (r *request) parts(size int) []part {
 	var list []part
 	scope, record := 0, 0
@@ -572,8 +573,8 @@ func (r *request) parts(size int) []part {
 	return list
 }
 
-// admit reserves room for parts whose files are open, once for each file, and for all files in one order, so that
-// no two requests wait for each other.
+// admit reserves room for parts whose files are open, once for each file. It handles the files in a fixed
+// order, so that no two requests wait for each other.
 func admit(ctx context.Context, parts []part) error {
 	sizes, first := make(map[*file]int), make(map[*file]*part)
 	var files []*file
@@ -599,14 +600,14 @@ func admit(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// maxFresh is how many files one request may make. What would need more goes to one file for all of these services:
-// a file costs more than a record.
+// maxFresh is the maximum number of files that one request may create. All further services of the request
+// share one file, because a file costs more than a record.
 const (
 	maxFresh     = 64
 	manyServices = "many_services"
 )
 
-// begin opens the file of a part. The caller must call end.
+// begin opens the file of a part. The caller must call Files.end.
 func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 	p.err = func() error {
 		if h := &p.holder.head; h.Value.From >= 0 || h.URL.From >= 0 {
@@ -615,7 +616,7 @@ func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 			}
 		}
 		if p.records == 0 {
-			return nil // all records of the resource are refused
+			return nil // all records of the resource were refused
 		}
 		key, service := f.serviceOf(&p.resource)
 		f.mu.Lock()
@@ -635,7 +636,7 @@ func (f *Files) begin(r *codec.Reader, p *part, fresh *int) error {
 	return p.err
 }
 
-// end ends what begin has begun, once.
+// end undoes begin. Only its first call for a part has an effect.
 func (f *Files) end(p *part) {
 	if p.leave != nil {
 		p.leave()
@@ -646,7 +647,7 @@ func (f *Files) end(p *part) {
 	p.x, p.leave = nil, nil
 }
 
-// take records the records of a part.
+// take writes the records of a part.
 func (p *part) take(dir *directory, r *codec.Reader, t *request, scopes *int64) (Result, error) {
 	m, ok := p.x.mappers.Get().(*mapper)
 	if !ok {
@@ -687,10 +688,10 @@ func (f *Files) serviceOf(r *otel.Resource) (key, name string) {
 	for _, p := range parts {
 		b = strconv.AppendQuote(b, p)
 	}
-	sum := sha256.Sum256(b) // a resource may be large
+	sum := sha256.Sum256(b) // the text of a resource may be large
 	return string(sum[:]), parts[0]
 }
 
-// identity lists the attributes of a resource that identify the service. If the instance is known, it
-// alone identifies the service.
+// identity lists the attributes of a resource that identify the service. A known instance alone identifies the
+// service.
 var identity = [...]string{"service.name", "service.instance.id", "process.pid", "host.name"}

@@ -13,28 +13,28 @@ type request struct {
 	records []item
 	scopes  []group // of records
 	holders []group // of scopes, by their resource
-	refused int     // spans without ids in the present resource
+	refused int     // spans without ids in the current resource
 }
 
-// A request may have one record, scope or resource for each so many bytes, but always minItems. An empty
-// item takes two bytes of the request, and far more time and memory.
+// A request may have one record, scope or resource for each bytesOfItem bytes, but always minItems. The limit
+// exists because an empty item takes two bytes of the request, and far more time and memory.
 const (
 	minItems    = 1 << 18
 	bytesOfItem = 64
 )
 
-// An item is the place of one record.
+// An item is the position of one record.
 type item struct {
 	off          int64
 	log          bool
 	span, parent spanmap.Key
 }
 
-// A group is a run of records or scopes that starts where the group before it ends.
+// A group is a run of records or scopes that starts at the end of the previous group.
 type group struct {
 	head    codec.Head
 	end     int
-	refused int // in a resource
+	refused int // only for a resource
 }
 
 func (r *request) reset() {
@@ -74,7 +74,7 @@ func (r *request) EndResource(h codec.Head) {
 	}
 }
 
-// ends returns the end of the last group in list, 0 if list is empty.
+// ends returns the end of the last group in list, or 0 for an empty list.
 func ends(list []group) int {
 	if len(list) == 0 {
 		return 0
@@ -82,7 +82,7 @@ func ends(list []group) int {
 	return list[len(list)-1].end
 }
 
-// close ends the scope and resource whose end the damage cut off.
+// close ends the scope and resource whose end is missing because of damage.
 func (r *request) close() {
 	nowhere := codec.Head{Value: codec.Place{From: -1, To: -1}, URL: codec.Place{From: -1, To: -1}}
 	r.EndScope(nowhere)
@@ -95,24 +95,23 @@ func keyOf(trace *[16]byte, span *[8]byte) (k spanmap.Key) {
 	return k
 }
 
-// A mapper converts the records of requests into records of a recorder. Only one goroutine at a time may
-// use it.
+// A mapper converts records of requests to records of a recorder. Only one goroutine at a time may use it.
 type mapper struct {
 	writer
 
-	dir   *directory // nil: there is one file for all
+	dir   *directory // nil if one file is for all services
 	file  uint32
 	order spanmap.Order
 	span  otel.Span
 	log   otel.Log
 
-	isLarge bool // the lock of large is held
+	isLarge bool // this mapper holds large
 }
 
-// large is held while a record is in memory that takes far more of it than its bytes.
+// large is held while a record is in memory that needs far more memory than its bytes.
 var large sync.Mutex
 
-// giveUp gives up the memory of a large record.
+// giveUp releases the memory of a large record.
 func (m *mapper) giveUp() {
 	if m.isLarge {
 		m.span, m.log, m.isLarge = otel.Span{}, otel.Log{}, false
@@ -168,8 +167,8 @@ func (m *mapper) record(r *codec.Reader, head *codec.Head, items []item) {
 	}
 }
 
-// mayBeElsewhere reports whether the parent of a span may be a span of another service. The parent of any other
-// span is in its own service, even where that of another has the same id, as the two ends of a call may have.
+// mayBeElsewhere reports whether the parent of a span may be in another service. The parent of any other span
+// is in its own service, even if a span of another service has the same id, as the two ends of a call may have.
 func mayBeElsewhere(s *otel.Span) bool {
 	switch s.Kind {
 	case otel.KindInternal, otel.KindClient, otel.KindProducer:

@@ -22,18 +22,18 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/listener"
 )
 
-// metrics is the signal of metrics requests, which are not given to a Sink.
+// metrics is the signal of metrics requests, which are not passed to a Sink.
 const metrics = codec.Logs + 1
 
-// A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if
-// b is damaged. The records before the damage are then recorded, but none if the cause is [codec.ErrMany]:
-// b has more records than its size justifies. The error is [ErrFull] if nothing was recorded and
-// the sender may try again.
+// A Sink records requests. Take is called concurrently and must not keep b. Its error is a *DamageError if b is
+// damaged. The records before the damage are then recorded. No record is recorded if the cause is
+// [codec.ErrMany], which says that b has more records than its size justifies. The error is [ErrFull] if
+// nothing was recorded and the sender may try again.
 type Sink interface {
 	Take(ctx context.Context, s codec.Signal, e codec.Encoding, b []byte) (Result, error)
 }
 
-// A DamageError is the error of a request that is not OTLP.
+// A DamageError is the error of a request that is not valid OTLP.
 type DamageError struct{ Err error }
 
 func (e *DamageError) Error() string { return e.Err.Error() }
@@ -41,29 +41,28 @@ func (e *DamageError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// Options describe a Server.
+// Options configure a Server.
 type Options struct {
-	// MaxRequest is the size in bytes of the largest request after decompression. The default
-	// is 16 MiB.
+	// MaxRequest is the maximum size in bytes of a request after decompression. The default is 16 MiB.
 	MaxRequest int64
-	// MaxMemory bounds the bytes of all requests that are being read or recorded. The default
-	// is 256 MiB.
+	// MaxMemory is the maximum total size in bytes of all requests that are being read or recorded. The default is
+	// 256 MiB.
 	MaxMemory int64
-	// Timeout is how long the body of a request may take to arrive. The default is 30 seconds.
+	// Timeout is the time limit for the arrival of the body of a request. The default is 30 seconds.
 	Timeout time.Duration
 	// Token, if set, is required of each request, as "Authorization: Bearer TOKEN".
 	Token string
 	// TLS, if set, encrypts every connection.
 	TLS *tls.Config
-	// MaxConnections is how many connections there may be at once, MaxPerAddress how many of them from one
-	// address. The defaults are 1,024 and a quarter, without a bound for this machine.
+	// MaxConnections is the maximum number of connections. MaxPerAddress is the maximum number from one address.
+	// The defaults are 1,024 and a quarter of it, but loopback addresses have no limit.
 	MaxConnections, MaxPerAddress int
-	// Local accepts only programs on this machine: the Host of a request over HTTP must name this machine, or be one
-	// of Hosts, so that no web page reaches the server by a host name of its own. No page speaks gRPC.
+	// Local accepts only programs on this machine: the Host of an HTTP request must name this machine, or be one
+	// of Hosts, so that a web page cannot reach the server by a host name of its own. Web pages cannot use gRPC.
 	Local bool
 	Hosts []string
-	// Tell, if set, is called with what the people who run the server should know. It may be called often with the
-	// same text.
+	// Tell, if set, is called with messages for the operator of the server. It may be called often with the same
+	// text.
 	Tell func(text string)
 }
 
@@ -71,7 +70,7 @@ type Options struct {
 type Server struct {
 	o      Options
 	sink   Sink
-	memory atomic.Int64 // in use
+	memory atomic.Int64 // number of bytes in use
 
 	metrics atomic.Int64 // requests with metrics
 }
@@ -85,26 +84,26 @@ func NewServer(sink Sink, o Options) *Server {
 	return &Server{o: o, sink: sink}
 }
 
-// Metrics returns how many requests with metrics were received.
+// Metrics returns the number of requests with metrics that were received.
 func (s *Server) Metrics() int64 { return s.metrics.Load() }
 
 // DefaultMaxConnections is the default of [Options.MaxConnections].
 const DefaultMaxConnections = 1024
 
-// Limits of a server as a whole.
+// Limits of the server.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	maxStreams    = 128 // requests at once of one connection
+	maxStreams    = 128 // simultaneous requests on one connection
 	closeGrace    = 5 * time.Second
 )
 
 // connKey is the key of a request's net.Conn in its context.
 type connKey struct{}
 
-// Serve answers requests that arrive at l until ctx is done. It still answers requests that arrived before
-// then. It closes l.
+// Serve answers requests that arrive at l until ctx is done. It then still answers the requests that arrived
+// earlier. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -123,7 +122,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer cancel()
 		if h.Shutdown(late) != nil {
-			_ = h.Close() // a client is slow
+			_ = h.Close() // a client is too slow
 		}
 	})
 	defer func() {
@@ -187,7 +186,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows reports whether a Host header names this machine.
+// knows reports whether a Host header names this machine or is in Options.Hosts.
 func (s *Server) knows(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -210,7 +209,7 @@ func (s *Server) Write(line []byte) (int, error) {
 
 var mediaTypes = [...]string{"application/x-protobuf", "application/protobuf", "application/json"}
 
-// signalOf returns the signal that belongs to a request path.
+// signalOf returns the signal for a request path.
 func signalOf(path string, grpc bool) (codec.Signal, bool) {
 	paths := &httpPaths
 	if grpc {
@@ -230,7 +229,7 @@ var (
 )
 
 func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal codec.Signal, e codec.Encoding, grpc bool) {
-	// An error means that the connection does not support deadlines, as in a test.
+	// An error means that the connection does not support deadlines, which happens in tests.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout))
 	b := body{server: s}
 	defer b.release()
@@ -270,7 +269,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, a answer, signal c
 	}
 }
 
-// guarded reports whether clients have to show a token or a certificate.
+// guarded reports whether clients must authenticate by a token or a certificate.
 func (s *Server) guarded() bool { return s.o.Token != "" || listener.RequiresCertificate(s.o.TLS) }
 
 func (s *Server) mayEnter(r *http.Request) bool {

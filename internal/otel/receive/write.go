@@ -33,30 +33,30 @@ func (r *Result) Refuse(n int, err error) {
 	r.Why = cmp.Or(r.Why, err)
 }
 
-// Each entry holds its whole scope, which a request has only once.
+// These bounds limit the output, because each entry has a complete copy of its scope, which a request has only
+// once.
 const (
 	scopesFloor  = 64 << 20
 	scopesFactor = 16
 )
 
-// A writer writes records to a recorder. It is used for one request after another, by one goroutine at a
-// time.
+// A writer writes records to a recorder. It is used for one request after another, by one goroutine at a time.
 type writer struct {
 	rec      *recorder.Recorder
 	batch    *recorder.Batch
 	resource *recorder.Resource // nil: the root
 	scope    otel.Scope
-	scopes   *int64 // bytes of scopes that may still be written
+	scopes   *int64 // number of bytes of scopes that may still be written
 	done     Result
 
 	// Elsewhere says that the parent of the next span is in another file.
 	Elsewhere bool
 }
 
-// Begin begins a request, or the part of a request that goes to this recorder, which has admitted it. Scopes
-// is how many bytes of scopes may still be written. The writer subtracts from it the bytes that it writes.
-// Elsewhere are spans that other files have, and that spans of this recorder may wait for: their trace ids and
-// behind them their span ids.
+// Begin begins a request, or the part of a request for this recorder. The recorder must have admitted it. The
+// parameter scopes is the number of bytes of scopes that may still be written; the writer subtracts the bytes
+// that it writes. The parameter elsewhere has spans that are in other files and for which spans of this
+// recorder may wait: each element is a trace id followed by a span id.
 func (w *writer) Begin(scopes *int64, elsewhere [][24]byte) {
 	w.batch.Discard()
 	for _, ids := range elsewhere {
@@ -65,7 +65,7 @@ func (w *writer) Begin(scopes *int64, elsewhere [][24]byte) {
 	w.done, w.scopes, w.resource, w.scope = Result{}, scopes, nil, otel.Scope{}
 }
 
-// Resource sets the resource of the records that follow.
+// Resource sets the resource of the following records.
 func (w *writer) Resource(r *otel.Resource) {
 	var err error
 	if w.resource, err = w.rec.Resource(r.Entry()); err != nil {
@@ -73,7 +73,7 @@ func (w *writer) Resource(r *otel.Resource) {
 	}
 }
 
-// Scope sets the scope of the next n records. It reports whether they may be written. If not, it has
+// Scope sets the scope of the next n records. It reports whether the records may be written. If not, it has
 // counted them as refused.
 func (w *writer) Scope(s *otel.Scope, n int) bool {
 	size := len(s.Name) + len(s.Version) + len(s.SchemaURL)
@@ -91,14 +91,14 @@ func (w *writer) Scope(s *otel.Scope, n int) bool {
 // numberSize is the minimum size of a value that is not text.
 const numberSize = 8
 
-// below is the position of a batch's entry: the recorder finds the parent, and names the ids that the
-// parent does not imply.
+// below is the position of a batch's entry: the recorder finds the parent, and writes the ids that the parent
+// does not imply.
 var below = otel.Where{Trace: true, Parent: true}
 
-// remoteParent is the bit in a span's flags that says that its parent is in another process.
+// remoteParent is the bit in a span's flags which says that the parent is in another process.
 const remoteParent = 0x200
 
-// Span writes a span with its links and events. Its scope is the one set by [writer.Scope].
+// Span writes a span with its links and events, in the scope that [writer.Scope] has set.
 func (w *writer) Span(s *otel.Span) {
 	h := recorder.Span{
 		Ref: format.SpanRef{TraceID: s.TraceID, SpanID: s.SpanID}, Resource: w.resource, Time: s.Start, Remote: s.Flags&remoteParent != 0,
@@ -123,7 +123,7 @@ func (w *writer) Span(s *otel.Span) {
 	w.done.Taken++
 }
 
-// Log writes a log record. Its scope is the one set by [writer.Scope].
+// Log writes a log record in the scope that [writer.Scope] has set.
 func (w *writer) Log(l *otel.Log) {
 	ref, where := format.SpanRef{TraceID: l.TraceID, SpanID: l.SpanID}, below
 	if !ref.IsValid() {
@@ -140,10 +140,10 @@ func (w *writer) Log(l *otel.Log) {
 	w.done.Taken++
 }
 
-// End ends the request that Begin began. When it returns, the accepted records are as safe as the
-// recorder's durability says. The error is [ErrFull] if the recorder did not accept all of them now but may
-// accept them later: the sender then sends all of the request again. As the recorder has admitted the request, that only
-// happens if the disk does not respond for longer than senders wait.
+// End ends the request that Begin began. When it returns, the accepted records are as safe as the recorder's
+// durability says. The error is [ErrFull] if the recorder did not accept all records but may accept them later:
+// the sender then sends the whole request again. Since the recorder has admitted the request, this only happens
+// if the disk does not respond for longer than senders wait.
 func (w *writer) End() (Result, error) {
 	err := w.batch.Write()
 	refused, ok := errors.AsType[*recorder.RefusedError](err)

@@ -14,14 +14,14 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/codec"
 )
 
-// A use says what a replay does with a field.
+// A use is the treatment of a field in a replay.
 type use int
 
 const (
-	enter   use = iota // read its fields: it is a message
-	record             // read its fields: it is the message of a span or log record
+	enter   use = iota // a message: read its fields
+	record             // the message of a span or log record: read its fields
 	time64             // a time
-	ends               // a time when a span begins or ends, or a log record is written
+	ends               // the time when a span begins or ends, or a log record is written
 	traceID            // an id
 	spanID
 )
@@ -33,7 +33,7 @@ type field struct {
 	of  message
 }
 
-// A message holds the fields of a message that a replay reads, by their numbers in OTLP.
+// A message has the fields of a message that a replay reads, by their numbers in OTLP.
 type message map[protowire.Number]field
 
 // requests are the request messages of the signals.
@@ -46,7 +46,7 @@ var requests = [...]message{
 	codec.Logs: request(message{1: {use: ends}, 11: {use: time64}, 9: {use: traceID}, 10: {use: spanID}}),
 }
 
-// request returns a request with records of the message type of, which are grouped by resource and scope.
+// request returns a request whose records, grouped by resource and scope, are messages of type of.
 func request(of message) message {
 	return message{1: {enter, message{2: {enter, message{2: {record, of}}}}}}
 }
@@ -54,10 +54,10 @@ func request(of message) message {
 // A change replaces times and ids in a message, and counts its records.
 type change struct {
 	shift time.Duration
-	ids   *ids // nil: the ids do not change
+	ids   *ids // nil if the ids do not change
 
 	records     int64
-	first, last int64 // times; 0: none
+	first, last int64 // times; 0 if there is none
 }
 
 // message changes b in place. The length of b does not change.
@@ -119,7 +119,7 @@ func shifted(t uint64, by time.Duration) uint64 {
 	case t == 0:
 		return 0
 	case by < 0:
-		if back := uint64(-(by + 1)) + 1; back < t { // right for the least Duration too
+		if back := uint64(-(by + 1)) + 1; back < t { // correct even for the smallest Duration
 			return t - back
 		}
 		return 1
@@ -128,17 +128,17 @@ func shifted(t uint64, by time.Duration) uint64 {
 	}
 }
 
-// ids maps old ids to new ones. The same key gives the same ids.
+// ids maps old ids to new ids. The mapping depends only on the key.
 type ids struct {
 	hash hash.Hash
 	sum  []byte
 
-	lastTrace, newTrace [16]byte // most spans have the same trace as the span before
+	lastTrace, newTrace [16]byte // most spans have the same trace as the previous span
 }
 
 func newIDs(key []byte) *ids { return &ids{hash: hmac.New(sha256.New, key)} }
 
-// change replaces an id by the new one. An empty or zero id does not change, and nil ids change nothing.
+// change replaces id by its new id. An empty or zero id does not change. A nil ids changes nothing.
 func (i *ids) change(u use, id []byte) {
 	switch {
 	case i == nil || len(id) == 0 || wire.IsZero(id):

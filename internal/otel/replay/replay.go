@@ -1,5 +1,5 @@
-// Package replay sends the spans and log records of a trace to an endpoint that accepts OTLP over HTTP, as
-// the recorded program would have sent them. It can send them with later times or with other ids.
+// Package replay sends the spans and log records of a trace to an endpoint that accepts OTLP over HTTP, as the
+// recorded program would have sent them. It can change their times and ids.
 package replay
 
 import (
@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// maxBatch is how many spans or log records a request has at most.
+	// maxBatch is the maximum number of spans or log records in a request.
 	maxBatch = 512
 	// maxRequest is the maximum size of a request in bytes, before compression. A larger span is sent
 	// alone.
 	maxRequest = 4 << 20
-	// maxGathered is how many bytes of messages are prepared before they are sent.
+	// maxGathered is the maximum number of bytes of messages that are prepared before they are sent.
 	maxGathered = 16 << 20
-	// pace is the period of replay time whose records go into one request, when Options.Speed is set.
+	// pace is the period of replay time whose records are in one request, if Options.Speed is set.
 	pace = 200 * time.Millisecond
 )
 
-// Options say what is sent and how.
+// Options configure a replay.
 type Options struct {
 	Target *Target
-	Shift  time.Duration // is added to all times
-	Key    []byte        // new ids are a hash of the old ones with this key; nil: the ids do not change
+	Shift  time.Duration // added to all times
+	Key    []byte        // key of the hash that maps old ids to new ids; nil if the ids do not change
 	Speed  float64       // 1: at the recorded speed; 0: as fast as possible
 	DryRun bool          // sends nothing
 
@@ -40,11 +40,11 @@ type Options struct {
 
 // A Result counts what was sent and refused.
 type Result struct {
-	Spans, Logs               int64 // accepted by the endpoint, or, in a dry run, ready to send
+	Spans, Logs               int64 // accepted by the endpoint, or ready to send in a dry run
 	RefusedSpans, RefusedLogs int64
 	Requests, Bytes           int64    // without retries, and before compression
-	First, Last               int64    // the times of the first and the last record, as sent; 0: none
-	Messages                  []string // the first messages of the endpoint, without repetitions
+	First, Last               int64    // the times of the first and the last record, as sent; 0 if unknown
+	Messages                  []string // the first different messages of the endpoint
 }
 
 // Refused returns how many spans and log records were refused.
@@ -67,7 +67,7 @@ func (r *Result) add(s codec.Signal, c *change, refused int64, size int) {
 	r.Last = max(r.Last, c.last)
 }
 
-// maxMessages is how many messages of an endpoint are kept.
+// maxMessages is the maximum number of messages of an endpoint that are kept.
 const maxMessages = 5
 
 func (r *Result) message(text string) {
@@ -76,8 +76,8 @@ func (r *Result) message(text string) {
 	}
 }
 
-// LastEnd returns when the last span ends or the last log record is written, in nanoseconds since 1970. ok
-// is false if there is no such time.
+// LastEnd returns the time when the last span ends or the last log record is written, in nanoseconds since
+// 1970. The result ok is false if there is no such time.
 func LastEnd(v *view.View) (last int64, ok bool) {
 	for r := range v.Rows() {
 		if role := v.Role(r); role != view.RoleSpan && role != view.RoleLog {
@@ -90,7 +90,7 @@ func LastEnd(v *view.View) (last int64, ok bool) {
 	return last, ok
 }
 
-// sentAt returns when the recorded program sent the row: for a span, when it ended.
+// sentAt returns the time when the recorded program sent the row. For a span this is its end.
 func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	at, ok = v.Start(r)
 	if took, ended := v.Duration(r); ended {
@@ -99,9 +99,8 @@ func sentAt(v *view.View, r view.Row) (at int64, ok bool) {
 	return at, ok
 }
 
-// Run sends the spans and log records of v. Refused records are counted; they are not an error. After an
-// error the result counts what was sent before it. If the endpoint cannot be reached, the error is
-// ErrUnreachable.
+// Run sends the spans and log records of v. Refused records are counted; they are not an error. After an error
+// the result has the counts up to the error. If the endpoint cannot be reached, the error is ErrUnreachable.
 func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	r := &replay{v: v, o: o, result: new(Result)}
 	if o.Key != nil {
@@ -111,7 +110,7 @@ func Run(ctx context.Context, v *view.View, o *Options) (*Result, error) {
 	return r.result, err
 }
 
-// An item is a row and the time when it is sent.
+// An item is a row with the time when the row is sent.
 type item struct {
 	at  int64
 	row view.Row
@@ -153,7 +152,7 @@ func (r *replay) run(ctx context.Context) error {
 	return r.sendAt(ctx, begun.Add(r.due(len(r.items)-1)))
 }
 
-// due returns how long after the first item item i is sent.
+// due returns the time between the first item and item i in the replay.
 func (r *replay) due(i int) time.Duration {
 	if r.o.Speed == 0 || i < 0 {
 		return 0
@@ -161,15 +160,15 @@ func (r *replay) due(i int) time.Duration {
 	return time.Duration(float64(r.items[i].at-r.items[0].at) / r.o.Speed)
 }
 
-// slot returns the number of the period that contains the time at. The records of one period go into one
+// slot returns the number of the period that contains a time. The records of one period go into one
 // request.
 func (r *replay) slot(at int64) int64 {
 	return int64(float64(at-r.items[0].at) / (r.o.Speed * float64(pace)))
 }
 
-// plan sets the items. They are in the order of their entries, or, if they are sent at the recorded speed,
-// in the order of their times. A row without a time goes with the row before it. If no row before it has a
-// time, it goes with the first row that has one.
+// plan sets the items. They are in the order of their entries, or, if they are sent at the recorded speed, in
+// the order of their times. A row without a time is sent with the previous row. If no previous row has a time,
+// it is sent with the first row that has a time.
 func (r *replay) plan() {
 	last, timed := int64(0), false
 	for row := range r.v.Rows() {
@@ -193,7 +192,7 @@ func (r *replay) plan() {
 	}
 }
 
-// sendAt sends the gathered rows, but not before the time at.
+// sendAt sends the gathered rows, but not before the given time.
 func (r *replay) sendAt(ctx context.Context, at time.Time) error {
 	if !r.o.DryRun {
 		if err := sleep(ctx, time.Until(at)); err != nil {
@@ -206,7 +205,7 @@ func (r *replay) sendAt(ctx context.Context, at time.Time) error {
 	return r.send(ctx, &r.logs, codec.Logs)
 }
 
-// sleep waits for d. If ctx is done first, it returns the error of ctx.
+// sleep waits for d. If ctx is done earlier, it returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -259,9 +258,9 @@ func (r *replay) sendRows(ctx context.Context, rows []view.Row, s codec.Signal) 
 	return err
 }
 
-// A cutter is a writer that splits a stream of messages. Each message has its size before it.
+// A cutter is a writer that splits a stream of messages, each of which follows its size.
 type cutter struct {
-	alone    bool // the messages are of one row, whose size is not limited
+	alone    bool // the messages are for a single row, whose size is not limited
 	messages [][]byte
 	size     int
 	b        []byte // the bytes of an incomplete message
@@ -288,7 +287,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// post sends a message, and counts how many of its records are accepted and refused.
+// post sends a message and counts its accepted and refused records.
 func (r *replay) post(ctx context.Context, s codec.Signal, message []byte) error {
 	c := change{shift: r.o.Shift, ids: r.ids}
 	c.message(message, requests[s])

@@ -21,11 +21,11 @@ import (
 
 const (
 	firstWait = time.Second      // before the second try
-	longest   = 30 * time.Second // the longest wait between tries, unless the endpoint asks for more
+	longest   = 30 * time.Second // the longest wait between tries, unless the endpoint requests more
 	patience  = time.Minute      // a request is not tried again after this time
 
 	maxAnswer  = 64 << 10 // bytes of an answer that are read
-	maxMessage = 500      // of a message in it that are shown
+	maxMessage = 500      // bytes of a message that are shown
 )
 
 // ErrUnreachable is the error of an endpoint that does not answer.
@@ -34,17 +34,17 @@ var ErrUnreachable = errors.New("the endpoint cannot be reached")
 // An answer is the endpoint's answer to a request.
 type answer struct {
 	refused  bool  // the whole request was refused
-	rejected int64 // how many records of the request were refused
+	rejected int64 // number of refused records in the request
 	message  string
 	again    bool          // the endpoint may accept the request later
-	asked    time.Duration // for how long it asks to wait, 0 if it names no time
+	asked    time.Duration // the wait that the endpoint requests, 0 if it requests none
 }
 
-// A sender sends requests, one after another.
+// A sender sends requests one after another.
 type sender struct {
 	body     bytes.Buffer
 	zip      *gzip.Writer
-	answered bool // the endpoint has answered a request before, so it can be reached
+	answered bool // the endpoint has answered an earlier request, so it can be reached
 }
 
 // post sends a message until it is accepted or finally refused.
@@ -151,7 +151,7 @@ func (s *sender) try(ctx context.Context, d *destination, body []byte) (a answer
 	return a, nil
 }
 
-// retryAfter returns how long an endpoint asks to wait. The header has seconds or a date.
+// retryAfter returns the wait that an endpoint requests. The header has seconds or a date.
 func retryAfter(s string) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -162,7 +162,7 @@ func retryAfter(s string) time.Duration {
 	return 0
 }
 
-// fieldOf returns the last field with that number in a protobuf message: its bytes, or its integer value.
+// fieldOf returns the value of the last field with that number in a protobuf message: its bytes or its integer.
 func fieldOf(b []byte, number protowire.Number) (value []byte, n int64) {
 	for len(b) > 0 {
 		num, kind, size := protowire.ConsumeTag(b)

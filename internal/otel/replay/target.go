@@ -16,33 +16,33 @@ import (
 	"github.com/entrace-go/entrace/internal/text/quantity"
 )
 
-// The names of the signals in variables, and their paths behind an endpoint for both.
+// The names of the signals in variables, and their paths after the endpoint for both signals.
 var (
 	signalNames = [...]string{"TRACES", "LOGS"}
 	signalPaths = [...]string{"/v1/traces", "/v1/logs"}
 )
 
-// defaultEndpoint is the default of OpenTelemetry.
+// defaultEndpoint is OpenTelemetry's default endpoint.
 const defaultEndpoint = "http://localhost:4318"
 
-// A Target says where OTLP is sent, and how.
+// A Target holds the URLs to which OTLP is sent, and the settings for sending.
 type Target struct {
 	signals [2]destination
 }
 
-// A destination says where the requests of a signal are sent.
+// A destination holds the URL and the settings for the requests of one signal.
 type destination struct {
 	url     string
 	shown   string // url without a password
 	headers http.Header
-	timeout time.Duration // 0: none
+	timeout time.Duration // 0 if there is no limit
 	gzip    bool
 	client  *http.Client
 }
 
 // NewTarget returns the target at endpoint. If endpoint is empty, it uses the endpoint in OpenTelemetry's
-// variables. The other settings come from these variables in both cases. Headers, as NAME=VALUE, are added
-// to those of the variables.
+// variables. All other settings are always read from these variables. The elements of headers, as NAME=VALUE,
+// are added to the headers in the variables.
 func NewTarget(endpoint string, headers []string) (*Target, error) {
 	t := new(Target)
 	for s := range t.signals {
@@ -138,7 +138,7 @@ func urlOf(s codec.Signal, endpoint string) (*url.URL, error) {
 	if whole {
 		return u, nil
 	}
-	for _, path := range signalPaths { // the endpoint may have been copied with such a path
+	for _, path := range signalPaths { // the user may have copied an endpoint with such a path
 		u.Path = strings.TrimSuffix(u.Path, path)
 	}
 	return u.JoinPath(signalPaths[s]), nil

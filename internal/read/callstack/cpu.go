@@ -11,25 +11,26 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Sample says for how long a stack was on a processor.
+// A Sample is a stack and the time that it was on a processor.
 type Sample struct {
-	Row  view.Row // of the entry; its parent is the span that the stack worked for, if it worked for one
+	Row  view.Row // row of the entry; its parent is the span that the stack worked for, if any
 	Nano int64
-	// Stack has the innermost function first. It is empty for the stacks that have no entry of their own.
+	// Stack has the innermost function first. It is empty for the sum of the stacks without their own entry.
 	Stack []Frame
 }
 
-// IsCPU reports whether entries with this metadata may be samples of a CPU profile, which packages control/provider and
-// convert/gotrace write.
+// IsCPU reports whether entries with this metadata may be samples of a CPU profile. Packages control/provider
+// and convert/gotrace write such entries.
 func IsCPU(m format.Metadata) bool { return m.Target == "runtime/pprof" && m.Name != "goroutines" }
 
-// HasCPU reports whether a view may have samples of a CPU profile, without looking for them among its rows.
+// HasCPU reports whether a view may have samples of a CPU profile. It does not search the rows.
 func HasCPU(v *view.View) bool {
 	metas := v.Columns().Metas()
 	return len(metas) >= columns.Unknown || slices.ContainsFunc(metas, IsCPU)
 }
 
-// CPU returns the samples of CPU profiles in a view, in its order. The error is that of the view or ctx.
+// CPU returns the samples of CPU profiles in a view, in the order of the view. The error is an error of the
+// view or ctx.
 func CPU(ctx context.Context, v *view.View) iter.Seq2[*Sample, error] {
 	return func(yield func(*Sample, error) bool) {
 		if !HasCPU(v) {
@@ -56,7 +57,7 @@ func CPU(ctx context.Context, v *view.View) iter.Seq2[*Sample, error] {
 	}
 }
 
-// CPUAt returns the sample in a row for which [IsCPU] holds.
+// CPUAt returns the sample in row r, for which [IsCPU] must hold.
 func CPUAt(v *view.View, r view.Row) (*Sample, error) {
 	e, err := v.Entry(r)
 	if err != nil {

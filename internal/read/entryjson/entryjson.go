@@ -9,16 +9,15 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Append appends entry id as one JSON object without a newline, always in
-// this shape:
+// Append appends entry id as one JSON object without a newline. The object always has this form:
 //
 //	{"id":4,"parent":3,"message":null,"name":"tick","target":"clock","level":"TRACE",
 //	"module_path":null,"file":"main.rs","line":124,"attributes":[["tick",{"U64":0}]]}
 //
-// The attributes are in stored order. Each value is an object whose only key is its
-// kind. Bytes are hex digits. Floats have a point or an exponent. Floats that are not
-// numbers in JSON are "NaN", "Infinity" and "-Infinity". Integers are numbers of
-// full precision. Every character that could act on a terminal is escaped.
+// The attributes are in stored order. Each value is an object whose only key is the kind of the value. Bytes
+// are hex digits. Floats have a point or an exponent. Floats that JSON cannot express are "NaN", "Infinity" and
+// "-Infinity". Integers are numbers with full precision. Every character that could act on a terminal is
+// escaped.
 func Append(b []byte, id int64, e *format.TraceEntry) []byte {
 	m := &e.Metadata
 	b = strconv.AppendInt(append(b, `{"id":`...), id, 10)

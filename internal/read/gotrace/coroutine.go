@@ -2,17 +2,17 @@ package gotrace
 
 import "golang.org/x/exp/trace"
 
-// A coroutine, such as iter.Pull makes, is a goroutine that runs instead of the one that has called it. So what it does, and
-// what it waits for, is what its caller does.
+// A coroutine, such as one made by iter.Pull, is a goroutine that runs in place of the goroutine that has
+// called it. So its work and its waits count as work and waits of the caller.
 type coroutine struct {
 	isCoroutine    bool
 	caller, callee *goroutine
-	depth          int // how many callers are above it
+	depth          int // number of callers above it
 }
 
-const maxDepth = 64 // of coroutines that call others; a deeper one has no caller
+const maxDepth = 64 // maximum number of nested coroutines; a deeper one has no caller
 
-// root returns the goroutine for which a coroutine runs, or else the goroutine itself.
+// root returns the goroutine for which the coroutine g runs, or g itself if it is not a coroutine.
 func (g *goroutine) root() *goroutine {
 	for g.caller != nil {
 		g = g.caller
@@ -20,7 +20,7 @@ func (g *goroutine) root() *goroutine {
 	return g
 }
 
-// innermost returns the coroutine that runs for a goroutine, or else the goroutine itself.
+// innermost returns the coroutine that runs for the goroutine g, or g itself if there is none.
 func (g *goroutine) innermost() *goroutine {
 	for g.callee != nil {
 		g = g.callee
@@ -28,7 +28,7 @@ func (g *goroutine) innermost() *goroutine {
 	return g
 }
 
-// leaves takes a goroutine from those that it calls or is called by.
+// leaves removes the goroutine from its caller and its callee.
 func (g *goroutine) leaves() {
 	if g.caller != nil {
 		g.caller.callee = nil
@@ -39,18 +39,19 @@ func (g *goroutine) leaves() {
 	g.caller, g.callee, g.depth = nil, nil, 0
 }
 
-// switches calls a coroutine, or returns to the goroutine that has called this one.
+// switches handles a switch from g to next: a call of the coroutine next, or a return to the caller next.
 func (p *pass) switches(g, next *goroutine) {
 	if next.callee == g {
 		g.leaves()
 		return
 	}
-	if next.isOld && !next.isCoroutine && !g.isCoroutine && len(g.open) > 0 && len(next.open) == 0 { // its stack is not known
+	// The stack of next is not known here.
+	if next.isOld && !next.isCoroutine && !g.isCoroutine && len(g.open) > 0 && len(next.open) == 0 {
 		p.noteCoroutine(next)
 	}
-	next.leaves() // so that no goroutine is its own caller
+	next.leaves() // otherwise a goroutine could be its own caller
 	switch {
-	case !next.isCoroutine: // it has called this one before the trace
+	case !next.isCoroutine: // next has called g before the trace
 		g.leaves()
 	case g.callee == nil && g.depth < maxDepth:
 		g.callee, next.caller, next.depth = next, g, g.depth+1
@@ -64,7 +65,7 @@ func (p *pass) noteCoroutine(g *goroutine) {
 	}
 }
 
-// actor returns the goroutine that an event is of, for a coroutine the one for which it runs.
+// actor returns the goroutine of an event. For a coroutine this is the goroutine for which it runs.
 func (p *pass) actor(e *trace.Event) (*goroutine, error) {
 	g, err := p.goroutine(int64(e.Goroutine()))
 	if err != nil {
@@ -73,9 +74,10 @@ func (p *pass) actor(e *trace.Event) (*goroutine, error) {
 	return g.root(), nil
 }
 
-const coroutineStart = "runtime.corostart" // runs what iter.Pull was given
+const coroutineStart = "runtime.corostart" // runs the function that was passed to iter.Pull
 
-// outermost returns the function with which a goroutine began that has a stack, or "".
+// outermost returns the outermost function of a stack, with which the goroutine began, or "" for an empty
+// stack.
 func outermost(stack trace.Stack) (function string) {
 	for f := range stack.Frames() {
 		function = f.Func

@@ -6,31 +6,32 @@ import (
 	"slices"
 )
 
-// A span that ends on another goroutine than it began on was handed over in between. The trace does not say when, but it
-// says when one goroutine woke the other, or created it. If they met once while the span was open, that was the
-// handover; otherwise it is not known, and so is what was done for the span.
+// A span that began on one goroutine and ended on another was handed over in between. The trace does not record
+// the handover, but it records when one goroutine woke or created the other, which is called a meeting here. If
+// the two met exactly once while the span was open, that meeting was the handover. Otherwise the handover is
+// unknown, and so is the work for the span.
 
-// A handover is a moment at which two goroutines met.
+// A handover is a meeting of two goroutines at which spans may have been handed over.
 type handover struct{ at, from, to int64 }
 
-// A hop is a span that ended on another goroutine. The time of its handover is 0 if it is not known.
+// A hop is a span that ended on another goroutine. The time of its handover is 0 if unknown.
 type hop struct {
 	span int32
 	handover
 }
 
-// meetings are those of a goroutine with the ones that met it last and had open spans.
+// meetings are the latest meetings of a goroutine with others that had open spans.
 type meetings struct {
 	with   [4]meeting
-	lost   int64 // when the last one was of those that are not kept
-	hopped int64 // when a span ended here that began elsewhere
+	lost   int64 // time of the last meeting that is not kept
+	hopped int64 // time when a span that began elsewhere last ended on this goroutine
 }
 
-// A meeting is with one that may have handed a span over. A weak one is where that one waited for several things: it may
-// have sent, or received.
+// A meeting is a meeting with a goroutine that may have handed a span over. A meeting is weak if that goroutine
+// waited in a select: it may have sent or received.
 type meeting struct {
 	goroutine                int64
-	last, before             int64 // times, 0 for none
+	last, before             int64 // times, 0 if there was none
 	lastWeak, beforeLastWeak int64
 }
 
@@ -49,7 +50,7 @@ func (m *meetings) add(goroutine, at int64, weak bool) {
 	if x == nil {
 		m.lost = max(m.lost, oldest.last, oldest.lastWeak)
 		x = oldest
-		*x = meeting{goroutine, m.lost, m.lost, m.lost, m.lost} // it may be one of those that were lost
+		*x = meeting{goroutine, m.lost, m.lost, m.lost, m.lost} // the goroutine may be one of the lost meetings
 	}
 	if weak {
 		x.lastWeak, x.beforeLastWeak = at, x.lastWeak
@@ -58,7 +59,7 @@ func (m *meetings) add(goroutine, at int64, weak bool) {
 	}
 }
 
-// only returns when the only meeting with a goroutine was since a time, or 0.
+// only returns the time of the only meeting with a goroutine since a time, or 0 if there were none or several.
 func (m *meetings) only(goroutine, since int64) int64 {
 	for i := range m.with {
 		x := &m.with[i]
@@ -73,7 +74,8 @@ func (m *meetings) only(goroutine, since int64) int64 {
 	return 0
 }
 
-// met notes that a goroutine may have handed a span to another one, and hands over those of which that is known.
+// met records that one goroutine may have handed a span to another, and hands over the spans for which this is
+// known.
 func (p *pass) met(from, to *goroutine, at int64, weak bool) {
 	if p.quiet || len(from.open) == 0 {
 		return
@@ -91,7 +93,7 @@ func (p *pass) met(from, to *goroutine, at int64, weak bool) {
 		p.settle(to, at)
 		p.give(to)
 		o := from.open[k]
-		for s := range o.base { // what was done before is added to what is done from now on
+		for s := range o.base { // add the work before the handover to the work after it
 			o.base[s] += to.sums[s] - from.sums[s]
 		}
 		p.close(from, k)
@@ -100,7 +102,8 @@ func (p *pass) met(from, to *goroutine, at int64, weak bool) {
 	}
 }
 
-// follow reads the trace again with the handovers of spans, and forgets what it says of spans whose handover is not known.
+// follow reads the trace again with the known handovers of spans, and deletes the data of spans with an unknown
+// handover.
 func (t *Trace) follow(ctx context.Context, hops []hop) error {
 	p := newPass(t)
 	p.handovers = make(map[handover][]int32)

@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A PartKind says what a [Part] is.
+// A PartKind is the kind of a [Part].
 type PartKind uint8
 
 // The kinds of parts.
@@ -24,41 +24,43 @@ const (
 	Task      PartKind = iota // of runtime/trace.NewTask
 	Region                    // of runtime/trace.WithRegion and StartRegion
 	Log                       // of runtime/trace.Log, at From
-	Goroutine                 // its life
+	Goroutine                 // the life of a goroutine
 	Waiting                   // a wait of a goroutine
 	Range                     // something that the runtime did, such as a collection
 	Short                     // Count goroutines with the same function, each of which lived for less than LongWait
-	Sample                    // a goroutine, or none, was on a processor at From, as a CPU profile found
+	Sample                    // a CPU profile found a goroutine, or other code, on a processor at From
 )
 
-// A Part is something that a trace tells of.
+// A Part is something that happened in a trace.
 type Part struct {
 	Kind       PartKind
-	ID, Parent uint64 // of all but Log, Short and Sample, which have a Parent only; 0: none
-	Root       uint64 // the ID of what is above all that is above it, or its own
+	ID, Parent uint64 // 0 means none; a Log, Short or Sample has no ID
+	Root       uint64 // the ID of the topmost part above it, or its own ID
 	Name       string // the category of a Log
 	Message    string // of a Log
-	From, To   int64  // nanoseconds since 1970, or since some moment if the trace has no clocks
-	Ended      bool   // To is when it ended, not where the trace ends
-	Began      bool   // From is when it began, not where the trace begins
-	Goroutine  int64  // -1: none
-	By         int64  // the goroutine that created it, or that ended the wait; -1: none
-	Reason     string // of a wait, as the runtime has it
+	From, To   int64  // nanoseconds since 1970, or since an unknown moment if the trace has no clocks
+	Ended      bool   // To is the time when the part ended; otherwise it is the end of the trace
+	Began      bool   // From is the time when the part began; otherwise it is the beginning of the trace
+	Goroutine  int64  // -1 if none
+	By         int64  // the goroutine that created it or ended the wait; -1 if none
+	Reason     string // of a wait, in the words of the runtime
 	Stack      []Frame
 	Count      int
-	Below      PartKind // of a Sample: what its parent is; Sample if it has none
+	Below      PartKind // of a Sample: the kind of its parent; Sample if it has no parent
 }
 
-// limits of [Parts], which a trace of a program that works reaches only if it never ends what it begins.
+// The limits of [Parts]. The trace of a working program exceeds them only if the program never ends what it
+// begins.
 const (
 	maxOpenParts = 1 << 20
 	maxNames     = 10_000
 )
 
-// Parts reads a trace and calls fn with what is in it, in the order in which it ends; what is open is behind the
-// rest. Goroutines are parts if they live for LongWait, waits if they take as long; those of the runtime are left out. Parts ends when fn
-// returns false. Errors are a *VersionError, that of ctx or of r, or a *DamageError, whose offset is where the
-// part that could not be read ends; fn has what comes before.
+// Parts reads a trace and calls fn with its parts, in the order in which they end; parts without an end are
+// last. Goroutines and waits are parts only if they last at least LongWait, and the runtime's own waits are
+// left out. Parts stops when fn returns false. The error is a *VersionError, an error of ctx or r, or a
+// *DamageError. The At of a *DamageError is the end of the data that could not be read; fn has received
+// everything before this data.
 func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	head := make([]byte, execbatch.HeaderSize)
 	switch n, err := io.ReadFull(r, head); {
@@ -91,7 +93,7 @@ func Parts(ctx context.Context, r io.Reader, fn func(p *Part) bool) error {
 	return &DamageError{in.n, err}
 }
 
-// counted counts what is read.
+// A counted is a reader that counts the bytes read.
 type counted struct {
 	r   io.Reader
 	n   int64
@@ -107,17 +109,17 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A life is a goroutine while its parts are collected.
+// A life is the state of a goroutine while its parts are collected.
 type life struct {
 	Part
 
-	given   bool   // Part has an ID, as a part below it has been told
-	mark    uint64 // the id of the span whose task comes next
-	wait    int64  // since when it waits, 0 if it does not
+	given   bool   // Part has an ID, because a part below it was passed on
+	mark    uint64 // the id of the span for the next task
+	wait    int64  // the begin of the present wait, 0 if it does not wait
 	reason  string
 	class   int32
 	regions []*Part
-	tasks   []*Part // that began on it; some of them have ended
+	tasks   []*Part // tasks that began on it; some of them have ended
 }
 
 type rangeKey struct {
@@ -135,11 +137,11 @@ type parts struct {
 	clock       clock
 	open        int // regions
 	ids         uint64
-	first, last int64 // with regard to clock
+	first, last int64 // in the time of clock
 	done        bool
 }
 
-// tell passes a part on.
+// tell passes a part to fn.
 func (p *parts) tell(x *Part) error {
 	if p.done || !p.fn(x) {
 		p.done = true
@@ -148,13 +150,13 @@ func (p *parts) tell(x *Part) error {
 	return nil
 }
 
-// end tells of a part up to a time, at which it ended or the trace does.
+// end sets the end of a part and passes the part to fn. The parameter ended is false if only the trace ended.
 func (p *parts) end(x *Part, at int64, ended bool) error {
 	x.To, x.Ended = at, ended
 	return p.tell(x)
 }
 
-// begun returns a part that began at a time.
+// begun returns a part with this begin.
 func begun(kind PartKind, name string, at, goroutine int64) *Part {
 	return &Part{Kind: kind, Name: strings.Clone(name), From: at, Began: true, Goroutine: goroutine, By: -1}
 }
@@ -167,7 +169,8 @@ func (p *parts) id() uint64 {
 func (p *parts) event(e *trace.Event) error {
 	if e.Kind() == trace.EventSync {
 		clear(p.classes.byKey)
-		if c := e.Sync().ClockSnapshot; c != nil && p.clock == (clock{}) { // one for all: a part may have begun before the wall clock was set
+		// Use one clock for all parts, because a part may have begun before the wall clock was set.
+		if c := e.Sync().ClockSnapshot; c != nil && p.clock == (clock{}) {
 			p.clock = clock{int64(c.Trace), c.Wall.UnixNano()}
 		}
 		return nil
@@ -202,7 +205,7 @@ func (p *parts) event(e *trace.Event) error {
 	return nil
 }
 
-// of returns a goroutine.
+// of returns the state of a goroutine.
 func (p *parts) of(id int64) (*life, error) {
 	g := p.goroutines[id]
 	if g == nil {
@@ -248,7 +251,7 @@ func (p *parts) transition(e *trace.Event, st *trace.StateTransition, at int64) 
 	return nil
 }
 
-// waited tells of a wait, if there was one that was long.
+// waited passes the wait of g to fn, if g waited at least LongWait.
 func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 	from := g.wait
 	g.wait = 0
@@ -269,13 +272,14 @@ func (p *parts) waited(g *life, at int64, ended bool, by int64) error {
 	})
 }
 
-// ofRuntime reports whether a goroutine that began with a function is one of those of the runtime, which wait for work.
+// ofRuntime reports whether a goroutine that began with function belongs to the runtime. Such goroutines wait
+// for work.
 func ofRuntime(function string) bool {
 	pkg := text.PackageOf(function)
 	return pkg == "runtime" && function != "runtime.main" && function != coroutineStart || pkg == "runtime/trace"
 }
 
-// below returns the ID of a goroutine, which it is told by then.
+// below returns the ID of a goroutine, and assigns the ID if it has none yet.
 func (p *parts) below(g *life) uint64 {
 	if !g.given {
 		g.ID, g.given = p.id(), true
@@ -284,7 +288,7 @@ func (p *parts) below(g *life) uint64 {
 	return g.ID
 }
 
-// ended tells of a goroutine, and of its regions that have no end.
+// ended passes a goroutine, and its regions without an end, to fn.
 func (p *parts) ended(g *life, at int64, ended bool) error {
 	for _, x := range slices.Backward(g.regions) {
 		p.open--
@@ -323,7 +327,7 @@ func (p *parts) taskBegin(e *trace.Event, at int64) error {
 		x.Parent, x.Root = up.ID, up.Root
 	}
 	p.tasks[uint64(task.ID)] = x
-	if n := len(g.tasks); n == cap(g.tasks) { // those that have ended go, now and then
+	if n := len(g.tasks); n == cap(g.tasks) { // remove tasks that have ended, from time to time
 		if g.tasks = slices.DeleteFunc(g.tasks, hasEnded); len(g.tasks) > n/2 {
 			g.tasks = slices.Grow(g.tasks, n)
 		}
@@ -334,7 +338,7 @@ func (p *parts) taskBegin(e *trace.Event, at int64) error {
 
 func hasEnded(x *Part) bool { return x.Ended }
 
-// above returns what a region or a log message of a goroutine is part of: the innermost region, or the task.
+// above returns the parent of a region or a log message of a goroutine: the innermost region, or else the task.
 func (p *parts) above(g *life, task trace.TaskID) (parent, root uint64) {
 	if n := len(g.regions); n > 0 {
 		return g.regions[n-1].ID, g.regions[n-1].Root
@@ -365,7 +369,7 @@ func (p *parts) region(e *trace.Event, at int64) error {
 		return nil
 	}
 	n := len(g.regions)
-	if n == 0 || g.regions[n-1].Name != r.Type { // it began before the trace
+	if n == 0 || g.regions[n-1].Name != r.Type { // the region began before the trace
 		return nil
 	}
 	x := g.regions[n-1]
@@ -393,11 +397,12 @@ func (p *parts) log(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// sample tells of a sample below what began last on its goroutine: a region or a task, or else the goroutine itself.
+// sample passes a sample to fn. Its parent is the region or task that began last on its goroutine, or else the
+// goroutine.
 func (p *parts) sample(e *trace.Event, at int64) error {
 	x := begun(Sample, "", at, int64(e.Goroutine()))
 	x.Below = Sample
-	for f := range e.Stack().Frames() { // package trace refuses more than 128
+	for f := range e.Stack().Frames() { // package trace refuses more than 128 frames
 		x.Stack = append(x.Stack, Frame{f.Func, f.File, int(f.Line)})
 	}
 	if x.Goroutine < 0 {
@@ -425,8 +430,8 @@ func (p *parts) sample(e *trace.Event, at int64) error {
 	return p.end(x, at, true)
 }
 
-// rangeOf begins or ends something that the runtime does. What goroutines and processors do for the collector, which
-// is much and short, is left out.
+// rangeOf begins or ends an activity of the runtime. It ignores the numerous short activities of goroutines and
+// processors for the collector.
 func (p *parts) rangeOf(e *trace.Event, at int64) error {
 	r := e.Range()
 	if r.Name == "GC mark assist" || r.Name == "GC incremental sweep" {
@@ -457,7 +462,7 @@ func (p *parts) rangeOf(e *trace.Event, at int64) error {
 	return nil
 }
 
-// rest tells of what is open at the end.
+// rest passes the parts that are open at the end of the trace to fn.
 func (p *parts) rest() {
 	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
 		g := p.goroutines[id]

@@ -14,69 +14,69 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A goroutine is one that lives while a pass goes over a trace.
+// A goroutine is the state of a living goroutine during a pass.
 type goroutine struct {
 	id      int64
-	state   State // what is counted
-	raw     State // without regard to the collector's assists
+	state   State // the state that is counted
+	raw     State // ignoring assists of the collector
 	assists bool
 	since   int64
 	sums    [NumStates]int64 // nanoseconds up to since
 	last    [NumStates]int64 // sums at the last begin or end of a span
-	open    []opened         // spans that began here; those that have ended, which are not last, are NoSpan
-	dead    int              // how many of open have ended
-	helps   int32            // the span that was open when it was created, or NoSpan
+	open    []opened         // spans that began here; NoSpan for ended ones that are not last
+	dead    int              // number of ended spans in open
+	helps   int32            // the span that was open when the goroutine was created, or NoSpan
 	ended   int32            // the span that ended last on it, or NoSpan
-	pending int32            // a span whose mark has come and whose task comes next, or NoSpan
+	pending int32            // a span whose mark was read and whose task comes next, or NoSpan
 
 	waitFrom int64
 	class    int32 // of the wait
-	sends    bool  // it waits for somebody to take what it sends
+	sends    bool  // it waits for a receiver
 	by       int32 // the span that ended the last wait
 	byClass  int32
 
 	meetings meetings
 	coroutine
 
-	isOld  bool    // it was there when the trace began
-	before *before // of one that is old; nil: nothing yet
-	track  *track  // in a window
+	isOld  bool    // it existed when the trace began
+	before *before // only for an old goroutine; nil if it is empty
+	track  *track  // only in a window
 }
 
-// A before has what an old goroutine did while no span was known to be open on it. It is of a span that began before the
-// trace, if the end of one comes.
+// A before has the work of an old goroutine while no span was known to be open on it. If the end of a span that
+// began before the trace is found, the work belongs to this span.
 type before struct {
 	own   [NumStates]int64 // nanoseconds
 	waits []Wait
 }
 
-const maxBefore = 16 // waits of a goroutine
+const maxBefore = 16 // maximum number of waits of a goroutine
 
 // An opened is a span that is open on the goroutine on which it began.
 type opened struct {
 	span int32
-	base [NumStates]int64 // sums at its begin
-	own  Times            // while it was the one that began last
+	base [NumStates]int64 // sums at the begin of the span
+	own  Times            // while the span was the latest
 }
 
-// A pass goes over a trace, or over a part of it.
+// A pass reads a trace, or a part of it.
 type pass struct {
 	t          *Trace
 	goroutines map[int64]*goroutine
-	free       []*goroutine // that have ended, to be used again
+	free       []*goroutine // ended goroutines, for reuse
 	classes    classes
 	byTask     map[uint64]int32 // open tasks
 	byID       map[uint64]int32 // open spans
-	names      map[string]int32 // of tasks: an index of Trace.names
-	marked     bool             // a mark has been seen
-	unblocked  [2]int64         // the goroutine that was unblocked last, and by which one
-	hops       []hop            // spans that ended on another goroutine than they began on
+	names      map[string]int32 // names of tasks: indices of Trace.names
+	marked     bool             // a mark was read
+	unblocked  [2]int64         // the goroutine that was unblocked last, and the goroutine that unblocked it
+	hops       []hop            // spans that began on one goroutine and ended on another
 	handovers  map[handover][]int32
 
 	first, last int64
 	generation  int
-	quiet       bool    // spans are known already
-	window      *Window // what is kept of a part
+	quiet       bool    // the spans are already known
+	window      *Window // receives the pieces of a part of the trace
 }
 
 func newPass(t *Trace) *pass {
@@ -86,13 +86,13 @@ func newPass(t *Trace) *pass {
 	}
 }
 
-// markedEnd is how long a span is open at least whose end may have a mark.
+// markedEnd is the minimum duration in nanoseconds of a span whose end may have a mark.
 const markedEnd = 900_000_000
 
-// errDone ends a pass that needs no more.
+// errDone ends a pass that needs no more events.
 var errDone = errors.New("done")
 
-// run reads from r what begins with a generation.
+// run reads a trace from r. The parameter generation is the number of its first generation.
 func (p *pass) run(ctx context.Context, r io.Reader, generation int) error {
 	p.generation = generation - 1
 	err := events(ctx, r, p.event)
@@ -109,7 +109,7 @@ func (p *pass) run(ctx context.Context, r io.Reader, generation int) error {
 	return &DamageError{at, err}
 }
 
-// finish ends what is open at the end of the trace.
+// finish ends everything that is open at the end of the trace.
 func (p *pass) finish() {
 	if !p.quiet {
 		p.t.First, p.t.Last = p.first, p.last
@@ -127,7 +127,7 @@ func (p *pass) finish() {
 	p.classes.byKey = nil
 }
 
-// leave counts what a goroutine did for the spans that are open on it.
+// leave stores the times of a goroutine for the spans that are open on it.
 func (p *pass) leave(g *goroutine) {
 	for i := range g.open {
 		if o := &g.open[i]; o.span != NoSpan {
@@ -137,7 +137,7 @@ func (p *pass) leave(g *goroutine) {
 	}
 }
 
-// timesSince returns what the goroutine has done since its sums were base.
+// timesSince returns the times of the goroutine since its sums were base.
 func (g *goroutine) timesSince(base *[NumStates]int64) (t Times) {
 	for s := range t {
 		t[s] = uint32(max(0, min((g.sums[s]+500)/1000-(base[s]+500)/1000, 1<<32-1)))
@@ -215,7 +215,7 @@ func (p *pass) event(e *trace.Event) error {
 	return nil
 }
 
-// sync begins a generation.
+// sync handles the begin of a generation.
 func (p *pass) sync(e *trace.Event) error {
 	p.generation++
 	clear(p.classes.byKey)
@@ -225,7 +225,7 @@ func (p *pass) sync(e *trace.Event) error {
 	return nil
 }
 
-// assist begins or ends a time in which a goroutine works for the collector.
+// assist begins or ends a period in which a goroutine works for the collector.
 func (p *pass) assist(e *trace.Event, at int64, begins bool) error {
 	r := e.Range()
 	if r.Name != "GC mark assist" || r.Scope.Kind != trace.ResourceGoroutine {
@@ -242,7 +242,7 @@ func (p *pass) assist(e *trace.Event, at int64, begins bool) error {
 	return nil
 }
 
-// counted returns the state as which the time of a goroutine counts.
+// counted returns the state to which the time of a goroutine is added.
 func (g *goroutine) counted() State {
 	g = g.innermost()
 	switch {
@@ -271,7 +271,7 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 		if outermost(st.Stack) == coroutineStart {
 			p.noteCoroutine(g)
 		}
-		g.state = p.stateOfStatus(g, st, to) // it has been in that state since the trace began
+		g.state = p.stateOfStatus(g, st, to) // it has been in this state since the trace began
 		g.raw = g.state
 		return nil
 	}
@@ -287,7 +287,7 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 		g.raw = Syscall
 	case trace.GoWaiting:
 		if from == trace.GoWaiting || from == trace.GoUndetermined {
-			return nil // what a generation begins with, which is known better
+			return nil // the begin of a generation repeats the state, which is known in more detail
 		}
 		g.class, g.waitFrom, g.by, g.byClass, g.sends = p.classes.of(st.Reason, st.Stack), at, Nobody, -1, st.Reason == "chan send"
 		g.raw = p.classes.list[g.class].State
@@ -310,7 +310,7 @@ func (p *pass) transition(e *trace.Event, st *trace.StateTransition, at int64) e
 	return nil
 }
 
-// stateOfStatus returns the state of a goroutine that the trace knows from its beginning.
+// stateOfStatus returns the state of a goroutine that existed when the trace began.
 func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.GoState) State {
 	switch to {
 	case trace.GoRunning:
@@ -324,7 +324,7 @@ func (p *pass) stateOfStatus(g *goroutine, st *trace.StateTransition, to trace.G
 	return p.classes.list[g.class].State
 }
 
-// created tells a goroutine who created it. Those of the runtime work for nobody.
+// created records the creator of a goroutine. Goroutines of the runtime work for no span.
 func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	g.since, g.state, g.raw, g.isOld = at, none, none, false
 	if g.track != nil {
@@ -339,7 +339,7 @@ func (p *pass) created(g *goroutine, by, at int64, ofRuntime bool) {
 	}
 }
 
-// worksFor returns the span that began last on a goroutine and is open, or NoSpan.
+// worksFor returns the span for which a goroutine works: the latest open span, or NoSpan.
 func (p *pass) worksFor(g *goroutine) int32 {
 	g = g.root()
 	if n := len(g.open); n > 0 {
@@ -351,7 +351,7 @@ func (p *pass) worksFor(g *goroutine) int32 {
 	return NoSpan
 }
 
-// ended forgets a goroutine.
+// ended removes a goroutine.
 func (p *pass) ended(g *goroutine) {
 	if !p.quiet {
 		p.give(g)
@@ -362,7 +362,7 @@ func (p *pass) ended(g *goroutine) {
 	p.free = append(p.free, g)
 }
 
-// woken notes the end of a wait.
+// woken handles the end of a wait.
 func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
 	by := int64(e.Goroutine())
 	g.by, g.byClass = Nobody, -1
@@ -391,19 +391,21 @@ func (p *pass) woken(g *goroutine, e *trace.Event, at int64) {
 	case g.raw == Select:
 		p.met(b, a, at, true)
 		p.met(a, b, at, false)
-	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0: // since before the trace
+	// The third condition is true for a wait since before the trace.
+	case g.raw == Sync, g.raw == Chan, g.raw == Other && g.class >= 0 && len(p.classes.list[g.class].Stack) == 0:
 		p.met(a, b, at, false)
 	}
 }
 
-// waited counts a wait that ends.
+// waited stores a wait that has ended.
 func (p *pass) waited(g *goroutine, at int64) {
-	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() { // Own has the waits for the collector
+	// A wait for the collector is not stored: Own has its time.
+	if p.quiet || g.class < 0 || g.raw >= NumStates || g.callee != nil || !g.counted().Blocked() {
 		return
 	}
 	span, by, byClass := p.worksFor(g), g.by, g.byClass
 	if len(g.open) == 0 && g.helps != NoSpan {
-		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // it has waited for a span that ended before the wait did
+		if end := p.t.Spans[g.helps].End; end > g.waitFrom { // the span for which it waited ended before the wait
 			span, by, byClass, at = g.helps, Nobody, -1, end
 		}
 	}
@@ -425,7 +427,7 @@ func (p *pass) waited(g *goroutine, at int64) {
 	}
 }
 
-// to ends the state of a goroutine and begins another.
+// to ends the state of a goroutine and begins the state next.
 func (p *pass) to(g *goroutine, at int64, next State) {
 	if next != g.state {
 		p.settle(g, at)
@@ -436,7 +438,7 @@ func (p *pass) to(g *goroutine, at int64, next State) {
 	}
 }
 
-// settle counts what a goroutine did up to a time.
+// settle adds the time since the last call, up to at, to the sums of a goroutine.
 func (p *pass) settle(g *goroutine, at int64) {
 	if d := at - g.since; d > 0 && g.state < NumStates {
 		g.sums[g.state] += d
@@ -447,7 +449,7 @@ func (p *pass) settle(g *goroutine, at int64) {
 	g.since = max(g.since, at)
 }
 
-// unknown returns the before of a goroutine, nil if it is not old.
+// unknown returns the before of a goroutine, or nil if the goroutine is not old.
 func (g *goroutine) unknown() *before {
 	if g.isOld && g.before == nil {
 		g.before = new(before)
@@ -455,7 +457,7 @@ func (g *goroutine) unknown() *before {
 	return g.before
 }
 
-// give gives the span that began last what its goroutine did since the last begin or end of a span.
+// give adds the time of a goroutine since the last begin or end of a span to its latest span.
 func (p *pass) give(g *goroutine) {
 	if n := len(g.open); n > 0 {
 		own := &g.open[n-1].own
@@ -483,7 +485,7 @@ func (p *pass) taskBegin(e *trace.Event, at int64) error {
 	g.pending = NoSpan
 	if i == NoSpan {
 		if p.marked {
-			return nil // a task of the program itself
+			return nil // a task of the program
 		}
 		if i, err = p.begin(g, at, 0); err != nil {
 			return err
@@ -503,7 +505,7 @@ func (p *pass) taskBegin(e *trace.Event, at int64) error {
 	return nil
 }
 
-// log reads the marks of spans.
+// log handles the marks of spans.
 func (p *pass) log(e *trace.Event, at int64) error {
 	l := e.Log()
 	if p.quiet || l.Category != "otel.span" && l.Category != "otel.end" {
@@ -522,18 +524,18 @@ func (p *pass) log(e *trace.Event, at int64) error {
 		g.pending, err = p.begin(g, at, id)
 		return err
 	}
-	if i, ok := p.byID[id]; ok { // its task may have ended before
+	if i, ok := p.byID[id]; ok { // the task of the span may have ended before
 		p.end(i, at, g)
 		delete(p.byID, id)
 		return nil
 	}
 	if g.ended != NoSpan && p.t.Spans[g.ended].ID == id {
-		return nil // its task was short: the program has set when the span began
+		return nil // its task was short, because the program has set the start of the span
 	}
 	if len(p.t.Spans) >= maxSpans {
 		return errTooMuch
 	}
-	p.settle(g, at) // it began before the trace: all that the goroutine did in it
+	p.settle(g, at) // the span began before the trace: it gets all work of the goroutine
 	p.give(g)
 	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
 	times, own := g.timesSince(new([NumStates]int64)), Times{}
@@ -552,7 +554,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 	return nil
 }
 
-// markedID returns the id of a span that a mark says, 0 if it says none.
+// markedID returns the span id in a mark, 0 if the mark has no valid id.
 func markedID(mark string) uint64 {
 	id, err := strconv.ParseUint(mark[:min(len(mark), 16)], 16, 64)
 	if err != nil || len(mark) < 16 {
@@ -598,7 +600,7 @@ func (p *pass) end(i int32, at int64, ender *goroutine) {
 	if g == nil {
 		return
 	}
-	if ender != g && p.worksFor(g) == i { // what is left of a wait is of another span, or of none
+	if ender != g && p.worksFor(g) == i { // the rest of a wait belongs to another span, or to none
 		p.waited(g, at)
 		g.waitFrom = at
 	}
@@ -611,7 +613,7 @@ func (p *pass) end(i int32, at int64, ender *goroutine) {
 	}
 }
 
-// close removes the span at k from those that are open on a goroutine.
+// close removes the span at index k from the open spans of a goroutine.
 func (p *pass) close(g *goroutine, k int) {
 	g.open[k].span = NoSpan
 	g.dead++

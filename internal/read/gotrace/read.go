@@ -16,49 +16,49 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A Span has what a trace says about one. Times of a trace are nanoseconds since some moment; see [Trace.Wall].
+// A Span is a span in a trace. Times of a trace are nanoseconds since some moment; see [Trace.Wall].
 type Span struct {
-	ID         uint64 // 0 if only a task tells of it, which then has a name
-	Parent     int32  // of a span with a name: the one whose task is above, NoSpan if there is none
+	ID         uint64 // 0 for a span without a mark, which has the name of its task
+	Parent     int32  // only for a span with a name: the span of the parent task, NoSpan if there is none
 	name       int32  // an index of Trace.names
-	slot       int32  // where it is among the open spans of its goroutine
-	times      uint32 // where Trace.packed has them, 0 if it has not
-	Begin, End int64  // 0: before the trace; behind it
-	Handed     int64  // when it was handed to the goroutine on which it ended, 0 if it was not, Unknown if nothing tells
-	Goroutine  int64  // on which it began; on which it ended if it began before the trace
+	slot       int32  // index among the open spans of its goroutine
+	times      uint32 // the offset in Trace.packed, 0 if there is none
+	Begin, End int64  // a Begin of 0 is before the trace, an End of 0 after it
+	Handed     int64  // when it was handed to the goroutine on which it ended; 0 if never, or Unknown
+	Goroutine  int64  // on which it began; if it began before the trace, on which it ended
 	ender      int64  // the goroutine on which it ended
 }
 
-// A Wait is one that took at least LongWait, of a goroutine that worked for a span.
+// A Wait is a wait of at least LongWait, of a goroutine that worked for a span.
 type Wait struct {
 	Span     int32 // an index of Trace.Spans
-	By       int32 // the span for which the goroutine that ended the wait worked; Nobody, or NoSpan
+	By       int32 // the span for which the goroutine that ended the wait worked; or Nobody or NoSpan
 	Class    int32 // an index of Trace.Classes
-	ByClass  int32 // where that goroutine was, -1 if it is not known
+	ByClass  int32 // the position of that goroutine, -1 if unknown
 	From, To int64
 }
 
-// Unknown is the time of a handover that the trace does not tell.
+// Unknown is the time of a handover that the trace does not record.
 const Unknown int64 = -1
 
-// LongWait is the shortest wait that is kept, in nanoseconds.
+// LongWait is the minimum duration in nanoseconds of a wait that is kept.
 const LongWait = 1_000_000
 
-// What has no span.
+// Values in place of a span.
 const (
 	NoSpan int32 = -1 - iota
 	Nobody       // a timer, or the network
 )
 
-// A Trace has what [Read] found. It must not be changed.
+// A Trace is the result of [Read]. It must not be changed.
 type Trace struct {
 	Spans   []Span
 	Classes []Class
-	Waits   []Wait // maxWaits at most
-	Procs   int    // GOMAXPROCS at the end, 0 if it is not known
+	Waits   []Wait // at most maxWaits
+	Procs   int    // GOMAXPROCS at the end, 0 if unknown
 	// First and Last are the times of the first and the last event.
 	First, Last int64
-	// Damage is why the trace was not read to its end, a *DamageError or the error of reading it.
+	// Damage is the reason why the trace was not read to its end: a *DamageError or an error of the source.
 	Damage error
 
 	source  io.ReaderAt
@@ -68,12 +68,12 @@ type Trace struct {
 	begins  []begin // of generations
 	helpers []helper
 	packed  []byte // the times of spans
-	// coroutines are goroutines that are known to be some: what they have said of that may be in another part of the trace.
+	// coroutines are the known coroutines. The events that identify them may be in another part of the trace.
 	coroutines map[int64]bool
-	work       func() map[int64][]change // what findWork returned
+	work       func() map[int64][]change // the result of findWork, computed once
 }
 
-// From returns the trace with another source of its bytes, and a clock of its own.
+// From returns a copy of the trace with another source of its bytes and a separate clock.
 func (t *Trace) From(source io.ReaderAt) *Trace {
 	c := *t
 	c.source, c.clocks, c.work = source, slices.Clip(t.clocks), sync.OnceValue(c.findWork)
@@ -83,14 +83,13 @@ func (t *Trace) From(source io.ReaderAt) *Trace {
 // NameOf returns the name of a span without an id.
 func (t *Trace) NameOf(s *Span) string { return t.names[s.name] }
 
-// A clock says which time of the trace a time of the wall was.
+// A clock equates a time of the trace with a wall time.
 type clock struct{ trace, wall int64 }
 
-// A begin is that of a generation.
+// A begin is the begin of a generation.
 type begin struct{ offset, time int64 }
 
-// A helper is a goroutine that works for a span: one that was created while the span was open on the one that
-// created it.
+// A helper is a goroutine that works for a span because it was created while the span was open on its creator.
 type helper struct {
 	goroutine int64
 	span      int32
@@ -108,7 +107,7 @@ func (e *DamageError) Error() string {
 }
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// A VersionError says that the header of a trace is none that is known.
+// A VersionError says that the header of a trace is not known.
 type VersionError struct{ Header string }
 
 func (e *VersionError) Error() string {
@@ -117,7 +116,7 @@ func (e *VersionError) Error() string {
 
 // Limits of a pass.
 const (
-	maxGoroutines = 200_000 // that live at the same time
+	maxGoroutines = 200_000 // living at the same time
 	maxSpans      = 2 << 20
 	maxWaits      = 500_000
 	maxHelpers    = 1 << 20
@@ -127,7 +126,7 @@ const (
 
 var errTooMuch = errors.New("it has more than the limits allow")
 
-// versions are the headers of the traces that are read.
+// versions are the headers of supported traces.
 var versions = []string{"go 1.23 trace\x00\x00\x00", "go 1.25 trace\x00\x00\x00", "go 1.26 trace\x00\x00\x00"}
 
 func checkVersion(head []byte) error {
@@ -137,8 +136,9 @@ func checkVersion(head []byte) error {
 	return nil
 }
 
-// Read reads a trace of size bytes. It keeps source, which must not change. Errors are a *VersionError, that of
-// ctx, or of reading the header; all other errors leave what comes before them, see [Trace.Damage].
+// Read reads a trace of size bytes. It keeps source, which must not change. The error is a *VersionError, an
+// error of ctx, or an error of reading the header. After any other error, everything before it is kept, see
+// [Trace.Damage].
 func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	head := make([]byte, execbatch.HeaderSize)
 	if n, err := source.ReadAt(head, 0); n < len(head) {
@@ -149,7 +149,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	}
 	t := &Trace{source: source, size: size, coroutines: make(map[int64]bool)}
 	t.work = sync.OnceValue(t.findWork)
-	const most = 60 // bytes of a span's events, at least; what is not used of the memory is not touched
+	const most = 60 // minimum size in bytes of a span's events; unused memory is never touched
 	t.Spans = make([]Span, 0, min(size/most, maxSpans))
 	t.findGenerations()
 	p := newPass(t)
@@ -167,7 +167,7 @@ func Read(ctx context.Context, source io.ReaderAt, size int64) (*Trace, error) {
 	return t, nil
 }
 
-// findGenerations finds where the generations begin.
+// findGenerations finds the offset and the time at which each generation begins.
 func (t *Trace) findGenerations() {
 	var head [execbatch.MaxHead]byte
 	known := false
@@ -185,7 +185,7 @@ func (t *Trace) findGenerations() {
 	}
 }
 
-// Wall returns the nanoseconds since 1970 of a time of the trace, and whether the trace tells them.
+// Wall converts a time of the trace to nanoseconds since 1970. It returns false if the trace has no clock.
 func (t *Trace) Wall(at int64) (wall int64, known bool) {
 	if len(t.clocks) == 0 {
 		return 0, false
@@ -194,7 +194,7 @@ func (t *Trace) Wall(at int64) (wall int64, known bool) {
 	return at - c.trace + c.wall, true
 }
 
-// Time returns the time of the trace of nanoseconds since 1970, and whether the trace tells it.
+// Time converts nanoseconds since 1970 to a time of the trace. It returns false if the trace has no clock.
 func (t *Trace) Time(wall int64) (at int64, known bool) {
 	if len(t.clocks) == 0 {
 		return 0, false
@@ -203,25 +203,25 @@ func (t *Trace) Time(wall int64) (at int64, known bool) {
 	return wall - c.wall + c.trace, true
 }
 
-// SetClock tells a trace without clocks, as Go 1.24 writes it, what time it was.
+// SetClock adds a clock to a trace without clocks, which is the case for Go 1.24.
 func (t *Trace) SetClock(at, wall int64) {
 	if len(t.clocks) == 0 {
 		t.clocks = []clock{{at, wall}}
 	}
 }
 
-// ClockOfParts makes all times those that [Parts] tells.
+// ClockOfParts keeps only the first clock, so that times are equal to the times of [Parts].
 func (t *Trace) ClockOfParts() {
 	if t.clocks = t.clocks[:min(1, len(t.clocks))]; len(t.clocks) == 0 {
 		t.clocks = []clock{{}}
 	}
 }
 
-// A Leg is a time in which a span was on a goroutine.
+// A Leg is a period in which a span was on one goroutine.
 type Leg struct{ Goroutine, From, To int64 }
 
-// Legs returns on which goroutines a span was, in the order of time, as far as the trace reaches. They are nil if that is not
-// known.
+// Legs returns the goroutines on which a span was, in the order of time, within the trace. It returns nil if
+// they are not known.
 func (t *Trace) Legs(s *Span) []Leg {
 	from, to := s.Begin, s.End
 	if from == 0 {
@@ -239,7 +239,8 @@ func (t *Trace) Legs(s *Span) []Leg {
 	return []Leg{{s.Goroutine, from, s.Handed}, {s.ender, s.Handed, to}}
 }
 
-// SpanAt returns the span for which a goroutine worked at a time, or NoSpan. It is safe for concurrent use.
+// SpanAt returns the span for which a goroutine worked at a given time, or NoSpan. It is safe for
+// concurrent use.
 func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	list := t.work()[goroutine]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at > at })
@@ -249,21 +250,21 @@ func (t *Trace) SpanAt(goroutine, at int64) int32 {
 	return list[i-1].span
 }
 
-// A change says for which span a goroutine works from a time on.
+// A change says that a goroutine works for another span, or for none, from a time on.
 type change struct {
 	at   int64
 	span int32
 }
 
-// findWork finds for each goroutine for which span it worked when, in the order of time: the one that began last
-// of those that are open.
+// findWork finds the spans for which each goroutine worked, as changes in the order of time. A goroutine works
+// for the open span that began last.
 func (t *Trace) findWork() map[int64][]change {
 	type part struct {
 		span     int32
 		from, to int64
 	}
 	parts := make(map[int64][]part)
-	for _, h := range t.helpers { // they begin before all spans on their goroutine
+	for _, h := range t.helpers { // these begin before all other spans on their goroutine
 		parts[h.goroutine] = append(parts[h.goroutine], part{h.span, h.from, t.Spans[h.span].End})
 	}
 	for i := range t.Spans {
@@ -316,7 +317,7 @@ func (t *Trace) findWork() map[int64][]change {
 	return work
 }
 
-// events calls fn for each event. It ends with an error, or nil at the end of the trace.
+// events calls fn for each event. It returns the first error, or nil at the end of the trace.
 func events(ctx context.Context, r io.Reader, fn func(e *trace.Event) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/entrace-go/entrace/internal/text"
 )
 
-// A State says what a goroutine does.
+// A State is an activity of a goroutine.
 type State uint8
 
-// The states. Running means that a goroutine has a thread and may run Go code; whether the system gives the
-// thread a processor is not known. Mutex is a wait for a sync.Mutex or RWMutex, Sync one for anything else of
-// package sync. GCWork is running as well, for the collector.
+// The states. Running means that a goroutine has a thread and may run Go code; it is not known whether the
+// system gives the thread a processor. Mutex is a wait for a sync.Mutex or RWMutex. Sync is a wait for anything
+// else of package sync. GCWork is running for the collector.
 const (
 	Running  State = iota
-	Runnable       // it waits for GOMAXPROCS to have room
+	Runnable       // it waits until GOMAXPROCS allows it to run
 	Syscall        // it is in a system call, or in C
 	GCWork
 	GCWait
@@ -43,10 +43,10 @@ var stateNames = [NumStates]string{"running", "runnable", "syscall", "gc work", 
 
 func (s State) String() string { return stateNames[s] }
 
-// Blocked reports whether it is a wait for somebody else, or for a time, and not for the runtime.
+// Blocked reports whether s is a wait for another goroutine, for I/O or for a time, but not for the runtime.
 func (s State) Blocked() bool { return s >= Mutex && s < NumStates }
 
-// Times are microseconds in each state.
+// Times has the microseconds in each state.
 type Times [NumStates]uint32
 
 // Sum returns the microseconds in all states.
@@ -64,14 +64,14 @@ type Frame struct {
 	Line int    `json:"line"`
 }
 
-// String returns the name of the function, without its path, and the line.
+// String returns the function, without its path, and the base name and line of the file.
 func (f *Frame) String() string {
-	// Windows has backslashes in the paths of a trace, wherever this runs.
+	// Paths in a trace from Windows have backslashes, even if this program runs on another system.
 	file := strings.ReplaceAll(f.File, `\`, "/")
 	return f.Func[strings.LastIndexByte(f.Func, '/')+1:] + " " + file[strings.LastIndexByte(file, '/')+1:] + ":" + strconv.Itoa(f.Line)
 }
 
-// Own returns the frame of the program itself, nil if the stack is not known.
+// Own returns the frame of the program itself, or nil if the stack is not known.
 func (c *Class) Own() *Frame {
 	if len(c.Stack) == 0 {
 		return nil
@@ -79,12 +79,12 @@ func (c *Class) Own() *Frame {
 	return &c.Stack[c.User]
 }
 
-// A Class is a place in a program at which goroutines wait, and for what.
+// A Class is a place in a program at which goroutines wait, and the kind of the wait.
 type Class struct {
 	State State
-	Stack []Frame // the innermost first, maxFrames at most
-	User  int     // the frame that is of the program itself, not of the standard library
-	Via   string  // the function of a library that waited and that the program has called, or ""
+	Stack []Frame // the innermost first, at most maxFrames
+	User  int     // index of the frame of the program itself, not of the standard library
+	Via   string  // the waiting library function that the program has called, or ""
 }
 
 const (
@@ -92,16 +92,16 @@ const (
 	maxClasses = 50_000
 )
 
-// A classKey is a wait as a generation of a trace describes it.
+// A classKey identifies a wait within a generation of a trace.
 type classKey struct {
 	reason string
 	stack  trace.Stack
 }
 
-// classes finds the class of waits.
+// classes maps waits to classes.
 type classes struct {
 	list  []Class
-	byKey map[classKey]int32 // of a generation: stacks are numbered anew in each
+	byKey map[classKey]int32 // for one generation, because each generation numbers stacks anew
 	known map[uint64]int32   // by the hash of state and stack
 	seed  maphash.Seed
 	std   string // the folder of the standard library
@@ -111,7 +111,7 @@ func newClasses() classes {
 	return classes{byKey: make(map[classKey]int32), known: make(map[uint64]int32), seed: maphash.MakeSeed()}
 }
 
-// of returns the class of a wait: an index of list.
+// of returns the class of a wait, as an index of list.
 func (c *classes) of(reason string, stack trace.Stack) int32 {
 	k := classKey{reason, stack}
 	if i, ok := c.byKey[k]; ok {
@@ -150,9 +150,9 @@ func (c *classes) of(reason string, stack trace.Stack) int32 {
 	return i
 }
 
-// other returns a class without a stack.
+// other returns the class without a stack for a state.
 func (c *classes) other(s State) int32 {
-	key := uint64(s) // the hash of a stack is hardly ever one of these
+	key := uint64(s) // the hash of a stack is hardly ever such a number
 	i, ok := c.known[key]
 	if !ok {
 		i = int32(len(c.list))
@@ -162,7 +162,7 @@ func (c *classes) other(s State) int32 {
 	return i
 }
 
-// stateOf returns the state that a goroutine is in which waits for a reason, as far as the reason tells.
+// stateOf returns the state of a goroutine that waits for reason, as far as the reason shows it.
 func stateOf(reason string) State {
 	switch reason {
 	case "sync", "sync.(*Cond).Wait":
@@ -181,11 +181,11 @@ func stateOf(reason string) State {
 	return Other
 }
 
-// refine looks at the nth function of a stack. The reason sync stands for a mutex, for anything else of package
-// sync, and for the collector's semaphores; and the state of a goroutine when a generation begins has no
-// reason.
+// refine determines the state more exactly from the nth function of a stack. The reason sync can mean a mutex,
+// anything else of package sync, or the collector's semaphores. At the begin of a generation, the state of a
+// goroutine has no reason.
 func (c *Class) refine(reason, function string, n int) {
-	const inner = 8 // functions of the runtime and of package sync are among the innermost
+	const inner = 8 // functions of the runtime and of package sync are among these innermost ones
 	if n > inner {
 		return
 	}
@@ -211,14 +211,14 @@ func (c *Class) refine(reason, function string, n int) {
 	}
 }
 
-// records reports whether a package is one that records spans.
+// records reports whether a package records spans.
 func records(pkg string) bool {
 	const own = "github.com/entrace-go/entrace/"
 	return strings.HasPrefix(pkg, "go.opentelemetry.io/otel/sdk") || pkg == own+"exporter" || pkg == own+"recorder" || strings.HasPrefix(pkg, own+"internal/")
 }
 
-// user returns the innermost function of a stack that is neither of the standard library nor of what records
-// spans.
+// user returns the index of the innermost function of a stack that belongs neither to the standard library nor
+// to the packages that record spans.
 func (c *classes) user(stack []Frame) int {
 	for _, f := range stack {
 		if c.std != "" {
@@ -239,7 +239,7 @@ func (c *classes) user(stack []Frame) int {
 			first = i
 		}
 		head, _, _ := strings.Cut(text.PackageOf(f.Func), "/")
-		isStandard := head != "main" && !strings.Contains(head, ".") // of a program that is built with -trimpath
+		isStandard := head != "main" && !strings.Contains(head, ".") // for a program that was built with -trimpath
 		if c.std != "" && strings.HasPrefix(f.File, "/") {
 			isStandard = strings.HasPrefix(f.File, c.std)
 		}

@@ -5,21 +5,23 @@ import (
 	"math/bits"
 )
 
-// The times of spans would take most of the memory of a trace, though nearly all are zero. So they are packed into one slice
-// of bytes: two bytes say which states follow, each as a varint, first of the times and then of the own times. If isOwn is
-// set, the own times are the same, and are left out.
+// Unpacked times of spans would take most of the memory of a trace, though nearly all are zero. So they are
+// packed into one slice of bytes. For each span it has the times and then the own times. Each of them begins
+// with two bytes, whose bits mark the states that follow, each as a varint. If isOwn is set, the own times are
+// equal to the times, and are left out.
 
-// isOwn says that the own times are the times.
+// isOwn is the bit which says that the own times are equal to the times.
 const isOwn = 1 << 15
 
-// Times returns what the goroutine of a span in Spans did from the begin of the span to its end: where it was handed to another
-// goroutine, that one from there. They are all zero where that is not known.
+// Times returns the times of the goroutine of a span in Spans, from the begin of the span to its end. If the
+// span was handed over, the times after the handover are the times of the new goroutine. If the handover is
+// not known, all are zero.
 func (t *Trace) Times(s *Span) Times {
 	times, _ := t.timesOf(s)
 	return times
 }
 
-// Own returns those of [Trace.Times] in which no other span was open on its goroutine that began later.
+// Own returns the part of [Trace.Times] during which no later span was open on the same goroutine.
 func (t *Trace) Own(s *Span) Times {
 	_, own := t.timesOf(s)
 	return own
@@ -37,12 +39,12 @@ func (t *Trace) timesOf(s *Span) (times, own Times) {
 	return times, own
 }
 
-// keep sets the times of a span. What had been kept of it stays in the slice.
+// keep stores the times of a span. Earlier times of the span remain in the slice.
 func (t *Trace) keep(s *Span, times, own *Times) {
 	if len(t.packed) == 0 {
-		t.packed = append(t.packed, 0) // Span.times of 0 has none
+		t.packed = append(t.packed, 0) // an offset of 0 means no times
 	}
-	s.times = uint32(len(t.packed)) // maxSpans of the longest are below 1<<28
+	s.times = uint32(len(t.packed)) // maxSpans times the longest encoding is below 1<<28
 	if *own == *times {
 		t.packed = times.pack(t.packed, isOwn)
 		return

@@ -11,10 +11,10 @@ import (
 	"github.com/entrace-go/entrace/internal/core/execbatch"
 )
 
-// A Window has what all goroutines did in a part of a trace.
+// A Window has the activities of all goroutines in a part of a trace.
 type Window struct {
 	From, To int64
-	// Damage is why a part of it is missing.
+	// Damage is the reason why a part of the window is missing.
 	Damage  error
 	Classes []Class
 
@@ -23,36 +23,36 @@ type Window struct {
 	pieces int
 }
 
-// A Piece is a time in which a goroutine was in one state, or several short ones.
+// A Piece is a period in which a goroutine was in one state, or in several states for short times.
 type Piece struct {
 	From, To int64
-	State    State // the one that took most of it
-	Class    int32 // of a wait, -1 if there is none
-	By       int64 // the goroutine that ended the wait, -1 if it was none
-	ByClass  int32 // where that goroutine was, -1 if it is not known
-	mixed    int32 // an index of Window.mixed, -1 for one state
+	State    State // the state that took most of it
+	Class    int32 // of a wait, -1 otherwise
+	By       int64 // the goroutine that ended the wait, -1 if none
+	ByClass  int32 // the position of that goroutine, -1 if unknown
+	mixed    int32 // an index of Window.mixed, -1 for a single state
 }
 
 // A track has the pieces of a goroutine.
 type track struct {
 	By      int64 // the goroutine that created it
-	Created int64 // 0: before the window
+	Created int64 // when it was created; 0 if before the window
 	pieces  []Piece
 	wake    wake
 }
 
-// A wake is how a wait ended.
+// A wake is the end of a wait.
 type wake struct {
 	by    int64
 	class int32
 }
 
 const (
-	shortest = 10_000    // pieces below are added up
-	maxMixed = 1_000_000 // up to so long a piece
+	shortest = 10_000    // shorter pieces are merged
+	maxMixed = 1_000_000 // maximum length of a merged piece
 )
 
-// section returns a trace that begins with a generation.
+// section returns a reader of a trace that begins with the given generation.
 func (t *Trace) section(ctx context.Context, generation int) (io.Reader, error) {
 	head := make([]byte, execbatch.HeaderSize)
 	if _, err := t.source.ReadAt(head, 0); err != nil {
@@ -62,7 +62,7 @@ func (t *Trace) section(ctx context.Context, generation int) (io.Reader, error) 
 	return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(t.source, at, t.size-at)), ctx.Err()
 }
 
-// Window goes over the generations in which a part of the time lies. It is safe for concurrent use.
+// Window reads the generations that overlap a period. It is safe for concurrent use.
 func (t *Trace) Window(ctx context.Context, from, to int64) (*Window, error) {
 	w := &Window{From: from, To: to, tracks: make(map[int64]*track)}
 	if len(t.begins) == 0 {
@@ -96,7 +96,7 @@ func (w *Window) track(id int64) *track {
 	return k
 }
 
-// add adds what a goroutine did since its last change.
+// add adds a piece for the time of a goroutine since its last change.
 func (w *Window) add(g *goroutine, at int64) {
 	k, from, state := g.track, g.since, g.state
 	d := at - from
@@ -121,7 +121,7 @@ func (w *Window) add(g *goroutine, at int64) {
 		w.mixed = append(w.mixed, m)
 	} else if in := g.innermost(); state >= GCWait {
 		x.Class = in.class
-		if in.raw == Runnable || in.raw == Running { // somebody has ended it
+		if in.raw == Runnable || in.raw == Running { // another goroutine has ended the wait
 			x.By, x.ByClass = in.track.wake.by, in.track.wake.class
 		}
 	}
@@ -129,15 +129,15 @@ func (w *Window) add(g *goroutine, at int64) {
 	w.pieces++
 }
 
-// between returns the pieces of a goroutine in a part of the time; the first and the last may begin before
-// and end behind it.
+// between returns the pieces of a goroutine that overlap a period. The first may begin before the period, and
+// the last may end after it.
 func (k *track) between(from, to int64) []Piece {
 	a := sort.Search(len(k.pieces), func(i int) bool { return k.pieces[i].To > from })
 	z := a + sort.Search(len(k.pieces)-a, func(i int) bool { return k.pieces[a+i].From >= to })
 	return k.pieces[a:z]
 }
 
-// Pieces returns what goroutines did in their legs between two times.
+// Pieces returns the pieces of goroutines during the legs, cut to the period between two times.
 func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
 	for _, l := range legs {
 		k, from, to := w.tracks[l.Goroutine], max(from, l.From), min(to, l.To)
@@ -152,7 +152,7 @@ func (w *Window) Pieces(legs []Leg, from, to int64) (list []Piece) {
 	return list
 }
 
-// Sums adds up the nanoseconds of each state in pieces that [Window.Pieces] or [Window.Path] returned.
+// Sums returns the total nanoseconds in each state of pieces that [Window.Pieces] or [Window.Path] returned.
 func (w *Window) Sums(pieces []Piece) (sums [NumStates]int64) {
 	for i := range pieces {
 		x := &pieces[i]
@@ -169,17 +169,17 @@ func (w *Window) Sums(pieces []Piece) (sums [NumStates]int64) {
 	return sums
 }
 
-// A Step is a part of what a span waited for.
+// A Step is a part of the path of a span: an activity of its goroutine, or of one that it waited for.
 type Step struct {
 	Piece
 
 	Goroutine int64
-	Depth     int // how many waits are followed to it
-	// Followed says that this is a wait whose time the next steps explain, those of a larger depth.
+	Depth     int // number of waits that lead to it
+	// Followed says that the step is a wait that the next steps, with a larger depth, explain.
 	Followed bool
 }
 
-// Known returns how long the steps of a path take together.
+// Known returns the total time of the steps of a path that are not Followed.
 func Known(steps []Step) (sum int64) {
 	for i := range steps {
 		if s := &steps[i]; !s.Followed {
@@ -189,16 +189,16 @@ func Known(steps []Step) (sum int64) {
 	return sum
 }
 
-// maxFollowed is how many waits are followed one behind the other.
+// maxFollowed is the maximum depth of waits that are followed.
 const maxFollowed = 64
 
-// maxSteps is how many steps a path has; what is behind them is missing.
+// maxSteps is the maximum number of steps of a path; later steps are missing.
 const maxSteps = 200_000
 
-// Path says for each moment of some legs what the goroutine did, and where it waited for another one, what
-// that one did, and so on. What is before a goroutine was created is what the one did that created it. Waits
-// for the collector, for a time and for the network are not followed. The steps are in the order of time;
-// only what the trace does not know is missing.
+// Path returns what the goroutine of each leg did at each moment. If it waited for another goroutine, the path
+// also has what that goroutine did, and so on. The time before a goroutine was created belongs to its creator.
+// Waits for the collector, for a time and for the network are not followed. The steps are in the order of time.
+// Only times that the trace does not cover are missing.
 func (w *Window) Path(legs []Leg) []Step {
 	var steps []Step
 	for _, l := range legs {
@@ -233,7 +233,7 @@ func (w *Window) explain(steps *[]Step, goroutine, from, to int64, depth int) {
 			if Known((*steps)[before:])*2 >= x.To-x.From {
 				continue
 			}
-			*steps = (*steps)[:before] // the other one is hardly known
+			*steps = (*steps)[:before] // too little is known about the other goroutine
 		}
 		*steps = append(*steps, Step{x, goroutine, depth, false})
 	}

@@ -1,5 +1,4 @@
-// Package interest sorts the attributes of an entry so that the most interesting ones come first,
-// and formats them for people.
+// Package interest sorts the attributes of an entry by how interesting they are, and formats them for display.
 package interest
 
 import (
@@ -22,13 +21,12 @@ type Ranker struct {
 	read  *view.Reader                        // reads siblings
 	whole *view.Reader                        // reads the outermost span of a request
 	first [view.RoleRecorder + 1]*view.Reader // reads the first of several siblings; by role
-	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents
-	// with few and with many children have separate caches, so that the former do not evict the
-	// latter.
+	// Caches of the siblings below a parent. The index is the parent's number modulo 64. Parents with few and with
+	// many children have separate caches, so that a parent with few children does not evict one with many.
 	few, many    [64]siblings
 	list, sorted []format.Attribute
 	ranks        []int
-	names        map[string]string // one copy of each name
+	names        map[string]string // for sharing equal names
 }
 
 // NewRanker returns a Ranker of v.
@@ -46,7 +44,7 @@ type siblings struct {
 const (
 	// fewSiblings is the maximum number of children of a row that are compared.
 	fewSiblings = 200
-	// manySiblings is the number of children from which on the result is cached in many.
+	// manySiblings is the minimum number of children for which the result is cached in many.
 	manySiblings = 16
 	// fewNames is the maximum number of attributes of an entry that are compared with its siblings.
 	fewNames = 128
@@ -54,9 +52,9 @@ const (
 	maxNames = 4096
 )
 
-// Attributes returns the application's attributes of e, the entry of row r, in the form of
-// [Readable]. The most interesting attributes come first, and those that are the same in all
-// siblings last. The list is valid until the next call.
+// Attributes returns the application's attributes of e, the entry of row r, in the form of [Readable]. The most
+// interesting attributes are first, and the attributes that are equal in all siblings are last. The list is
+// valid until the next call.
 func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	k.list = k.list[:0]
 	for i := range e.Attributes {
@@ -73,7 +71,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	for i := range k.list {
 		rank := rankOf(k.list[i].Name, same)
 		if said := k.list[i].Value.Text(); len(said) > 1 && strings.Contains(e.Metadata.Name, said) {
-			rank = ranks - 1 // the name says it
+			rank = ranks - 1 // the name of the entry contains the value
 		}
 		k.ranks = append(k.ranks, rank)
 	}
@@ -88,7 +86,7 @@ func (k *Ranker) Attributes(r view.Row, e *format.TraceEntry) []format.Attribute
 	return k.sorted
 }
 
-// of returns the attributes that the children of a row have in common.
+// of returns the attributes that are equal in all children of a row.
 func (k *Ranker) of(parent view.Row) *siblings {
 	at := parent % view.Row(len(k.few))
 	for _, s := range []*siblings{&k.few[at], &k.many[at]} {
@@ -114,8 +112,8 @@ func firstChildren(t *view.Tree, parent view.Row) (kids []view.Row) {
 	return kids
 }
 
-// compare sets s to the attributes that are the same in all kids. It compares the kids of each role
-// separately. It skips rows that cannot be read.
+// compare sets s to the attributes that are equal in all kids. It compares the kids of each role separately,
+// and skips rows that cannot be read.
 func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	var first [view.RoleRecorder + 1]*format.TraceEntry
 	var differs [view.RoleRecorder + 1][fewNames]bool
@@ -153,14 +151,14 @@ func (k *Ranker) compare(kids []view.Row, s *siblings) {
 	}
 }
 
-// has reports whether a list has the attribute a. It looks at index i first, because siblings often
-// have their attributes in the same order.
+// has reports whether a list has the attribute a. It checks index i first, because siblings often have their
+// attributes in the same order.
 func has(list []format.Attribute, a *format.Attribute, i int) bool {
 	is := func(b format.Attribute) bool { return a.Name == b.Name && a.Value.Equal(b.Value) }
 	return i < len(list) && is(list[i]) || slices.ContainsFunc(list, is)
 }
 
-// name returns a copy of a name. Equal names share one copy.
+// name returns a copy of a name. Equal names share a copy.
 func (k *Ranker) name(name string) string {
 	if known, ok := k.names[name]; ok {
 		return known
@@ -181,8 +179,8 @@ func Sort(list []format.Attribute) {
 // ranks is the number of ranks of attributes.
 const ranks = 4
 
-// rankOf returns the rank of an attribute. Rank 0 comes first. The argument same has the names of
-// the attributes that are the same in all siblings.
+// rankOf returns the rank of an attribute. Rank 0 is the most interesting. The parameter same has the names of
+// the attributes that are equal in all siblings.
 func rankOf(name string, same []string) int {
 	switch {
 	case slices.Contains(same, name):
@@ -195,15 +193,15 @@ func rankOf(name string, same []string) int {
 	return 1
 }
 
-// Request returns a text about the request that the span at row r is part of: the name of its outermost span, unless that is r,
-// and what tells it from others, such as "of POST /job kind=report". It returns "" if r is part of the same request as
-// the span at row own.
+// Request returns a text that identifies the request of the span at row r, such as "of POST /job kind=report":
+// the name of the outermost span, unless that span is r, and its most interesting attributes. It returns "" if
+// r belongs to the same request as the span at row own.
 func (k *Ranker) Request(r, own view.Row) string {
 	whole := k.v.Outermost(r)
 	if whole == k.v.Outermost(own) {
 		return ""
 	}
-	e, err := k.whole.Entry(whole) // k.read reads its siblings
+	e, err := k.whole.Entry(whole) // k.read is needed for reading its siblings
 	if err != nil {
 		return ""
 	}
@@ -219,14 +217,14 @@ func (k *Ranker) Request(r, own view.Row) string {
 	return strings.Join(words, " ")
 }
 
-// telling has the most interesting attributes.
+// telling has the names of the most interesting attributes.
 var telling = map[string]bool{
 	"http.response.status_code": true, "http.status_code": true, "rpc.grpc.status_code": true, "error.type": true, "error": true, "err": true,
 	"exception.type": true, "exception.message": true, "http.route": true, "url.path": true, "http.target": true,
 	"enduser.id": true, "user.id": true, "user": true, "user_id": true,
 }
 
-// dull reports whether an attribute is seldom of interest.
+// dull reports whether an attribute is rarely interesting.
 func dull(name string) bool {
 	switch name {
 	case "server.address", "server.port", "client.address", "url.scheme", "http.request.method", "http.method", "http.scheme", "user_agent.original":
@@ -235,11 +233,11 @@ func dull(name string) bool {
 	return strings.HasPrefix(name, "network.") || strings.HasPrefix(name, "net.")
 }
 
-// Readable returns the application's attributes of an entry in a form for people: an attribute that
-// was recorded as a duration becomes a text such as 24ms.
+// Readable returns the application's attributes of an entry in readable form: an attribute that was recorded as
+// a duration becomes a text such as 24ms.
 func Readable(e *format.TraceEntry) []format.Attribute { return readable(e.UserAttributes(), e) }
 
-// readable is like Readable, but gets the list of the application's attributes of e.
+// readable is like Readable, but receives the list of the application's attributes of e.
 func readable(list []format.Attribute, e *format.TraceEntry) []format.Attribute {
 	v, ok := e.Attribute(mapping.AttrDurations)
 	if !ok {

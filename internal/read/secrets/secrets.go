@@ -1,5 +1,5 @@
-// Package secrets replaces the secrets in the entries of a file that exists. Recorders replace them
-// earlier, in package record. Both ask package redact about the same names and texts.
+// Package secrets replaces the secrets in the entries of an existing file. Recorders replace secrets earlier,
+// in package record. Both pass the same names and texts to package redact.
 package secrets
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Replace replaces the secrets in e as the policy of r says. It changes e and its Attributes. If found
-// is not nil, it is called with each field that changes, such as "message" or "attribute db.password".
-// The result is whether a field has changed.
+// Replace replaces the secrets in e according to the policy of r. It changes e and its Attributes. If found is
+// not nil, it is called with each field that changes, such as "message" or "attribute db.password". Replace
+// reports whether a field has changed.
 func Replace(r *redact.Redactor, e *format.TraceEntry, found func(field string)) bool {
 	x := replacer{r: r, e: e, found: found}
 	x.text("name", &e.Metadata.Name)
@@ -55,8 +55,8 @@ type replacer struct {
 	e       *format.TraceEntry
 	found   func(field string)
 	changed bool
-	// New names of attributes that the entry's lists of names may contain: "" if the value is no JSON text
-	// any more.
+	// renamed has the new names of attributes whose old names may be in lists of the entry. The name is "" if the
+	// value is no longer a JSON text.
 	renamed map[string]string
 }
 
@@ -127,20 +127,20 @@ func (x *replacer) attribute(a *format.Attribute, isJSON map[string]bool) {
 	}
 }
 
-// userKey returns the name that the user gave to a stored attribute.
+// userKey returns the user's name of a stored attribute.
 func userKey(stored string) string {
 	name, isUser := mapping.UserName(stored)
 	if !isUser {
 		return stored
 	}
 	if i := strings.LastIndexByte(name, '#'); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" {
-		name = name[:i] // it came twice
+		name = name[:i] // the suffix of a repeated name
 	}
 	return name
 }
 
-// list changes the names in a list of names. It reports whether the list is still needed. Other attributes
-// stay.
+// list replaces the names in a, if a is a list of names. It reports whether the attribute is still needed. It
+// does not change other attributes.
 func (x *replacer) list(a *format.Attribute) bool {
 	if a.Name != mapping.AttrJSON && a.Name != mapping.AttrAnyValue && a.Name != mapping.AttrDurations {
 		return true

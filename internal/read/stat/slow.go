@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	fewest   = 10 // durations that are split into slow ones and others
-	mostSlow = 3  // at most one of so many is slow, unless the slow ones take muchSlow times as long
+	fewest   = 10 // minimum number of durations for a split
+	mostSlow = 3  // at most one in mostSlow is slow, unless the slow ones are muchSlow times as long
 	muchSlow = 3
 )
 
-// Slow returns the durations at the end of a sorted list that are slow, as the list has them. The cut lies above the median. It
-// is tried again among the slow ones, for some that take much longer than those.
+// Slow returns the slow durations at the end of a sorted list, as a part of the list. The cut is above the
+// median. Slow splits the slow durations again if some of them are much longer than the rest.
 func Slow(list []int64) []int64 {
 	list = split(list, 1, 1.2)
 	for more := list; len(more) > 0; more = split(list, 3, muchSlow) {
@@ -21,7 +21,8 @@ func Slow(list []int64) []int64 {
 	return list
 }
 
-// Fast returns the durations at the beginning of a sorted list that are far shorter than the others, at most half of them.
+// Fast returns the durations at the beginning of a sorted list that are much shorter than the others, at most
+// half.
 func Fast(list []int64) []int64 {
 	inverse := make([]int64, 0, len(list))
 	for _, took := range slices.Backward(list) {
@@ -30,8 +31,9 @@ func Fast(list []int64) []int64 {
 	return list[:len(split(inverse, 1, 1.2))]
 }
 
-// split divides durations into two groups that are each as alike as can be, by their logarithms, and returns the slower
-// group. It is at most half of them, at least few, and takes at least times as long. It returns nil if there is none.
+// split divides sorted durations into two groups, so that the logarithms within each group differ as little as
+// possible. It returns the slower group, which has at most half of the durations and at least few, and is on
+// average more than times as long. It returns nil if no such group exists.
 func split(list []int64, few int, times float64) (slow []int64) {
 	n := len(list)
 	if n < fewest {
@@ -46,7 +48,8 @@ func split(list []int64, few int, times float64) (slow []int64) {
 			continue
 		}
 		apart := (sum-low)/float64(n-i) - low/float64(i)
-		if n-i > n/mostSlow && apart < math.Log(muchSlow) || few > 1 && list[i]/2 < list[i-1] { // of a ramp no part is the slow one
+		// A steady increase has no slow group.
+		if n-i > n/mostSlow && apart < math.Log(muchSlow) || few > 1 && list[i]/2 < list[i-1] {
 			continue
 		}
 		if variance := float64(i) * float64(n-i) * apart * apart; apart > math.Log(times) && variance > best {

@@ -1,4 +1,4 @@
-// Package stat has what statistics the analysis needs.
+// Package stat has the statistics that the analysis needs.
 package stat
 
 import (
@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Quantile returns the smallest value v for which at least the share q of all values is not greater
-// than v. There must be at least one value. It changes the order of values.
+// Quantile returns the smallest value v such that at least the share q of all values is not greater than v.
+// There must be at least one value. Quantile changes the order of values.
 func Quantile[T int64 | float64](values []T, q float64) T {
 	return Nth(values, int(Rank(q, int64(len(values)))))
 }
@@ -17,7 +17,7 @@ func Rank(q float64, n int64) int64 {
 	return min(max(int64(math.Ceil(q*float64(n)))-1, 0), n-1)
 }
 
-// Nth returns the value that is at index k after sorting. It changes the order of values.
+// Nth returns the value at index k of the sorted values. It changes the order of values.
 func Nth[T int64 | uint64 | float64](values []T, k int) T {
 	lo, hi := 0, len(values)-1
 	for lo < hi {
@@ -25,8 +25,7 @@ func Nth[T int64 | uint64 | float64](values []T, k int) T {
 			slices.Sort(values[lo : hi+1])
 			break
 		}
-		// The pivot is the median of three. The loop moves values that are equal to it to the
-		// middle.
+		// The pivot is the median of three values. The loop moves values equal to the pivot to the middle.
 		mid := lo + (hi-lo)/2
 		a, b, c := values[lo], values[mid], values[hi]
 		pivot := max(min(a, b), min(max(a, b), c))
@@ -64,7 +63,8 @@ func LogChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// MoreOften returns how sure it is that c of m are too many beside b of n (Fisher's exact test): -log10 of the chance.
+// MoreOften returns the significance, as -log10 of the probability, of c in m being more than b in n (Fisher's
+// exact test).
 func MoreOften(c, m, b, n int) float64 {
 	if c*n <= b*m {
 		return 0
@@ -75,12 +75,13 @@ func MoreOften(c, m, b, n int) float64 {
 	})
 }
 
-// AtLeast returns -log10 of the chance that at least k of n tries succeed, each with the chance p.
+// AtLeast returns -log10 of the probability that at least k of n tries succeed, each with probability p.
 func AtLeast(k, n int, p float64) float64 {
 	return surprise(logBinomial(k, n, p), n-k, func(i int) float64 { return float64(n-k-i) / float64(k+i+1) * p / (1 - p) })
 }
 
-// AtMost returns -log10 of the chance that at most k of n tries succeed, or 0 if so many are to be expected.
+// AtMost returns -log10 of the probability that at most k of n tries succeed. It returns 0 if k is not below
+// n*p.
 func AtMost(k, n int, p float64) float64 {
 	if float64(k) >= float64(n)*p {
 		return 0
@@ -92,7 +93,8 @@ func logBinomial(k, n int, p float64) float64 {
 	return LogChoose(n, k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p)
 }
 
-// surprise returns -log10 of a sum of which it has the logarithm of the first term and the ratios of up to n more.
+// surprise returns -log10 of a sum. It gets the logarithm of the first term, and the ratios between up to n
+// more terms.
 func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	sum, term := 1.0, 1.0
 	for i := 0; i < n && term > 1e-15*sum; i++ {
@@ -102,8 +104,8 @@ func surprise(first float64, n int, ratio func(i int) float64) float64 {
 	return max(0, -(first+math.Log(sum))/math.Ln10)
 }
 
-// Normal returns -log10 of the chance that a normal variable is more than z standard deviations above its mean, and 0
-// below it.
+// Normal returns -log10 of the probability that a normal variable is more than z standard deviations above its
+// mean. It returns 0 if z is not positive.
 func Normal(z float64) float64 {
 	switch {
 	case z <= 0, math.IsNaN(z):
@@ -114,8 +116,9 @@ func Normal(z float64) float64 {
 	return -math.Log10(math.Erfc(z/math.Sqrt2) / 2)
 }
 
-// RankSum compares two sorted samples as Mann and Whitney do. It counts the pairs of a value of each sample in which b has
-// the larger one, equal values half, and returns this number minus the expected one, and its variance by chance.
+// RankSum compares two sorted samples by the test of Mann and Whitney. It counts the pairs of values from both
+// samples in which the value from b is larger; equal values count half. It returns the difference between this
+// count and the expected count, and the variance of the count by chance.
 func RankSum(a, b []int64) (u, variance float64) {
 	n, m := float64(len(a)), float64(len(b))
 	ties := 0.0

@@ -8,7 +8,7 @@ import (
 
 const (
 	aheadMoments = 128     // the number of moments in a batch
-	aheadSize    = 2 << 20 // of the details of a batch that are read ahead; the others are read when they are needed
+	aheadSize    = 2 << 20 // bytes of details of a batch that are read ahead; the rest is read when needed
 )
 
 // A batch holds moments whose details are read ahead.
@@ -20,9 +20,9 @@ type batch struct {
 	done    chan struct{}
 }
 
-// Detailed calls fn for each moment, as Moments does, with the details of its entry. The details
-// are nil for the end of a span. Both arguments are valid until fn returns. Entries are read ahead
-// on all cores. The details in memory take at most a few megabytes, apart from very large entries.
+// Detailed calls fn for each moment, as Moments does, with the details of its entry. The details are nil for
+// the end of a span. Both arguments are valid until fn returns. Several goroutines read entries ahead. The
+// details in memory take at most a few megabytes, apart from very large entries.
 func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) error) error {
 	workers := min(runtime.GOMAXPROCS(0), 8)
 	jobs := make(chan *batch, workers+1)
@@ -34,7 +34,7 @@ func (t *Timeline) Detailed(ctx context.Context, fn func(m *Moment, d *Details) 
 			}
 		})
 	}
-	// If fn fails, the remaining batches are still read. This does not take long.
+	// If fn fails, the remaining batches are still read, which does not take long.
 	defer wait.Wait()
 	defer close(jobs)
 
@@ -109,7 +109,7 @@ func (t *Timeline) readAhead(b *batch) {
 	close(b.done)
 }
 
-// hand calls fn for all moments of b, and then empties b.
+// hand calls fn for each moment of b, and then empties b.
 func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	for i := range b.moments {
 		m, d := &b.moments[i], &b.details[i]
@@ -134,7 +134,7 @@ func (t *Timeline) hand(b *batch, fn func(m *Moment, d *Details) error) error {
 	return nil
 }
 
-// size returns the approximate memory of d in bytes.
+// size returns the approximate size of d in bytes.
 func (d *Details) size() int {
 	n := len(d.Name) + 64*len(d.Args)
 	for i := range d.Args {
@@ -146,7 +146,7 @@ func (d *Details) size() int {
 	return n
 }
 
-// forget clears d. It keeps the slice of Args for the next entry, unless it is large.
+// forget clears d. It keeps the slice of Args for reuse, unless it is large.
 func (d *Details) forget() {
 	args := d.Args
 	if cap(args) > 64 {

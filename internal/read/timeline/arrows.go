@@ -10,12 +10,11 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A FlowEnd is one of the two ends of an arrow between spans. There is an arrow for each link, and
-// for each child on another lane than its parent. Arrows point forward in time: they start at the
-// span that began first.
+// A FlowEnd is one of the two ends of an arrow between spans. Each link has an arrow, and each child on another
+// lane than its parent. Arrows point forward in time: they start at the span that began first.
 type FlowEnd struct {
 	span uint32 // the row of the span, and a bit that says whether the arrow starts at this span
-	flow uint32 // the arrow's number, and a bit whether it is a link
+	flow uint32 // the arrow's number, and a bit that says whether it is a link
 }
 
 // Flow returns the number of the arrow, from 1 on.
@@ -24,20 +23,20 @@ func (f FlowEnd) Flow() uint32 { return f.flow >> 1 }
 // Start reports whether the arrow starts here.
 func (f FlowEnd) Start() bool { return f.span&1 != 0 }
 
-// Link reports whether the arrow is a link. If not, it leads from a parent to a child.
+// Link reports whether the arrow is a link. Otherwise it leads from a parent to a child.
 func (f FlowEnd) Link() bool { return f.flow&1 != 0 }
 
 func (f FlowEnd) row() int32 { return int32(f.span >> 1) }
 
-// A link is a link of the span at row from to the span to. In the first of several links to the
-// same span, found is the row of that span. Otherwise it is -1.
+// A link is a link from the span at row from to the span to. In the first of several links to the same span,
+// found is the row of the span to. Otherwise found is -1.
 type link struct {
 	to          format.SpanRef
 	from, found int32
 }
 
-// Arrows finds the arrows, which [Timeline.Moments] has then. First come the arrows to children on another lane, in the order of the
-// children. Then come the links.
+// Arrows finds the arrows, which later calls of [Timeline.Moments] report. Arrows to children on another lane
+// are first, in the order of the children. Links follow.
 func (t *Timeline) Arrows(ctx context.Context) error {
 	links, err := t.readLinks(ctx)
 	if err != nil {
@@ -88,7 +87,7 @@ func (t *Timeline) elsewhere(r int32) bool {
 	return up >= 0 && (t.lane(up) != t.lane(r) || t.group(up) != t.group(r))
 }
 
-// arrow adds an arrow; link is 1 for a link.
+// arrow adds an arrow. The parameter link is 1 for a link and 0 otherwise.
 func (t *Timeline) arrow(from, to int32, link uint32) {
 	t.Flows++
 	if t.compare(to, from) < 0 {

@@ -1,7 +1,7 @@
 package timeline
 
-// A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Any
-// other lane is once in busy, with the end of its lowest interval.
+// A group holds the lanes of a group of intervals. A lane without open intervals is in idle. Any other lane has
+// one element in busy, with the end of its lowest interval.
 //
 // Invariants: lanes has the open intervals of each lane. No interval ends after the one below it.
 // An interval that has ended may stay until the lane is used again.
@@ -24,10 +24,10 @@ type interval struct {
 	end int64
 }
 
-// place puts an interval on a lane and returns the lane. This is its parent's lane if it nests there. Otherwise it is the
-// lowest lane on which no interval is open. So an interval is never placed inside of an unrelated one. The argument on is the lane of the
-// interval's parent, or -1 if the parent is not on a lane of the group. Intervals must be placed in
-// their order.
+// place puts an interval on a lane and returns the lane. This is the lane of its parent if the interval nests
+// there. Otherwise it is the lowest lane on which no interval is open. So an interval is never inside of an
+// unrelated one. The parameter on is the lane of the parent, or -1 if the parent is not on a lane of the group.
+// Intervals must be placed in order.
 func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	if on < 0 || !g.nests(on, start, end, parent) {
 		on = g.take(start, end)
@@ -36,9 +36,9 @@ func (g *group) place(id int32, start, end int64, parent, on int32) int32 {
 	return on
 }
 
-// nests reports whether an interval can go on top of the open intervals of a lane. The parent must
-// be one of them, and all intervals above the parent must have ended. nests removes the intervals
-// that have ended. This is possible because intervals are placed in the order of their start.
+// nests reports whether an interval fits on top of the open intervals of a lane. The parent must be one of
+// these, and all intervals above the parent must have ended. nests removes the intervals that have ended. This
+// is correct because intervals are placed in the order of their start.
 func (g *group) nests(lane int32, start, end int64, parent int32) bool {
 	open := &g.lanes[lane]
 	for n := len(*open); n > 0; n-- {
@@ -79,7 +79,7 @@ type busyLane struct {
 	end  int64
 }
 
-// A heap is a binary heap. The item that comes before all others is at its top.
+// A heap is a binary heap. At its top is the item that is before all others.
 type heap[T any] struct {
 	items  []T
 	before func(a, b T) bool

@@ -6,7 +6,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Moment is an event on a timeline: a span begins or ends, or there is a mark.
+// A Moment is an event on a timeline: the begin or the end of a span, or a mark.
 type Moment struct {
 	What  What
 	Time  int64
@@ -27,8 +27,8 @@ const (
 	Happens
 )
 
-// Moments calls fn for each moment in the order of time. On each lane, the span that began last
-// ends first. A mark comes after the begin and before the end of its span.
+// Moments calls fn for each moment in the order of time. On each lane, the span that began last ends first. A
+// mark is after the begin and before the end of its span.
 func (t *Timeline) Moments(ctx context.Context, fn func(m *Moment) error) error {
 	w := &moments{Timeline: t, ctx: ctx, fn: fn, ending: heap[*open]{before: endsBefore}, tops: make([][]*open, len(t.Processes))}
 	for i := range t.Processes {
@@ -69,11 +69,11 @@ type moments struct {
 	ctx    context.Context //nolint:containedctx // of the one call that w lives for
 	fn     func(m *Moment) error
 	ending heap[*open] // all open spans, and some that have ended
-	tops   [][]*open   // the last begun open span on each lane of each process
+	tops   [][]*open   // on each lane of each process: the open span that began last
 	begun  int
 	spare  []*open
 	calls  int
-	err    error // the first error; fn is not called after it
+	err    error // the first error; fn is not called after an error
 	m      Moment
 }
 
@@ -82,12 +82,12 @@ type open struct {
 	row         int32
 	group, lane int32
 	end         int64
-	begun       int   // the number of spans that began before
+	begun       int   // number of spans that began before
 	below       *open // the span below it on the lane
 	ended       bool
 }
 
-// endsBefore reports whether a ends before b. If they end together, the one that began last ends
+// endsBefore reports whether a ends before b. If both end at the same time, the span that began last ends
 // first.
 func endsBefore(a, b *open) bool {
 	return a.end < b.end || a.end == b.end && a.begun > b.begun
@@ -112,21 +112,21 @@ func (w *moments) endNext() {
 	w.spare = append(w.spare, o)
 }
 
-// until closes all spans that ended before the given time.
+// until closes all spans that ended before time.
 func (w *moments) until(time int64) {
 	for len(w.ending.items) > 0 && (w.ending.items[0].ended || w.ending.items[0].end < time) {
 		w.endNext()
 	}
 }
 
-// close ends a span, which must be the last begun on its lane.
+// close ends a span. It must be the last begun open span on its lane.
 func (w *moments) close(o *open) {
 	w.tops[o.group][o.lane] = o.below
 	o.ended = true
 	w.call(Moment{What: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
-// settle closes the spans on top of keep on a lane that have ended at the given time.
+// settle closes the spans above the span keep on a lane that have ended at time.
 func (w *moments) settle(group, lane, keep int32, time int64) {
 	for top := &w.tops[group][lane]; *top != nil && (*top).row != keep && (*top).end <= time; {
 		w.close(*top)

@@ -15,8 +15,8 @@ const hexDigits = "0123456789abcdef"
 // U+FFFD.
 func AppendString(b []byte, s string) []byte { return appendString(b, s, false) }
 
-// AppendSafeString is AppendString with every character escaped that could act
-// on a terminal: all controls, and those that change the direction of text.
+// AppendSafeString is like AppendString, but also escapes every character that could act on a terminal: all
+// controls, and the characters that change the direction of text.
 func AppendSafeString(b []byte, s string) []byte { return appendString(b, s, true) }
 
 // AppendStrings appends a JSON array of strings.
@@ -83,9 +83,9 @@ func appendRune(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// Acts reports whether r acts on a terminal and is not only displayed. This is true for control
-// characters (C0, DEL, C1), for the marks, embeddings, overrides and isolates of bidirectional
-// text, and for the separators of lines and paragraphs.
+// Acts reports whether r acts on a terminal instead of being displayed. This is true for control characters
+// (C0, DEL, C1), for the marks, embeddings, overrides and isolates of bidirectional text, and for the
+// separators of lines and paragraphs.
 func Acts(r rune) bool {
 	switch {
 	case r < ' ', r >= 0x7f && r <= 0x9f:
@@ -98,9 +98,8 @@ func Acts(r rune) bool {
 	return false
 }
 
-// AppendFloat appends f as a JSON number with a point or an exponent, in the shortest form that
-// parses as f. JSON has no numbers for NaN and the infinities: for these it returns false and
-// appends nothing.
+// AppendFloat appends f as a JSON number with a point or an exponent, in the shortest form that parses as f.
+// JSON has no notation for NaN and the infinities: for these AppendFloat appends nothing and returns false.
 func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return b, false
@@ -116,7 +115,7 @@ func AppendFloat(b []byte, f float64) ([]byte, bool) {
 	return append(b, ".0"...), true
 }
 
-// AppendNumber appends f as a JSON number, or its name as a string if JSON has no number for it.
+// AppendNumber appends f as a JSON number, or its name as a string if JSON has no notation for it.
 func AppendNumber(b []byte, f float64) []byte {
 	if b, ok := AppendFloat(b, f); ok {
 		return b

@@ -1,6 +1,5 @@
-// Package notice logs messages of this module for the people who run a program: errors at WARN, and what
-// happens to files at INFO. The messages go to stderr or to a handler of the application, never to a
-// recorder.
+// Package notice logs messages of this module for operators: errors at WARN, and events of files at INFO. The
+// messages go to stderr or to a handler of the application, never to a recorder.
 package notice
 
 import (
@@ -14,14 +13,14 @@ import (
 
 var (
 	console atomic.Pointer[slog.Handler] // nil: text on stderr
-	instead atomic.Pointer[func(error)]  // gets the errors in place of the console
+	instead atomic.Pointer[func(error)]  // receives the errors in place of the console
 	quiet   atomic.Bool                  // suppresses Info
 )
 
 // prefix begins every line.
 const prefix = "entrace: "
 
-// SetConsole sets the handler of the messages. With nil they are written to stderr as text.
+// SetConsole sets the handler for messages. A nil handler means text on stderr.
 func SetConsole(h slog.Handler) {
 	if h == nil {
 		console.Store(nil)
@@ -30,8 +29,8 @@ func SetConsole(h slog.Handler) {
 	console.Store(&h)
 }
 
-// SetErrorHandler sets a function that gets errors in place of the console. With nil, errors go to
-// the console again. SetErrorHandler returns the function that it replaces, nil if none was set.
+// SetErrorHandler sets a function that receives errors in place of the console. A nil function means the
+// console. SetErrorHandler returns the previous function, or nil if none was set.
 func SetErrorHandler(fn func(error)) (before func(error)) {
 	var next *func(error)
 	if fn != nil {
@@ -43,13 +42,13 @@ func SetErrorHandler(fn func(error)) (before func(error)) {
 	return nil
 }
 
-// SetQuiet turns the messages of Info off or on.
+// SetQuiet turns the messages of Info off if the parameter off is true, and on otherwise.
 func SetQuiet(off bool) { quiet.Store(off) }
 
 // Stderr returns a handler that writes text to stderr.
 func Stderr() slog.Handler { return slog.NewTextHandler(os.Stderr, nil) }
 
-// Error reports an error after which the program goes on. It must not be called with a lock held,
+// Error reports an error after which the program continues. It must not be called while a mutex is held,
 // because it can call code of the application.
 func Error(err error) {
 	if fn := instead.Load(); fn != nil {
@@ -74,6 +73,7 @@ func say(level slog.Level, text string) {
 	}
 	ctx := context.Background()
 	if h.Enabled(ctx, level) {
-		_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, prefix+strings.TrimPrefix(text, prefix), 0)) // an error of the console cannot be reported anywhere
+		// An error of the console cannot be reported anywhere.
+		_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, prefix+strings.TrimPrefix(text, prefix), 0))
 	}
 }

@@ -1,4 +1,4 @@
-// Package quantity reads and prints sizes such as 64MiB and durations such as 7d.
+// Package quantity parses and prints sizes such as 64MiB and durations such as 7d.
 package quantity
 
 import (
@@ -22,7 +22,7 @@ var units = map[string]uint64{
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// ParseBytes reads a whole number of bytes with a unit, such as 64MiB or 64 MB.
+// ParseBytes parses an integer number of bytes with an optional unit, such as 64MiB or 64 MB.
 func ParseBytes(text string) (int64, error) {
 	digits := strings.TrimLeft(text, "0123456789")
 	number, unit := text[:len(text)-len(digits)], strings.TrimPrefix(digits, " ")
@@ -53,7 +53,7 @@ func (v *Bytes) Set(text string) error {
 // Type returns the name of the type for help texts.
 func (*Bytes) Type() string { return "size" }
 
-// String returns v in the largest binary unit of which v is a whole multiple.
+// String returns v in the largest binary unit of which v is an integer multiple.
 func (v *Bytes) String() string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if n := int64(units[unit]); *v != 0 && int64(*v)%n == 0 {

@@ -11,8 +11,8 @@ import (
 // ErrDuration is returned for text that is not a duration.
 var ErrDuration = errors.New("not a duration such as 250ms, 1m30s, 72h or 7d")
 
-// ParseDuration is like [time.ParseDuration], but text may begin with whole days, such as 7d or
-// 1d12h. The errors are ErrDuration and ErrRange.
+// ParseDuration is like [time.ParseDuration], but the text may begin with an integer number of days, such as 7d
+// or 1d12h. The errors are ErrDuration and ErrRange.
 func ParseDuration(text string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	unsigned := strings.TrimPrefix(text, "-")
@@ -44,8 +44,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseTime is like ParseDuration, but a number without a unit is in milliseconds. It is for
-// environment variables of OpenTelemetry.
+// ParseTime is like ParseDuration, but a number without a unit is in milliseconds, as in environment variables
+// of OpenTelemetry.
 func ParseTime(text string) (time.Duration, error) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		d, err := ParseDuration(text)
