@@ -92,8 +92,8 @@ func (n *numbering) resource(id uint32) *resource {
 	return nil
 }
 
-// learn keeps the resource raw, unless it is already kept, and returns it.
-func (n *numbering) learn(id uint32, raw []byte) *resource {
+// keepResource keeps the resource raw, unless it is already kept, and returns it.
+func (n *numbering) keepResource(id uint32, raw []byte) *resource {
 	if r := n.resource(id); r != nil {
 		return r
 	}
@@ -107,7 +107,7 @@ func (n *numbering) learn(id uint32, raw []byte) *resource {
 // add appends a record, with its length, as an entry of the connection. The caller must hold n.nodes.mu.
 func (n *numbering) add(b []byte, r *record) []byte {
 	if r.resource {
-		b, _ = n.sendResource(b, n.learn(r.id, r.raw))
+		b, _ = n.sendResource(b, n.keepResource(r.id, r.raw))
 		return b
 	}
 	x := node{parent: r.parent, conn: n.conn, ref: r.ref}

@@ -68,8 +68,8 @@ func (l *link) drop() {
 // without a pause. If nothing was sent for steady, the end of the connection is not an error. Tests change it.
 var steady = 10 * time.Second
 
-// A courier holds the state of Sender.run: the connection, and the failures so far.
-type courier struct {
+// A sendLoop holds the state of Sender.run: the connection, and the failures so far.
+type sendLoop struct {
 	*Sender
 
 	link    *link
@@ -83,7 +83,7 @@ type courier struct {
 	stuckAt, tries int
 }
 
-// A start is the offset in the chunk at which a record begins, and the offset in courier.out at which the
+// A start is the offset in the chunk at which a record begins, and the offset in sendLoop.out at which the
 // record ends.
 type start struct {
 	in, end int
@@ -93,7 +93,7 @@ type start struct {
 // run sends the entries of the queue until Close is called.
 func (s *Sender) run() {
 	defer close(s.ended)
-	c := &courier{Sender: s}
+	c := &sendLoop{Sender: s}
 	for {
 		chunk := c.await()
 		if chunk == nil {
@@ -115,7 +115,7 @@ func (s *Sender) run() {
 }
 
 // await waits for the next chunk to send. After Close it returns nil if the queue is empty.
-func (c *courier) await() *chunk {
+func (c *sendLoop) await() *chunk {
 	for {
 		c.mu.Lock()
 		chunk, closed := c.queue.take(), c.closed
@@ -142,7 +142,7 @@ func (c *courier) await() *chunk {
 // onGone handles a connection that the receiver ended while nothing was being sent. This is an error if
 // something was sent shortly before, because it may be lost. Otherwise the receiver only ended an idle
 // connection.
-func (c *courier) onGone() {
+func (c *sendLoop) onGone() {
 	if time.Since(c.link.wrote) < steady {
 		if c.o.Token == "" {
 			c.hangUp(errNoToken)
@@ -162,7 +162,7 @@ var (
 )
 
 // send sends a chunk over as many connections as necessary. If it returns an error, run ends.
-func (c *courier) send(chunk *chunk) error {
+func (c *sendLoop) send(chunk *chunk) error {
 	n := &c.numbering
 	if chunk.trace != n.trace {
 		c.leave()
@@ -208,7 +208,7 @@ const maxTries = 5
 // giveUp counts a connection that ended before it sent the record at a given offset. After maxTries such connections
 // it drops the record, because the receiver seems to refuse it and the records after it must not wait forever.
 // It returns the offset of the next record to send.
-func (c *courier) giveUp(chunk *chunk, at int) int {
+func (c *sendLoop) giveUp(chunk *chunk, at int) int {
 	if c.stuck != chunk || c.stuckAt != at {
 		c.stuck, c.stuckAt, c.tries = chunk, at, 0
 	}
@@ -228,21 +228,21 @@ func (c *courier) giveUp(chunk *chunk, at int) int {
 }
 
 // leave ends the connection if there is one.
-func (c *courier) leave() {
+func (c *sendLoop) leave() {
 	if c.link != nil {
 		c.link.close(c.ctx)
 		c.link = nil
 	}
 }
 
-// settle is the time that a sender waits for a refusal of the receiver. Entries that are sent before a refusal
+// refusalWait is the time that a sender waits for a refusal of the receiver. Entries that are sent before a refusal
 // are lost.
-const settle = 200 * time.Millisecond
+const refusalWait = 200 * time.Millisecond
 
 // admitted reports whether the receiver accepts the connection. With a token or TLS it sends the first bytes of
 // the connection and waits. Otherwise it returns true at once, and these bytes are sent together with the first
 // entries.
-func (c *courier) admitted() bool {
+func (c *sendLoop) admitted() bool {
 	if c.o.Token == "" && !c.endpoint.secure {
 		return true
 	}
@@ -250,7 +250,7 @@ func (c *courier) admitted() bool {
 	c.sent(nil, written)
 	c.out = c.out[:0]
 	if err == nil {
-		t := time.NewTimer(settle)
+		t := time.NewTimer(refusalWait)
 		defer t.Stop()
 		select {
 		case <-t.C:
@@ -269,7 +269,7 @@ func (c *courier) admitted() bool {
 }
 
 // encode encodes the records of buf, from offset at on, as entries of the connection and appends them to c.out.
-func (c *courier) encode(buf []byte, at int) {
+func (c *sendLoop) encode(buf []byte, at int) {
 	n := &c.numbering
 	n.nodes.mu.Lock()
 	defer n.nodes.mu.Unlock()
@@ -283,7 +283,7 @@ func (c *courier) encode(buf []byte, at int) {
 	}
 }
 
-func (c *courier) write() (int, error) {
+func (c *sendLoop) write() (int, error) {
 	l := c.link
 	stop := context.AfterFunc(c.ctx, func() { _ = l.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -304,7 +304,7 @@ func (c *courier) write() (int, error) {
 
 // sent counts the records that are complete in the first written bytes of c.out. It returns the offset in buf
 // of the first incomplete record.
-func (c *courier) sent(buf []byte, written int) int {
+func (c *sendLoop) sent(buf []byte, written int) int {
 	k, moved := 0, uint64(0)
 	for k < len(c.starts) && c.starts[k].end <= written {
 		if c.starts[k].moved {
@@ -324,7 +324,7 @@ func (c *courier) sent(buf []byte, written int) int {
 }
 
 // hangUp ends a connection that failed with err.
-func (c *courier) hangUp(err error) {
+func (c *sendLoop) hangUp(err error) {
 	if time.Since(c.link.began) >= steady {
 		c.fails, c.failing = 0, false
 	} else {
@@ -339,7 +339,7 @@ func (c *courier) hangUp(err error) {
 }
 
 // failed stores an error. It reports only the first of several errors in a row.
-func (c *courier) failed(err error) {
+func (c *sendLoop) failed(err error) {
 	err = fmt.Errorf("send to %s %s: %w", c.endpoint.network, c.endpoint.address, err)
 	c.mu.Lock()
 	c.err = err
@@ -354,7 +354,7 @@ func (c *courier) failed(err error) {
 
 // connect makes a connection. It tries until it succeeds; after Close it tries only once. If it returns an
 // error, run ends.
-func (c *courier) connect() error {
+func (c *sendLoop) connect() error {
 	for {
 		if c.fails > 0 {
 			c.pause()
@@ -382,7 +382,7 @@ func (c *courier) connect() error {
 	}
 }
 
-func (c *courier) isClosed() bool {
+func (c *sendLoop) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
@@ -390,7 +390,7 @@ func (c *courier) isClosed() bool {
 
 // pause waits before another attempt. Half of the time is random, so that the senders of a receiver that was
 // unavailable do not all connect at once. Close ends the pause.
-func (c *courier) pause() {
+func (c *sendLoop) pause() {
 	d := c.o.MinBackoff
 	for i := 1; i < c.fails && d < c.o.MaxBackoff; i++ {
 		d *= 2
@@ -405,7 +405,7 @@ func (c *courier) pause() {
 	}
 }
 
-func (c *courier) dial() (net.Conn, error) {
+func (c *sendLoop) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 	defer cancel()
 	if c.endpoint.secure {

@@ -88,9 +88,9 @@ func (p *pass) met(from, to *goroutine, at int64, weak bool) {
 			continue
 		}
 		x.Handed = at
-		p.settle(from, at)
+		p.addTime(from, at)
 		p.give(from)
-		p.settle(to, at)
+		p.addTime(to, at)
 		p.give(to)
 		o := from.open[k]
 		for s := range o.base { // add the work before the handover to the work after it

@@ -116,7 +116,7 @@ func (p *pass) finish() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.goroutines)) {
 		g := p.goroutines[id]
-		p.settle(g, p.last)
+		p.addTime(g, p.last)
 		if p.quiet {
 			continue
 		}
@@ -430,7 +430,7 @@ func (p *pass) waited(g *goroutine, at int64) {
 // to ends the state of a goroutine and begins the state next.
 func (p *pass) to(g *goroutine, at int64, next State) {
 	if next != g.state {
-		p.settle(g, at)
+		p.addTime(g, at)
 		g.state = next
 		if g.caller != nil {
 			p.to(g.caller, at, next)
@@ -438,8 +438,8 @@ func (p *pass) to(g *goroutine, at int64, next State) {
 	}
 }
 
-// settle adds the time since the last call, up to at, to the sums of a goroutine.
-func (p *pass) settle(g *goroutine, at int64) {
+// addTime adds the time since the last call, up to at, to the sums of a goroutine.
+func (p *pass) addTime(g *goroutine, at int64) {
 	if d := at - g.since; d > 0 && g.state < NumStates {
 		g.sums[g.state] += d
 		if g.track != nil {
@@ -535,7 +535,7 @@ func (p *pass) log(e *trace.Event, at int64) error {
 	if len(p.t.Spans) >= maxSpans {
 		return errTooMuch
 	}
-	p.settle(g, at) // the span began before the trace: it gets all work of the goroutine
+	p.addTime(g, at) // the span began before the trace: it gets all work of the goroutine
 	p.give(g)
 	s := Span{ID: id, Parent: NoSpan, End: at, Goroutine: g.id, ender: g.id}
 	times, own := g.timesSince(new([NumStates]int64)), Times{}
@@ -568,7 +568,7 @@ func (p *pass) begin(g *goroutine, at int64, id uint64) (int32, error) {
 		return NoSpan, errTooMuch
 	}
 	i := int32(len(p.t.Spans))
-	p.settle(g, at)
+	p.addTime(g, at)
 	p.give(g)
 	p.t.Spans = append(p.t.Spans, Span{ID: id, Parent: NoSpan, Begin: at, Goroutine: g.id, ender: g.id})
 	p.t.Spans[i].slot = int32(len(g.open))
@@ -604,7 +604,7 @@ func (p *pass) end(i int32, at int64, ender *goroutine) {
 		p.waited(g, at)
 		g.waitFrom = at
 	}
-	p.settle(g, at)
+	p.addTime(g, at)
 	p.give(g)
 	if k := int(s.slot); k < len(g.open) && g.open[k].span == i {
 		times := g.timesSince(&g.open[k].base)

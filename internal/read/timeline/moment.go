@@ -126,8 +126,8 @@ func (w *moments) close(o *open) {
 	w.call(Moment{What: Ends, Time: o.end, Row: view.Row(o.row), Group: o.group, Lane: o.lane})
 }
 
-// settle closes the spans above the span keep on a lane that have ended at time.
-func (w *moments) settle(group, lane, keep int32, time int64) {
+// closeEnded closes the spans above the span keep on a lane that have ended at time.
+func (w *moments) closeEnded(group, lane, keep int32, time int64) {
 	for top := &w.tops[group][lane]; *top != nil && (*top).row != keep && (*top).end <= time; {
 		w.close(*top)
 	}
@@ -144,7 +144,7 @@ func (w *moments) begin(r int32, start int64, flows []FlowEnd) {
 	if keep >= 0 && w.end(keep) < o.end {
 		keep = -1 // the span is not within its parent
 	}
-	w.settle(o.group, o.lane, keep, start)
+	w.closeEnded(o.group, o.lane, keep, start)
 	top := &w.tops[o.group][o.lane]
 	o.below, *top = *top, o
 	w.begun++
@@ -158,7 +158,7 @@ func (w *moments) mark(r int32) {
 	group, lane := w.markGroup(r), int32(0)
 	if in := w.in(r); in >= 0 {
 		lane = w.lane(in)
-		w.settle(group, lane, in, at)
+		w.closeEnded(group, lane, in, at)
 	} else {
 		lane = w.Processes[group].Lanes
 	}
