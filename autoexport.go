@@ -11,10 +11,10 @@ import (
 	"github.com/entrace-go/entrace/exporter"
 )
 
-// NewSpanExporter returns an exporter for ended spans. It records them to the same places as
-// [Setup] does, an endpoint or a flight recorder included. Options about the TracerProvider have
-// no effect. Use it in programs that make their span processors themselves. Contrib's autoexport
-// uses it through package exporter/autoexport.
+// NewSpanExporter returns an exporter for ended spans. The exporter records to the same places as
+// [Setup] does, including an endpoint or a flight recorder. Options for the TracerProvider have no
+// effect. Use NewSpanExporter in programs that make their span processors themselves. Contrib's
+// autoexport uses it through package exporter/autoexport.
 func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -25,8 +25,8 @@ func NewSpanExporter(options ...Option) (sdktrace.SpanExporter, error) {
 	return &spanExporter{Exporter: e, user: u}, err
 }
 
-// NewLogExporter does the same as [NewSpanExporter], for the records of OpenTelemetry's log API.
-// The two exporters share a recording if both are made without options.
+// NewLogExporter is like [NewSpanExporter], but for the records of OpenTelemetry's log API. The
+// exporters share a recording if both are made without options.
 func NewLogExporter(options ...Option) (sdklog.Exporter, error) {
 	c := newConfig(options)
 	u, err := c.use(len(options) == 0)
@@ -72,7 +72,7 @@ type usedRecording struct {
 var environment struct {
 	mu sync.Mutex
 
-	used *usedRecording // nil: none
+	used *usedRecording // nil: no exporter uses a shared recording
 }
 
 // A user is an exporter that uses a recording.
@@ -81,9 +81,9 @@ type user struct {
 	once sync.Once
 }
 
-// use opens a recording. If shared is true and the shared recording is open, use joins that
-// instead. It may print on the console with environment.mu held; only code that makes or ends an
-// exporter locks environment.mu.
+// use opens a recording. If shared is true and the shared recording is open, use joins the shared
+// recording instead. It may print on the console while it holds environment.mu. That is safe,
+// because only code that makes or ends an exporter locks environment.mu.
 func (c *config) use(shared bool) (*user, error) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()

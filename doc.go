@@ -1,6 +1,6 @@
-// Package entrace is the front door of this module. [Setup] records the OpenTelemetry spans of a
-// program and its log records, those of log/slog and those of OpenTelemetry, into one file.
-// Environment variables configure it.
+// Package entrace is the package to start with. [Setup] records the OpenTelemetry spans of a
+// program and its log records, from log/slog and from OpenTelemetry, into one file. Environment
+// variables configure Setup.
 //
 //	p, err := entrace.Setup(ctx, entrace.WithSlogDefault())
 //	if err != nil {
@@ -12,12 +12,12 @@
 //
 // # Packages
 //
-//   - recorder takes entries from many goroutines and writes them to a file that survives a
-//     kill; format reads and writes the formats of that file.
-//   - exporter records OpenTelemetry spans and log records, slogadapter slog's records. Both write through
-//     recorder.Batch, as an adapter of your own would.
-//   - control is a flight recorder: it decides when what was recorded becomes a trace.
-//   - remote sends and receives over the network.
+//   - recorder writes entries of many goroutines to a file that survives a kill; format reads
+//     and writes the formats of that file.
+//   - exporter records OpenTelemetry spans and log records, slogadapter records of log/slog. Both
+//     write through recorder.Batch, as an adapter of your own would.
+//   - control is a flight recorder: it decides when recorded data becomes a trace.
+//   - remote sends and receives traces over the network.
 //   - view shows files as spans, log records and a tree; query runs queries on a view.
 //   - convert opens, joins and translates traces; it has a subpackage for each foreign format.
 //   - viewer is a page that shows traces in a browser; cmd/entrace is the command for all of these
@@ -76,17 +76,18 @@
 // # The console
 //
 // After Setup, this module reports errors, such as a full disk, as warnings, and changes of files
-// as notices. They begin with "entrace: " and go to stderr, or to the handler that was passed to
-// [Pipeline.LogHandler]. They are never recorded. See [WithErrorHandler] and [WithoutNotices].
+// as notices. Warnings and notices begin with "entrace: " and go to stderr, or to the handler that
+// was passed to [Pipeline.LogHandler]. They are never recorded. See [WithErrorHandler] and
+// [WithoutNotices].
 //
 // # The end of a program
 //
-// Shutdown finishes the file. A program that is killed leaves an IET and a crash buffer. All
-// commands can read them, and the next start of the same service, or 'entrace recover', makes a
-// finished file of them. SIGTERM, which docker stop and Kubernetes send, kills a program that does
-// not handle it: catch it, say with signal.NotifyContext, and call Shutdown, or use [WithSignals].
-// If a program dies of a panic, the trace also contains the text that the runtime writes: Setup
-// calls debug.SetCrashOutput, see [WithoutCrashText].
+// Shutdown finishes the file. A killed program leaves an IET and a journal. All commands can read
+// these two files, and the next start of the same service, or 'entrace recover', makes a finished
+// file from them. SIGTERM, which docker stop and Kubernetes send, kills a program that does not
+// handle the signal: catch it, say with signal.NotifyContext, and call Shutdown, or use
+// [WithSignals]. If a program dies of a panic, the trace also contains the text that the runtime
+// writes: Setup calls debug.SetCrashOutput, see [WithoutCrashText].
 //
 // OpenTelemetry's SDK itself reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT and the other

@@ -11,7 +11,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/env"
 )
 
-// labelCrashes makes the runtime write the labels of goroutines, which name spans, into the text of a crash.
+// labelCrashes makes the runtime write the labels of goroutines into the text of a crash. The labels
+// name the spans of the goroutines.
 func labelCrashes() {
 	if v, ok := env.Lookup(envCrashLabels); ok && !strings.EqualFold(v, "on") {
 		if !strings.EqualFold(v, "off") {
@@ -27,11 +28,11 @@ func labelCrashes() {
 	if given != "" {
 		given += ","
 	}
-	_ = os.Setenv("GODEBUG", given+name+"1") // without it a crash names no span
+	_ = os.Setenv("GODEBUG", given+name+"1") // if this fails, a crash names no spans
 }
 
-// labelsCrashes reports whether the runtime does that by default: from Go 1.27 on, unless the main module is of
-// an earlier version.
+// labelsCrashes reports whether the runtime writes these labels by default. It does from Go 1.27 on, unless
+// the main module sets an earlier Go version.
 func labelsCrashes() bool {
 	if version.Compare(runtime.Version(), "go1.27") < 0 {
 		return false

@@ -23,8 +23,8 @@ func (c *config) recordLogs(ctx context.Context, p *Pipeline) {
 	for _, e := range exporters {
 		o = append(o, sdklog.WithProcessor(sdklog.NewBatchProcessor(e)))
 	}
-	if records { // last, to see what the others change
-		// No error: the recorder is open already.
+	if records { // last, so that it sees the changes of the other processors
+		// An error is impossible: the recorder is open already.
 		p.ownLogs, _ = exporter.NewLogProcessor(append(p.recording.options(c), setup.WithLevel(p.level))...)
 		o = append(o, sdklog.WithProcessor(p.ownLogs))
 	}
@@ -34,12 +34,12 @@ func (c *config) recordLogs(ctx context.Context, p *Pipeline) {
 	}
 }
 
-// lastLoggers is the last LoggerProvider that Setup made OpenTelemetry's global one.
+// lastLoggers is the LoggerProvider that Setup last set as OpenTelemetry's global one.
 var lastLoggers atomic.Pointer[sdklog.LoggerProvider]
 
 // globalLoggers makes the LoggerProvider of p OpenTelemetry's global one, unless the program has
-// set another. OpenTelemetry has no function that reports this, so globalLoggers compares the type
-// of the current provider.
+// set another provider. OpenTelemetry has no function that reports whether the program has set one,
+// so globalLoggers compares the type of the current provider.
 func (p *Pipeline) globalLoggers() {
 	before := otel.GetLoggerProvider()
 	earlier, _ := before.(*sdklog.LoggerProvider)

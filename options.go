@@ -91,8 +91,8 @@ type Mode string
 
 // The modes.
 const (
-	ModeLive  Mode = "live"  // when they start and when they end
-	ModeBatch Mode = "batch" // when they have ended, in batches
+	ModeLive  Mode = "live"  // record spans when they start and when they end
+	ModeBatch Mode = "batch" // record spans after they have ended, in batches
 )
 
 // An Option is an option of [Setup]: an option of this package or of package exporter.
@@ -125,13 +125,14 @@ type config struct {
 	noCrash      bool
 }
 
-// WithControl records live to the ring of c, including spans that are recorded but not sampled.
-// Options and variables about files have no effect then. The caller has to shut c down.
+// WithControl makes Setup record live to the ring of c, including spans that are recorded but not
+// sampled. Options and variables for files then have no effect. The caller has to shut c down.
 func WithControl(c *control.Control) Option { return option(func(cfg *config) { cfg.control = c }) }
 
-// WithEndpoint also sends all records to tcp://host:port, tls://host:port or unix:///path, as
-// OTEL_EXPORTER_ENTRACE_ENDPOINT does; see package remote. A nil o means the defaults and the token
-// from the environment. WithEndpoint has no effect if [exporter.WithRecorder] is given.
+// WithEndpoint makes Setup also send all records to the target: tcp://host:port, tls://host:port or
+// unix:///path. OTEL_EXPORTER_ENTRACE_ENDPOINT does the same; see package remote. A nil o means the
+// defaults and the token from the environment. WithEndpoint has no effect if
+// [exporter.WithRecorder] is given.
 func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	return option(func(c *config) {
 		c.endpoint = target
@@ -141,14 +142,14 @@ func WithEndpoint(target string, o *remote.SenderOptions) Option {
 	})
 }
 
-// WithSlogDefault replaces slog's default logger by one that writes to the recorder and, as text
-// from INFO on, to stderr. If nothing can be recorded, it writes to stderr alone. It stays slog's
-// default after Shutdown. To keep a handler of your own, pass it to [Pipeline.LogHandler].
+// WithSlogDefault replaces slog's default logger. The new logger writes to the recorder, and to
+// stderr as text from INFO on. If nothing can be recorded, it writes to stderr alone. It stays slog's
+// default after Shutdown. To keep a handler of your own, pass the handler to [Pipeline.LogHandler].
 func WithSlogDefault() Option { return option(func(c *config) { c.slog = true }) }
 
-// WithLogLevel sets the lowest level at which log records are recorded, those of OpenTelemetry's
-// log API included. It replaces OTEL_EXPORTER_ENTRACE_LEVEL. The Leveler is asked for every record. Nil, or
-// a nil [*slog.LevelVar], stands for the default.
+// WithLogLevel sets the lowest level of log records that are recorded, including records of
+// OpenTelemetry's log API. It replaces OTEL_EXPORTER_ENTRACE_LEVEL. The method l.Level is called for
+// every record. Nil, or a nil [*slog.LevelVar], means the default.
 func WithLogLevel(l slog.Leveler) Option {
 	if v, ok := l.(*slog.LevelVar); ok && v == nil {
 		l = nil
@@ -156,21 +157,22 @@ func WithLogLevel(l slog.Leveler) Option {
 	return option(func(c *config) { c.level = l })
 }
 
-// WithErrorHandler sets the function that gets later errors, such as a full disk, and errors about
-// variables that are not understood. By default they go to the console at level WARN. The function
-// applies to the whole process. It may be otel.Handle, unless that passes errors to a logger whose
-// records are recorded.
+// WithErrorHandler sets the function that is called with later errors, such as a full disk, and with
+// errors about variables that are not understood. By default these errors go to the console at level
+// WARN. The function applies to the whole process. It may be otel.Handle, unless otel.Handle passes
+// errors to a logger whose records are recorded.
 func WithErrorHandler(fn func(error)) Option {
 	return option(func(*config) { notice.SetErrorHandler(fn) })
 }
 
-// WithoutNotices turns off the notices about files on the console: a flight recorder wrote a file,
-// the file of a dead process was finished, old files were removed.
+// WithoutNotices turns off the notices about files on the console. Such a notice says that a flight
+// recorder wrote a file, that the file of a dead process was finished, or that old files were removed.
 func WithoutNotices() Option { return option(func(*config) { notice.SetQuiet(true) }) }
 
-// WithSignals shuts the Pipeline down when the process gets one of the signals, and then lets the
-// signal end the process as it would have. Without arguments the signals are SIGTERM, which docker
-// stop sends, and os.Interrupt. Use it in programs that do not handle these signals themselves.
+// WithSignals makes Setup shut the Pipeline down when the process gets one of the signals. The signal
+// then ends the process as it would have without WithSignals. Without arguments the signals are
+// SIGTERM, which docker stop sends, and os.Interrupt. Use WithSignals in programs that do not handle
+// these signals themselves.
 func WithSignals(signals ...os.Signal) Option {
 	if len(signals) == 0 {
 		signals = []os.Signal{syscall.SIGTERM, os.Interrupt}
@@ -179,13 +181,13 @@ func WithSignals(signals ...os.Signal) Option {
 }
 
 // WithoutCrashText leaves debug.SetCrashOutput to the program. By default Setup sets the crash
-// output to a file of its own, so that the text and the stacks of a panic are in the trace;
-// Shutdown unsets it.
+// output to a file of its own, so that the text and the stacks of a panic are in the trace.
+// Shutdown resets the crash output.
 func WithoutCrashText() Option { return option(func(c *config) { c.noCrash = true }) }
 
 // WithSampler sets the sampler of the TracerProvider. It beats the sampler of the environment. With
-// a control, use WithSampler and not the SDK's own option: with the SDK's option the control would
-// not get spans that are not sampled.
+// a control, use WithSampler and not the SDK's own option: with the SDK's option, spans that are not
+// sampled would not reach the control.
 func WithSampler(s sdktrace.Sampler) Option { return option(func(c *config) { c.sampler = s }) }
 
 // WithMode sets the way in which spans are recorded.
@@ -196,8 +198,8 @@ func WithMode(m Mode) Option { return option(func(c *config) { c.mode = m }) }
 func WithResource(r *resource.Resource) Option { return option(func(c *config) { c.resource = r }) }
 
 // WithSpanExporter adds another kind of exporter under a name for OTEL_TRACES_EXPORTER. If the
-// variable lists the name, f makes the exporter, which gets the spans through a batch span
-// processor.
+// variable lists the name, Setup calls f to make the exporter. Spans reach the exporter through a
+// batch span processor.
 func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporter, error)) Option {
 	return option(func(c *config) {
 		if c.factories == nil {
@@ -207,7 +209,7 @@ func WithSpanExporter(name string, f func(context.Context) (sdktrace.SpanExporte
 	})
 }
 
-// WithLogExporter does the same as [WithSpanExporter], for OTEL_LOGS_EXPORTER and the records of
+// WithLogExporter is like [WithSpanExporter], but for OTEL_LOGS_EXPORTER and the records of
 // OpenTelemetry's log API.
 func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, error)) Option {
 	return option(func(c *config) {
@@ -218,17 +220,17 @@ func WithLogExporter(name string, f func(context.Context) (sdklog.Exporter, erro
 	})
 }
 
-// WithLoggerProviderOptions adds options for the SDK's LoggerProvider. Processors that they
-// register see log records before the recorder does.
+// WithLoggerProviderOptions adds options for the SDK's LoggerProvider. If an option registers a
+// processor, that processor sees log records before the recorder does.
 func WithLoggerProviderOptions(o ...sdklog.LoggerProviderOption) Option {
 	return option(func(c *config) { c.loggers = append(c.loggers, o...) })
 }
 
-// WithoutLogs leaves the records of OpenTelemetry's log API alone: Setup sets no LoggerProvider.
+// WithoutLogs turns off the recording of OpenTelemetry's log API: Setup sets no LoggerProvider.
 func WithoutLogs() Option { return option(func(c *config) { c.noLogs = true }) }
 
-// WithTracerProviderOptions adds options for the SDK's TracerProvider. Processors that they
-// register see spans before the recorder does.
+// WithTracerProviderOptions adds options for the SDK's TracerProvider. If an option registers a
+// processor, that processor sees spans before the recorder does.
 func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 	return option(func(c *config) { c.provider = append(c.provider, o...) })
 }
@@ -238,12 +240,12 @@ func WithTracerProviderOptions(o ...sdktrace.TracerProviderOption) Option {
 func WithoutGlobals() Option { return option(func(c *config) { c.noGlobals = true }) }
 
 // WithEnvironmentParent makes spans without a parent children of the span in the environment
-// variables TRACEPARENT, TRACESTATE and BAGGAGE, which `entrace run` and CI systems set. It applies
-// to the global TracerProvider only: spans of the provider that [Pipeline.TracerProvider] returns
-// begin traces of their own.
+// variables TRACEPARENT, TRACESTATE and BAGGAGE. `entrace run` and CI systems set these variables. The
+// option applies to the global TracerProvider only: spans of the provider that
+// [Pipeline.TracerProvider] returns begin traces of their own.
 func WithEnvironmentParent() Option { return option(func(c *config) { c.parent = true }) }
 
-// newConfig applies options.
+// newConfig returns a config with the options applied.
 func newConfig(options []Option) *config {
 	c := new(config)
 	for _, o := range options {

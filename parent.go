@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace/embedded"
 )
 
-// environmentParent returns a context with the span context and the baggage in the environment
-// variables, as OpenTelemetry's specification "Environment Variables as Context Propagation
-// Carriers" defines them.
+// environmentParent returns a context with the span context and the baggage from the environment
+// variables that OpenTelemetry's specification "Environment Variables as Context Propagation
+// Carriers" defines.
 func environmentParent() context.Context {
 	carrier := make(propagation.MapCarrier)
 	for key, name := range map[string]string{"traceparent": "TRACEPARENT", "tracestate": "TRACESTATE", "baggage": "BAGGAGE"} {

@@ -28,16 +28,16 @@ import (
 	"github.com/entrace-go/entrace/remote"
 )
 
-// A recording is the destination of spans and log records: a recorder with its resource and
-// what has to be closed with it.
+// A recording is the destination of spans and log records. It holds a recorder, its resource and
+// everything that has to be closed with the recorder.
 type recording struct {
 	recorder *recorder.Recorder
-	owned    bool             // the recorder was opened here
-	control  *control.Control // nil: none
-	ours     bool             // the control was made here
+	owned    bool             // this package opened the recorder
+	control  *control.Control // nil: no flight recorder
+	ours     bool             // this package made the control
 	resource *resource.Resource
-	account  *selfmetrics.Account // nil: off
-	crash    *crashtext.Output    // nil: none
+	account  *selfmetrics.Account // nil: metrics are off
+	crash    *crashtext.Output    // nil: no crash output was set
 }
 
 // open opens the recording. If that fails, it returns the error and a recording that drops
@@ -53,22 +53,22 @@ func (c *config) open() (*recording, error) {
 		r.recorder = recorder.Discard()
 	}
 	r.keepCrashText(!c.noCrash)
-	r.account = selfmetrics.Observe(r.recorder) // also when there are only logs
-	// Record the resource now: log records may come before the first span.
+	r.account = selfmetrics.Observe(r.recorder) // here, so that a program without spans has metrics as well
+	// Record the resource now, because log records may be recorded before the first span.
 	if _, err := setup.RecordResource(r.recorder, r.resource); err != nil {
 		notice.Error(err)
 	}
 	return r, failed
 }
 
-// keepCrashText makes the runtime write the text of a fatal panic to a file beside the IET.
-// A flight recorder does this itself.
+// keepCrashText makes the runtime write the text of a fatal panic to a file in the folder of the
+// IET. A flight recorder does this itself.
 func (r *recording) keepCrashText(wanted bool) {
 	if !r.owned || !wanted || r.recorder.StreamPath() == "" {
 		return
 	}
 	name := r.recorder.StreamPath() + crashtext.Ext
-	_ = os.Remove(name) // the path is this process's now
+	_ = os.Remove(name) // an old file of this name: the path belongs to this process now
 	var err error
 	if r.crash, err = crashtext.Open(name); err != nil {
 		notice.Error(fmt.Errorf("the text of a panic will not be saved: %w", err))
@@ -120,7 +120,7 @@ func serviceName(r *resource.Resource) string {
 
 // close ends the recording. If finish is true, ctx was not done when the shutdown began.
 func (r *recording) close(ctx context.Context, finish bool) (err error) {
-	if r.ours { // a ring that is left behind looks like that of a crashed process
+	if r.ours { // remove the ring, because a remaining ring looks like the ring of a crashed process
 		late, cancel := lingering(ctx)
 		err = errors.Join(r.control.Shutdown(late), ctx.Err())
 		cancel()
@@ -143,8 +143,8 @@ func (c *config) endpointEnvironment() {
 		c.sending.Token = s
 	}
 	if s, ok := env.Lookup(envEndpoint); ok && c.endpoint == "" {
-		// This sender only checks the endpoint, to report its error; c.sender makes the one that
-		// sends.
+		// This sender only checks the endpoint, to report an error. c.sender makes the sender that
+		// is used.
 		if _, err := remote.NewSender(s, &c.sending); err != nil {
 			notice.Error(fmt.Errorf("entrace: %s is ignored: %w", envEndpoint, err))
 			return
@@ -169,8 +169,8 @@ func (c *config) sender() (recorder.Tee, error) {
 // defaultTraces is the default folder of the traces of a flight recorder.
 const defaultTraces = "{service}-traces"
 
-// controlled returns the control to use, or nil for none. ours reports whether it was made
-// here.
+// controlled returns the control to use, or nil if the program has no flight recorder. ours reports
+// whether controlled made the control.
 func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Control, ours bool) {
 	if c.control != nil {
 		return c.control, false
@@ -183,7 +183,7 @@ func (c *config) controlled(s *setup.Settings, service string) (ctl *control.Con
 	}
 	if v, ok := env.Lookup(envExecTrace); ok {
 		is, err := strconv.ParseBool(v)
-		on = on || is || err != nil // then it is told of
+		on = on || is || err != nil // an invalid value is reported when the flight recorder reads it
 	}
 	if !on && !file || strings.EqualFold(mode, "off") || s.Recorder != nil || s.Refused != nil {
 		return nil, false

@@ -30,9 +30,9 @@ import (
 type Pipeline struct {
 	recording *recording
 	provider  *sdktrace.TracerProvider
-	own       sdktrace.SpanProcessor // writes to the recorder; nil: none
+	own       sdktrace.SpanProcessor // writes to the recorder; nil: spans are not recorded
 	loggers   *sdklog.LoggerProvider
-	ownLogs   *exporter.LogProcessor // writes to the recorder; nil: none
+	ownLogs   *exporter.LogProcessor // writes to the recorder; nil: OpenTelemetry's log records are not recorded
 
 	level slog.Leveler // the lowest level of log records that are recorded
 
@@ -40,18 +40,18 @@ type Pipeline struct {
 	done bool
 }
 
-// Setup starts to record the spans of this process, as the environment configures it, and makes
-// its TracerProvider and propagator OpenTelemetry's global ones. It also makes its
-// LoggerProvider the global one, unless the program has set another; that records
-// OpenTelemetry's log records and those of bridges such as otelzap. Use [WithSlogDefault] or
+// Setup starts to record the spans of this process, as the environment configures it. It makes its
+// TracerProvider and propagator OpenTelemetry's global ones. It also makes its LoggerProvider the
+// global one, unless the program has set another. The LoggerProvider records OpenTelemetry's log
+// records, including records of bridges such as otelzap. Use [WithSlogDefault] or
 // [Pipeline.LogHandler] for the records of log/slog. Call Shutdown at the end.
 //
 // If Setup returns an error, for example because the file cannot be created, the Pipeline is
-// usable nevertheless, other exporters included: it only records nothing. So a program can
+// usable nevertheless, including other exporters: it only records nothing. So a program can
 // continue without a trace.
 func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	if ctx == nil {
-		ctx = context.Background() // so that the program starts all the same
+		ctx = context.Background() // a nil ctx must not keep the program from starting
 	}
 	c := newConfig(options)
 	if disabled() {
@@ -76,7 +76,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	for _, sp := range others {
 		o = append(o, sdktrace.WithSpanProcessor(sp))
 	}
-	if own != nil { // last, to see what the others add
+	if own != nil { // last, so that it sees the additions of the other processors
 		o = append(o, sdktrace.WithSpanProcessor(own))
 	}
 	p := &Pipeline{recording: rec, own: own, provider: sdktrace.NewTracerProvider(o...), level: c.levelFor(rec.recorder)}
@@ -90,7 +90,7 @@ func Setup(ctx context.Context, options ...Option) (*Pipeline, error) {
 	return p, failed
 }
 
-// levelFor returns the level from which log records are recorded to r.
+// levelFor returns the lowest level of log records that are recorded to r.
 func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 	if c.level != nil {
 		return c.level
@@ -110,7 +110,7 @@ func (c *config) levelFor(r *recorder.Recorder) slog.Leveler {
 }
 
 // globals makes tp and the propagator of the environment OpenTelemetry's global ones, unless
-// WithoutGlobals was given. With WithSlogDefault it sets slog's default logger.
+// WithoutGlobals was given. If WithSlogDefault was given, it sets slog's default logger.
 func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	if c.slog {
 		slog.SetDefault(slog.New(p.LogHandler(nil)))
@@ -124,17 +124,19 @@ func (c *config) globals(p *Pipeline, tp trace.TracerProvider) {
 	}
 }
 
-// LogHandler returns a handler that records records and then passes them to console. The caller waits
-// for console, but each record is safe before that. If nothing can be recorded, it returns console alone. A nil console means text on stderr. From now on the
-// warnings and notices of this module, such as about a full disk, go to console too, at level
+// LogHandler returns a handler that writes each log record to the recorder and then passes it to
+// console. The caller waits for console, but each record is safe before that. If nothing can be
+// recorded, LogHandler returns console itself. A nil console means text on stderr. From now on the
+// warnings and notices of this module, for example about a full disk, also go to console, at level
 // WARN or INFO and with the prefix "entrace: ". They are never recorded.
 //
-// A console must not pass records to the default handler that slog has when a program starts: package
-// log, through which that writes, would send them back to the new handler and wait for itself for ever.
-// LogHandler replaces that default handler itself by text on stderr, but cannot see it within another one.
+// The handler console must not pass records to the default handler that slog has when a program
+// starts. That default handler writes through package log, which would pass the records to the new
+// handler again and wait for itself for ever. LogHandler replaces the default handler by text on
+// stderr, but it cannot find the default handler within another handler.
 //
 // The handler records levels from OTEL_EXPORTER_ENTRACE_LEVEL on: by default INFO, and DEBUG for
-// a flight recorder. console uses its own level.
+// a flight recorder. The handler console uses its own level.
 func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if console == nil || fmt.Sprintf("%T", console) == "*slog.defaultHandler" {
 		// slog's default handler writes through package log. If the new handler becomes slog's
@@ -146,7 +148,7 @@ func (p *Pipeline) LogHandler(console slog.Handler) slog.Handler {
 	if r.Discards() {
 		return console
 	}
-	// The recorder first: a console that blocks or panics costs no records.
+	// The recorder is first in the list, so that no record is lost if the console blocks or panics.
 	return slog.NewMultiHandler(slogadapter.New(r, &slogadapter.Options{Level: p.level}), console)
 }
 
@@ -172,17 +174,17 @@ func (p *Pipeline) endOn(signals []os.Signal) {
 		case <-ctx.Done(): // another goroutine shuts down, or an exporter hangs
 		}
 		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
-			time.Sleep(endGrace) // the signal ends the process meanwhile
+			time.Sleep(endGrace) // the signal ends the process during this sleep
 		}
 		os.Exit(1) // on systems where a process cannot send itself the signal
 	}()
 }
 
-// endGrace is how long Shutdown may take after a signal: docker kills after ten seconds.
+// endGrace is how long Shutdown may take after a signal. Docker kills the process after ten seconds.
 const endGrace = 5 * time.Second
 
-// nothing returns a Pipeline that records nothing. Its TracerProvider is shut down: such a
-// provider returns tracers that do nothing and leave span contexts unchanged.
+// nothing returns a Pipeline that records nothing. Its TracerProvider is already shut down, so its
+// tracers do nothing and leave span contexts unchanged.
 func nothing(c *config) *Pipeline {
 	p := &Pipeline{
 		recording: &recording{recorder: recorder.Discard()}, provider: sdktrace.NewTracerProvider(), loggers: sdklog.NewLoggerProvider(), done: true,
@@ -192,8 +194,9 @@ func nothing(c *config) *Pipeline {
 	return p
 }
 
-// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names: own
-// is the processor that records, if the list has entrace, and others has the rest.
+// processors returns the span processors for the exporters that OTEL_TRACES_EXPORTER names. own
+// writes to r; it is nil if the list does not have entrace. others are the processors of the other
+// exporters.
 func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.SpanProcessor, others []sdktrace.SpanProcessor) {
 	records, exporters := named(ctx, envTracesExporter, "WithSpanExporter", c.factories)
 	for _, e := range exporters {
@@ -205,8 +208,8 @@ func (c *config) processors(ctx context.Context, r *recording) (own sdktrace.Spa
 	return own, others
 }
 
-// named makes the exporters that a variable lists, with the factories that an option added. It
-// reports whether entrace should record: that is so if the list has entrace, or if no name in
+// named makes the exporters that a variable lists, with the factories that an option added. records
+// reports whether entrace should record. That is the case if the list has entrace, or if no name in
 // the list is known.
 func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, variable, option string, factories map[string]F) (records bool, others []E) {
 	s, _ := env.Lookup(variable)
@@ -242,14 +245,14 @@ func named[E any, F ~func(context.Context) (E, error)](ctx context.Context, vari
 func (c *config) own(r *recording) sdktrace.SpanProcessor {
 	o := r.options(c)
 	if c.mode == ModeBatch && r.control == nil {
-		e, _ := exporter.New(o...) // it cannot fail: the recorder is open already
+		e, _ := exporter.New(o...) // an error is impossible: the recorder is open already
 		return sdktrace.NewBatchSpanProcessor(e)
 	}
 	p, _ := exporter.NewSpanProcessor(o...)
 	return p
 }
 
-// propagator returns the propagator that OTEL_PROPAGATORS names, or nil for none.
+// propagator returns the propagator that OTEL_PROPAGATORS names, or nil if the variable is none.
 func propagator() propagation.TextMapPropagator {
 	s, ok := env.Lookup(envPropagators)
 	if !ok {
@@ -273,22 +276,22 @@ func propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(out...)
 }
 
-// Recorder returns the recorder of the Pipeline, to which programs can write log records and
-// entries of their own. If OTEL_SDK_DISABLED is true, it drops everything.
+// Recorder returns the recorder of the Pipeline. Programs can write log records and entries of their
+// own to this recorder. If OTEL_SDK_DISABLED is true, the recorder drops everything.
 func (p *Pipeline) Recorder() *recorder.Recorder { return p.recording.recorder }
 
-// TracerProvider returns the provider of the spans that are recorded.
+// TracerProvider returns the provider whose spans are recorded.
 func (p *Pipeline) TracerProvider() *sdktrace.TracerProvider { return p.provider }
 
 // Control returns the flight recorder's control, which decides when to write a trace, or nil if
-// there is none. The methods of a nil Control may be called.
+// p has no flight recorder. The methods of a nil Control may be called.
 func (p *Pipeline) Control() *control.Control { return p.recording.control }
 
 // LoggerProvider returns the provider whose OpenTelemetry log records are recorded. With
-// [WithoutLogs] the provider drops them.
+// [WithoutLogs] the provider drops the records.
 func (p *Pipeline) LoggerProvider() *sdklog.LoggerProvider { return p.loggers }
 
-// ForceFlush writes all ended spans and log records to the file, where other processes can read
+// ForceFlush writes all ended spans and log records to the file, so that other processes can read
 // them.
 func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	err := errors.Join(p.provider.ForceFlush(ctx), p.loggers.ForceFlush(ctx))
@@ -298,8 +301,8 @@ func (p *Pipeline) ForceFlush(ctx context.Context) error {
 	return err
 }
 
-// Shutdown ends recording and finishes the file. If ctx is done, it leaves a complete IET
-// instead and returns the context's error. It is idempotent.
+// Shutdown ends recording and finishes the file. If ctx is done, Shutdown leaves a complete IET
+// instead of an ET and returns the error of ctx. Shutdown is idempotent.
 func (p *Pipeline) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background()

@@ -20,8 +20,8 @@ var variables = slices.Concat(setup.Variables(), []string{
 	envOnError, envOnSlow, envOnHang, envCrashLabels, envRun,
 })
 
-// unknownVariables reports variables that begin with envPrefix but are not
-// known.
+// unknownVariables reports the environment variables that begin with envPrefix but
+// are not known.
 func unknownVariables() {
 	for _, kv := range os.Environ() {
 		name, value, _ := strings.Cut(kv, "=")
@@ -36,7 +36,7 @@ func unknownVariables() {
 	}
 }
 
-// withoutEffect reports variables that have no effect with a flight recorder.
+// withoutEffect reports the set variables that have no effect with a flight recorder.
 func withoutEffect() {
 	for _, name := range setup.Variables() {
 		if strings.HasSuffix(name, "_VERSION") || strings.HasSuffix(name, "_BUFFER_DIR") || strings.HasSuffix(name, "_REDACT") {

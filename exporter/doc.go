@@ -8,9 +8,9 @@
 // entrace.Setup wires all of this, with an endpoint and a flight recorder if they are
 // configured.
 //
-// All of them can share a [recorder.Recorder] with package slogadapter, so that spans and log
-// records are in one file, in one order. A program that logs with log/slog needs only
-// slogadapter: with slogadapter and a bridge, each record is recorded twice, and a warning on
+// All exporters and processors can share a [recorder.Recorder] with package slogadapter, so that
+// spans and log records are in one file, in one order. A program that logs with log/slog needs
+// only slogadapter: with slogadapter and a bridge, each record is recorded twice, and a warning on
 // stderr reports this.
 //
 // # Environment
@@ -64,11 +64,11 @@
 // OTEL_EXPORTER_ENTRACE_MODE, _ENDPOINT and _CONTROL are for entrace.Setup. If one of them is
 // set and has no effect, that is reported.
 //
-// If another process of the same service was killed, the file that it left in the folder is
-// finished in the background. The file names show which files belong to the same service if
-// the path template contains {service}, or neither {pid} nor {time}. Two processes do not
-// share a path: the second process records to another name, with host, process id and a
-// random part, and reports this on stderr.
+// If another process of the same service was killed and left an unfinished file in the folder,
+// the recorder finishes that file in the background. It recognizes the files of the same service
+// by their names if the path template contains {service}, or neither {pid} nor {time}. Two
+// processes do not share a path: the second process records to another name, with host, process
+// id and a random part, and reports this on stderr.
 //
 // # What becomes of a span
 //
@@ -116,15 +116,15 @@
 // and service.name as its message.
 //
 // If a span is recorded live, its entry has the data that is known at the start. The end of
-// the span is a child entry with the name "span end". It has the span's span_id, duration and
-// status, and every attribute that is new or has changed; if the span's name has changed, the
-// new name is the message. Package view merges the two entries.
+// the span is a child entry with the name "span end". This child has the span's span_id, duration
+// and status, and every attribute that is new or has changed. If the span's name has changed, the
+// message of the child is the new name. Package view merges the two entries.
 //
-// When a new file begins, open spans are written into it again, with entrace.continued true.
-// The youngest spans are written at once, in at most a quarter of the file. Each of the
-// others is written before the first entry that belongs to it, such as its end, with its ids,
-// name, kind and start. Later entries that belong to the span go below the new entry. A view
-// of the files shows one span.
+// When a new file begins, open spans are written into this file again, with entrace.continued
+// true. The youngest spans are written at once, in at most a quarter of the file. Any other open
+// span is written, with its ids, name, kind and start, before the first entry that belongs to the
+// span, such as its end. Later entries of the span go below the new entry. A view of the files
+// shows one span.
 //
 // Some data is not kept: the number of children, which the tree shows, the parent's trace
 // state, and bytes of names and keys that are not UTF-8.

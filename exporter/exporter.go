@@ -22,21 +22,20 @@ var _ sdktrace.SpanExporter = (*Exporter)(nil)
 // An Exporter is a span exporter that writes to a recorder. Parents are written before their
 // children, in whatever order the spans are exported.
 //
-// An Exporter is safe for concurrent use, also when several span processors
-// share it.
+// An Exporter is safe for concurrent use, even if several span processors share it.
 type Exporter struct{ target }
 
 // A target is the recorder that an exporter or processor writes to, with caches and metrics.
 type target struct {
 	recorder *recorder.Recorder
-	owned    bool // closed by Shutdown
+	owned    bool // Shutdown closes the recorder
 	stopped  atomic.Bool
-	failing  atomic.Bool // the last call that cannot return an error failed, and that was reported
+	failing  atomic.Bool // the last call that cannot return an error failed, and the error was reported
 
 	mappers   sync.Pool // of *mapper
 	latest    atomic.Pointer[known]
 	resources sync.Map     // *resource.Resource to *recorder.Resource
-	cached    atomic.Int32 // how many resources has
+	cached    atomic.Int32 // number of items in resources
 
 	instruments *selfmetrics.Instruments // nil: off
 	account     *selfmetrics.Account     // nil: off
@@ -48,7 +47,7 @@ type known struct {
 	recorded *recorder.Resource
 }
 
-// measure creates the metrics if they are on. No lock may be held.
+// measure creates the metrics if they are on. The caller must not hold a lock.
 func (t *target) measure(componentType string) {
 	if !t.recorder.Discards() {
 		t.instruments = selfmetrics.NewInstruments(componentType)
@@ -57,7 +56,7 @@ func (t *target) measure(componentType string) {
 }
 
 // New returns an exporter. Without [WithRecorder] it opens a recorder of its own,
-// by default at the path in OTEL_EXPORTER_ENTRACE_PATH, which Shutdown closes.
+// by default at the path in OTEL_EXPORTER_ENTRACE_PATH. Shutdown closes that recorder.
 func New(options ...Option) (*Exporter, error) {
 	e := &Exporter{}
 	err := e.open(setup.Resolve(options...), modeBatch)
@@ -102,10 +101,10 @@ func (t *target) release(m *mapper) {
 	t.mappers.Put(m)
 }
 
-// maxResources is how many resources are cached by their pointers.
+// maxResources is the number of resources that are cached by their pointers.
 const maxResources = 256
 
-// resource returns the entry of the resource of a span or a log record.
+// resource returns the recorded entry of r, the resource of a span or a log record.
 func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	if k := t.latest.Load(); k != nil && k.resource == r {
 		return k.recorded, nil
@@ -127,8 +126,8 @@ func (t *target) resource(r *resource.Resource) (*recorder.Resource, error) {
 	return res, err
 }
 
-// result reports an error. It does not report further errors until a call has succeeded. No lock
-// may be held.
+// result reports an error. After that it does not report errors until a call has succeeded. The
+// caller must not hold a lock.
 func (t *target) result(err error) {
 	if err == nil {
 		if t.failing.Load() {
@@ -152,7 +151,7 @@ func (t *target) flush(ctx context.Context) error {
 	return t.recorder.Flush(ctx)
 }
 
-// shutdown closes the recorder if it was opened here.
+// shutdown closes the recorder if t opened it.
 func (t *target) shutdown(ctx context.Context) error {
 	if t.stopped.Swap(true) {
 		return nil
@@ -161,16 +160,16 @@ func (t *target) shutdown(ctx context.Context) error {
 	if t.owned {
 		err = t.recorder.Close(ctx)
 	}
-	return errors.Join(err, t.account.Close(ctx)) // after the recorder, so that the metrics have its final numbers
+	return errors.Join(err, t.account.Close(ctx)) // last, so that the metrics have the recorder's final numbers
 }
 
-// maxErrors is how many errors of a batch are returned: in most cases they are all the same.
+// maxErrors is how many errors of a batch are returned. In most cases all errors are the same.
 const maxErrors = 16
 
-// ExportSpans records ended spans. When it returns, they are as safe as the recorder's durability
-// promises, including spans that wait in the recorder for a parent that has not been exported. It
-// records the spans even if ctx is done. If one span fails, its error is joined to the result and
-// the other spans are recorded. A call after Shutdown returns an error.
+// ExportSpans records ended spans. When it returns, the spans are as safe as the recorder's
+// durability promises, including spans that wait in the recorder for a parent that has not been
+// exported. It records the spans even if ctx is done. If a span fails, ExportSpans records the other
+// spans and joins the error to the result. A call after Shutdown returns an error.
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	o := e.instruments.Begin(ctx, len(spans))
 	exported, err := e.export(spans)
@@ -219,8 +218,8 @@ func (t *target) add(m *mapper, s sdktrace.ReadOnlySpan) (err error) {
 	return err
 }
 
-// Shutdown ends the exporter. It closes the recorder if New opened it: [recorder.Recorder.Close]
-// describes what happens if ctx is done. A recorder that was passed with [WithRecorder] stays
-// open; spans that wait in it for their parents are written when it is closed. Shutdown is
-// idempotent.
+// Shutdown ends the exporter. If New opened the recorder, Shutdown closes the recorder:
+// [recorder.Recorder.Close] describes what happens if ctx is done. A recorder that was passed with
+// [WithRecorder] stays open; spans that wait in this recorder for their parents are written when
+// the caller closes it. Shutdown is idempotent.
 func (e *Exporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }

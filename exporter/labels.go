@@ -15,19 +15,19 @@ const (
 	labelTrace = "trace_id"
 )
 
-// goroutineLabels are the labels that a goroutine got when a span began. The goroutine
-// itself is not known: if the span ends on another goroutine, that other goroutine gets the
+// goroutineLabels are the labels that a goroutine got when a span began. They do not identify
+// the goroutine: if the span ends on another goroutine, that other goroutine gets the
 // earlier labels.
 type goroutineLabels struct {
-	own    context.Context
+	own    context.Context  // with the labels of the span
 	before context.Context  // with the labels of the caller
 	up     *goroutineLabels // the labels of the parent
 	ended  atomic.Bool
 }
 
-// label labels the calling goroutine, which begins a span. It returns nil if it set no
-// labels. The parent is the local parent, or zero if there is none. Labels in ctx stay;
-// labels that were set without ctx are not known here, and are lost.
+// label sets labels of the calling goroutine, which begins the span ref. It returns nil if it
+// set no labels. parent is the local parent of the span, zero if the span has no local parent.
+// Labels in ctx stay. Labels that were set without ctx are lost, because label cannot see them.
 func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *goroutineLabels {
 	local := parent.IsValid()
 	if !p.flight.WantsLabels(!local) {
@@ -45,8 +45,9 @@ func (p *SpanProcessor) label(ctx context.Context, ref, parent format.SpanRef) *
 	return l
 }
 
-// unlabel restores the labels of the goroutine: those of the nearest open ancestor, which
-// the caller's context does not have, or those of the caller if no ancestor is open.
+// unlabel restores the labels of the goroutine. If an ancestor of the span is open, the goroutine
+// gets the labels of the nearest one, which are not in the caller's context. Otherwise it gets the
+// labels of the caller.
 func (l *goroutineLabels) unlabel() {
 	if l == nil {
 		return

@@ -26,7 +26,7 @@ var (
 
 // A LogProcessor records OpenTelemetry's log records at once: when a logger's Emit has returned,
 // the record is as safe as the recorder's durability promises. Register it last, so that it sees
-// what other processors change.
+// the changes of other processors.
 //
 // A LogProcessor is safe for concurrent use.
 type LogProcessor struct {
@@ -55,12 +55,12 @@ func (p *LogProcessor) Enabled(_ context.Context, param sdklog.EnabledParameters
 	return p.takes() && (param.Severity == log.SeverityUndefined || p.enough(param.Severity))
 }
 
-// takes reports whether the recorder takes log records now.
+// takes reports whether the recorder accepts log records now.
 func (p *LogProcessor) takes() bool {
 	return !p.stopped.Load() && p.recorder.TakesLogs() && !p.recorder.Discards()
 }
 
-// enough reports whether records of a severity are recorded.
+// enough reports whether records of severity n are recorded.
 func (p *LogProcessor) enough(n log.Severity) bool {
 	if p.level == nil {
 		return true
@@ -71,10 +71,10 @@ func (p *LogProcessor) enough(n log.Severity) bool {
 	return slog.Level(n-log.SeverityInfo) >= p.level.Level()
 }
 
-// OnEmit records r. It ignores whether ctx is done: a record of a canceled request is recorded
-// as well. The ids of the span are in r. It always returns nil, because the SDK may log a
-// returned error, and that log record would come back here. Errors are reported on the console
-// instead; after one error, no further ones are reported until a call has succeeded.
+// OnEmit records r, even if ctx is done: a record of a canceled request is recorded as well. It
+// takes the ids of the span from r, not from ctx. It always returns nil, because the SDK may log a
+// returned error, and that log record would be passed to OnEmit again. Errors are reported on the
+// console instead. After an error, further errors are not reported until a call has succeeded.
 func (p *LogProcessor) OnEmit(ctx context.Context, r *sdklog.Record) error {
 	if r == nil || !p.takes() || !p.enough(r.Severity()) {
 		return nil
@@ -105,14 +105,14 @@ func (p *LogProcessor) emit(r *sdklog.Record) (err error) {
 // ForceFlush writes all records so far to the file.
 func (p *LogProcessor) ForceFlush(ctx context.Context) error { return p.flush(ctx) }
 
-// Shutdown ends the processor, which then ignores records. It closes the recorder if
-// NewLogProcessor opened it; see [Exporter.Shutdown]. It is idempotent.
+// Shutdown ends the processor, which then ignores records. If NewLogProcessor opened the recorder,
+// Shutdown closes the recorder; see [Exporter.Shutdown]. Shutdown is idempotent.
 func (p *LogProcessor) Shutdown(ctx context.Context) error { return p.shutdown(ctx) }
 
 // A LogExporter is a log exporter that writes to a recorder. Use it with a batch processor of
 // the SDK. A [LogProcessor] costs less and loses no records when the process is killed.
 //
-// A LogExporter is safe for concurrent use, also when several processors share it.
+// A LogExporter is safe for concurrent use, even if several processors share it.
 type LogExporter struct{ target }
 
 // NewLogExporter returns an exporter. Without [WithRecorder] it opens a recorder of its own, as
@@ -129,10 +129,9 @@ func (e *LogExporter) MarshalLog() any {
 	return struct{ Type string }{"entrace"}
 }
 
-// Export records log records. When it returns, they are as safe as the recorder's durability
-// promises. It records them even if ctx is done. If one record fails, its error is joined to the
-// result and the other records are recorded. After Shutdown it returns
-// [sdklog.ErrExporterShutdown].
+// Export records log records, even if ctx is done. When it returns, the records are as safe as the
+// recorder's durability promises. If a record fails, Export records the other records and joins the
+// error to the result. After Shutdown it returns [sdklog.ErrExporterShutdown].
 func (e *LogExporter) Export(ctx context.Context, records []sdklog.Record) error {
 	o := e.instruments.Begin(ctx, len(records))
 	exported, err := e.export(records)
@@ -166,7 +165,7 @@ func (e *LogExporter) export(records []sdklog.Record) (exported int, err error) 
 	return written, err
 }
 
-// safeRecord maps one of many records, and leaves it out if it panics.
+// safeRecord maps one of many records. If mapping panics, it leaves out the record and returns an error.
 func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -180,8 +179,8 @@ func (t *target) safeRecord(m *mapper, r *sdklog.Record) (err error) {
 // ForceFlush writes all records so far to the file.
 func (e *LogExporter) ForceFlush(ctx context.Context) error { return e.flush(ctx) }
 
-// Shutdown ends the exporter. It closes the recorder if NewLogExporter opened it; see
-// [Exporter.Shutdown]. It is idempotent.
+// Shutdown ends the exporter. If NewLogExporter opened the recorder, Shutdown closes the recorder;
+// see [Exporter.Shutdown]. Shutdown is idempotent.
 func (e *LogExporter) Shutdown(ctx context.Context) error { return e.shutdown(ctx) }
 
 // logRecord maps a log record. The record is recorded even if logRecord returns an error.
@@ -227,7 +226,7 @@ func (t *target) logRecord(m *mapper, r *sdklog.Record) error {
 	return err
 }
 
-// tellTwice reports on the console if the same record also came through log/slog.
+// tellTwice reports on the console if log/slog has recorded the same record as well.
 func (t *target) tellTwice(r *sdklog.Record) {
 	at := r.Timestamp()
 	if body := r.Body(); body.Type() == attribute.STRING && !at.IsZero() {
@@ -235,8 +234,8 @@ func (t *target) tellTwice(r *sdklog.Record) {
 	}
 }
 
-// severity returns OTLP's number, which is never negative. A bridge that computes severities
-// from the levels of its logger may pass a negative one.
+// severity returns OTLP's number for n, which is never negative. A bridge that computes severities
+// from the levels of its logger may pass a negative severity.
 func severity(n log.Severity) uint32 {
 	if n < 0 {
 		return uint32(log.SeverityTrace1)

@@ -38,11 +38,11 @@ func (m *mapper) reset() {
 	m.b.Discard()
 	clear(m.gathered)
 	m.gathered = m.gathered[:0]
-	m.log.Body = otel.Any{} // it may be large
+	m.log.Body = otel.Any{} // free the old body, which may be large
 }
 
-// below is the place of an entry in a batch: the recorder finds the parent entry, and adds
-// the trace id or parent id if the parent entry does not imply it.
+// below is for entries in a batch. The recorder finds the parent entry, and adds the trace id or
+// parent id if the parent entry does not imply it.
 var below = otel.Where{Trace: true, Parent: true}
 
 // parentsFirst returns the indexes of the spans in the order in which they are written. Nil
@@ -64,7 +64,7 @@ func (m *mapper) parentsFirst(spans []sdktrace.ReadOnlySpan) []int32 {
 	return m.order.ParentsFirst()
 }
 
-// whole maps an ended span without its links and events; children maps those.
+// whole maps an ended span without its links and events. The method children maps these.
 func (m *mapper) whole(s sdktrace.ReadOnlySpan, res *recorder.Resource, wait bool) {
 	h := m.begin(s, s.StartTime(), s.Name(), res)
 	h.Wait = wait
@@ -81,7 +81,7 @@ func (m *mapper) children(s sdktrace.ReadOnlySpan) {
 	m.events(s.Events(), scope)
 }
 
-// start maps a span that starts, with the data that is known then.
+// start maps a span that starts, with the data that is known at the start.
 func (m *mapper) start(s sdktrace.ReadWriteSpan, b *begun, res *recorder.Resource) recorder.Span {
 	start := s.StartTime()
 	b.start = start.Sub(clock)
@@ -173,10 +173,10 @@ func ref(sc *trace.SpanContext) format.SpanRef {
 	return format.SpanRef{TraceID: sc.TraceID(), SpanID: sc.SpanID()}
 }
 
-// duration returns the difference of the wall times, which are what is stored. It ignores
+// duration returns the difference of the wall times, because wall times are stored. It ignores
 // monotonic readings, because they belong to slightly different moments: an end time that
-// the program passed would not be restored exactly. An end time that the SDK takes itself
-// is computed from the start, so both clocks agree.
+// the program passed would not be restored exactly. The SDK computes its own end times from
+// the start, so that both clocks agree.
 func duration(start, end time.Time) time.Duration { return end.Round(0).Sub(start.Round(0)) }
 
 // count converts the SDK's count of dropped items.
@@ -212,7 +212,8 @@ func flags(f trace.TraceFlags, remote bool) uint32 {
 	return n
 }
 
-// write writes n records. It returns how many of them the recorder took, and its error with errs.
+// write writes the batch, which has n records. It returns how many of them the recorder accepted,
+// and joins the error of the recorder to errs.
 func (m *mapper) write(n int, errs []error) (written int, err error) {
 	err = m.b.Write()
 	if refused, ok := errors.AsType[*recorder.RefusedError](err); ok {

@@ -9,9 +9,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// The categories of the log messages with which a span puts its id into an execution trace of the runtime.
-// The SDK begins a task of the trace for each span, which has its name and no id: the mark is right before it.
-// Of a span that is open for long that task may have begun before the trace; so its end has a mark as well.
+// Categories of the log messages, called marks, that put the ids of spans into an execution trace of the
+// runtime. The SDK begins a trace task for each span. The task has the span's name but not its id, so a mark
+// with the id is logged right before the task begins. If a span was open for at least markEndAfter, its task
+// may have begun before the trace did, so a mark is also logged at the end of the span.
 const (
 	markStart = "otel.span"
 	markEnd   = "otel.end"
@@ -19,7 +20,7 @@ const (
 	markEndAfter = time.Second
 )
 
-// marks reports whether spans write their ids into an execution trace.
+// marks reports whether spans log marks to an execution trace.
 func (p *SpanProcessor) marks() bool {
 	return trace.IsEnabled() && (p.flight == nil || p.flight.WantsMarks())
 }

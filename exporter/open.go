@@ -8,7 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// openSpans holds the spans that have begun and not ended.
+// openSpans holds the spans that have begun but not ended.
 type openSpans struct {
 	*spanmap.Sharded[begun]
 }
@@ -23,14 +23,14 @@ const maxOpen = 192 << 10
 
 func key(r *format.SpanRef) *spanmap.Key { return (*spanmap.Key)(unsafe.Pointer(r)) }
 
-// has reports whether a span is open.
+// has reports whether the span r is open.
 func (o openSpans) has(r format.SpanRef) bool {
 	s := o.Lock(key(&r))
 	defer s.Unlock()
 	return s.Get(key(&r)) != nil
 }
 
-// labels returns the labels that an open span gave its goroutine, or nil if it gave none.
+// labels returns the labels that the open span r gave its goroutine, or nil if it gave none.
 func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 	s := o.Lock(key(&r))
 	defer s.Unlock()
@@ -40,8 +40,8 @@ func (o openSpans) labels(r format.SpanRef) *goroutineLabels {
 	return nil
 }
 
-// each calls fn for the open spans that began before the given time, with their local
-// parents, until fn returns false. It calls fn without a lock.
+// each calls fn for each open span that began before the given time, and passes the local parent
+// of the span. It stops when fn returns false. No lock is held while fn runs.
 func (o openSpans) each(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool) {
 	type open struct {
 		name         string

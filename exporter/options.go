@@ -9,20 +9,21 @@ import (
 // module can make Options.
 type Option interface{ Apply(*setup.Settings) }
 
-// WithRecorder records to r, which the caller has to close.
+// WithRecorder makes the exporter or processor record to r. The caller has to close r.
 func WithRecorder(r *recorder.Recorder) Option {
 	return setup.Option(func(s *setup.Settings) { s.Recorder = r })
 }
 
 // WithPath sets the path of the file, as OTEL_EXPORTER_ENTRACE_PATH does: {service}, {pid} and
-// {time} are expanded, and "none" or "-" means no file. It has no effect if WithRecorder is given.
+// {time} are expanded, and "none" or "-" means no file. WithPath has no effect if WithRecorder is
+// given.
 func WithPath(path string) Option {
 	return setup.Option(func(s *setup.Settings) { s.Path = path })
 }
 
 // WithRecorderOptions sets the options of the file's recorder. A zero field of o gets its value
-// from the environment. MaxFileSize, MaxFileAge, KeepFiles and KeepBytes are an exception: if one
-// of the first three is set, a zero in another of the four means no bound. It has no effect if
+// from the environment, with one exception: if MaxFileSize, MaxFileAge or KeepFiles is set, a zero
+// in another of these fields or in KeepBytes means no bound. WithRecorderOptions has no effect if
 // WithRecorder is given.
 func WithRecorderOptions(o recorder.Options) Option {
 	return setup.Option(func(s *setup.Settings) { s.Recording = o })

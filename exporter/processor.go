@@ -20,14 +20,15 @@ import (
 var _ sdktrace.SpanProcessor = (*SpanProcessor)(nil)
 
 // A SpanProcessor records spans live: when OnStart has returned, the span is as safe as the
-// recorder's durability promises. Register it last, so that it sees what other processors add.
+// recorder's durability promises. Register it last, so that it sees the additions of other
+// processors.
 //
 // A SpanProcessor is safe for concurrent use.
 type SpanProcessor struct {
 	target
 
 	unsampled bool
-	flight    flightrecorder.Recorder // nil: none
+	flight    flightrecorder.Recorder // nil: no flight recorder
 	unwatch   func()
 	open      openSpans
 }
@@ -38,15 +39,15 @@ type begun struct {
 	attrs        []attribute.KeyValue
 	links        int
 	droppedLinks int
-	start        time.Duration    // since clock
+	start        time.Duration    // time since clock
 	parent       format.SpanRef   // zero: no local parent, or no flight recorder
-	labels       *goroutineLabels // nil: the goroutine got none
+	labels       *goroutineLabels // nil: the goroutine got no labels
 }
 
-// changed appends to list the attributes of attrs that are not in b or have another value there.
+// changed appends to list the items of attrs that b.attrs does not have, or has with another value.
 func (b *begun) changed(list, attrs []attribute.KeyValue) []attribute.KeyValue {
 	if len(attrs) == len(b.attrs) && (len(attrs) == 0 || &attrs[0] == &b.attrs[0]) {
-		return list // the SDK never changes a slice that it has returned
+		return list // same slice: the SDK never changes a slice that it has returned
 	}
 	var known map[attribute.Key]attribute.Value
 	if len(b.attrs) > 16 {
@@ -81,8 +82,8 @@ func (b *begun) has(kv *attribute.KeyValue, known map[attribute.Key]attribute.Va
 	return false
 }
 
-// evicted returns how many of the links of the start the SDK has dropped since, to make room for later
-// ones. They are recorded all the same.
+// evicted returns how many links that b had at its start the SDK has dropped since, to make room for
+// later links. The dropped links are in the recording nevertheless.
 func (b *begun) evicted(dropped int) int { return min(b.links, max(0, dropped-b.droppedLinks)) }
 
 // later returns the links that were added after the start. If a span has too many links, the SDK
@@ -177,7 +178,7 @@ func (p *SpanProcessor) end(s sdktrace.ReadOnlySpan) (err error) {
 	sc := s.SpanContext()
 	r := ref(&sc)
 	b, ok := p.open.Delete(key(&r))
-	if !ok { // it began before p existed, or could not be written at its start, or was forgotten
+	if !ok { // the span began before p existed, or could not be written at its start, or was forgotten
 		res, rerr := p.resource(s.Resource())
 		m.whole(s, res, false)
 		m.children(s)
@@ -210,9 +211,9 @@ func (p *SpanProcessor) ended(s sdktrace.ReadOnlySpan, events []sdktrace.Event, 
 	}
 }
 
-// panicOf returns the text of the panic that ends the span s in this goroutine, if there is one.
-// The SDK records such a panic as the last exception event, after it has taken the end time of the
-// span. Events of RecordError have an earlier time.
+// panicOf returns the text of the panic that ends the span s in this goroutine, and whether there is
+// such a panic. The SDK records a panic as the last exception event, after it has taken the end time
+// of the span. Events of RecordError have an earlier time.
 func panicOf(s sdktrace.ReadOnlySpan, events []sdktrace.Event) (text string, is bool) {
 	if len(events) == 0 {
 		return "", false
@@ -249,8 +250,8 @@ func (p *SpanProcessor) ForceFlush(ctx context.Context) error {
 	return p.flush(ctx)
 }
 
-// Shutdown ends the processor, which then ignores spans. It closes the recorder if
-// NewSpanProcessor opened it; see [Exporter.Shutdown].
+// Shutdown ends the processor, which then ignores spans. If NewSpanProcessor opened the recorder,
+// Shutdown closes the recorder; see [Exporter.Shutdown].
 func (p *SpanProcessor) Shutdown(ctx context.Context) error {
 	err := p.shutdown(ctx)
 	if p.unwatch != nil {

@@ -28,17 +28,17 @@ type decoder struct {
 	maxSize int  // limit for the size of an entry
 	whole   bool // b holds the entire entry: reading past the end of b is damage
 
-	index   int // of the attribute that is decoded, -1 outside of the attributes
+	index   int // index of the attribute being decoded, -1 outside of the attributes
 	err     error
 	short   bool // a read ran past the end of b; never set together with err
 	need    int  // if short: the least number of bytes that b must have
-	stopped int  // if short: the offset in b of the field that was cut
+	stopped int  // if short: the offset in b of the field that is cut off
 	missing string
 	length  lengthError // if short and Claimed is not 0: a length larger than the rest of b
 	longer  bool        // a number was not in its shortest form
 }
 
-// reset makes d decode entry id from b. base is the offset of b in the file.
+// reset prepares d to decode the entry with the given id from b. base is the offset of b in the file.
 func (d *decoder) reset(b []byte, base, id int64) {
 	d.b, d.off, d.base, d.entry = b, 0, base, id
 	d.index, d.err, d.short, d.longer = -1, nil, false, false
@@ -51,7 +51,7 @@ func (d *decoder) place(field string) string {
 	return field
 }
 
-// fail records damage at offset at of b.
+// fail records damage at b[at].
 func (d *decoder) fail(at int, field string, err error) {
 	if d.err == nil && !d.short {
 		d.err = &CorruptError{Offset: d.base + int64(at), Entry: d.entry, Field: d.place(field), Err: err}
@@ -59,8 +59,8 @@ func (d *decoder) fail(at int, field string, err error) {
 	d.off = len(d.b)
 }
 
-// stop records that the field at offset at takes n bytes and b has fewer left.
-// claimed is the length that the field claims, 0 if it has none.
+// stop records that the field at b[at] needs n bytes, more than b has left.
+// claimed is the length that the field claims, 0 if the field has no length.
 func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	switch {
 	case d.err != nil || d.short:
@@ -82,9 +82,9 @@ func (d *decoder) stop(at int, field string, n, claimed uint64) {
 	d.off = len(d.b)
 }
 
-// Err returns the first error since reset. If a read ran past the end of b, it is a
-// [TruncatedError] with the offset of the entry, which begins at base. Outside of
-// entries it has the offset of the field.
+// Err returns the first error since reset. If a read ran past the end of b, the error is a
+// [TruncatedError]. Its Offset is base, where the entry begins. Outside of entries, its
+// Offset is where the field begins.
 func (d *decoder) Err() error {
 	if d.err != nil || !d.short {
 		return d.err
@@ -100,7 +100,7 @@ func (d *decoder) Err() error {
 	return e
 }
 
-// Uint reads a number. bits is its largest size, 32 or 64.
+// Uint reads a number of at most 32 or 64 bits, as bits says.
 func (d *decoder) Uint(field string, bits int) uint64 {
 	if d.off < len(d.b) && d.b[d.off] < wire.Tag16 {
 		d.off++
@@ -153,8 +153,8 @@ func (d *decoder) uint128(field string) (hi, lo uint64) {
 	return hi, lo
 }
 
-// Len reads a number of items that take at least minSize bytes each. It fails if b
-// has too few bytes left for them.
+// Len reads the number of the items that follow. Each item takes at least minSize bytes:
+// Len fails if b has too few bytes left for the items.
 func (d *decoder) Len(field string, minSize int) int {
 	at := d.off
 	n := d.Uint(field, 64)
@@ -258,7 +258,7 @@ func (d *decoder) value(field string, v *Value) {
 	}
 }
 
-// parent reads the parent of d.entry.
+// parent reads the id of the parent of the entry d.entry.
 func (d *decoder) parent() uint32 {
 	at := d.off
 	p := d.Uint("parent", 32)
@@ -279,8 +279,8 @@ func (d *decoder) count(field string, minSize int) int {
 	return n
 }
 
-// valueCount reads the number of attr_values, which must be equal to names, the
-// number of attr_names.
+// valueCount reads the number of attr_values. It must equal names, the number of
+// attr_names.
 func (d *decoder) valueCount(names int) {
 	at := d.off
 	if n := d.count("attr_values", 2); n != names && d.off > at {
@@ -288,7 +288,7 @@ func (d *decoder) valueCount(names int) {
 	}
 }
 
-// traceEntry reads an entry into e. The strings of e then alias b. Its attributes
+// traceEntry reads an entry into e. The strings of e then alias d.b. The attributes
 // reuse the slice e.Attributes.
 func (d *decoder) traceEntry(e *TraceEntry) {
 	e.Parent = d.parent()
@@ -330,7 +330,7 @@ func (d *decoder) traceEntry(e *TraceEntry) {
 	d.index = -1
 }
 
-// single decodes an entry that takes all the bytes.
+// single decodes an entry that must take all bytes of d.b.
 func (d *decoder) single(e *TraceEntry) error {
 	d.traceEntry(e)
 	if err := d.Err(); err != nil {
@@ -344,10 +344,10 @@ func (d *decoder) single(e *TraceEntry) error {
 
 func (d *decoder) failed() bool { return d.err != nil || d.short }
 
-// next decodes entry id from b. off is the offset of b in the file. If prefixed, b begins with the length
-// of the entry. raw is the encoded entry; size is the number of bytes that it takes in b, with its length.
-// If b does not hold the whole entry, size is 0, d.need is the least number of bytes that b must have, and
-// d.Err names the missing part.
+// next decodes the entry with the given id from b. off is the offset of b in the file. If prefixed, b begins
+// with the length of the entry. raw is the encoded entry. size is the number of bytes that the entry and
+// its length take in b. If b does not hold the whole entry, size is 0, d.need is the least number of bytes
+// that b must have, and d.Err names the missing part.
 func (d *decoder) next(b []byte, off, id int64, prefixed bool, e *TraceEntry) (raw []byte, size int, err error) {
 	gap := 0
 	if prefixed {
@@ -397,7 +397,7 @@ func prefix(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 // the parent.
 //
 // Its errors are [*TruncatedError] when b ends too early, [*CorruptError] for
-// other damage, and [ErrUnsupported].
+// other damage, and [ErrUnsupported] for an unknown version.
 func DecodeTraceEntry(b []byte, v Version, e *TraceEntry) (int, error) {
 	if err := v.Check(); err != nil {
 		return 0, err

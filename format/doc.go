@@ -1,7 +1,7 @@
 // Package format reads, writes and checks traces in the two file formats of
-// ENTRACE, a Rust project: IET, a stream that is easy to append to, and ET,
-// which puts a table of offsets and the tree in front of the same bytes and is
-// made for memory mapping.
+// ENTRACE, a Rust project. An IET is a stream that is easy to append to. An ET
+// has a table of offsets and the tree in front of the same bytes, and is made
+// for memory mapping.
 //
 // # Writing
 //
@@ -11,12 +11,12 @@
 // # Reading
 //
 //   - [Open] gives random access to a finished or growing file: entries by id,
-//     children, parents, single attributes. Package view puts the logical view on
-//     top, in which a span reads the same however it was recorded.
+//     children, parents, single attributes. Package view adds the logical view,
+//     in which a span reads the same however it was recorded.
 //   - [NewReader] reads entries in order from any stream, for example a pipe.
 //   - [Follow] reads a file that is still growing.
-//   - [File.Report] reports on the whole entries of a damaged file, and [File.Verify] lists every
-//     fault. Package recorder's Recover saves the whole entries.
+//   - [File.Report] says how many entries of a damaged file are whole and why they end.
+//     [File.Verify] lists every fault. Package recorder's Recover saves the whole entries.
 //
 // If a program is killed, the entries that it had not yet written to its file are in its
 // journal. Package recorder's Open reads both.
@@ -73,9 +73,9 @@
 //
 // Writers write the shortest form of a number; readers accept longer ones.
 // There is no framing and no checksum. A file whose writer died may stop within an
-// entry: decoders never take such a part for a whole entry. Zero bytes up to the end
-// of the file are not entries either. A crash left them, although ten of them could be
-// decoded as an entry.
+// entry: decoders never return a part of an entry. If a file ends in zero bytes, a crash
+// left them. Decoders return no entries from these bytes, although ten zero bytes could
+// be decoded as an entry.
 //
 // The source of the layout is ENTRACE's own description and its published crate
 // entrace_core: release 0.1.3 reads and writes version 1, release 0.2.0

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Level is the severity of an entry: LevelContainer of entrace_core.
+// A Level is the severity of an entry. It is LevelContainer in entrace_core.
 type Level uint8
 
 // The levels. Part of the file format.
@@ -30,7 +30,7 @@ func (l Level) String() string {
 	return "Level(" + strconv.Itoa(int(l)) + ")"
 }
 
-// An Optional is a value that may be absent: Option<T> of the formats.
+// An Optional is a value that may be absent. It is Option<T> in the formats.
 // The zero Optional is absent.
 type Optional[T any] struct {
 	Value T
@@ -41,7 +41,7 @@ type Optional[T any] struct {
 func Some[T any](v T) Optional[T] { return Optional[T]{Value: v, Valid: true} }
 
 // Metadata holds the fields that are the same for all entries from one place in
-// the source: MetadataContainer of entrace_core (lib.rs).
+// the source. It is MetadataContainer in entrace_core (lib.rs).
 type Metadata struct {
 	Name       string
 	Target     string // what the entry is about: an instrumentation scope, a package
@@ -57,7 +57,7 @@ type Attribute struct {
 	Value Value
 }
 
-// A TraceEntry is one entry of a trace: TraceEntry of entrace_core (entry.rs).
+// A TraceEntry is one entry of a trace. It is TraceEntry in entrace_core (entry.rs).
 // It has no field for its id: the id is the entry's ordinal in the file.
 type TraceEntry struct {
 	Parent     uint32 // id of an earlier entry; 0 is the root
@@ -66,8 +66,8 @@ type TraceEntry struct {
 	Attributes []Attribute
 }
 
-// A PoolEntry holds the children of one entry in the pool of an ET file: PoolEntry of
-// entrace_core (lib.rs). [File.Children] returns such a list for any file.
+// A PoolEntry holds the ids of the children of one entry in the pool of an ET file. It is
+// PoolEntry in entrace_core (lib.rs). [File.Children] returns such a list for any file.
 type PoolEntry struct {
 	Children []uint32 // ids, ascending
 }
@@ -75,7 +75,7 @@ type PoolEntry struct {
 // Root returns a root entry, the first entry of every trace.
 func Root() *TraceEntry { return &TraceEntry{Metadata: Metadata{Name: "root"}} }
 
-// Add adds an attribute, whatever e has already.
+// Add adds an attribute, even if e already has one with that name.
 func (e *TraceEntry) Add(name string, v Value) {
 	e.Attributes = append(e.Attributes, Attribute{name, v})
 }
@@ -109,7 +109,7 @@ func (e *TraceEntry) Clone() *TraceEntry {
 // SortAttributes sorts a by name, bytewise, as version 2 requires. Attributes with
 // the same name keep their order.
 func SortAttributes(a []Attribute) {
-	// Insertion sort: entries have few attributes, and it allocates nothing.
+	// Insertion sort: entries have few attributes, and insertion sort allocates nothing.
 	if len(a) > 32 {
 		slices.SortStableFunc(a, compareNames)
 		return

@@ -15,11 +15,11 @@ const noEntry = -1
 
 var (
 	// ErrTruncated matches every [TruncatedError]: the input ends too early. A
-	// program that crashes leaves such a file, so it does not count as corrupt.
+	// program that crashes leaves such a file, so the file does not count as corrupt.
 	ErrTruncated error = truncated{}
 	// ErrNotEntrace is returned for input that is not an ENTRACE file.
 	ErrNotEntrace = errors.New("format: not an ENTRACE file")
-	// ErrUnsupported is returned for an unknown disk version or storage format, and for one that
+	// ErrUnsupported is returned for a disk version or storage format that is unknown, or that
 	// the called function does not accept.
 	ErrUnsupported = errors.New("format: not supported")
 
@@ -68,13 +68,13 @@ func (truncated) Error() string { return "format: unexpected end" }
 func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // A TruncatedError reports that the input stops within an entry or before the first
-// one. The entries before that place are whole. The error matches [ErrTruncated] and
+// entry. All entries before that place are whole. The error matches [ErrTruncated] and
 // [io.ErrUnexpectedEOF].
 type TruncatedError struct {
-	Offset   int64  // where the cut entry begins in the file; outside of entries, where the cut field begins
-	Entry    int64  // id of the cut entry, or -1 outside of entries
+	Offset   int64  // start of the incomplete entry in the file; outside of entries, start of the incomplete field
+	Entry    int64  // id of the incomplete entry, or -1 outside of entries
 	Field    string // the field in which the input stops, if known
-	ZeroTail bool   // all bytes that are left are zero
+	ZeroTail bool   // all remaining bytes are zero
 	Empty    bool   // the file has no bytes
 
 	length *lengthError // set if a length is larger than the rest of the input
@@ -102,7 +102,7 @@ func (e *TruncatedError) Unwrap() []error {
 	return []error{ErrTruncated}
 }
 
-// A CorruptError reports bytes that a valid trace cannot have, and where they are.
+// A CorruptError reports the place of bytes that a valid trace cannot have.
 type CorruptError struct {
 	Offset int64  // bytes from the start of the file
 	Entry  int64  // the entry's id, or -1 outside of entries
@@ -130,7 +130,7 @@ func place(entry, offset int64, field string) string {
 // is not within the limits.
 type lengthError struct {
 	Claimed   uint64 // items or bytes
-	Remaining uint64 // the most that can be left
+	Remaining uint64 // upper bound of the items or bytes that are left
 }
 
 func (e *lengthError) Error() string {

@@ -21,12 +21,12 @@ type OpenOptions struct {
 	ReaderOptions
 
 	// File, if set, is the open file to read. The name is then used only in errors. The [File] that Open
-	// returns owns it. If Open fails, it closes it.
+	// returns owns this file. If Open fails, Open closes this file.
 	File *os.File
 	// Lenient makes Open accept a corrupt file. The File then has the entries before
 	// the damage, and [File.Damage] returns the damage. If the tables of an ET are
-	// valid, Open checks only its last entry: reading another damaged entry returns
-	// an error.
+	// valid, Open checks only the last entry: if another entry is damaged, reading
+	// that entry returns an error.
 	Lenient bool
 	// Prefix implies Lenient. Open also reads every entry of an ET. The File then has
 	// the entries before the first damaged entry.
@@ -34,16 +34,16 @@ type OpenOptions struct {
 }
 
 // A File gives random access to the entries of a trace file. For an ET it uses the
-// file's own table. For an IET or IETPrefix it uses an index that one scan builds.
-// The file is mapped into memory. A File has the entries that the file had when it
-// was opened. It takes a little more than 2 bytes of memory for each entry, and 8 more
-// after the first call of [File.Children].
+// file's own table. For an IET or IETPrefix, Open builds an index with one scan.
+// The file is mapped into memory. A File has the entries that the file had when the
+// file was opened. A File takes a little more than 2 bytes of memory for each entry,
+// and 8 more bytes for each entry after the first call of [File.Children].
 //
 // A File is safe for concurrent use.
 type File struct {
 	src     *mapfile.File
 	name    string
-	stored  int64 // number of bytes that are in the file; the rest came from a journal
+	stored  int64 // number of bytes in the file itself; the rest of src came from a journal
 	missing error // see Journal
 	version Version
 	format  StorageFormat
@@ -54,7 +54,7 @@ type File struct {
 	damaged atomic.Pointer[error] // set by grow; replaces damage
 
 	// Invariants, for n entries: offsets has n+1 items, ascending, relative to
-	// data; the last one is the end of the last whole entry.
+	// data; the last item is the end of the last whole entry.
 	data    int64
 	offsets atomic.Pointer[positions]
 	gap     int64 // size of the length before each entry: 8 in IETPrefix, else 0
@@ -89,9 +89,9 @@ func Open(name string, o *OpenOptions) (*File, error) {
 	return OpenMapped(m, name, m.Size(), nil, o)
 }
 
-// OpenMapped is [Open] of a mapped file, for packages of this module. The first stored bytes
-// of m are in the file, the rest came from the journal of its writer. [File.Journal] returns
-// missing.
+// OpenMapped is like [Open], for a mapped file. stored is the number of bytes of m that are in
+// the file; the rest of m came from the journal of the writer. [File.Journal] returns the error
+// missing. OpenMapped is for packages of this module.
 func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *OpenOptions) (*File, error) {
 	if o == nil {
 		o = &OpenOptions{}
@@ -104,7 +104,7 @@ func OpenMapped(m *mapfile.File, name string, stored int64, missing error, o *Op
 	return f, nil
 }
 
-// index reads the magic and fills the tables.
+// index reads the magic and fills in the tables of f.
 func (f *File) index(o *OpenOptions) error {
 	var err error
 	if f.version, f.format, err = ReadMagic(io.NewSectionReader(f.src, 0, f.src.Size())); err != nil {
@@ -142,7 +142,7 @@ func (f *File) index(o *OpenOptions) error {
 	return err
 }
 
-// scan fills the tables from the entries themselves.
+// scan fills in the tables of f from the entries themselves.
 func (f *File) scan() error {
 	t := newTable()
 	t.placesOnly = true
@@ -169,13 +169,14 @@ func (f *File) Version() Version { return f.version }
 // Format returns the storage format.
 func (f *File) Format() StorageFormat { return f.format }
 
-// Size returns the size in bytes of the file and of the entries that came from a journal.
+// Size returns the size in bytes of the file, plus the size of the entries that came from a journal.
 func (f *File) Size() int64 { return f.src.Size() }
 
-// Journal returns how many entries are not in the file but came from the journal of its writer,
-// which died. Only package recorder's Open reads a journal. missing says why entries are missing or
-// may be missing. It is [ErrLocked] while a process that writes the file holds entries that it will
-// write to the file within a tenth of a second. Otherwise it is the error of reading the journal.
+// Journal returns how many entries are not in the file but came from the journal of its dead
+// writer. Only package recorder's Open reads a journal. missing says why entries are missing or
+// may be missing. If a living process is writing the file, missing is [ErrLocked] while entries of
+// that process are not in the file yet, which takes at most a tenth of a second. Otherwise missing
+// is the error of reading the journal.
 func (f *File) Journal() (entries int, missing error) {
 	f.growing.Lock()
 	defer f.growing.Unlock()
@@ -185,7 +186,7 @@ func (f *File) Journal() (entries int, missing error) {
 	}
 	if entries > 0 {
 		if e, err := f.Entry(uint32(n - 1)); err == nil && e.IsRecovered() {
-			entries-- // recovery appended it: it was in no journal
+			entries-- // recovery appended this entry: it was in no journal
 		}
 	}
 	return entries, f.missing
@@ -194,8 +195,8 @@ func (f *File) Journal() (entries int, missing error) {
 // WholeSize returns the size in bytes of the header and the whole entries.
 func (f *File) WholeSize() int64 { return f.data + int64(f.offsets.Load().last()) }
 
-// Damage returns why the entries end early, or nil if the file is whole. It is a
-// [*TruncatedError]. If the file was opened with [OpenOptions].Lenient, it can also
+// Damage returns why the entries end early, or nil if the file is whole. The error is a
+// [*TruncatedError]. If the file was opened with [OpenOptions].Lenient, the error can also
 // be a [*CorruptError].
 func (f *File) Damage() error {
 	if d := f.damaged.Load(); d != nil {
@@ -207,8 +208,8 @@ func (f *File) Damage() error {
 // Len returns the number of whole entries. Their ids are 0 to Len()-1.
 func (f *File) Len() int { return max(f.offsets.Load().len()-1, 0) }
 
-// Children returns the ids of the children of entry id, ascending. It returns nil
-// for an entry that does not exist. The caller must not change the slice. The first
+// Children returns the ids of the children of an entry, ascending. It returns nil
+// if the entry does not exist. The caller must not change the slice. The first
 // call reads the whole file, which takes about 30 nanoseconds for each entry.
 func (f *File) Children(id uint32) []uint32 {
 	if int64(id) >= int64(f.Len()) {
@@ -222,8 +223,8 @@ func (f *File) Children(id uint32) []uint32 {
 	return f.kids[a:b:b]
 }
 
-// Parent returns the id of the parent of entry id. It returns 0 for the root, for an entry that
-// does not exist, and for an entry that cannot be read.
+// Parent returns the id of the parent of the entry with the given id. It returns 0 for the root, for
+// an entry that does not exist, and for an entry that cannot be read.
 func (f *File) Parent(id uint32) uint32 {
 	if int64(id) >= int64(f.Len()) {
 		return 0
@@ -237,7 +238,7 @@ func (f *File) Parent(id uint32) uint32 {
 	return parent
 }
 
-// children fills first and kids.
+// children fills in f.first and f.kids.
 func (f *File) children() {
 	parents := make([]uint32, f.Len())
 	err := f.walkRaw(0, func(id uint32, raw []byte) error {
@@ -250,7 +251,7 @@ func (f *File) children() {
 	f.first, f.kids = children(parents)
 }
 
-// span returns the offset and the size of entry id in the file.
+// span returns the offset in the file and the size of an entry.
 func (f *File) span(id uint32) (off, n int64, err error) {
 	if int64(id) >= int64(f.Len()) {
 		return 0, 0, fmt.Errorf("format: no entry %d: the file has %d entries", id, f.Len())
@@ -259,8 +260,8 @@ func (f *File) span(id uint32) (off, n int64, err error) {
 	return f.data + a, b - a, f.checkSize(id, b-a)
 }
 
-// checkSize returns an error if the n bytes of entry id exceed the limit. The offsets of
-// an ET can claim an entry of any size.
+// checkSize returns an error if n, the size of entry id, exceeds the limit. The offsets of
+// an ET can claim any size.
 func (f *File) checkSize(id uint32, n int64) error {
 	if n <= int64(f.maxSize) {
 		return nil
@@ -285,8 +286,8 @@ func (f *File) appendRaw(b []byte, id uint32) ([]byte, error) {
 	return b, nil
 }
 
-// view calls fn with the n bytes at off of the file. If the file was truncated within
-// a page, the rest of that page reads as zeros without a fault: view then returns
+// view calls fn with n bytes of the file, from offset off on. If the file was truncated
+// within a page, the rest of that page reads as zeros without a fault: view then returns
 // ErrShrunk.
 func (f *File) view(off, n int64, fn func(v []byte)) error {
 	doubtful := false
@@ -301,7 +302,7 @@ func (f *File) view(off, n int64, fn func(v []byte)) error {
 	return f.readError(err)
 }
 
-// Entry returns entry id. The caller owns it.
+// Entry returns the entry with the given id. The caller owns the entry.
 func (f *File) Entry(id uint32) (*TraceEntry, error) {
 	raw, err := f.appendRaw(nil, id)
 	if err != nil {
@@ -323,8 +324,8 @@ func (f *File) decoder(raw []byte, id uint32) decoder {
 	return d
 }
 
-// readError returns ErrShrunk in place of err if the file was truncated after it was
-// opened, and ErrClosed if it was closed.
+// readError replaces err by ErrShrunk if the file was truncated after it was opened, and
+// by ErrClosed if the file was closed.
 func (f *File) readError(err error) error {
 	if err == nil {
 		return nil
@@ -341,9 +342,9 @@ func (f *File) readError(err error) error {
 	return err
 }
 
-// Attribute returns the value of the first attribute called name of entry id,
-// and whether the entry has one. It decodes only the part of the entry that it needs,
-// so it may not notice damage after the attribute.
+// Attribute returns the value of the first attribute called name of the entry with the
+// given id, and whether the entry has such an attribute. It decodes only the part of the
+// entry that it needs, so it may not notice damage after the attribute.
 func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error) {
 	off, n, err := f.span(id)
 	if err != nil {
@@ -375,11 +376,11 @@ func (f *File) Attribute(id uint32, name string) (v Value, found bool, err error
 	return v, found, nil
 }
 
-// walkSize is how much of a file Walk copies at once.
+// walkSize is the number of bytes of a file that Walk copies at once.
 const walkSize = 256 << 10
 
-// Walk calls fn for the entries from id on, in order, until fn returns an error
-// or there are no more. The entry is valid until fn returns.
+// Walk calls fn for each entry from the given id on, in order, until fn returns an
+// error or the entries end. An entry is valid until fn returns.
 func (f *File) Walk(id uint32, fn func(id uint32, e *TraceEntry) error) error {
 	var e TraceEntry
 	return f.walkRaw(id, func(id uint32, raw []byte) error {
@@ -390,7 +391,7 @@ func (f *File) Walk(id uint32, fn func(id uint32, e *TraceEntry) error) error {
 	})
 }
 
-// walkRaw is Walk with the encoding of each entry.
+// walkRaw is like Walk, but passes the encoding of each entry to fn.
 func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 	var buf []byte
 	offsets := f.offsets.Load()
@@ -422,8 +423,8 @@ func (f *File) walkRaw(id uint32, fn func(id uint32, raw []byte) error) error {
 	return nil
 }
 
-// Close waits for running calls and then closes the file. Every later call, also of
-// Close, returns [ErrClosed].
+// Close waits for running calls and then closes the file. Every later call, including
+// a second Close, returns [ErrClosed].
 func (f *File) Close() error {
 	err := f.src.Close()
 	if errors.Is(err, mapfile.ErrClosed) {

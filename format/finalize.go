@@ -20,17 +20,17 @@ import (
 type FinalizeOptions struct {
 	// Replace allows the ET to replace an existing file.
 	Replace bool
-	// RemoveSource removes the IET when the ET is durable.
+	// RemoveSource removes the IET once the ET is durable.
 	RemoveSource bool
-	// Progress, if set, is called from time to time with the number of bytes done
-	// and the number in total.
+	// Progress, if set, is called from time to time with the number of bytes done so
+	// far and the total number of bytes.
 	Progress func(done, total int64)
 	// Torn, if set, is called with the [*TruncatedError] of an IET that stops
 	// within an entry.
 	Torn func(error)
 
-	// File, if set, is the open IET. With RemoveSource it must be open for writing. Finalize does
-	// not close it.
+	// File, if set, is the open IET. With RemoveSource the file must be open for writing. Finalize
+	// does not close the file.
 	File *os.File
 	// Lenient makes Finalize accept a corrupt IET. The ET then has the entries before the damage.
 	Lenient bool
@@ -39,8 +39,8 @@ type FinalizeOptions struct {
 	Index *entrybytes.Index
 }
 
-// A FinalizeError names the step that failed. The IET is unchanged. There is no new
-// ET, unless Finished is set.
+// A FinalizeError names the step of [Finalize] that failed. The IET is unchanged. A new
+// ET exists only if Finished is set.
 type FinalizeError struct {
 	Step     string
 	IET, ET  string
@@ -56,11 +56,11 @@ func (e *FinalizeError) Error() string {
 func (e *FinalizeError) Unwrap() error { return e.Err }
 
 // Finalize makes the ET file et from the IET or IETPrefix file iet. The encoded entries
-// are copied unchanged. If iet stops within an entry, the ET has the whole entries.
+// are copied unchanged. If iet stops within an entry, the ET has only the whole entries.
 // Other damage is an error. A nil o means defaults.
 //
-// The new file gets its name only when it is complete, synced and verified. Errors
-// are [*FinalizeError]. They wrap fs.ErrExist if et exists already.
+// The new file gets its name only when it is complete, synced and verified. Errors are
+// [*FinalizeError]. If et exists already, the error wraps fs.ErrExist.
 func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	if o == nil {
 		o = &FinalizeOptions{}
@@ -103,8 +103,8 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 		}
 		return ctx.Err()
 	}
-	// Sync the IET before anything is written. Otherwise the rename could survive a crash
-	// while the IET that it replaced is lost.
+	// Sync the IET before anything is written. Otherwise a crash could keep the new name
+	// of the ET but lose the content of the IET.
 	synced := make(chan error, 1)
 	if o.RemoveSource {
 		go func() { synced <- f.Sync() }()
@@ -155,9 +155,9 @@ func Finalize(ctx context.Context, iet, et string, o *FinalizeOptions) error {
 	return nil
 }
 
-// tableOf returns the table of the IET or IETPrefix file f of size bytes. The file may
+// tableOf returns the table of f, an IET or IETPrefix file of size bytes. The file may
 // stop within an entry. If the index x covers the whole file, tableOf makes the table
-// from it, otherwise from a scan.
+// from x, otherwise from a scan.
 func tableOf(f io.ReaderAt, size int64, x *entrybytes.Index, step func(int64) error) (*table, Version, error) {
 	v, format, err := ReadMagic(f)
 	if err != nil {
@@ -189,17 +189,17 @@ func tableIn(x *entrybytes.Index) *table {
 	return t
 }
 
-// copySize is the number of bytes that are copied at once. After every syncSize bytes
-// a sync begins.
+// copySize is the number of bytes that are copied at once. A sync begins after every
+// syncSize bytes.
 const (
 	copySize = 1 << 20
 	syncSize = 32 << 20
 )
 
-// A syncer syncs a file while it is being written, so that the disk does not
-// stand idle until the end.
+// A syncer syncs a file while the file is being written, so that the disk is not
+// idle until the end.
 type syncer struct {
-	next int64         // begin a sync when so many bytes are written
+	next int64         // begin a sync when this many bytes are written
 	kick chan struct{} // holds an item while a sync is due
 	done chan error
 }
@@ -209,7 +209,7 @@ func newSyncer(sync func() error) *syncer {
 	go func() {
 		var err error
 		for range s.kick {
-			// The system reports an error once: a later sync may succeed.
+			// The system reports an error only once: a later sync may succeed.
 			err = errors.Join(err, sync())
 		}
 		s.done <- err
@@ -217,7 +217,7 @@ func newSyncer(sync func() error) *syncer {
 	return s
 }
 
-// wrote is called when n bytes are written in all. It requests a sync when one is due.
+// wrote tells s that n bytes are written in all. It requests a sync when one is due.
 func (s *syncer) wrote(n int64) {
 	if n < s.next {
 		return
@@ -235,7 +235,7 @@ func (s *syncer) stop() error {
 	return <-s.done
 }
 
-// writeET writes an ET to w. It copies the entries that t lists from src. From time to
+// writeET writes an ET to w. It copies from src the entries that t lists. From time to
 // time it calls step with the number of bytes of entries copied so far.
 func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64) error) error {
 	if err := writeTables(w, v, t); err != nil {
@@ -248,8 +248,8 @@ func writeET(w io.Writer, v Version, t *table, src io.ReaderAt, step func(int64)
 	return copyRange(w, src, t.data, int64(t.offsets.last()), buf, step)
 }
 
-// copyRange copies n bytes at off of src to w through buf. It does not let the kernel
-// copy, which is slower if the bytes have different offsets within a page in src and w.
+// copyRange copies n bytes from offset off of src to w, through buf. It does not use a copy
+// in the kernel, which is slower if the bytes have different offsets within a page in src and w.
 func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func(int64) error) error {
 	for done := int64(0); done < n; {
 		b := buf[:min(int64(len(buf)), n-done)]
@@ -267,8 +267,8 @@ func copyRange(w io.Writer, src io.ReaderAt, off, n int64, buf []byte, step func
 	return nil
 }
 
-// noEOF returns err, but io.ErrUnexpectedEOF for io.EOF. It is for a source that ends
-// before the bytes that its table lists.
+// noEOF returns err, but replaces io.EOF by io.ErrUnexpectedEOF. It is for a source that
+// ends before the bytes that its table lists.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -334,7 +334,7 @@ func writeTables(w io.Writer, v Version, t *table) error {
 	return out.Flush()
 }
 
-// verifyET opens the ET that was written and compares its tables with t.
+// verifyET opens the ET file name, which was just written, and compares its tables with t.
 func verifyET(name string, t *table) error {
 	f, pool, err := openPool(name)
 	if err != nil {

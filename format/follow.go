@@ -20,23 +20,23 @@ type FollowOptions struct {
 	Poll time.Duration
 }
 
-// A Follower reads a file that still grows. It returns every entry once, as soon as
-// the entry is whole. It is not safe for concurrent use.
+// A Follower reads a file that still grows. Next returns every entry once, as soon as
+// the entry is whole. A Follower is not safe for concurrent use.
 type Follower struct {
 	f     *os.File
 	r     *Reader
 	name  string
 	poll  time.Duration
-	until int64         // the file has no further entry while it is shorter than this
-	zeros bool          // the file ends in zeros: other bytes can replace them at any time
+	until int64         // while the file is shorter than this, it has no further entry
+	zeros bool          // the file ends in zeros, which the writer can replace at any time
 	idle  time.Duration // since the last entry
 	alive bool          // a writer held the lock at Follow or later
 	ended bool          // the last entry marks a clean end
 }
 
-// Follow opens a growing IET file. For the name of an ET that does not exist yet, it
-// opens the IET that a recorder writes first: see [Find]. A nil o means defaults. An ET
-// is read to its end.
+// Follow opens a growing IET file. If name is an ET that does not exist yet, Follow opens
+// the IET that a recorder writes first: see [Find]. A nil o means defaults. An ET is read
+// to its end.
 func Follow(name string, o *FollowOptions) (*Follower, error) {
 	if o == nil {
 		o = &FollowOptions{}
@@ -60,23 +60,24 @@ func Follow(name string, o *FollowOptions) (*Follower, error) {
 	return fl, nil
 }
 
-// SkipTo makes Next begin with entry id, which is at that offset in the file. To begin after the
-// entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry before entry id,
-// or nil if there is none: if it marks a clean end, no entry follows. Call SkipTo before Next.
+// SkipTo makes Next begin with the entry that has the given id and offset in the file. To begin
+// after the entries of a [File], use its [File.WholeSize] and [File.Len]. last is the entry with the
+// id before, or nil if id is 0. If last marks a clean end, no entry follows. Call SkipTo before
+// Next.
 func (f *Follower) SkipTo(offset int64, id uint32, last *TraceEntry) {
 	f.r.goOn(f.f, offset, int64(id))
 	f.ended = last != nil && last.IsEnd()
 }
 
-// Next waits for the next entry and returns it with its id; the entry is valid
-// until the next call. The error is [io.EOF] after an entry that marks a clean end,
+// Next waits for the next entry and returns its id and the entry, which is valid until
+// the next call. The error is [io.EOF] after an entry that marks a clean end,
 // [ErrTruncated] if the writer died after Follow, [ErrShrunk] if the file became
 // shorter, a [*CorruptError] for damage, or the error of ctx. If the writer does not
 // lock the file, or died before Follow, Next waits at the end of the file until ctx is
 // done.
 func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	for tries := 0; ; tries++ {
-		// Entries of the file are returned even if the context is done.
+		// Entries that are already in the file are returned even if ctx is done.
 		if err := ctx.Err(); err != nil && tries > 0 {
 			return 0, nil, err
 		}
@@ -102,7 +103,7 @@ func (f *Follower) Next(ctx context.Context) (uint32, *TraceEntry, error) {
 	}
 }
 
-// wait returns when there may be a further entry, or with an error when none can come.
+// wait returns nil when the file may have a further entry, and an error when no further entry can come.
 func (f *Follower) wait(ctx context.Context) error {
 	for looks := 0; ; looks++ {
 		more, err := f.more()
@@ -145,7 +146,7 @@ func (f *Follower) over() error {
 		return nil
 	}
 	if !f.alive && osfile.SameFile(f.f, f.name) {
-		return nil // a writer of another kind, which does not lock
+		return nil // the writer is of another kind, which does not lock files
 	}
 	if more, err := f.more(); more || err != nil {
 		return err // the writer wrote more before it released the lock

@@ -10,8 +10,8 @@ import (
 // Raw returns the encoded entries of f. It is for packages of this module.
 func (f *File) Raw() entrybytes.Entries { return entries{f} }
 
-// DecodeRaw decodes b, the encoding of entry id, into e. The texts of e alias b. It is for packages
-// of this module.
+// DecodeRaw decodes b, the encoding of the entry with the given id, into e. The texts of e alias b.
+// DecodeRaw is for packages of this module.
 func (f *File) DecodeRaw(b []byte, id uint32, e *TraceEntry) error { return f.decode(b, id, e) }
 
 // entries implements entrybytes.Entries.
@@ -28,9 +28,9 @@ func (e entries) Append(buf []byte, id uint32) ([]byte, error) { return e.f.appe
 func (e entries) View(off, n int64, fn func(b []byte)) error { return e.f.view(off, n, fn) }
 
 // grow adds the entries that were written to the file since it was opened or since the last grow.
-// It leaves a last entry that is not whole, and zeros at the end, for a later call, because they
-// can still change. It adds nothing to an ET, or to a file with entries from the journal of a dead
-// writer.
+// If the last entry is not whole, or the file ends in zeros, these bytes can still change: grow
+// leaves them for a later call. It adds nothing to an ET, or to a file with entries from the journal
+// of a dead writer.
 func (f *File) grow(ctx context.Context) error {
 	if f.format == ET {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// goOn makes r continue with entry id at offset off of the file f, even after an error. Any file
-// but an ET may grow.
+// goOn makes r continue in the file f with the entry id, which begins at offset off, even after an
+// error. Any file except an ET may grow.
 func (r *Reader) goOn(f *os.File, off, id int64) {
 	if r.format == ET {
 		r.r = io.NewSectionReader(f, off, math.MaxInt64-off)
@@ -26,8 +26,8 @@ func (r *Reader) consume(n int) {
 }
 
 // fill reads until n bytes are buffered or the input ends. An error of the source also
-// counts as the end, so that the entries before it are read. fill allocates no more
-// than twice the number of bytes that it has read.
+// counts as the end, so that the entries before the error are returned. fill allocates no
+// more than twice the number of bytes that it has read.
 func (r *Reader) fill(n int) {
 	if r.file != nil && !r.eof && r.end-r.start < n {
 		r.fillAnew(n)
@@ -43,7 +43,7 @@ func (r *Reader) fill(n int) {
 	}
 }
 
-// makeRoom makes room in buf for more bytes. fill needs n bytes buffered in all.
+// makeRoom makes room in buf for more bytes. n is the number of bytes that fill needs in all.
 func (r *Reader) makeRoom(n int) {
 	size := len(r.buf)
 	switch {
@@ -70,8 +70,9 @@ func (r *Reader) makeRoom(n int) {
 	r.start = 0
 }
 
-// fillAnew is fill for a file that may grow. It reads only if the file has n bytes. It also reads
-// the buffered bytes again, because a writer removes a part of an entry that it could not finish.
+// fillAnew is fill for a file that may grow. It reads only if the file has n more bytes. It also reads
+// the buffered bytes again, because they can change: a writer that cannot finish an entry removes
+// the part that it wrote.
 func (r *Reader) fillAnew(n int) {
 	fi, err := r.file.Stat()
 	at := r.off + r.zeros
@@ -90,7 +91,7 @@ func (r *Reader) fillAnew(n int) {
 }
 
 func (r *Reader) read() {
-	for range 100 { // a source that returns no bytes and no error so often is broken
+	for range 100 { // a source that returns no bytes and no error 100 times is broken
 		n, err := r.r.Read(r.buf[r.end:])
 		r.end += n
 		if err != nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Report describes the whole entries of a file, and why they end where they do.
+// A Report says how many whole entries a file has, and why they end.
 type Report struct {
 	Name      string // name of the file
 	Version   Version
 	Format    StorageFormat
 	Entries   int    // number of whole entries
-	Size      int64  // of the file in bytes
+	Size      int64  // size of the file in bytes
 	GoodBytes int64  // from the start of the file to the end of the last whole entry
 	Reason    string // why the entries end there: "clean", "torn", "zero_tail" or "corrupt"
 	Damage    error  // the details: a [*TruncatedError] or [*CorruptError]
 	Ended     bool   // the last entry marks a clean end
-	Live      bool   // a living process is writing it
+	Live      bool   // a living process is writing the file
 }
 
 // Report reports on the whole entries of a file that was opened with [OpenOptions].Prefix. Package
@@ -30,7 +30,7 @@ func (f *File) Report() (*Report, error) {
 		Reason: CutReasonOf(f.damage), Damage: f.damage, Live: osfile.Locked(f.name),
 	}
 	if r.Entries == 0 && f.damage != nil && f.format == ET {
-		r.GoodBytes = wire.MagicSize // without whole entries the tables are of no use
+		r.GoodBytes = wire.MagicSize // without whole entries the tables are useless
 	}
 	if n := f.Len(); n > 0 {
 		last, err := f.Entry(uint32(n - 1))

@@ -9,8 +9,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A Version is the disk version of a file. The zero value means [DefaultVersion]
-// where a version may be chosen.
+// A Version is the disk version of a file. In options and arguments that choose a
+// version, zero means [DefaultVersion].
 type Version uint8
 
 // The disk versions. They differ only in how they store the attributes of an entry.
@@ -51,7 +51,7 @@ type StorageFormat uint8
 const (
 	ET        StorageFormat = 0 // offsets and pool first, for memory mapping
 	IET       StorageFormat = 1 // a plain stream of entries
-	IETPrefix StorageFormat = 2 // as IET, with its length before each entry; for TCP
+	IETPrefix StorageFormat = 2 // like IET, but with the length of each entry before it; for TCP
 )
 
 // String returns the lower-case name, which [ParseStorageFormat] accepts.
@@ -67,7 +67,7 @@ func (f StorageFormat) String() string {
 	return fmt.Sprintf("StorageFormat(%d)", uint8(f))
 }
 
-// check returns nil if f is one of the three, else [ErrUnsupported].
+// check returns nil if f is one of the three storage formats, else [ErrUnsupported].
 func (f StorageFormat) check() error {
 	if f <= IETPrefix {
 		return nil
@@ -97,8 +97,8 @@ func ParseVersion(s string) (Version, error) {
 	return 0, fmt.Errorf("format: unknown version %q: must be 1 or 2", s)
 }
 
-// ReadMagic reads the ten bytes at the beginning of f. It returns [ErrTruncated] if
-// f has fewer bytes and they are right, [ErrNotEntrace], [ErrUnsupported], or an
+// ReadMagic reads the ten bytes at the beginning of f. The error is [ErrTruncated] if
+// f has fewer bytes but these are right, [ErrNotEntrace], [ErrUnsupported], or an
 // error of f.
 func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	var magic [wire.MagicSize]byte
@@ -109,7 +109,7 @@ func ReadMagic(f io.ReaderAt) (Version, StorageFormat, error) {
 	return parseMagic(magic[:n])
 }
 
-// parseMagic is ReadMagic of b.
+// parseMagic is ReadMagic for the bytes b.
 func parseMagic(b []byte) (Version, StorageFormat, error) {
 	for i := range min(len(b), len(wire.MagicName)) {
 		if b[i] != wire.MagicName[i] {

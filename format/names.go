@@ -2,8 +2,9 @@ package format
 
 import "github.com/entrace-go/entrace/internal/core/mapping"
 
-// The names of attributes for data that an entry has no field for. Part of the product's
-// format: see the tables in the documentation of packages exporter and slogadapter.
+// Names of attributes for data that has no field of its own in an entry. Part of the
+// format of this project: see the tables in the documentation of packages exporter and
+// slogadapter.
 const (
 	AttrTraceID      = "trace_id"       // String, 32 hex digits
 	AttrSpanID       = "span_id"        // String, 16 hex digits
@@ -18,8 +19,8 @@ const (
 	NameSpanEnd  = "span end"
 )
 
-// UserAttributes returns the attributes that the application set, under the names that it gave
-// them. It leaves out the attributes that describe the entry.
+// UserAttributes returns the attributes that the application set, under the names that the
+// application gave them. It leaves out the attributes that describe the entry.
 func (e *TraceEntry) UserAttributes() []Attribute {
 	own := make([]Attribute, 0, len(e.Attributes))
 	for i := range e.Attributes {
@@ -33,7 +34,7 @@ func (e *TraceEntry) UserAttributes() []Attribute {
 // IsEnd reports whether e marks the clean end of a file.
 func (e *TraceEntry) IsEnd() bool { return e.Parent == 0 && e.Metadata.Name == mapping.NameEnd }
 
-// IsRotated reports whether e marks the end of a file, and another file continues the trace.
+// IsRotated reports whether e marks the end of a file whose trace continues in another file.
 func (e *TraceEntry) IsRotated() bool {
 	v, _ := e.Attribute(mapping.AttrRotated)
 	return e.IsEnd() && v.Bool()

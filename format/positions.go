@@ -3,16 +3,16 @@ package format
 import "slices"
 
 // positions is an ascending list of offsets that takes little more than two bytes for each
-// offset. For each block of 32 offsets it stores a base, and for each offset its distance from
-// the base. If a distance does not fit into 16 bits, wide holds all offsets of the block.
+// offset. It stores a base for each block of 32 offsets, and for each offset the distance from
+// that base. If a distance does not fit into 16 bits, wide holds all offsets of the block.
 //
-// The zero positions is empty. Adding offsets to a copy that has shared set does not change
-// the original.
+// The zero value is an empty list. If shared is set in a copy, adding offsets to the copy
+// does not change the original.
 type positions struct {
-	bases  []uint64 // the base of each block, or wideMark with an index of wide
+	bases  []uint64 // the base of each block, or wideMark with an index into wide
 	deltas []uint16
 	wide   []*[positionBlock]uint64
-	shared bool // another positions uses the array of bases, which must not change
+	shared bool // another list uses the array of bases, so the array must not change
 }
 
 const (
@@ -31,7 +31,7 @@ func (p *positions) at(i int) uint64 {
 	return base + uint64(p.deltas[i])
 }
 
-// last returns the last offset, 0 if there is none.
+// last returns the last offset, or 0 if the list is empty.
 func (p *positions) last() uint64 {
 	if len(p.deltas) == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (p *positions) last() uint64 {
 	return p.at(len(p.deltas) - 1)
 }
 
-// add adds an offset, which is not before the last one.
+// add appends an offset, which must not be less than the last one.
 func (p *positions) add(off uint64) {
 	i := len(p.deltas)
 	if i%positionBlock == 0 {

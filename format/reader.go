@@ -37,31 +37,31 @@ type Reader struct {
 	format  StorageFormat
 
 	// Invariants: 0 <= start <= end <= len(buf); buf[start] is at off+zeros in the
-	// file. The bytes of the file from off to there are zero: they were read and are
-	// not in buf.
+	// file. The bytes of the file from off to off+zeros are zero: they were read and
+	// are not in buf.
 	buf        []byte
 	start, end int
 	off        int64
 	zeros      int64
-	zerosTo    int64 // of a file: it had only zeros from the end of an entry up to here
+	zerosTo    int64 // if file is not nil: file had only zeros from the end of an entry to this offset
 	eof        bool  // the source has ended
-	rerr       error // the error that ended the source, unless it is io.EOF
+	rerr       error // the error that ended the source, nil for io.EOF
 
 	d       decoder
 	entry   TraceEntry
 	raw     []byte
-	lent    []byte // what Next has returned, if it is of the buffer
-	id      int64  // of the last entry
+	lent    []byte // the encoding of the entry that Next returned, if it is in buf
+	id      int64  // id of the last entry
 	err     error
-	offsets []uint64 // of an ET
+	offsets []uint64 // for an ET: the offsets of its entries
 	data    int64    // where an ET's data section begins
 }
 
 const readSize = 64 << 10
 
 // NewReader returns a Reader of the trace in r. It reads the magic, and for an ET
-// also the offsets and the pool. A nil o means defaults. The errors are those of
-// [ReadMagic] and of r.
+// also the offsets and the pool. A nil o means defaults. NewReader returns the same
+// errors as [ReadMagic], and errors of r.
 func NewReader(r io.Reader, o *ReaderOptions) (*Reader, error) { return newReader(r, o, readSize) }
 
 // newReader is NewReader with a buffer of size bytes.
@@ -90,15 +90,15 @@ func (r *Reader) Version() Version { return r.version }
 // Format returns the storage format of the trace.
 func (r *Reader) Format() StorageFormat { return r.format }
 
-// ID returns the id of the entry that Next returned last, -1 before the first.
+// ID returns the id of the entry that Next returned last, -1 before the first call of Next.
 func (r *Reader) ID() int64 { return r.id }
 
-// Offset returns where the entry that Next returned last ends in the file. All bytes
-// before that offset are whole.
+// Offset returns the offset in the file of the end of the entry that Next returned last.
+// All entries before that offset are whole.
 func (r *Reader) Offset() int64 { return r.off }
 
 // Raw returns the encoding of the entry that Next returned last, without the length
-// before it. It is valid until the next call of Next.
+// before the entry. The slice is valid until the next call of Next.
 func (r *Reader) Raw() []byte { return r.raw }
 
 // Next returns the next entry, which is valid until the next call. The error is
@@ -119,7 +119,7 @@ func (r *Reader) Next() (*TraceEntry, error) {
 	return &r.entry, nil
 }
 
-// cause returns the error of the source if the input ended because of it, else err.
+// cause returns the error of the source if that error ended the input, else err.
 func (r *Reader) cause(err error) error {
 	if r.rerr != nil && (errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated)) {
 		return r.rerr
@@ -178,16 +178,16 @@ func (r *Reader) decode(id int64) (int, error) {
 		r.fill(r.d.need)
 		if r.end-r.start < r.d.need {
 			if r.end-r.start > len(b) {
-				continue // still too few, but the error then names the missing part
+				continue // still too few, but decoding them lets the error name the missing part
 			}
 			return 0, r.tail()
 		}
 	}
 }
 
-// skim skips entries that are buffered and calls found with the parent of each. It
-// stops before an entry that is not buffered in full or that may be damaged. The
-// caller reads that entry with Next.
+// skim skips buffered entries and calls found with the parent of each. It stops before
+// an entry that is not buffered in full or that may be damaged. The caller reads that
+// entry with Next.
 func (r *Reader) skim(found func(parent uint32)) {
 	if r.format == ET || r.zeros > 0 || r.err != nil {
 		return
@@ -241,7 +241,8 @@ func (r *Reader) atEnd(id int64) error {
 }
 
 // zeroRun handles an entry whose bytes are all zero. If only zeros follow up to the
-// end, a crash left them, and the error is a TruncatedError. Otherwise it is an entry.
+// end, a crash left them, and the error is a TruncatedError. Otherwise zeroRun returns
+// the entry.
 func (r *Reader) zeroRun(id int64) error {
 	at := r.off
 	n := r.onlyZeros()
@@ -253,8 +254,8 @@ func (r *Reader) zeroRun(id int64) error {
 	return r.zeroEntry()
 }
 
-// onlyZeros consumes zero bytes up to another byte or to the end of the input. It
-// returns their number.
+// onlyZeros consumes zero bytes up to the first other byte or the end of the input. It
+// returns the number of zero bytes.
 func (r *Reader) onlyZeros() (n int64) {
 	for {
 		for r.start < r.end && r.buf[r.start] == 0 {
@@ -294,7 +295,7 @@ func (r *Reader) zeroEntry() error {
 	return nil
 }
 
-// unread puts n zero bytes, fewer than an entry has, back before start.
+// unread puts n zero bytes back before buf[start]. n is less than the size of an entry.
 func (r *Reader) unread(n int) {
 	if r.start < n {
 		b := make([]byte, max(len(r.buf), r.end-r.start+n))

@@ -10,8 +10,9 @@ import (
 )
 
 // tables reads the offsets and the pool of an ET. It checks that the entries fit into the
-// file and that the pool is a tree over them. If wantPool, it returns the parents that the
-// pool gives. If the file is not mapped, it reads only the tables and the last entry.
+// file and that the pool is a tree over the entries. If wantPool is set, it returns the
+// parent of each entry according to the pool. If the file is not mapped, tables reads only
+// the tables and the last entry.
 func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	size := f.src.Size()
 	part := size
@@ -31,8 +32,8 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 		}
 		part = min(4*part, size)
 	}
-	// The tables do not hold the end of the last entry. A file that was truncated within it
-	// looks whole, so decode it.
+	// The tables do not hold the end of the last entry. A file that was truncated within the
+	// last entry looks whole, so decode that entry.
 	n := f.Len()
 	at := f.data + int64(f.offsets.Load().at(n-1))
 	return pool, f.src.View(at, min(size-at, int64(f.maxSize)+1), func(last []byte) error {
@@ -42,7 +43,7 @@ func (f *File) tables(wantPool bool) (pool []uint32, err error) {
 	})
 }
 
-// openPool is Open, and also returns the parents that the pool of an ET gives, nil for other formats.
+// openPool is like Open. For an ET it also returns the parent of each entry according to the pool.
 func openPool(name string) (f *File, pool []uint32, err error) {
 	if f, err = Open(name, nil); err == nil && f.format == ET {
 		if pool, err = f.tables(true); err != nil {
@@ -52,13 +53,13 @@ func openPool(name string) (f *File, pool []uint32, err error) {
 	return f, pool, err
 }
 
-// header reads the tables of an ET from b, the first bytes of the file. of is the size of the file.
+// header reads the tables of an ET from b, the first bytes of the file. The parameter of is the size of the file.
 func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 	d := decoder{version: f.version, maxSize: math.MaxInt}
 	d.reset(b, 0, noEntry)
 	d.off = wire.MagicSize
-	// An entry takes at least one byte in each table, besides its encoding. This limits the
-	// number of entries.
+	// An entry takes at least one byte in each table, in addition to its encoding. This limits
+	// the number of entries.
 	at, least := d.off, 2
 	if int64(len(b)) == of {
 		least += f.version.minEntrySize()
@@ -93,7 +94,7 @@ func (f *File) header(b []byte, of int64, wantPool bool) ([]uint32, error) {
 
 // decodeOffsets reads n offsets and leaves room for one more.
 func decodeOffsets(d *decoder, n int) (*positions, error) {
-	// A sparse file can claim more offsets than it has: make room for more only as they are read.
+	// A sparse file can claim more offsets than it has: beyond 1<<20, allocate only as offsets are read.
 	p := new(positions)
 	p.grow(min(n+1, 1<<20))
 	var some [1024]uint64
@@ -108,7 +109,7 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 				continue
 			}
 		}
-		// The first offset, or one that ascending does not decode.
+		// This is the first offset, or an offset that ascending does not decode.
 		at := d.off
 		o := d.Uint("offsets", 64)
 		if i == 0 && o != 0 || i > 0 && o <= p.last() {
@@ -120,9 +121,9 @@ func decodeOffsets(d *decoder, n int) (*positions, error) {
 	return p, d.Err()
 }
 
-// ascending decodes numbers from b into out. It stops at a number that is not larger
-// than the one before it, or not in its shortest form. last is the number before the
-// first one. ascending returns how many numbers it decoded, and how many bytes they take.
+// ascending decodes numbers from b into out. It stops at a number that is not in its
+// shortest form, or not larger than the number before. The first number is compared with
+// last. ascending returns how many numbers it decoded, and how many bytes they take.
 func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	for n < len(out) && size < len(b) {
 		var o, least uint64 // 0 if a number is cut off or has an unknown tag
@@ -147,8 +148,8 @@ func ascending(out []uint64, b []byte, last uint64) (n, size int) {
 	return n, size
 }
 
-// decodePool reads the pool of an ET of n entries. If wanted, it returns the parents of the
-// entries.
+// decodePool reads the pool of an ET of n entries. If wanted is set, it returns the parents
+// of the entries.
 func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 	at := d.off
 	if d.Len("pool", 1) != n {
@@ -175,7 +176,7 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 		if count > n-1-kids {
 			return nil, firstError(d, at, int64(i), "pool", errBadPool)
 		}
-		last := uint64(i) // the ids of children are larger than that of the parent, and ascending
+		last := uint64(i) // the ids of children are larger than the parent's id, and ascending
 		for range count {
 			at := p
 			var id uint64
@@ -215,7 +216,8 @@ func decodePool(d *decoder, n int, wanted bool) (parents []uint32, err error) {
 // maxUintSize is the largest size of an encoded number of 64 bits.
 const maxUintSize = 9
 
-// parentIn returns the parent at the beginning of the encoded entry b, 0 if that is not an entry before id.
+// parentIn returns the parent of the encoded entry b, which has the given id. It returns 0 if the parent
+// is not an earlier entry.
 func parentIn(b []byte, id uint32) uint32 {
 	d := decoder{b: b}
 	if p := d.Uint("", 64); p < uint64(id) {
@@ -224,7 +226,7 @@ func parentIn(b []byte, id uint32) uint32 {
 	return 0
 }
 
-// firstError returns the error of d if it has one, otherwise a CorruptError with err.
+// firstError returns the error of d if d has failed, otherwise a CorruptError with err.
 func firstError(d *decoder, at int, entry int64, field string, err error) error {
 	if derr := d.Err(); derr != nil {
 		return derr
@@ -235,9 +237,9 @@ func firstError(d *decoder, at int, entry int64, field string, err error) error 
 // A table holds the offsets and the parents of the entries of a trace.
 type table struct {
 	data     int64     // offset of the first entry in the file
-	offsets  positions // relative to data; one for each entry, and the end of the last one
+	offsets  positions // relative to data; one for each entry, then the end of the last entry
 	parents  []uint32  // nil if placesOnly
-	prefixed bool      // before each entry is its length
+	prefixed bool      // each entry has its length before it
 
 	placesOnly bool // collect no parents
 }
@@ -251,7 +253,7 @@ func newTable() *table {
 // len returns the number of entries.
 func (t *table) len() int { return t.offsets.len() - 1 }
 
-// gap returns the size of the length before each entry.
+// gap returns the size of the length before each entry, 0 if entries have none.
 func (t *table) gap() int {
 	if t.prefixed {
 		return prefixSize
@@ -263,7 +265,7 @@ func (t *table) gap() int {
 const stepSize = 1 << 20
 
 // scanEntries reads a trace of size bytes. The table has all whole entries, even if the
-// error is not nil. If step is not nil, scanEntries calls it from time to time with the
+// error is not nil. If step is not nil, scanEntries calls step from time to time with the
 // number of bytes read.
 func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, error) {
 	t := newTable()
@@ -275,7 +277,7 @@ func scanEntries(src io.Reader, size int64, step func(int64) error) (*table, err
 	return t, t.scan(r, size, step)
 }
 
-// scan adds the entries that r has not read yet to t. See scanEntries.
+// scan adds to t the entries that r has not read yet. See scanEntries.
 func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	add := func(parent uint32) {
 		if t.offsets.len() == cap(t.offsets.deltas) {
@@ -286,7 +288,7 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 		}
 		t.offsets.add(uint64(r.off - t.data))
 	}
-	whole := t.len() // entries up to the last that is not all zeros
+	whole := t.len() // number of entries up to the last one that has a byte other than zero
 	for next := int64(0); ; {
 		n := t.len()
 		if r.skim(add); t.len() > n {
@@ -312,14 +314,14 @@ func (t *table) scan(r *Reader, size int64, step func(int64) error) error {
 	}
 }
 
-// grow makes room for as many entries as the unread bytes are likely to hold; left is
-// their number. It makes room for at most four times as many entries as there are,
-// and 1024, because the file can be sparse.
+// grow makes room for as many entries as the unread bytes are likely to hold. left is the
+// number of unread bytes. Because the file can be sparse, grow adds room for at most three
+// times the entries that t has now, plus 1024.
 func (t *table) grow(left int64) {
 	n := t.len()
 	most := 4*n + 1024
 	if read := int64(t.offsets.last()); read > 0 {
-		// A sixteenth more, because later entries can be smaller.
+		// Add a sixteenth, because later entries can be smaller.
 		more := max(left, read) / (read / int64(n))
 		most = int(min(int64(most), int64(n)+more+more/16+64))
 	}
@@ -329,8 +331,8 @@ func (t *table) grow(left int64) {
 	t.offsets.grow(most + 1)
 }
 
-// dropZeros drops the entries after the first keep ones. Their bytes are all zero, so they
-// belong to the damage err that follows them.
+// dropZeros drops all entries of t but the first ones, whose number is keep. The bytes of
+// the dropped entries are all zero, so they belong to the damage err that follows.
 func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	if f != IET || keep == t.len() {
 		return err
@@ -345,8 +347,8 @@ func (t *table) dropZeros(f StorageFormat, keep int, err error) error {
 	return err
 }
 
-// children returns the lists of children for a list of parents: the children of entry i
-// are kids[first[i]:first[i+1]].
+// children returns the children of each entry, given the parent of each entry: the children
+// of entry i are kids[first[i]:first[i+1]].
 func children(parents []uint32) (first, kids []uint32) {
 	n := len(parents)
 	first = make([]uint32, n+1)
@@ -360,8 +362,8 @@ func children(parents []uint32) (first, kids []uint32) {
 		first[i+1] += first[i]
 	}
 	kids = make([]uint32, n-1)
-	// Append each child to the list of its parent. At the end first[i] is the end of
-	// list i; the copy makes it the start again.
+	// Append each child to the list of its parent. Afterwards first[i] is the end of
+	// list i; the copy makes it the start of list i again.
 	for i, p := range parents[1:] {
 		kids[first[p]] = uint32(i + 1)
 		first[p]++

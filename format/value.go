@@ -115,8 +115,8 @@ func (v Value) String() string {
 	return string(v.AppendDecimal(nil))
 }
 
-// Any returns v as a string, []byte, bool, float64, uint64, int64, or for the 128-bit kinds a
-// [*big.Int]. The bytes must not be changed.
+// Any returns v as a string, []byte, bool, float64, uint64 or int64, and for the 128-bit kinds as
+// a [*big.Int]. The caller must not change the bytes.
 func (v Value) Any() any {
 	switch v.kind {
 	case KindString:
@@ -148,7 +148,7 @@ func (v Value) Text() string {
 	return unsafe.String(v.text, int(v.lo))
 }
 
-// Bytes returns the same bytes as Text, as a slice that must not be changed.
+// Bytes returns the same bytes as Text, as a slice that the caller must not change.
 func (v Value) Bytes() []byte {
 	if v.kind > KindBytes {
 		return nil
@@ -196,7 +196,7 @@ func (v Value) I64() (int64, bool) {
 }
 
 // Words returns the two halves of an integer. Smaller integers are extended to 128
-// bits. For a Bool or a Float, lo has its bits.
+// bits. For a Bool or a Float, lo has the bits of the value.
 func (v Value) Words() (hi, lo uint64) {
 	if v.kind == KindI64 {
 		return uint64(int64(v.lo) >> 63), v.lo
@@ -220,7 +220,7 @@ func (v Value) clone() Value {
 	return v
 }
 
-// AppendDecimal appends an integer of any kind in decimal digits.
+// AppendDecimal appends v in decimal digits to b if v is an integer of any kind.
 // It appends nothing for the other kinds.
 func (v Value) AppendDecimal(b []byte) []byte {
 	if n, ok := v.U64(); ok {

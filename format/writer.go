@@ -13,8 +13,8 @@ import (
 
 // WriterOptions change how a [Writer] works.
 type WriterOptions struct {
-	// TempDir is the folder of a temporary file. A Writer of an ET keeps the entries
-	// there until Close. The default is os.TempDir.
+	// TempDir is the folder of a temporary file, in which a Writer of an ET keeps the
+	// entries until Close. The default is os.TempDir.
 	TempDir string
 }
 
@@ -31,14 +31,14 @@ type Writer struct {
 	sorted  []Attribute
 	err     error
 
-	// Only for an ET, whose tables come before the data section:
+	// The rest is only for an ET, because its tables precede its data section.
 	dst   io.Writer
 	spool *osfile.Spool
 	table table
 }
 
 // NewWriter returns a Writer that writes version v and format f to w. A nil o means
-// defaults. Call Close at the end. It does not close w.
+// defaults. Call Close at the end. Close does not close w.
 func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writer, error) {
 	if v == 0 {
 		v = DefaultVersion
@@ -53,7 +53,7 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 		o = &WriterOptions{}
 	}
 	t := &Writer{version: v, format: f, dst: w}
-	t.table.offsets.add(0) // the spool holds only entries, from offset 0
+	t.table.offsets.add(0) // the spool holds only entries, the first at offset 0
 	if f != ET {
 		t.w = bufio.NewWriterSize(w, walkSize)
 		_, err := t.w.Write(wire.AppendMagic(nil, v, f))
@@ -67,8 +67,8 @@ func NewWriter(w io.Writer, v Version, f StorageFormat, o *WriterOptions) (*Writ
 	return t, nil
 }
 
-// Write writes e and returns its id. The first entry must be [Root]; the parent
-// of any other must be an earlier one, else the error is [ErrInvalid]. In
+// Write writes e and returns its id. The first entry must be [Root]. The parent
+// of any other entry must be an earlier entry, else the error is [ErrInvalid]. In
 // version 2 the attributes are written sorted. Write does not change e.
 func (w *Writer) Write(e *TraceEntry) (uint32, error) {
 	if e.Metadata.Level >= numLevels {
@@ -130,8 +130,8 @@ func (w *Writer) Flush() error {
 }
 
 // Close flushes. For an ET it writes the whole file to the destination. Always call
-// Close or Abort: they remove the temporary file. After an error Close returns that
-// error again. A second Close returns [ErrClosed].
+// Close or Abort, because they remove the temporary file. If an earlier call failed, Close
+// returns its error again. A second Close returns [ErrClosed].
 func (w *Writer) Close() error {
 	err := w.Flush()
 	if err == nil && w.format == ET {

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// admitWait is how long Admit waits for room. Senders of OTLP give up after five or ten seconds.
+	// admitWait is how long Admit waits for room. OTLP senders give up after five or ten seconds.
 	admitWait = 4 * time.Second
-	// patience is how long the calls of an admitted request wait, whose records nobody would send again alone.
+	// patience is how long the calls of an admitted request wait for room. It is long because a sender never
+	// sends single records of a request again.
 	patience = 8 * time.Second
 )
 
-// Admit reserves room in the journal of r for records of about so many bytes, until leave is called, which
-// may be called twice. It waits for room, for a few seconds, which slows the caller's sender down. From
-// the first call on, calls that find no room are patient: they do not give up after MaxBlock, so that the
-// records of an admitted request are taken all. The error says why nothing is to be recorded now. Admit
-// is for packages of this module.
+// Admit reserves room in the journal of r for records of about size bytes, until leave is called. Calling
+// leave twice is harmless. Admit waits a few seconds for room, which slows down the sender of the caller.
+// After the first call of Admit, calls that find no room are patient: they do not give up after MaxBlock,
+// so that all records of an admitted request are recorded. The error says why the caller must not record
+// now. Admit is for packages of this module.
 func (r *Recorder) Admit(ctx context.Context, size int) (leave func(), err error) {
 	if w, ok := r.target.(*writer); ok {
 		return w.admit(ctx, size)
@@ -32,7 +33,7 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 	w.patient.Store(true)
 	ctx, cancel := context.WithTimeoutCause(ctx, admitWait, errNoTurn)
 	defer cancel()
-	select { // one after the other, so that a large request finds room at last
+	select { // one request at a time, so that a large request finds room in the end
 	case w.admitting <- struct{}{}:
 		defer func() { <-w.admitting }()
 	case <-ctx.Done():
@@ -42,7 +43,7 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 	need := int64(2 + (size+size/2)/journal.SegmentSize)
 	for {
 		if err := w.goneErr(); err != nil {
-			w.now() // a new file may be possible by now
+			w.now() // perhaps a new file can be made now
 			return nil, err
 		}
 		if w.closed.Load() {
@@ -50,14 +51,15 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 		}
 		j := w.live.Load()
 		used, reserved := int64(j.Used()), w.reserved.Add(need)
-		// Each shard may have begun a segment. A request that is larger than the journal is taken alone.
+		// Each shard may have begun a segment. A request that is larger than the journal is admitted when no
+		// other request has room reserved.
 		if used+reserved <= int64(j.Segments()) || reserved == need && used <= int64(j.Shards()) {
 			return w.leaver(need), nil
 		}
 		w.reserved.Add(-need)
 		w.now()
 		if _, err := w.flushed(); err != nil {
-			return nil, err // the disk is full, or worse
+			return nil, err // for example, the disk is full
 		}
 		select {
 		case <-ctx.Done():
@@ -67,10 +69,10 @@ func (w *writer) admit(ctx context.Context, size int) (leave func(), err error) 
 	}
 }
 
-// errNoTurn says that there was no room for admitWait.
+// errNoTurn says that a request found no room within admitWait.
 var errNoTurn = errors.New("no room")
 
-// noRoom returns why a request is not admitted when ctx has ended.
+// noRoom returns why a request is not admitted, after ctx has ended.
 func (w *writer) noRoom(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errNoTurn) {
 		return ctx.Err() // the sender has gone

@@ -10,26 +10,27 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A Span says where a span belongs.
+// A Span identifies a span, its parent and its resource.
 type Span struct {
 	Ref      format.SpanRef
 	Parent   format.SpanRef // zero for the first span of a trace
 	Remote   bool           // the parent is a span of another process
-	Resource *Resource      // of this recorder; nil, or of another one: the root
-	// Time is when the span began, in nanoseconds since 1970. Where several
-	// goroutines record, entries are written in the order of their times. Zero is
+	Resource *Resource      // a resource of this recorder; nil or one of another recorder means the root
+	// Time is when the span began, in nanoseconds since 1970. If several
+	// goroutines record, entries are written in the order of their times. Zero means
 	// now.
 	Time int64
-	// Wait makes the span wait when its parent is local and not written yet, as
-	// an exporter meets children before their parents.
+	// Wait makes the span wait if its parent is local and not written yet. An exporter
+	// sets it, because spans reach it before their parents.
 	Wait bool
-	// Open says that the span has not ended: EndSpan will describe the rest. If the file has
-	// an open span with the same Ref, a span that is not Open ends it. The open span then gets
-	// the attributes of an end, all attributes of the application, the links and the events.
+	// Open says that the span has not ended: EndSpan will describe the rest. If the file
+	// already has an open span with the same Ref, a span without Open ends the open span. The
+	// open span then gets the attributes of an end, all attributes of the application, the
+	// links and the events.
 	Open bool
 }
 
-// A Resource is an entry that local root spans hang below.
+// A Resource is an entry under which local root spans are written.
 type Resource struct {
 	owner  *Recorder
 	number uint16
@@ -53,11 +54,11 @@ func (r *Recorder) CallSite(m *format.Metadata, message string) *CallSite {
 	return c
 }
 
-// A Batch builds records and hands them to a recorder. Log, Span and EndSpan begin a
-// record, to which the entries belong that follow. An entry begins with Begin or BeginAt,
-// has its attributes added by String and the like, and ends with End, otherwise it is
-// left out; Entry does all that. A record is handed over when the next one begins, or by
-// Write.
+// A Batch builds records and passes them to a recorder. Log, Span and EndSpan begin a
+// record; the entries that follow belong to that record. Begin or BeginAt begins an entry,
+// String and similar methods add attributes, and End ends the entry. An entry without End
+// is left out. Entry adds a complete entry. The recorder gets a record when the next record
+// begins, or when Write is called.
 //
 // A Batch can be used again after Write, by one goroutine at a time. The entries of one
 // Batch are written in the order of its calls, whatever the clock says. A Batch keeps no
@@ -67,18 +68,18 @@ type Batch struct {
 	b    record.Builder
 	hint journal.Hint
 
-	// Of the record that is built.
-	kind     record.Kind // 0: none
+	// These fields describe the record that is being built.
+	kind     record.Kind // 0: no record
 	flags    uint8
 	provider record.Provider
 	resource uint16
 	time     int64
 	event    record.LogEvent
-	silent   bool // nobody is told of it
+	silent   bool // the record fires no trigger
 	err      error
 
-	rec    journal.Record // that is handed over
-	handed int            // records
+	rec    journal.Record // memory for handOver
+	handed int            // number of records passed to the recorder
 	errs   joined
 }
 
@@ -89,7 +90,7 @@ func (r *Recorder) Batch() *Batch {
 	return b
 }
 
-// batch returns a batch for release.
+// batch returns a batch from the pool, to be given back by release.
 func (r *Recorder) batch() *Batch {
 	if b, ok := r.batches.Get().(*Batch); ok {
 		return b
@@ -97,17 +98,16 @@ func (r *Recorder) batch() *Batch {
 	return r.Batch()
 }
 
-// release empties a batch and gives it back.
+// release empties b and gives it back to the pool.
 func (b *Batch) release() {
 	b.Discard()
 	b.r.batches.Put(b)
 }
 
-// Discard drops the record that is being built, and forgets the errors of the records that
-// were handed over.
+// Discard drops the record that is being built, and forgets the errors of earlier records.
 func (b *Batch) Discard() {
 	b.kind, b.err, b.handed = 0, nil, 0
-	b.event.Message, b.rec.With = "", nil // it keeps nothing alive
+	b.event.Message, b.rec.With = "", nil // let the garbage collector free them
 	if b.errs.refused > 0 {
 		b.errs.reset()
 	}
@@ -133,7 +133,7 @@ func (b *Batch) begin(kind record.Kind, flags uint8, ref, parent *format.SpanRef
 	b.b.Reset(flags, &refs[0], &refs[1])
 }
 
-// handOver gives the record that was built to the recorder.
+// handOver passes the record that was built to the recorder.
 func (b *Batch) handOver() {
 	kind := b.kind
 	if kind == 0 {
@@ -153,7 +153,7 @@ func (b *Batch) handOver() {
 	rec := &b.rec
 	b.b.Record(rec)
 	if rec.With != nil {
-		b.flags &^= record.FlagWait // what is shared stays where it is
+		b.flags &^= record.FlagWait // shared attributes cannot move, so the record cannot wait
 	}
 	rec.Time = b.time
 	rec.Info = record.Info(kind, uint8(b.provider), b.flags, b.resource, entries)
@@ -175,9 +175,10 @@ func (b *Batch) handOver() {
 
 // Log begins a log record, which has one entry. The record belongs to the span ref, or to
 // no span if ref is zero. It is written below its span. If the span is not in the file, the
-// record is written below the latest resource, or below the root if there is no resource; it
-// then gets the attributes trace_id and span_id, which the caller must not add. The time, in
-// nanoseconds since 1970, decides the order of entries; zero is now.
+// record is written below the latest resource, or below the root if the recorder has no
+// resource; the record then gets the attributes trace_id and span_id, which the caller must
+// not add. unixNano, the time in nanoseconds since 1970, decides the order of entries; zero
+// means now.
 func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	if !ref.IsValid() {
 		b.begin(record.KindLog, 0, nil, nil, uint16(b.r.latest.Load()), unixNano)
@@ -188,10 +189,10 @@ func (b *Batch) Log(ref format.SpanRef, unixNano int64) {
 	b.event.Ref = keyOf(&ref)
 }
 
-// Below sets the resource below which a log record is written if it is not written below its
-// span. Without Below that is the latest resource. Below is called after Log. It has no
-// effect with a resource of another recorder. A record with Below waits for its span while that
-// waits for its parent.
+// Below makes r the resource below which a log record is written if it is not written below its
+// span. Without Below the latest resource is used. Call Below after Log. If r belongs to
+// another recorder, the latest resource remains. A log record with Below waits for its span
+// while the span waits for its parent.
 func (b *Batch) Below(r *Resource) {
 	b.flags |= record.FlagWait
 	if r != nil && r.owner == b.r {
@@ -199,8 +200,8 @@ func (b *Batch) Below(r *Resource) {
 	}
 }
 
-// Span begins a span. The entries that follow are the span's own, then its links and
-// events.
+// Span begins a span. The first entry that follows describes the span itself; the others are
+// its links and events.
 func (b *Batch) Span(h *Span) {
 	flags := uint8(0)
 	for _, f := range []struct {
@@ -225,22 +226,22 @@ func (b *Batch) Span(h *Span) {
 }
 
 // EndSpan begins the end of the span ref, which was written with Open. The entries that
-// follow are the links and events added since the span began, and last the entry that
-// describes its end. They are written below the entry of the span. If the span has no entry,
-// they are dropped as invalid.
+// follow are the links and events added since the span began. The last entry describes the
+// end of the span. All of them are written below the entry of the span. If the span has no
+// entry, they are dropped as invalid.
 func (b *Batch) EndSpan(ref format.SpanRef, unixNano int64) {
 	b.begin(record.KindEnd, record.FlagRef, &ref, nil, uint16(b.r.latest.Load()), unixNano)
 }
 
-// Elsewhere says that the span ref is in another file: spans that wait for it do so no longer. It comes
-// before the other records of the batch.
+// Elsewhere says that the span ref is in another file, so that spans no longer wait for it. Call
+// Elsewhere before the other records of the batch.
 func (b *Batch) Elsewhere(ref format.SpanRef) {
 	b.begin(record.KindElsewhere, record.FlagRef, &ref, nil, 0, 0)
 	b.handOver()
-	b.Discard() // if there is no room, they wait until they need not
+	b.Discard() // ignore an error: without this record the spans wait until their bounds end the wait
 }
 
-// Undo drops the record that is being built, which counts as one that is invalid.
+// Undo drops the record that is being built, and counts it as an invalid record.
 func (b *Batch) Undo() {
 	if b.kind != 0 && !b.r.Discards() {
 		entries := max(b.b.Entries(), 1)
@@ -249,8 +250,8 @@ func (b *Batch) Undo() {
 	b.kind, b.err = 0, nil
 }
 
-// Write hands the last record to the recorder. When Write returns, the records of the batch
-// survive what the recorder's [Durability] says. The error is a [*RefusedError].
+// Write passes the last record to the recorder. When Write returns, the records of the batch
+// are as safe as the recorder's [Durability] says. The error is a [*RefusedError].
 func (b *Batch) Write() error {
 	b.handOver()
 	defer b.Discard()
@@ -263,11 +264,10 @@ func (b *Batch) Write() error {
 	return b.errs.err()
 }
 
-// A RefusedError says how many records of a [Batch] a recorder did not take, and
-// why.
+// A RefusedError says how many records of a [Batch] the recorder refused, and why.
 type RefusedError struct {
 	Records int
-	Errs    []error // each kind once
+	Errs    []error // each kind of error once
 }
 
 func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
@@ -275,7 +275,7 @@ func (e *RefusedError) Error() string { return errors.Join(e.Errs...).Error() }
 // Unwrap returns Errs.
 func (e *RefusedError) Unwrap() []error { return e.Errs }
 
-// joined gathers the errors of records, each kind of which is enough once.
+// joined gathers the errors of records. It keeps each kind of error once.
 type joined struct {
 	errs    []error
 	refused int
@@ -302,7 +302,7 @@ func (j *joined) reset() {
 	j.errs, j.refused = j.errs[:0], 0
 }
 
-// entryTime returns when e happened.
+// entryTime returns the time of e in nanoseconds since 1970, 0 if e has no time.
 func entryTime(e *format.TraceEntry) int64 {
 	v, _ := e.Attribute(format.AttrTime)
 	if n, ok := v.I64(); ok {
@@ -311,7 +311,7 @@ func entryTime(e *format.TraceEntry) int64 {
 	return 0
 }
 
-// Log is a batch of one log record.
+// Log records one log record, as a [Batch] of its own.
 func (r *Recorder) Log(ref format.SpanRef, e *format.TraceEntry) error {
 	if r.Discards() {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// Begin begins an entry. The recorder finds its parent.
+// Begin begins an entry. The recorder finds the parent of the entry.
 func (b *Batch) Begin(message format.Optional[string], m *format.Metadata) {
 	h := m.Head(message)
 	b.b.Head(&h)
@@ -28,7 +28,7 @@ func (b *Batch) BeginAt(c *CallSite, l format.Level, message string) {
 	b.level(l)
 }
 
-// level notes what the first entry of a record is.
+// level stores the level and the message of the entry in b.event.
 func (b *Batch) level(l format.Level) {
 	if l > format.LevelError {
 		b.err = format.ErrInvalid
@@ -39,8 +39,8 @@ func (b *Batch) level(l format.Level) {
 // End ends an entry.
 func (b *Batch) End() { b.b.End() }
 
-// User says that the attributes that follow are the application's: a name that is reserved
-// is escaped, as the tables of package slogadapter say, and one that comes twice gets "#2".
+// User says that the attributes that follow are the application's. A reserved name is then
+// escaped, as the tables of package slogadapter say, and a name that occurs twice gets "#2".
 // Before User, names are stored as they are.
 func (b *Batch) User() { b.b.User() }
 
@@ -57,11 +57,11 @@ func (b *Batch) Truncated() { b.b.Truncated() }
 // String adds an attribute. A text that is not valid UTF-8 becomes Bytes.
 func (b *Batch) String(name, value string) { b.b.String(name, value) }
 
-// JSON adds an attribute whose value is a JSON text, and names it in "otel.json".
+// JSON adds an attribute whose value is a JSON text, and lists its name in "otel.json".
 func (b *Batch) JSON(name, value string) { b.b.JSON(name, value) }
 
-// AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and names
-// it in "otel.anyvalue".
+// AnyValue adds an attribute whose value is the OTLP/JSON text of an AnyValue, and lists
+// its name in "otel.anyvalue".
 func (b *Batch) AnyValue(name, value string) { b.b.AnyValue(name, value) }
 
 // Bytes adds an attribute.
@@ -78,7 +78,7 @@ func (b *Batch) Float(name string, value float64) { b.b.Float(name, math.Float64
 
 // U64 adds an attribute.
 func (b *Batch) U64(name string, value uint64) {
-	// 0 becomes now.
+	// A record with time 0 gets the current time later, so its time is not known here.
 	if !journal.CoarseClock && value == uint64(b.time) && value != 0 && b.kind != 0 && name == format.AttrTime && b.b.Own() {
 		b.b.RecordTime()
 		return
@@ -89,14 +89,13 @@ func (b *Batch) U64(name string, value uint64) {
 // I64 adds an attribute.
 func (b *Batch) I64(name string, value int64) { b.b.I64(name, value) }
 
-// Duration adds an attribute that is an I64 of nanoseconds, and names it in "entrace.duration".
+// Duration adds d as an I64 of nanoseconds, and lists the name of the attribute in "entrace.duration".
 func (b *Batch) Duration(name string, d time.Duration) { b.b.Duration(name, d) }
 
-// Time adds an attribute that is the text of t as [time.RFC3339Nano] has it.
+// Time adds the text of t in the format [time.RFC3339Nano].
 func (b *Batch) Time(name string, t time.Time) { b.b.Time(name, t) }
 
-// ID adds an attribute that is the text of a trace or span id: two lower-case hex digits
-// a byte.
+// ID adds the text of a trace or span id, which has two lower-case hex digits for each byte.
 func (b *Batch) ID(name string, id []byte) { b.b.Hex(name, id) }
 
 // Value adds an attribute of any kind.
@@ -109,7 +108,7 @@ func (b *Batch) Value(name string, v *format.Value) {
 	b.b.Value(name, uint8(v.Kind()), v.Text(), hi, lo)
 }
 
-// Entry adds an entry. Its parent is not used.
+// Entry adds the entry e. The parent in e is ignored.
 func (b *Batch) Entry(e *format.TraceEntry) {
 	b.Begin(e.Message, &e.Metadata)
 	for i := range e.Attributes {
@@ -118,21 +117,21 @@ func (b *Batch) Entry(e *format.TraceEntry) {
 	b.End()
 }
 
-// Attributes are attributes that many records have in common. They are made by
-// [Batch.Attributes], belong to one recorder, and are safe for concurrent use.
+// Attributes are attributes that many records have in common. [Batch.Attributes] makes
+// them. They belong to one recorder and are safe for concurrent use.
 type Attributes struct {
 	owner  *Recorder
 	shared atomic.Pointer[journal.Shared]
 	groups record.Groups
-	uses   atomic.Uint32 // up to the last of renumberAt
+	uses   atomic.Uint32 // number of uses, counted up to the last value of renumberAt
 }
 
-// renumberAt is the number of uses after which the names of Attributes get numbers. Attributes
-// that are used less often, such as those of one request, get none, so that names which never
-// come again use up no numbers.
+// renumberAt lists the numbers of uses after which the names of Attributes get numbers.
+// Attributes that are used less often, for example by one request, get no numbers, so that
+// names which never occur again use up no numbers.
 var renumberAt = [2]uint32{8, 64}
 
-// used counts a use.
+// used counts a use of a, and gives the names numbers if the count is in renumberAt.
 func (a *Attributes) used() {
 	if a.uses.Load() >= renumberAt[1] {
 		return
@@ -146,7 +145,8 @@ func (a *Attributes) used() {
 }
 
 // Attributes returns the attributes and open groups of before, which may be nil, extended by
-// those that build adds to b. The result is for Share. The record that b is building is lost.
+// the attributes and groups that build adds to b. The result is for Share. If b is building a
+// record, that record is lost.
 func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	b.kind, b.err = 0, nil
 	b.b.Reset(0, nil, nil)
@@ -163,8 +163,8 @@ func (b *Batch) Attributes(before *Attributes, build func(*Batch)) *Attributes {
 	return a
 }
 
-// Share adds attributes to a log record. Groups that a leaves open stay open. Several
-// records that share a need little more room than one record.
+// Share adds the attributes a to a log record. Groups that are open at the end of a stay
+// open. Several records that share the same Attributes need little more room than one record.
 func (b *Batch) Share(a *Attributes) {
 	if a.owner != b.r {
 		b.err = errForeign

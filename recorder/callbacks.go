@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// callbacks runs functions of the application one after the other, on a goroutine that
-// exists while functions are queued. The size of the queue is bounded.
+// callbacks runs functions of the application one after the other. It has a goroutine only
+// while functions are queued. The size of the queue is bounded.
 type callbacks struct {
 	guard safecall.Guard
 
@@ -18,13 +18,13 @@ type callbacks struct {
 	queue   []callback
 	size    int // bytes that the queue keeps
 	running bool
-	idle    chan struct{} // closed when the queue is empty; nil: it is
-	started time.Time     // the function that runs
-	current int           // its size
+	idle    chan struct{} // closed when the queue becomes empty; nil if no function was ever queued
+	started time.Time     // when the running function began
+	current int           // the size of the running function
 }
 
 type callback struct {
-	name string // for people
+	name string // the name in messages
 	fn   func()
 	size int
 }
@@ -32,12 +32,12 @@ type callback struct {
 const (
 	maxCallbacks     = 1024
 	maxCallbackBytes = 8 << 20
-	// callbackGrace is how long Close waits for a function that does not return: it may be
-	// the one that calls Close.
+	// callbackGrace is how long Close waits for a function that does not return. The function
+	// may itself be the caller of Close.
 	callbackGrace = 2 * time.Second
 )
 
-// post queues fn, which keeps size bytes. It reports false if there is no room.
+// post queues fn, which keeps size bytes alive. It returns false if the queue has no room.
 func (c *callbacks) post(name string, size int, fn func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,14 +48,14 @@ func (c *callbacks) post(name string, size int, fn func()) bool {
 	return true
 }
 
-// mustPost queues fn even if there is no room. It is for rare calls that must not be lost.
+// mustPost queues fn even if the queue is full. It is for rare calls that must not be lost.
 func (c *callbacks) mustPost(name string, fn func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(callback{name, fn, 0})
 }
 
-// add queues a function. The lock is held.
+// add queues a function. The caller holds c.mu.
 func (c *callbacks) add(f callback) {
 	c.queue = append(c.queue, f)
 	c.size += f.size
@@ -65,7 +65,7 @@ func (c *callbacks) add(f callback) {
 	}
 }
 
-// next takes the next function from the queue.
+// next removes the next function from the queue and returns it.
 func (c *callbacks) next() (name string, fn func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +92,8 @@ func (c *callbacks) runningFor() time.Duration {
 	return time.Since(c.started)
 }
 
-// wait returns when nothing is queued and nothing runs, when ctx ends, or when a function
-// has run for callbackGrace.
+// wait returns when no function is queued or running, when ctx ends, or when a function has
+// run for callbackGrace.
 func (c *callbacks) wait(ctx context.Context) {
 	c.mu.Lock()
 	idle, running := c.idle, c.running

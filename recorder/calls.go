@@ -18,18 +18,18 @@ import (
 // published is the state of the writer that other goroutines can read.
 type published struct {
 	written    [2]uint64  // entries, spans
-	dropped    [2]Dropped // entries, spans; by the writer
-	extra      [2]uint64  // entries and spans that no record counted for
-	previous   [2]uint64  // what was appended to journals before the live one
+	dropped    [2]Dropped // entries, spans; dropped by the writer
+	extra      [2]uint64  // entries, spans; not counted in any record
+	previous   [2]uint64  // entries, spans; appended to journals before the live one
 	bytes      int64
 	files      int
-	err        error // the last that cost entries
-	failing    bool  // it was reported, and nothing has worked since
+	err        error // the last error that cost entries
+	failing    bool  // err was reported, and no write has succeeded since
 	unlinked   error
-	flushes    uint64 // how often something was written or could not be
-	flushErr   error  // of the last flush
+	flushes    uint64 // number of writes, including those that failed
+	flushErr   error  // the error of the last write
 	durability Durability
-	fallback   error // why it is not what was asked for
+	fallback   error // why durability is not the one in Options
 }
 
 // A request is a function that the writer runs.
@@ -38,7 +38,7 @@ type request struct {
 	done chan error // has room for one
 }
 
-// droppedCalls counts what calls could not append, by reason.
+// droppedCalls counts the entries and spans that calls could not append, by reason.
 type droppedCalls struct {
 	mu sync.Mutex
 
@@ -53,9 +53,9 @@ func (d *droppedCalls) add(err error, entries, spans int) {
 }
 
 const (
-	// writeAfter is how long records wait for the writer at most.
+	// writeAfter is the longest time that records wait for the writer.
 	writeAfter = 100 * time.Millisecond
-	// flushSize is how much is gathered for one write.
+	// flushSize is the number of bytes that the writer gathers for one write.
 	flushSize = 256 << 10
 )
 
@@ -74,7 +74,7 @@ func (w *writer) Put(r *journal.Record, hint *journal.Hint, _ *record.LogEvent) 
 	switch {
 	case soon:
 		w.now()
-	case w.wait.Load(): // the caller asks for a write when it has appended all
+	case w.wait.Load(): // the caller asks for a write after its last record
 	case !w.armed.Load() && !w.armed.Swap(true):
 		w.wakeUp()
 	}
@@ -95,9 +95,9 @@ func (w *writer) wakeUp() {
 	}
 }
 
-// putLater appends a record for which there was no room, or counts it as dropped. It
-// waits for the writer, for MaxBlock at most. After a first call that waited in vain, the
-// others do not wait until something was written again.
+// putLater appends a record that found no room, or counts it as dropped. It waits for the
+// writer, for at most MaxBlock. Once a call has waited in vain, other calls do not wait
+// until the writer has written something again.
 func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) error {
 	const shortestPause, longestPause = 100 * time.Microsecond, 5 * time.Millisecond
 	w.waiting.Add(1)
@@ -112,11 +112,11 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 		case w.closed.Load():
 			return w.refuse(ErrClosed, r)
 		case w.goneErr() != nil:
-			w.now() // a new file may be possible by now
+			w.now() // perhaps a new file can be made now
 			return w.refuse(cmp.Or(w.goneErr(), ErrUnlinked), r)
 		case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy), errors.Is(err, journal.ErrClosed):
 		default: // the file of the journal failed
-			cause := err // the writer reads it while err changes here
+			cause := err // a copy: the writer reads it while err changes here
 			w.broken.CompareAndSwap(nil, &cause)
 		}
 		w.now()
@@ -127,9 +127,9 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 		late := time.Since(start) >= longest
 		if now, ferr := w.flushed(); ferr != nil && (now != flushes || w.stuck.Load()) && (late || !patient) {
 			w.setStuck(true)
-			return w.refuse(ferr, r) // the disk is full, or worse
+			return w.refuse(ferr, r) // for example, the disk is full
 		}
-		waited := errors.Is(err, journal.ErrBusy) // as long as it may, for its shard
+		waited := errors.Is(err, journal.ErrBusy) // Append waited for its shard as long as it may
 		if late || !patient && (w.stuck.Load() || waited) {
 			err := w.overflow()
 			w.setStuck(true)
@@ -147,7 +147,7 @@ func (w *writer) putLater(r *journal.Record, hint *journal.Hint, err error) erro
 	}
 }
 
-// goneErr returns why calls fail, if the file was removed and no other can be made.
+// goneErr returns why calls fail, if the file was removed and a new file cannot be made.
 func (w *writer) goneErr() error {
 	if gone := w.gone.Load(); gone != nil {
 		return *gone
@@ -155,7 +155,7 @@ func (w *writer) goneErr() error {
 	return nil
 }
 
-// setStuck sets whether calls skip the wait for the writer because one has waited in vain.
+// setStuck sets whether calls skip the wait for the writer because a call has waited in vain.
 func (w *writer) setStuck(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *writer) refuse(err error, r *journal.Record) error {
 // Drop implements target.
 func (w *writer) Drop(err error, entries, spans int) { w.dropped.add(err, entries, spans) }
 
-// failed notes an error that costs entries, or delays them.
+// failed stores an error that costs entries or delays them, and reports the first of a series.
 func (w *writer) failed(err error) {
 	w.mu.Lock()
 	first := !w.published.failing
@@ -190,14 +190,14 @@ func (w *writer) failed(err error) {
 	}
 }
 
-// report tells OnError.
+// report calls OnError on the goroutine for callbacks.
 func (w *writer) report(err error) {
 	if w.o.OnError != nil {
 		w.callbacks.post("OnError", 0, func() { w.o.OnError(err) })
 	}
 }
 
-// notice tells OnNotice.
+// notice calls OnNotice on the goroutine for callbacks.
 func (w *writer) notice(text string) {
 	if w.o.OnNotice != nil {
 		w.callbacks.post("OnNotice", 0, func() { w.o.OnNotice(text) })
@@ -243,7 +243,7 @@ func (w *writer) Durability() (Durability, error) {
 	return w.published.durability, w.published.fallback
 }
 
-// ask makes the writer run fn, and returns the error of fn or of ctx.
+// ask lets the goroutine of the writer run fn, and returns the error of fn or of ctx.
 func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 	q, err := w.send(ctx, fn)
 	if err != nil {
@@ -252,10 +252,10 @@ func (w *writer) ask(ctx context.Context, fn func(*writer) error) error {
 	return q.wait(ctx)
 }
 
-// send hands a function to the writer.
+// send passes fn to the goroutine of the writer.
 func (w *writer) send(ctx context.Context, fn func(*writer) error) (*request, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err // select would choose at random
+		return nil, err // check first, because select chooses at random between ready cases
 	}
 	q := &request{fn, make(chan error, 1)}
 	select {
@@ -276,7 +276,7 @@ func (q *request) wait(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-q.done: // both were ready
+	case err := <-q.done: // done and ctx were both ready
 		return err
 	default:
 		return ctx.Err()
@@ -292,7 +292,7 @@ func (w *writer) Flush(ctx context.Context) error {
 }
 
 // anchorWait is how long the first entry of a flight recorder's trace waits for the file. No
-// call of the application waits that long. A trace without this entry is given up.
+// call of the application waits that long. If the entry cannot be written, the trace is given up.
 const anchorWait = 10 * time.Second
 
 // Append implements target.
@@ -313,7 +313,7 @@ func (w *writer) Append(r *journal.Record, parent uint32, anchor bool) (id uint3
 	switch {
 	case err == nil:
 		if err = q.wait(ctx); errors.Is(err, context.DeadlineExceeded) {
-			return 0, ErrOverflow // it may be written later, and is counted then
+			return 0, ErrOverflow // the entry may be written later, and is counted then
 		}
 	case errors.Is(err, ErrClosed):
 		w.Drop(err, 1, 0)
@@ -341,27 +341,29 @@ func (w *writer) Wait() error {
 	return err
 }
 
-// shortWait is how long a call waits for the file while the disk does not answer.
+// shortWait is how long a call waits for the file while the disk does not respond.
 const shortWait = time.Millisecond
 
-// rounds give calls that wait for the file the error of the next write.
+// rounds numbers the writes of the writer. A call waits for the end of the next round, and gets
+// the error of that write.
 type rounds struct {
 	mu sync.Mutex
 
 	begun, ended uint64
-	err          error         // of the last that ended
-	woken        chan struct{} // closed when one has ended, or some time has passed; nil: nobody waits
-	ticks        bool          // some time will pass
+	err          error         // the error of the last round that ended
+	woken        chan struct{} // closed when a round has ended or roundTick has passed; nil: nobody waits
+	ticks        bool          // the timer of roundTick is running
 }
 
-// next returns the first round that has everything that was appended before the call.
+// next returns the number of the next round. That round writes everything that was appended
+// before this call.
 func (r *rounds) next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.begun + 1
 }
 
-// begin begins a round, which has everything that was appended before.
+// begin begins a round. The caller then writes everything that was appended before.
 func (r *rounds) begin() {
 	r.mu.Lock()
 	r.begun++
@@ -370,7 +372,7 @@ func (r *rounds) begin() {
 
 func (r *rounds) end(err error) { r.endAt(0, err) }
 
-// endAll ends all rounds that may come.
+// endAll ends all rounds, including future ones.
 func (r *rounds) endAll(err error) { r.endAt(math.MaxUint64, err) }
 
 func (r *rounds) endAt(n uint64, err error) {
@@ -380,7 +382,7 @@ func (r *rounds) endAt(n uint64, err error) {
 	r.mu.Unlock()
 }
 
-// wake wakes those who wait. The lock is held.
+// wake wakes all calls of wait. The caller holds r.mu.
 func (r *rounds) wake() {
 	if r.woken != nil {
 		close(r.woken)
@@ -392,7 +394,7 @@ func (r *rounds) wake() {
 // timer for each call would cost more than the rest of the call.
 const roundTick = time.Millisecond
 
-// wait returns when round n has ended, or after a time.
+// wait returns when round n has ended, or after the time most.
 func (r *rounds) wait(n uint64, most time.Duration) error {
 	var start time.Time
 	for {
@@ -428,14 +430,14 @@ func (r *rounds) tick() {
 	r.mu.Unlock()
 }
 
-// work tells how much of the writer's time the disk takes, of the last second or so.
+// work measures how much of its recent working time, about a second, the writer spent in calls of files.
 type work struct {
-	since atomic.Int64 // when the call of a file that runs began, in nanoseconds since 1970; 0: none runs
-	files atomic.Int64 // nanoseconds in such calls
-	total atomic.Int64 // nanoseconds of work
+	since atomic.Int64 // when the running call of a file began, in nanoseconds since 1970; 0: no call is running
+	files atomic.Int64 // nanoseconds spent in calls of files
+	total atomic.Int64 // nanoseconds of work, including these calls
 }
 
-// end ends a round of work.
+// end adds the time since begun, when a round of work began, to the total.
 func (k *work) end(begun time.Time) {
 	k.total.Add(int64(time.Since(begun)))
 	if k.total.Load() > int64(time.Second) {
@@ -444,7 +446,7 @@ func (k *work) end(begun time.Time) {
 	}
 }
 
-// disk calls fn, which writes a file.
+// disk calls fn, which writes or syncs a file, and measures how long fn takes.
 func (k *work) disk(fn func() error) error {
 	begun := time.Now()
 	k.since.Store(begun.UnixNano())
@@ -454,7 +456,7 @@ func (k *work) disk(fn func() error) error {
 	return err
 }
 
-// standing returns how long the call that runs has taken.
+// standing returns how long the running call of a file has taken so far, 0 if no call is running.
 func (k *work) standing() time.Duration {
 	if since := k.since.Load(); since != 0 {
 		return time.Duration(time.Now().UnixNano() - since)
@@ -462,5 +464,5 @@ func (k *work) standing() time.Duration {
 	return 0
 }
 
-// isDisk reports whether most of the time is spent in calls of files.
+// isDisk reports whether calls of files take most of the working time.
 func (k *work) isDisk() bool { return 2*k.files.Load() > k.total.Load() }

@@ -15,28 +15,28 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Close writes what still waits and the entry that marks a clean end, and
-// finishes the file. Call Close once for each Create that returned this recorder: the last one
-// closes it, and more do nothing. Entries that come later
-// are dropped and counted. Close also returns the last error that cost entries.
+// Close writes all records that still wait and the entry that marks a clean end, and
+// finishes the file. Call Close once for each Create that returned this recorder: the last
+// of these calls closes the recorder, and further calls do nothing. Entries that are recorded
+// later are dropped and counted. Close also returns the last error that cost entries.
 //
-// When the context ends before the ET is complete, Close leaves a whole IET beside the name
-// of the ET and returns the context's error. The next Create on that path, or Recover,
-// finishes the IET. Close then returns after at most half a second, even if the disk does
-// not answer; it uses this time to write the records that are in memory.
-// Whatever fails, nothing recorded is lost: records that cannot be written stay in the journal.
+// If ctx ends before the ET is complete, Close leaves a whole IET and returns the error of
+// ctx. The next Create on that path, or Recover, makes the ET from this IET. After the end of
+// ctx, Close returns within half a second, even if the disk does not respond; it uses this
+// time to write the records that are in memory. Whatever fails, nothing recorded is lost:
+// records that cannot be written stay in the journal.
 func (r *Recorder) Close(ctx context.Context) error {
 	if r.Discards() {
 		return nil
 	}
 	if ctx == nil {
-		ctx = context.Background() // a panic halfway would leave the file locked
+		ctx = context.Background() // a nil ctx would panic halfway and leave the file locked
 	}
 	if !r.unref() {
 		return nil
 	}
 	if s := r.slot; s != nil {
-		s.mu.Lock() // nobody makes another one until this one has ended
+		s.mu.Lock() // no other recorder of this path is made until this one has ended
 		defer leaveSlot(r.stream, s)
 		defer s.mu.Unlock()
 		s.recorder = nil
@@ -44,8 +44,8 @@ func (r *Recorder) Close(ctx context.Context) error {
 	return r.target.Close(ctx)
 }
 
-// closeGrace is how long Close waits for the writer after its context has ended. The writer
-// needs less time, unless the disk does not answer.
+// closeGrace is how long Close waits for the writer after the context of Close has ended. The
+// writer needs less time, unless the disk does not respond.
 const closeGrace = 500 * time.Millisecond
 
 // Close implements target.
@@ -53,8 +53,8 @@ func (w *writer) Close(ctx context.Context) error {
 	w.closed.Store(true)
 	patience, cancel := graceful(ctx)
 	defer cancel()
-	// Not by a request: a writer that stands closes when the disk answers again, even if
-	// nobody waits for it any more.
+	// Do not use a request: a writer that hangs must close when the disk responds again, even if
+	// nobody waits for the writer any more.
 	c := &closing{ctx, make(chan error, 1)}
 	w.closing.Store(c)
 	w.wakeUp()
@@ -85,20 +85,20 @@ func unfinished(before, now Counts) string {
 	return fmt.Sprintf("there was no time to write %d waiting entries", now.Waiting)
 }
 
-// closing is what Close asks of the writer.
+// closing is the request of Close to the writer.
 type closing struct {
 	ctx  context.Context
 	done chan error // has room for one
 }
 
-// graceful returns a context that ends a little later than ctx.
+// graceful returns a context that ends closeGrace after ctx.
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, cancel) })
 	return later, func() { stop(); cancel() }
 }
 
-// close is the last request of a writer.
+// close ends the recording. It is the last thing that the goroutine of w does.
 func (w *writer) close(ctx context.Context) error {
 	whole, err := w.end()
 	var lost error
@@ -108,7 +108,7 @@ func (w *writer) close(ctx context.Context) error {
 	f := w.file
 	removed, left := f.isRemoved(), false
 	if removed {
-		_ = osfile.RestoreDir(f.f, w.name) // else the error is that of the next step
+		_ = osfile.RestoreDir(f.f, w.name) // if it fails, the next step returns the error
 	}
 	if fi, serr := f.f.Stat(); serr == nil && fi.Size() != f.n {
 		err = errors.Join(err, fmt.Errorf("another program changed %s: it has %d bytes, expected %d", w.name, fi.Size(), f.n))
@@ -131,7 +131,7 @@ func (w *writer) close(ctx context.Context) error {
 			removed = false // the ET has everything
 		}
 	}
-	if removed && (lost != nil || left) { // what is left unfinished has no name
+	if removed && (lost != nil || left) { // the unfinished file has no name
 		w.countLost(f)
 	}
 	err = errors.Join(err, lost)
@@ -139,13 +139,13 @@ func (w *writer) close(ctx context.Context) error {
 		err = errors.Join(err, cerr)
 	}
 	err = errors.Join(err, w.finished.wait(ctx))
-	// The files of others can wait for the next start.
+	// The files of other recorders can wait for the next start.
 	soon, cancel := context.WithTimeout(ctx, familyGrace)
 	defer cancel()
 	return errors.Join(err, w.family.wait(soon), w.closeTee(ctx))
 }
 
-// familyGrace is how long Close waits for what is done to the files of others.
+// familyGrace is how long Close waits until files of other recorders are finished and pruned.
 const familyGrace = time.Second
 
 func (w *writer) closeTee(ctx context.Context) error {
@@ -155,7 +155,7 @@ func (w *writer) closeTee(ctx context.Context) error {
 	return w.tee.close(ctx)
 }
 
-// end writes the remaining records, and reports whether all of them are in the file.
+// end writes the remaining records and the last entry. It reports whether all records are in the file.
 func (w *writer) end() (whole bool, err error) {
 	err = w.writeRest()
 	if err == nil && w.file != nil {
@@ -169,7 +169,7 @@ func (w *writer) end() (whole bool, err error) {
 	if err == nil || !survives {
 		err = errors.Join(err, w.writeEnd(false))
 	}
-	w.rounds.endAll(err) // of calls that came just before
+	w.rounds.endAll(err) // for calls that were made just before
 	whole = w.closeJournal(err == nil || !survives)
 	w.publish(err)
 	w.mu.Lock()
@@ -178,7 +178,7 @@ func (w *writer) end() (whole bool, err error) {
 	return whole, errors.Join(err, osfile.Ignore(last, err))
 }
 
-// writeRest writes what is in the journal, to which nobody appends any more, and what is pending.
+// writeRest closes the journal to calls, and writes all records in the journal and all pending spans.
 func (w *writer) writeRest() error {
 	if w.suspended {
 		return nil
@@ -196,10 +196,10 @@ func (w *writer) writeRest() error {
 	return err
 }
 
-// lose counts as dropped the records that cannot be written and those still in the journal.
+// lose counts as dropped the records that cannot be written and the records still in the journal.
 func (w *writer) lose(err error) {
 	w.dropStaged(err)
-	w.reader.Capture() // a write that failed early has not
+	w.reader.Capture() // a write that failed early has not called Capture
 	for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 		w.drop(err, e.Info.Entries(), e.Info.Spans())
 	}
@@ -208,8 +208,8 @@ func (w *writer) lose(err error) {
 	w.placer.DropPending()
 }
 
-// writeEnd writes the last entry. It marks a clean end, or says that the records come from a
-// process that was killed.
+// writeEnd writes the last entry of a file. The entry marks a clean end, or says that the process
+// that made the records was killed.
 func (w *writer) writeEnd(rotated bool) error {
 	end := deadtrace.RecoveredEntry()
 	if !w.died {
@@ -223,7 +223,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	w.mu.Unlock()
 	if _, err := w.placer.Append(deadtrace.RecordOf(end), 0); err != nil {
 		w.drop(err, 1, 0)
-		return nil // it was reported before
+		return nil // drop has reported the error
 	}
 	err := w.flush()
 	if err != nil {
@@ -232,7 +232,7 @@ func (w *writer) writeEnd(rotated bool) error {
 	return err
 }
 
-// endEntry is the entry that marks a clean end, behind so many entries.
+// endEntry returns the entry that marks a clean end. entries is the number of entries before it.
 func endEntry(s Stats, entries uint64, r *redact.Redactor) *format.TraceEntry {
 	d := s.Entries.Dropped
 	e := &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameEnd, Level: format.LevelTrace}}
@@ -254,7 +254,7 @@ func (w *writer) Sync(ctx context.Context) error {
 		return ErrClosed
 	}
 	return w.ask(ctx, func(w *writer) error {
-		w.checked = time.Time{} // a file without a name is of no use
+		w.checked = time.Time{} // check the name of the file now: a file without a name is useless
 		err := errors.Join(w.write(), w.goneErr(), w.finished.sync(), w.sink.sync())
 		if n := w.unsaved.Load(); n > 0 {
 			err = errors.Join(err, fmt.Errorf("sync %s: %w: what it held is not saved yet", w.name, ErrUnlinked))
@@ -262,8 +262,8 @@ func (w *writer) Sync(ctx context.Context) error {
 		if w.file == nil {
 			return err
 		}
-		// Recovery cuts the file to what the checkpoint says, so that on disk this must not
-		// be older than what is promised.
+		// Recovery cuts the file to the size in the checkpoint. If the checkpoint on disk were older
+		// than the file, recovery would cut entries that Sync has promised to keep.
 		err = errors.Join(err, w.live.Load().Sync(), osfile.SyncDir(w.name))
 		if serr := w.file.syncErr; serr != nil {
 			w.failed(serr)

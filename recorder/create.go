@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// finalName returns the name of the file in the format of o that Close leaves.
+// finalName returns the name of the file that Close leaves, given the format in o.
 func finalName(name string, o *Options) string {
 	f := format.ET
 	if strings.HasSuffix(name, tracename.IET) {
@@ -36,12 +36,12 @@ func finalName(name string, o *Options) string {
 	return name
 }
 
-// A slot is the one place of this process for the recorder of a path.
+// A slot holds the recorder that this process has for a path. Each path has one slot.
 type slot struct {
 	mu sync.Mutex // held while a recorder is made or closed
 
-	recorder *Recorder // nil: none is open
-	users    int       // guarded by slotsMu; the slot goes with the last
+	recorder *Recorder // nil: no recorder is open
+	users    int       // guarded by slotsMu; the last user removes the slot
 }
 
 var (
@@ -49,7 +49,7 @@ var (
 	slots   = make(map[string]*slot)
 )
 
-// enterSlot returns the slot of a stream, which the caller gives back.
+// enterSlot returns the slot of a stream. The caller gives the slot back with leaveSlot.
 func enterSlot(stream string) *slot {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -71,7 +71,8 @@ func leaveSlot(stream string, s *slot) {
 	}
 }
 
-// share reports whether r is open, and not being closed. It adds a reference to r then, if shared.
+// share reports whether r is open and not being closed. If so, and shared is set, it adds a
+// reference to r.
 func (r *Recorder) share(shared bool) (open bool) {
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
@@ -93,15 +94,15 @@ func (r *Recorder) unref() bool {
 	return r.refs == 0
 }
 
-// Create starts a trace. For app.et it streams app.iet and leaves app.et when it
-// is closed; x.iet stays an IET. The folder must exist. A nil o means defaults.
+// Create starts a trace. For the name app.et, the recorder streams app.iet and leaves app.et
+// when it is closed. For x.iet, the file stays an IET. The folder must exist. A nil o means
+// defaults.
 //
-// Create never replaces a trace: a finished app.et that is there is renamed to
-// app.TIME.et, the UTC time of its last change, and an app.iet whose writer died
-// is finished under such a name. An app.iet that a living process writes is
-// [format.ErrLocked], also if that is this one, unless o says Shared. If another process is finishing
-// app.iet, Create waits for it, for MaxBlock at most, and then records to app.HOST-PID-RANDOM.et and tells
-// OnNotice.
+// Create never replaces a trace. It renames an existing finished app.et to app.TIME.et, where
+// TIME is the UTC time of its last change. It finishes an app.iet whose writer died under such a
+// name. If a living process is writing app.iet, the error is [format.ErrLocked], even if that is
+// this process, unless o.Shared is set. If another process is finishing app.iet, Create waits for
+// at most MaxBlock; after that it records to app.HOST-PID-RANDOM.et and calls OnNotice.
 //
 // The file is readable by the user alone. A symbolic link is not followed. If the name
 // belongs to something other than a regular file, the error is [format.ErrNotRegular].
@@ -109,10 +110,10 @@ func Create(name string, o *Options) (*Recorder, error) {
 	return CreateWith(name, o, nil, false)
 }
 
-// CreateWith is [Create] for a recorder that uses the names of in, so that it can take the records
-// of another recorder with the same Interner; in may be nil. Died says that these records come from
-// a process that died: Close writes that instead of a clean end. CreateWith is for packages of this
-// module.
+// CreateWith is [Create] for a recorder that uses the Interner in, so that it can write the records
+// of another recorder with the same Interner. The Interner may be nil. If died is set, these records
+// come from a process that died, and Close writes an entry that says so instead of a clean end.
+// CreateWith is for packages of this module.
 func CreateWith(name string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	if o == nil {
 		o = &Options{}
@@ -150,13 +151,13 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 	defer s.mu.Unlock()
 	for s.recorder != nil {
 		if r := s.recorder; r.share(o.Shared) {
-			leaveSlot(stream, s) // r has it already
+			leaveSlot(stream, s) // r counts as a user of the slot already
 			if o.Shared {
 				return r, nil
 			}
 			return nil, fmt.Errorf("%s: %w: it is this process, and Options.Shared is not set", stream, format.ErrLocked)
 		}
-		// Its last Close has not got the lock yet.
+		// The recorder is being closed, but its Close does not hold the lock yet.
 		s.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		s.mu.Lock()
@@ -171,7 +172,7 @@ func create(name string, o *Options, in *record.Interner, died bool) (*Recorder,
 	return r, nil
 }
 
-// open makes the recorder of a stream.
+// open creates the file named by stream and makes its recorder.
 func open(stream, final string, o *Options, in *record.Interner, died bool) (*Recorder, error) {
 	opt := o.withDefaults()
 	var notes []error
@@ -188,10 +189,10 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 		err = w.begin()
 	}
 	if err == nil && opt.Durability == DurabilityPower {
-		err = osfile.SyncDir(stream) // what calls sync later is to have a name
+		err = osfile.SyncDir(stream) // the name must survive as well as the data that calls sync later
 	}
 	if err != nil {
-		_ = osfile.Remove(f, stream) // it holds nothing yet
+		_ = osfile.Remove(f, stream) // the file holds no entries yet
 		_ = f.Close()
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 			if err := w.prune(ctx, time.Now(), append(spare, w.finishFamily(ctx)...)...); err != nil {
 				w.report(err)
 			}
-		case <-ctx.Done(): // the next start does it
+		case <-ctx.Done(): // the next start will do this
 		}
 		return nil
 	})
@@ -222,7 +223,7 @@ func open(stream, final string, o *Options, in *record.Interner, died bool) (*Re
 	return r, nil
 }
 
-// newWriter returns a writer whose goroutine does not run yet, without a sink.
+// newWriter returns a writer that has no sink and whose goroutine does not run yet.
 func newWriter(o *Options, in *record.Interner, name string) *writer {
 	w := &writer{
 		o: o, intern: in, name: name, wake: make(chan struct{}, 1), admitting: make(chan struct{}, 1), requests: make(chan *request), ended: make(chan struct{}),
@@ -255,9 +256,9 @@ func (w *writer) begin() error {
 	return w.flush()
 }
 
-// Stream returns a recorder without a file: its entries go only to the Tee of o,
-// nothing survives the process, and Close closes the Tee. Options that are
-// about files have no effect. The recorder takes at most 2^32 entries.
+// Stream returns a recorder without a file. Its entries go only to the Tee of o,
+// nothing survives the process, and Close closes the Tee. Options for
+// files have no effect. The recorder accepts at most 2^32 entries.
 func Stream(o *Options) *Recorder {
 	opt := o.withDefaults()
 	opt.Durability = DurabilityBuffered
@@ -265,14 +266,14 @@ func Stream(o *Options) *Recorder {
 	in := record.NewInterner(nil, opt.Redact)
 	w := newWriter(&opt, in, "a stream")
 	w.sink = new(noSink)
-	_ = w.begin()       // it has no file that could fail
-	_ = w.openJournal() // which is in memory
+	_ = w.begin()       // cannot fail: w has no file
+	_ = w.openJournal() // cannot fail: the journal is in memory
 	go w.run()
 	return newRecorder(w, in, &opt)
 }
 
-// realPath returns an absolute name with no symbolic link among its folders, so
-// that it stands for one file whatever the working directory becomes.
+// realPath returns an absolute name with no symbolic link among its folders, so that
+// the name stays valid if the working directory changes.
 func realPath(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("empty name")
@@ -288,6 +289,6 @@ func realPath(name string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), nil
 }
 
-// maxNameSize leaves room for what is added to a name: most systems allow 255
-// bytes.
+// maxNameSize is the limit for the size of a name in bytes. Most systems allow 255 bytes;
+// the rest is for suffixes.
 const maxNameSize = 200

@@ -1,5 +1,5 @@
 // Package recorder records a trace from many goroutines so that nothing is lost when the
-// process is killed, and finishes what killed processes have left.
+// process is killed, and finishes the files of killed processes.
 //
 // # Writing
 //
@@ -12,10 +12,10 @@
 //
 // Once a call has returned, its record survives the death of the process. The record
 // is in the file a tenth of a second later. See [Durability] for other choices. A
-// recording can go over several files, see [Options]. OpenTelemetry
-// spans reach a recorder through package exporter, log/slog records through
-// package slogadapter. A program writes its own entries with [Recorder.Append], and its
-// own adapters with a [Batch].
+// recording can consist of several files, see [Options]. OpenTelemetry spans reach a
+// recorder through package exporter, log/slog records through package slogadapter. A
+// program writes entries of its own with [Recorder.Append]. Adapters for other libraries
+// use a [Batch].
 //
 // # After a kill
 //

@@ -9,15 +9,15 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// The journal app.iet.buffer lies beside the growing app.iet. A checkpoint says how much
-// of each of its streams is in the first so many bytes of the IET. Recovery cuts the IET
-// to that and writes the rest of the streams behind it, so that each record is there
-// exactly once.
+// The journal of the growing file app.iet is app.iet.buffer. A checkpoint has a size of the
+// IET, and says how much of each stream of the journal is in that part of the IET. Recovery
+// cuts the IET to that size and appends the rest of the streams, so that the IET has each
+// record exactly once.
 
 const (
-	// journalSegments are 4 MiB, for what is on its way to the file.
+	// journalSegments is the number of segments for records that are not in the file yet, 4 MiB in all.
 	journalSegments = 64
-	// definitionSegments are for names and the like.
+	// definitionSegments is the number of segments for names and other definitions.
 	definitionSegments = 20
 )
 
@@ -28,8 +28,8 @@ func journalOptions(o *Options) journal.Options {
 	}
 }
 
-// newJournal returns the journal that o asks for. If that fails, it returns a journal in memory
-// and the error. With replace the journal will take the place of another one.
+// newJournal returns a journal as o asks for. If that fails, it returns a journal in memory
+// and the error. If replace is set, the journal will replace an existing one.
 func newJournal(o *Options, name string, replace bool) (*journal.Journal, error) {
 	jo := journalOptions(o)
 	var err error
@@ -42,13 +42,13 @@ func newJournal(o *Options, name string, replace bool) (*journal.Journal, error)
 	}
 	j, herr := journal.New(jo)
 	if herr != nil {
-		return nil, herr // cannot be: memory is there
+		return nil, herr // does not happen: a journal in memory cannot fail
 	}
 	return j, err
 }
 
-// openJournal gives w, which has no journal, a journal. The error says why it does not survive the process
-// as it should.
+// openJournal makes a journal for w, which has none. The error says why the journal does not survive the
+// process as it should.
 func (w *writer) openJournal() error {
 	j, fallback := newJournal(w.o, w.journalName(), false)
 	if j == nil {
@@ -62,8 +62,8 @@ func (w *writer) openJournal() error {
 	return fallback
 }
 
-// suspend writes everything to the file and removes the journal. Calls then wait until the next write
-// makes another journal.
+// suspend writes everything to the file and removes the journal. The next write makes another journal;
+// calls wait until then.
 func (w *writer) suspend() error {
 	if w.suspended || w.waiting.Load() > 0 { // calls that wait for a journal would wait again
 		return nil
@@ -72,9 +72,9 @@ func (w *writer) suspend() error {
 	err := w.writeRest()
 	switch {
 	case j != w.live.Load():
-		return errors.Join(err, errors.New("the journal was replaced")) // calls have appended to it
+		return errors.Join(err, errors.New("the journal was replaced")) // calls may have appended to the new journal
 	case err != nil:
-		w.broken.CompareAndSwap(nil, &err) // its shards are closed
+		w.broken.CompareAndSwap(nil, &err) // have the journal replaced, because its shards are closed
 		return err
 	}
 	w.closeJournal(true)
@@ -94,7 +94,7 @@ func (w *writer) resume() {
 }
 
 // useJournal makes w read j and park spans in j. Calls append to the old journal until
-// publishJournal.
+// publishJournal is called.
 func (w *writer) useJournal(j *journal.Journal) {
 	w.journal, w.noted = j, nil
 	w.parking = parking{parked: newParked(j, journal.StreamParked)}
@@ -103,8 +103,8 @@ func (w *writer) useJournal(j *journal.Journal) {
 	w.reader.Needs = w.placer.Needs
 }
 
-// publishJournal lets calls append to the journal of w. Fallback says why it does not survive
-// the process as it should.
+// publishJournal makes calls append to the journal w.journal. fallback says why the journal does
+// not survive the process as it should.
 func (w *writer) publishJournal(fallback error) {
 	w.mu.Lock()
 	if old := w.live.Load(); old != nil {
@@ -120,19 +120,19 @@ func (w *writer) publishJournal(fallback error) {
 	w.mu.Unlock()
 	w.wait.Store(d == DurabilityWriteThrough || d == DurabilityPower)
 	if w.goneErr() != nil {
-		w.journal.CloseShards() // calls still fail
+		w.journal.CloseShards() // calls must still fail
 	}
 }
 
 func (w *writer) journalName() string { return w.name + tracename.Journal }
 
-// replaceJournal makes a new journal because the current one has failed, or has lost
-// its name. The new one is complete before it gets the name of the old one and before calls
-// append to it, so that a crash at any moment finds a journal with everything that is not in
-// the file. Until then calls wait.
+// replaceJournal makes a new journal because the current journal has failed or has lost its
+// name. The new journal is complete before it gets the name of the old one and before calls
+// append to it. So after a crash at any moment, a journal has everything that is not in the
+// file. Calls wait until the new journal is complete.
 func (w *writer) replaceJournal(cause error) {
 	w.broken.Store(nil)
-	if w.staged() { // what is in it is not in the file yet
+	if w.staged() { // staged entries are in the old journal and not in the file yet
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
@@ -143,7 +143,7 @@ func (w *writer) replaceJournal(cause error) {
 		for e := w.reader.Next(); e != nil; e = w.reader.Next() {
 			w.placer.Place(e)
 		}
-		_ = w.dropLost() // which is why it is replaced
+		_ = w.dropLost() // the caller knows that the journal has failed
 	}
 	err := w.flush()
 	var fallback error
@@ -153,7 +153,7 @@ func (w *writer) replaceJournal(cause error) {
 		}
 	}
 	if err != nil {
-		// The shards stay closed, so that calls wait until this has worked.
+		// The shards stay closed, so that calls wait until a later attempt succeeds.
 		w.broken.CompareAndSwap(nil, &cause)
 		return
 	}
@@ -166,8 +166,8 @@ func (w *writer) replaceJournal(cause error) {
 	w.report(errors.Join(fmt.Errorf("%s: %w", what, cause), fallback))
 }
 
-// succeed makes a journal that takes the place of old, which holds only waiting spans. When
-// succeed fails, old is unchanged.
+// succeed makes a journal that replaces old. The journal old holds only waiting spans. If succeed
+// fails, old is unchanged.
 func (w *writer) succeed(old *journal.Journal) error {
 	j, err := newJournal(w.o, w.journalName(), true)
 	if err != nil {
@@ -193,12 +193,12 @@ func (w *writer) succeed(old *journal.Journal) error {
 	return err
 }
 
-// doWithout replaces old by a journal in memory. From then on the waiting spans are safe only
-// when they are in the file.
+// doWithout replaces old by a journal in memory. From then on, spans are safe only in the file, so
+// doWithout writes the waiting spans there.
 func (w *writer) doWithout(old *journal.Journal) error {
 	j, err := journal.New(journalOptions(w.o))
 	if err != nil {
-		return err // cannot be: memory is there
+		return err // does not happen: a journal in memory cannot fail
 	}
 	w.useJournal(j)
 	w.placer.ReparkLeft()
@@ -208,15 +208,15 @@ func (w *writer) doWithout(old *journal.Journal) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	_ = old.Remove() // what it held is in the file
+	_ = old.Remove() // all its records are in the file
 	return nil
 }
 
-// parked are records of spans in the journal, in a stream of their own.
+// parked holds copies of span records in a stream of the journal.
 type parked struct {
-	stream *journal.Stream // nil: they are lost with the process, as everything is
-	live   map[*journal.Segment]int
-	done   map[*journal.Segment]bool // those that the last checkpoint needs still
+	stream *journal.Stream           // nil: the journal is in memory, so nothing survives the process
+	live   map[*journal.Segment]int  // number of live copies in each segment
+	done   map[*journal.Segment]bool // segments without live copies, which the last checkpoint may still need
 }
 
 func newParked(j *journal.Journal, stream uint32) parked {
@@ -226,7 +226,7 @@ func newParked(j *journal.Journal, stream uint32) parked {
 	return parked{j.NewStream(stream), make(map[*journal.Segment]int), make(map[*journal.Segment]bool)}
 }
 
-// add returns the segment of a copy of e, nil if there is no room.
+// add copies e to the stream and returns the segment of the copy, or nil if the stream has no room.
 func (p *parked) add(e *journal.Entry) *journal.Segment {
 	seg, err := p.stream.Append(e.Time, e.Info, e.Data)
 	if err != nil {
@@ -236,7 +236,7 @@ func (p *parked) add(e *journal.Entry) *journal.Segment {
 	return seg
 }
 
-// drop gives up a copy in seg.
+// drop gives up one copy in seg.
 func (p *parked) drop(seg *journal.Segment) {
 	if p.live[seg]--; p.live[seg] <= 0 {
 		delete(p.live, seg)
@@ -244,7 +244,8 @@ func (p *parked) drop(seg *journal.Segment) {
 	}
 }
 
-// release gives back the segments that have no copies and that no checkpoint needs.
+// release gives back the segments that have no live copies. It is called after a checkpoint that
+// does not need them.
 func (p *parked) release() {
 	for seg := range p.done {
 		if p.live[seg] == 0 {
@@ -254,17 +255,17 @@ func (p *parked) release() {
 	clear(p.done)
 }
 
-// parking are the pending spans.
+// parking holds copies of the pending spans.
 type parking struct {
 	parked
 
-	from uint64 // what was parked before counts no more
+	from uint64 // position in the stream; copies before it are obsolete
 }
 
 // park implements placer.Options.Park.
 func (w *writer) park(e *journal.Entry) (*journal.Segment, bool) {
 	if w.parking.stream == nil {
-		return nil, w.o.Durability != DurabilityPower // there it would not be safe
+		return nil, w.o.Durability != DurabilityPower // a span in memory would not survive a loss of power
 	}
 	seg := w.parking.add(e)
 	return seg, seg != nil
@@ -302,7 +303,7 @@ func (w *writer) checkpoint() {
 		b := c.Append(buf[:0])
 		if err := w.journal.Checkpoint(b); err != nil {
 			w.broken.CompareAndSwap(nil, &err)
-			return // and leave the segments alone
+			return // do not release segments that the last good checkpoint needs
 		}
 		w.noted = append(w.noted[:0], b...)
 	}
@@ -311,7 +312,7 @@ func (w *writer) checkpoint() {
 	w.left.release()
 }
 
-// entries returns how many entries of the file somebody would miss who finds a checkpoint without the file.
+// entries returns how many entries are lost if the file disappears. A checkpoint holds this number.
 func (w *writer) entries() uint64 {
 	if w.leaving {
 		return 0
@@ -319,8 +320,8 @@ func (w *writer) entries() uint64 {
 	return w.placer.Entries()
 }
 
-// moveCheckpoint changes the last checkpoint to describe the file as it is now. The file is
-// shorter; the records that were cut from it are still in the journal.
+// moveCheckpoint changes the last checkpoint to describe the file as it is now. The file has
+// become shorter; the records that were cut from it are still in the journal.
 func (w *writer) moveCheckpoint() {
 	if len(w.noted) == 0 {
 		return
@@ -333,8 +334,8 @@ func (w *writer) moveCheckpoint() {
 	}
 }
 
-// closeJournal removes the journal if everything is in the file, and reports whether
-// everything is.
+// closeJournal removes the journal if all records are in the file, and reports whether
+// they are.
 func (w *writer) closeJournal(whole bool) bool {
 	j := w.live.Load()
 	w.intern.Detach(j)
@@ -342,12 +343,12 @@ func (w *writer) closeJournal(whole bool) bool {
 		whole = false
 	}
 	if whole {
-		if len(w.noted) > 0 { // if the journal stays, nobody is to miss the file that becomes the ET
+		if len(w.noted) > 0 { // if Remove fails, a reader of the journal must not miss the IET, which becomes the ET
 			c := deadtrace.ParseCheckpoint(w.noted)
 			c.Entries = 0
 			_ = j.Checkpoint(c.Append(nil))
 		}
-		_ = j.Remove() // a file that stays is found to hold nothing new
+		_ = j.Remove() // if it fails, recovery finds that the journal holds nothing new
 	} else {
 		_ = j.Close()
 	}

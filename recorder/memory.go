@@ -15,12 +15,12 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// Memory returns a recorder that keeps its entries in memory, for tests: nothing survives the process,
-// and nothing bounds the memory. It has no goroutine, no timer and no file: each call encodes its record
-// itself, under a lock. Options that are about files, waiting and callbacks have no effect.
+// Memory returns a recorder that keeps its entries in memory, for tests. Nothing survives the process,
+// and the memory has no limit. The recorder has no goroutine, no timer and no file: each call encodes its
+// record itself, under a lock. Options for files, waiting and callbacks have no effect.
 //
-// Stream returns a copy of the IET that has all records so far, also those of spans that wait for their
-// parents. Its last entry says that the recording has ended, although it goes on.
+// The function stream returns a copy of the IET with all records so far, including spans that wait for
+// their parents. The last entry of the copy says that the recording has ended, although it goes on.
 func Memory(o *Options) (r *Recorder, stream func() []byte) {
 	opt := o.withDefaults()
 	m := &memory{intern: record.NewInterner(nil, opt.Redact)}
@@ -42,7 +42,7 @@ type memory struct {
 
 	mu     sync.Mutex
 	placer *placer.Placer
-	pieces [][]byte // the IET; none is copied when it grows
+	pieces [][]byte // the IET, in pieces so that growing copies nothing
 	stats  Stats
 	closed bool
 	entry  journal.Entry // memory for Put
@@ -66,7 +66,8 @@ func (m *memory) Put(r *journal.Record, _ *journal.Hint, _ *record.LogEvent) err
 	return nil
 }
 
-// place calls fn with a record as a journal returns it, and counts the record. The lock is held.
+// place calls fn with r in the form in which a journal returns records, and counts r. The caller
+// holds m.mu.
 func (m *memory) place(r *journal.Record, fn func(*journal.Entry)) {
 	m.stats.Entries.Offered += uint64(r.Info.Entries())
 	m.stats.Spans.Offered += uint64(r.Info.Spans())
@@ -75,7 +76,7 @@ func (m *memory) place(r *journal.Record, fn func(*journal.Entry)) {
 	if r.With != nil {
 		shared := e.Data[r.Split-journal.HeadSize:]
 		e.Segment = r.With.Bytes()
-		binary.LittleEndian.PutUint32(shared, 0) // where they begin in Segment
+		binary.LittleEndian.PutUint32(shared, 0) // offset of the shared bytes in Segment
 		binary.LittleEndian.PutUint32(shared[4:], uint32(len(e.Segment)))
 	}
 	if r.HasMark {
@@ -104,7 +105,7 @@ func (m *memory) add(b []byte) {
 	m.pieces[last] = append(m.pieces[last], b...)
 }
 
-// take moves what is staged to the IET. The lock is held.
+// take moves the staged entries to the IET. The caller holds m.mu.
 func (m *memory) take() {
 	b, staged := m.placer.Out()
 	m.add(b)
@@ -130,11 +131,11 @@ func (m *memory) stream() []byte {
 		whole = append(whole, b...)
 		m.placer.Flushed(len(staged))
 	}
-	m.placer.Resume(entries, size, m.placer.Anchor()) // as if there were no end
+	m.placer.Resume(entries, size, m.placer.Anchor()) // continue as if the end had not been added
 	return whole
 }
 
-// account returns the Stats as they are now. The lock is held.
+// account returns the current Stats. The caller holds m.mu.
 func (m *memory) account() Stats {
 	s := m.stats
 	entries, spans, _ := m.placer.Pending()
@@ -149,14 +150,14 @@ func (m *memory) Drop(err error, entries, spans int) {
 	m.drop(err, entries, spans)
 }
 
-// drop counts what was offered and is not recorded. The lock is held.
+// drop counts entries and spans as offered and dropped. The caller holds m.mu.
 func (m *memory) drop(err error, entries, spans int) {
 	m.stats.Entries.Offered += uint64(entries)
 	m.stats.Spans.Offered += uint64(spans)
 	m.lose(err, entries, spans)
 }
 
-// lose counts what cannot be recorded and was counted as offered. The lock is held.
+// lose counts entries and spans as dropped that were counted as offered before. The caller holds m.mu.
 func (m *memory) lose(err error, entries, spans int) {
 	err = ownError(err)
 	*m.stats.Entries.Dropped.reason(err) += uint64(entries)
@@ -209,7 +210,7 @@ func (m *memory) Stats() Stats {
 	return m.account()
 }
 
-// The rest implements target: nothing fails, and nothing waits.
+// The other methods of target do nothing: nothing fails, and nothing waits.
 
 func (m *memory) NewHint() journal.Hint           { return 0 }
 func (m *memory) Wait() error                     { return nil }

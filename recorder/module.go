@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// New returns the recorder of a ring, which hands its records to t. It takes the records of those
-// providers whose bits are set in taken, a record.Providers that can change. New is for packages of
+// New returns the recorder of a ring. The recorder passes its records to t. It accepts only records of
+// the providers whose bits are set in taken, a record.Providers that can change. New is for packages of
 // this module.
 func New(t target, in *record.Interner, o *Options, taken *atomic.Uint64) *Recorder {
 	r := newRecorder(t, in, o)
@@ -19,24 +19,25 @@ func New(t target, in *record.Interner, o *Options, taken *atomic.Uint64) *Recor
 	return r
 }
 
-// Put takes a record that was built with the interner of r. It is for packages of this module.
+// Put records rec, which must be built with the interner of r. It is for packages of this module.
 func (r *Recorder) Put(rec *journal.Record, hint *journal.Hint) error {
 	return r.target.Put(rec, hint, nil)
 }
 
-// AppendAnchor writes e below the root and returns its id. Entries of providers other than spans,
-// and log records that belong to no span, hang below it from then on. It is for packages of this
+// AppendAnchor writes e below the root and returns the id of e. From then on, log records without a span
+// and entries of providers other than spans are written below e. AppendAnchor is for packages of this
 // module.
 func (r *Recorder) AppendAnchor(e *format.TraceEntry) (uint32, error) { return r.append(e, true) }
 
-// SetProvider sets the provider of the record that b builds, which Log began. The provider is
-// usually neither spans nor log records. The record is written below its span as log records are,
-// or else below the entry that AppendAnchor has written. Its entry needs a message if it has a span.
-// A record with the provider ProviderLogs fires no trigger. SetProvider is for packages of this module.
+// SetProvider sets the provider of the record that b builds. The record must have begun with Log. The
+// provider is usually neither spans nor log records. Like a log record, the record is written below its
+// span, or else below the entry of AppendAnchor. If the record has a span, its entry needs a message.
+// After SetProvider, even a record of ProviderLogs fires no trigger. SetProvider is for packages of this
+// module.
 func (b *Batch) SetProvider(p record.Provider) { b.provider, b.silent = p, true }
 
-// WithFile runs fn on the goroutine that writes the file of r, if r has a file. The records that fn
-// places must be built with the interner of r. WithFile is for packages of this module.
+// WithFile runs fn on the goroutine that writes the file of r. It does nothing if r has no writer. The
+// records that fn places must be built with the interner of r. WithFile is for packages of this module.
 func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 	t, ok := r.target.(*writer)
 	if !ok {
@@ -54,10 +55,11 @@ func (r *Recorder) WithFile(fn func(placer.Importer) error) error {
 }
 
 // Suspend writes the waiting records to the file and removes the journal. The next call that records
-// waits until there is another journal. Meanwhile the file stays locked and uses only a descriptor.
-// This suits a program with many recorders that uses few of them at a time. Suspend also writes the
-// spans that wait for their parents. After an error r is in use as before. Suspend does nothing while
-// calls wait for the journal of an earlier one. It is for packages of this module.
+// makes a new journal and waits for it. Until then the file stays locked and r uses only a file
+// descriptor. This suits a program with many recorders that uses few of them at a time. Suspend also
+// writes the spans that wait for their parents. If Suspend fails, r remains in use as before. While calls
+// wait for the new journal after an earlier Suspend, Suspend does nothing. It is for packages of this
+// module.
 func (r *Recorder) Suspend(ctx context.Context) error {
 	w, ok := r.target.(*writer)
 	if !ok {
@@ -84,7 +86,8 @@ func (i *importer) Place(e *journal.Entry) {
 	i.Placer.Place(e)
 }
 
-// Flush drops and counts what it cannot write, and goes on, as a later write may succeed.
+// Flush writes the staged entries. It drops and counts entries that it cannot write, and goes on,
+// because a later write may succeed.
 func (i *importer) Flush(now bool) {
 	b, _ := i.w.placer.Out()
 	if i.err != nil || len(b) < flushSize && (!now || len(b) == 0) {

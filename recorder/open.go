@@ -5,9 +5,10 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// Open opens the trace file name as [format.Open] does. If the writer died, the records in its journal
-// are part of the file, as if [Recover] had added them; no file is changed. If the journal is missing,
-// [format.File.Journal] returns [ErrJournalGone], [ErrJournalElsewhere], or why it cannot be read.
+// Open opens the trace file name as [format.Open] does. If the writer died, the File also has the records
+// in its journal, as if [Recover] had added them; Open changes no file. If the journal is missing or
+// unreadable, [format.File.Journal] returns [ErrJournalGone], [ErrJournalElsewhere], or the error of
+// reading the journal.
 func Open(name string, o *format.OpenOptions) (*format.File, error) {
 	src, err := deadtrace.OpenSource(format.Find(name), false)
 	if err != nil {
@@ -29,7 +30,7 @@ func Verify(name string, found func(problem error)) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Format() == format.ET && !odd { // all of it is known
+	if f.Format() == format.ET && !odd { // the report needs no second look at the file
 		r, err := f.Report()
 		if err != nil {
 			return nil, err

@@ -10,19 +10,19 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Durability says what a record survives. It holds as soon as the call that handed
-// the record to a [Recorder] has returned.
+// A Durability says which failures a record survives. The guarantee holds as soon as the
+// call that passed the record to a [Recorder] has returned.
 type Durability uint8
 
 const (
 	// DurabilityProcess means that records survive the death of the process, even kill -9.
-	// Records go to a journal, and from there to the file within a tenth of a second; see
-	// [Options].BufferDir for the place of the journal. If no journal can be made, the
+	// Records go to a journal, and from there to the file within a tenth of a second. See
+	// [Options].BufferDir for the place of the journal. If the journal cannot be made, the
 	// recorder uses DurabilityWriteThrough.
 	DurabilityProcess Durability = iota
-	// DurabilityWriteThrough means the same as DurabilityProcess, without a file for the
-	// journal: a call waits until the file has its record, at most for MaxBlock. Spans that
-	// wait for their parents are not in the file yet, and are lost with the process.
+	// DurabilityWriteThrough means the same as DurabilityProcess, but the journal is not a
+	// file: a call waits until its record is in the trace file, for at most MaxBlock. Spans
+	// that wait for their parents are not in the file yet, and are lost with the process.
 	DurabilityWriteThrough
 	// DurabilityPower means that records also survive a loss of power. Calls that wait at
 	// the same time share one fsync.
@@ -37,7 +37,7 @@ const (
 
 var durabilityNames = [numDurabilities]string{"process", "writethrough", "power", "buffered"}
 
-// String returns the name that ParseDurability takes.
+// String returns the name that ParseDurability accepts.
 func (d Durability) String() string {
 	if d < numDurabilities {
 		return durabilityNames[d]
@@ -61,77 +61,80 @@ type Options struct {
 	// Version is the disk version that is written. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// Format is what Close leaves. By default the name says it: IET for x.iet,
-	// else ET.
+	// Format is the format of the file that Close leaves. By default the name
+	// decides: IET for x.iet, else ET.
 	Format format.Optional[format.StorageFormat]
-	// Durability is what records survive. The default is [DurabilityProcess].
+	// Durability says which failures records survive. The default is [DurabilityProcess].
 	Durability Durability
 	// BufferDir is the folder of the journal of [DurabilityProcess]. By default the journal
-	// is in /dev/shm if the process is not in a container and there is room, else in the
-	// folder of the trace. In a memory-backed folder recording is fastest; the journal is
-	// lost when that memory is lost, with the machine or the container.
+	// is in /dev/shm if the process is not in a container and /dev/shm has room, else in the
+	// folder of the trace. Recording is fastest in a memory-backed folder, but a journal there
+	// is lost with the memory of the machine or container.
 	BufferDir string
 	// MaxEntrySize is the size in bytes above which an entry is cut and marked
-	// with "!TRUNCATED". The default, and the most, is [format.DefaultMaxEntrySize],
-	// 64 MiB; the least is 2 KiB.
+	// with "!TRUNCATED". The default and maximum is [format.DefaultMaxEntrySize],
+	// 64 MiB; the minimum is 2 KiB.
 	MaxEntrySize int
 
 	// MaxWaitingSpans, MaxWaitingBytes and MaxWaitingAge bound the spans that
-	// wait for their parents, and the received log records that wait with them.
-	// A span that goes over a bound, or is larger than 64 KiB with its links and
-	// events, is written below the resource, with its parent_span_id. The
-	// defaults are 16,384 spans, 64 MiB and one minute.
+	// wait for their parents, and the received log records that wait with these
+	// spans. A span that exceeds a bound, or that is larger than 64 KiB with its
+	// links and events, is written below the resource, with its parent_span_id.
+	// The defaults are 16,384 spans, 64 MiB and one minute.
 	MaxWaitingSpans int
 	MaxWaitingBytes int
 	MaxWaitingAge   time.Duration
 
-	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, begin a
-	// new file when the growing one reaches one of them. The old one is finished
-	// under a name with its time, app.20261120T212712.021Z.et, as if Close had
-	// been called; spans that are open go on in the new one, where they are
-	// written again and marked with "entrace.continued". At most a quarter of a file is
-	// such spans, the youngest. The others stay behind, which OnError says: each is
-	// written again, with its ids, name and start, when something of it comes, such
-	// as its end.
+	// MaxFileSize in bytes, MaxFileAge and MaxFileEntries, if not zero, are bounds
+	// of a file. When the growing file reaches a bound, the recorder begins a new
+	// file. It finishes the old file under a name with a time, such as
+	// app.20261120T212712.021Z.et, as if Close had been called. Open spans continue
+	// in the new file: they are written again and marked with "entrace.continued".
+	// At most a quarter of a file is for such spans; the youngest spans come first.
+	// If other open spans remain, the recorder calls OnError. It writes such a span
+	// again, with its ids, name and start, when something of the span is recorded,
+	// such as its end.
 	MaxFileSize    int64
 	MaxFileAge     time.Duration
 	MaxFileEntries uint32
-	// KeepFiles and KeepBytes, if not zero, limit the finished files of this path, those with
-	// a time in their name, by their number and their bytes together: when
-	// a new one begins, the oldest are removed. After Close one more is left. A
-	// file that is dated more than five minutes in the future counts as the oldest, because
-	// the clock was wrong when it was made.
+	// KeepFiles and KeepBytes, if not zero, limit the number and the total size in bytes of
+	// the finished files of this path, which have a time in their names. When a new file
+	// begins, the oldest finished files are removed. After Close one more file is left. A
+	// file with a time more than five minutes in the future counts as the oldest, because
+	// the clock was wrong when the file was made.
 	KeepFiles int
 	KeepBytes int64
-	// Family, if set, reports whether a file in the folder belongs with this path, such as
-	// a file of the same service with another process id. It gets the name without the time
-	// of a renamed file and without the extension. Files of the family count for KeepFiles
-	// and KeepBytes. If the writer of such a file died, the file is finished in the
-	// background.
+	// Family, if set, reports whether a file in the folder belongs to the same family as this
+	// path, for example a file of the same service with another process id. Its argument is
+	// the file's name without the time of a renamed file and without the extension. Files of
+	// the family count for KeepFiles and KeepBytes. If the writer of such a file died, the
+	// file is finished in the background.
 	Family func(base string) bool
 
 	// Shared makes Create return the Recorder that this process already has for the path, if
-	// there is one. The other options then have no effect. The Recorder counts the calls of
-	// Create; the last of as many calls of Close closes it.
+	// any. The other options then have no effect. The Recorder counts the calls of Create; it
+	// is closed after as many calls of Close.
 	Shared bool
 
-	// Redact says which values are secrets. They are replaced before anything of a record reaches the
-	// journal, the file or the Tee. nil is [redact.Default]; [redact.Off] records everything as it
-	// comes. Two texts are not recorded through a Recorder: what the Go runtime writes about a crash is
-	// redacted when it becomes an entry, see docs/redaction.md.
+	// Redact says which values are secrets. The recorder replaces them before any part of a record
+	// reaches the journal, the file or the Tee. nil means [redact.Default]; [redact.Off] replaces
+	// nothing. The texts that the Go runtime writes about a crash do not pass through a Recorder: they
+	// are redacted when they become entries, see docs/redaction.md.
 	Redact *redact.Policy
 
-	// Tee, if set, gets every entry that is written to the file as well.
+	// Tee, if set, also receives every entry that is written to the file.
 	Tee Tee
 
-	// MaxBlock is how long a call waits when the disk cannot keep up. After that its
+	// MaxBlock is how long a call waits when the disk cannot keep up. After that the
 	// record is dropped and counted as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration
-	// OnError, if set, is called when recording begins to fail: once, until it
-	// works again. No lock is held then. It must not block for long.
+	// OnError, if set, is called once when recording begins to fail, and again only
+	// after recording has worked in between. No lock is held during the call. OnError
+	// must not block for long.
 	OnError func(error)
 	// OnNotice, if set, is called when other files were changed: a file of a dead process
-	// was finished, or old files were removed. It is called in the same way as OnError.
+	// was finished, or old files were removed. No lock is held during the call. OnNotice must
+	// not block for long.
 	OnNotice func(text string)
 }
 
@@ -166,10 +169,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// minMaxEntrySize leaves room for the attributes that say where a span belongs.
+// minMaxEntrySize is the minimum of MaxEntrySize. It leaves room for the attributes that identify a
+// span and its parent.
 const minMaxEntrySize = 2 << 10
 
-// check returns what is wrong with the options.
+// check returns an error if an option is invalid.
 func (o *Options) check() error {
 	switch {
 	case o.Version != 0 && o.Version.Check() != nil:

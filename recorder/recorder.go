@@ -14,39 +14,41 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Recorder writes one trace: it streams an IET file and turns it into an ET
-// file when it is closed. Once a call has returned, its record survives what the
-// [Durability] says. By default the record is in the journal then, and in the file a
+// A Recorder writes one trace: it streams an IET file, and makes an ET file from it
+// when the recorder is closed. Once a call has returned, its record is as safe as the
+// [Durability] says. By default the record is then in the journal, and in the file a
 // tenth of a second later, or after [Recorder.Flush].
 //
 // A Recorder is safe for concurrent use.
 type Recorder struct {
 	target  target // nil: everything is dropped
 	intern  *record.Interner
-	maxText int    // above which a text is cut at once; the whole entry is cut when it is written
+	maxText int    // a longer text is cut at once; the whole entry is cut when it is written
 	stream  string // the IET file
 	final   string // the file that Close leaves
 	reports bool   // OnError is set
 	ring    bool   // the target is a ring
 
-	on      *atomic.Uint64 // the record.Providers that are taken; nil: none
+	on      *atomic.Uint64 // a record.Providers: the providers whose records are accepted; nil: none
 	latest  atomic.Uint32  // the number of the latest Resource
 	batches sync.Pool      // of *Batch
 
-	slot *slot // where Create finds the recorder again; nil: nowhere
-	refs int   // guarded by slot.mu
+	slot *slot // where Create finds the recorder again; nil: Create does not find it
+	refs int   // number of Create calls without a Close; guarded by slotsMu
 }
 
-// A target takes the records of a Recorder: to write them to a file, or to keep them in the ring of a flight recorder.
+// A target receives the records of a Recorder. It writes them to a file, or keeps them in the ring of a
+// flight recorder.
 type target interface {
-	// Put takes a record, whose bytes it does not keep.
+	// Put records r. It does not keep the bytes of r.
 	Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) error
-	// Wait returns when the records of Put are as safe as Durability says. It is called if Waits.
+	// Wait returns when the records of earlier calls of Put are as safe as Durability says. It is called
+	// only if Waits returns true.
 	Wait() error
 	Waits() bool
-	// Drop counts what cannot be recorded because of err.
+	// Drop counts entries and spans that cannot be recorded because of err.
 	Drop(err error, entries, spans int)
-	// Append takes an entry below another one.
+	// Append writes an entry below the entry parent and returns the id of the new entry.
 	Append(r *journal.Record, parent uint32, anchor bool) (uint32, error)
 	NewHint() journal.Hint
 	Flush(ctx context.Context) error
@@ -57,19 +59,19 @@ type target interface {
 	Durability() (Durability, error)
 }
 
-// newRecorder returns a recorder that hands its records to t. Nothing is left open in o.
+// newRecorder returns a recorder that passes its records to t. All options in o must have values.
 func newRecorder(t target, in *record.Interner, o *Options) *Recorder {
 	r := &Recorder{target: t, intern: in, maxText: o.MaxEntrySize, reports: o.OnError != nil, on: new(atomic.Uint64), refs: 1}
 	r.on.Store(math.MaxUint64)
 	return r
 }
 
-// TakesSpans reports whether r takes spans, which is one atomic load. All recorders except
-// that of a flight recorder take everything, or nothing: see Discards. A nil Recorder takes
-// nothing.
+// TakesSpans reports whether r accepts spans. It costs one atomic load. Except for the
+// recorder of a flight recorder, a recorder accepts either everything or nothing: see
+// Discards. A nil Recorder accepts nothing.
 func (r *Recorder) TakesSpans() bool { return r.takes(record.ProviderSpans) }
 
-// TakesLogs reports the same of log records.
+// TakesLogs reports whether r accepts log records. It is otherwise like TakesSpans.
 func (r *Recorder) TakesLogs() bool { return r.takes(record.ProviderLogs) }
 
 func (r *Recorder) takes(p record.Provider) bool {
@@ -86,15 +88,15 @@ func newHint(r *Recorder) journal.Hint {
 // waits reports whether a call has to wait for a file.
 func (r *Recorder) waits() bool { return r.target != nil && r.target.Waits() }
 
-// Discard returns a recorder that takes everything and drops it, without
-// counting and without error. Close does nothing.
+// Discard returns a recorder that accepts everything and drops it, without
+// counting and without error. Its Close does nothing.
 func Discard() *Recorder { return new(Recorder) }
 
-// Discards reports whether r drops everything, so that a caller may save itself the work.
-// It is true for a nil Recorder, which Create returns when it fails.
+// Discards reports whether r drops everything, so that a caller can skip the work. It returns
+// true for a nil Recorder. Create returns a nil Recorder when it fails.
 func (r *Recorder) Discards() bool { return r == nil || r.target == nil }
 
-// redactor returns what replaces secrets, nil if nothing does.
+// redactor returns the Redactor that replaces secrets, or nil if nothing is replaced.
 func (r *Recorder) redactor() *redact.Redactor {
 	if r.intern == nil {
 		return nil
@@ -102,17 +104,17 @@ func (r *Recorder) redactor() *redact.Redactor {
 	return r.intern.Redact
 }
 
-// IsRing reports whether what is recorded goes to the ring of a flight recorder.
+// IsRing reports whether the records of r go to the ring of a flight recorder.
 func (r *Recorder) IsRing() bool { return r != nil && r.ring }
 
-// Path returns the file that Close leaves, "" for [Discard].
+// Path returns the name of the file that Close leaves, "" for [Discard].
 func (r *Recorder) Path() string { return r.final }
 
-// StreamPath returns the IET file that is written now, "" for [Discard].
+// StreamPath returns the name of the IET file that r is writing, "" for [Discard].
 func (r *Recorder) StreamPath() string { return r.stream }
 
-// Durability returns what records survive. If that is not what Options asked for, the
-// error says why.
+// Durability returns the current durability of records. If it is not the one in Options,
+// the error says why.
 func (r *Recorder) Durability() (Durability, error) {
 	if r.Discards() {
 		return DurabilityBuffered, nil
@@ -120,7 +122,7 @@ func (r *Recorder) Durability() (Durability, error) {
 	return r.target.Durability()
 }
 
-// Stats returns the account as it is now. It waits for nothing.
+// Stats returns the current counts. It never waits for the disk.
 func (r *Recorder) Stats() Stats {
 	if r.Discards() {
 		return Stats{}
@@ -136,9 +138,9 @@ func (r *Recorder) Stats() Stats {
 }
 
 // Err returns the last error that cost entries, else [ErrUnlinked] while the file
-// has lost its name, else nil. It waits for nothing. Nothing needs to be done about it:
-// the recorder tries again, unless the file cannot even be cut back to its whole entries,
-// and Stats counts what was lost.
+// has lost its name, else nil. It never waits for the disk. The caller need not act on the
+// error: the recorder tries again, unless the file cannot even be cut back to its whole
+// entries, and Stats counts the lost entries.
 func (r *Recorder) Err() error {
 	if r.Discards() {
 		return nil
@@ -146,15 +148,15 @@ func (r *Recorder) Err() error {
 	return r.target.Err()
 }
 
-// HasOnError reports whether OnError is set. If it is, callers need not report the error of
-// Err.
+// HasOnError reports whether OnError is set. If OnError is set, callers need not report the
+// error of Err.
 func (r *Recorder) HasOnError() bool { return r.reports }
 
-// Append writes e below the entry e.Parent and returns its id. It first waits until
+// Append writes e below the entry e.Parent and returns the id of e. It first waits until
 // the earlier records are written. Text that is not valid UTF-8 is changed: a String
-// becomes Bytes, and in other text U+FFFD replaces the invalid bytes. In a recording that
-// rotates, ids are valid for one file only, so the parent must be the root. In a flight
-// recorder the parent must be the root too, and the id is 0.
+// becomes Bytes, and in other text U+FFFD replaces the invalid bytes. In a recording of
+// several files, ids are valid for one file only, so the parent must be the root. In a
+// flight recorder the parent must also be the root, and the returned id is 0.
 func (r *Recorder) Append(e *format.TraceEntry) (uint32, error) { return r.append(e, false) }
 
 func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
@@ -180,9 +182,9 @@ func (r *Recorder) append(e *format.TraceEntry, anchor bool) (uint32, error) {
 }
 
 // Resource writes the entry of a resource below the root and returns the resource. Equal
-// entries are written once. Log records without a span go below the latest resource. Resource
-// waits for a file no longer than MaxBlock. The error is [format.ErrTooLarge] if there are too
-// many resources, or too large ones, and [ErrOverflow] if a file does not answer.
+// entries are written once. Log records without a span are written below the latest resource.
+// Resource waits for a file for at most MaxBlock. The error is [format.ErrTooLarge] if the
+// resources are too many or too large, and [ErrOverflow] if the disk does not respond.
 func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	res := &Resource{owner: r}
 	if r.Discards() {
@@ -191,7 +193,7 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	if e.Metadata.Level > format.LevelError {
 		return nil, format.ErrInvalid
 	}
-	b := &Batch{r: r} // without numbers, so that equal entries are equal bytes
+	b := &Batch{r: r} // without an Interner, because only unnumbered names make equal entries equal bytes
 	b.b.MaxText, b.b.Redact = r.maxText, r.redactor()
 	b.b.Reset(0, nil, nil)
 	b.Entry(e)
@@ -210,7 +212,7 @@ func (r *Recorder) Resource(e *format.TraceEntry) (*Resource, error) {
 	return res, r.putResource(number)
 }
 
-// putResource makes a resource the latest, and records that it is there.
+// putResource makes a resource the latest one, and records that the resource exists.
 func (r *Recorder) putResource(number uint16) error {
 	r.latest.Store(uint32(number))
 	rec := journal.Record{
@@ -218,13 +220,13 @@ func (r *Recorder) putResource(number uint16) error {
 	}
 	hint := newHint(r)
 	if err := r.target.Put(&rec, &hint, nil); err != nil && !errors.Is(err, ErrClosed) {
-		return err // whoever needs it writes it
+		return err // the first record that needs the resource makes the writer write it
 	}
 	return nil
 }
 
-// Flush writes the records so far to the file, so that other processes can read them
-// there. It does not write spans that wait for their parents. It waits at most until ctx ends.
+// Flush writes all records so far to the file, so that other processes can read them. It
+// does not write spans that wait for their parents. It waits at most until ctx ends.
 func (r *Recorder) Flush(ctx context.Context) error {
 	if r.Discards() {
 		return nil
@@ -232,9 +234,9 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return r.target.Flush(ctx)
 }
 
-// Sync calls Flush, and then makes the file's contents and its name survive a loss of
-// power. After a first failure Sync fails until a new file begins, because a disk reports
-// lost data only once.
+// Sync calls Flush, and then makes the content and the name of the file survive a loss of
+// power. After a failure, Sync fails until a new file begins, because a disk reports lost
+// data only once.
 func (r *Recorder) Sync(ctx context.Context) error {
 	if r.Discards() {
 		return nil

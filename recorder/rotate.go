@@ -26,7 +26,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// background is the finishing of files that were rotated out.
+// background runs functions that finish files that were rotated out.
 type background struct {
 	cancel context.CancelFunc
 	ctx    context.Context
@@ -35,8 +35,8 @@ type background struct {
 	mu sync.Mutex
 
 	err   error
-	files []*os.File // that were rotated out and may not be on disk yet
-	ended retain.Log // by path, without an extension
+	files []*os.File // files that were rotated out and may not be on disk yet
+	ended retain.Log // paths of ended files, without extensions
 }
 
 // sync makes the files that were rotated out survive a loss of power.
@@ -76,7 +76,7 @@ func (b *background) start(fn func(context.Context) error) {
 	})
 }
 
-// wait waits for what was started, or cancels it when ctx is done.
+// wait waits for all functions that were started. When ctx is done, it cancels them.
 func (b *background) wait(ctx context.Context) error {
 	if b.ctx == nil {
 		return nil
@@ -92,21 +92,21 @@ func (b *background) wait(ctx context.Context) error {
 
 // A rotation decides when a writer begins another file.
 type rotation struct {
-	began     time.Time // the file
-	first     uint64    // the id of what came to it first
-	head      int64     // size of what precedes that
-	notBefore time.Time // the next attempt
-	mended    bool      // somebody else has changed the file: it is to be the last of its name
-	stranger  bool      // the ids of entries are not those of the first file, whatever the bounds
-	synced    time.Time // before that, a file that cannot be synced is no reason for another one
+	began     time.Time // when the file began
+	first     uint64    // the id of the first entry after the open spans at the beginning of the file
+	head      int64     // size of everything before the entry first
+	notBefore time.Time // earliest time of the next attempt
+	mended    bool      // somebody else has changed the file: rotate it as soon as possible
+	stranger  bool      // callers' ids belong to an earlier file, even if the recording has no bounds
+	synced    time.Time // until then, a failed sync of the file does not cause a rotation
 }
 
-// on reports whether the recording goes over several files.
+// on reports whether the options set a bound at which a new file begins.
 func (*rotation) on(o *Options) bool {
 	return o.MaxFileSize > 0 || o.MaxFileAge > 0 || o.MaxFileEntries > 0
 }
 
-// tooBig reports whether the file, with what is staged, has reached a bound.
+// tooBig reports whether the file, including the staged entries, has reached a bound.
 func (r *rotation) tooBig(o *Options, p *placer.Placer) bool {
 	if !r.on(o) {
 		return false
@@ -118,30 +118,32 @@ func (r *rotation) tooBig(o *Options, p *placer.Placer) bool {
 		o.MaxFileEntries > 0 && next-r.first >= uint64(bound(int64(o.MaxFileEntries), int64(r.first))) || next >= fullAt
 }
 
-// bound returns how much a file may hold after its head. That is most of the file, so that
-// files have room for new entries however many spans are open.
+// bound returns how much a file may hold after its head, the parameter most being the bound
+// of the whole file. The result is at least three quarters of most, so that a file has room
+// for new entries however many spans are open.
 func bound(most, head int64) int64 { return max(most-head, most-most/headShare) }
 
-// due returns after how long the age of the file must be checked.
+// due returns the time until the age of the file must be checked.
 func (r *rotation) due(o *Options, p *placer.Placer) time.Duration {
 	if o.MaxFileAge <= 0 {
 		return math.MaxInt64
 	}
 	d := max(time.Until(r.began.Add(o.MaxFileAge)), time.Until(r.notBefore), writeAfter)
 	if p.Entries() < r.first+minFileEntries {
-		d = max(d, checkEvery) // it waits for more
+		d = max(d, checkEvery) // a rotation waits for more entries
 	}
 	return d
 }
 
-// fullAt is the number of entries at which a file rotates if it may. It is below the most that
-// a file can hold.
+// fullAt is the number of entries at which a file rotates if rotation is on. It is below the maximum
+// that a file can hold.
 const fullAt = 1<<32 - 1<<16
 
 const (
-	// minFileEntries keeps a bound that is too small from making nothing but files.
+	// minFileEntries is the least number of new entries of a file, because a bound that is too small
+	// would otherwise rotate all the time.
 	minFileEntries = 16
-	rotateAgain    = time.Minute // after it failed
+	rotateAgain    = time.Minute // the pause after a failed rotation
 
 	// headShare limits the open spans at the beginning of a file to a quarter of the file.
 	// If files have no bound, the limit is a quarter of headSize bytes.
@@ -155,7 +157,7 @@ func (r *rotation) isDue(o *Options, p *placer.Placer, now time.Time) bool {
 		(r.tooBig(o, p) || o.MaxFileAge > 0 && now.Sub(r.began) >= o.MaxFileAge)
 }
 
-// rotateIfDue begins a new file when that is due and everything is in the old one.
+// rotateIfDue begins a new file when a rotation is due and no entries are staged for the old file.
 func (w *writer) rotateIfDue() {
 	r := &w.rotation
 	if w.file == nil || w.file.dead != nil || w.staged() || w.broken.Load() != nil {
@@ -166,25 +168,25 @@ func (w *writer) rotateIfDue() {
 	if !r.mended && !unsynced && !r.isDue(w.o, w.placer, now) || now.Before(r.notBefore) {
 		return
 	}
-	err := w.checkFile() // the name may be another's by now
+	err := w.checkFile() // the name may belong to another file by now
 	if err == nil {
 		err = w.rotate(now)
 	}
 	if err != nil {
 		r.notBefore = now.Add(rotateAgain)
-		r.mended = r.mended && r.on(w.o) // else this file, which is whole, goes on
+		r.mended = r.mended && r.on(w.o) // without bounds, recording continues in this file, because it is whole
 		err = fmt.Errorf("rotate %s: %w", w.name, err)
 		w.mu.Lock()
 		w.published.err = err
 		w.mu.Unlock()
-		w.report(err) // the old file goes on
+		w.report(err) // recording continues in the old file
 	}
 }
 
-// rotate puts a new file in the place of the growing one. Until both have their names
-// nothing has changed.
+// rotate replaces the growing file by a new one. If it fails before both files have their
+// names, nothing has changed.
 func (w *writer) rotate(now time.Time) error {
-	removed := uint64(0) // entries of which checkpoints say that they are not saved yet
+	removed := uint64(0) // number of entries that checkpoints describe as not saved yet
 	if w.file.isRemoved() {
 		removed = max(w.placer.Entries(), 1) - 1 // without the root
 	}
@@ -197,9 +199,10 @@ func (w *writer) rotate(now time.Time) error {
 	return err
 }
 
-// rotateFrom is rotate of a file that was removed with so many entries, or that has a name if removed is 0.
+// rotateFrom is like rotate. If the old file was removed, the parameter removed is the number of its
+// entries, else 0.
 func (w *writer) rotateFrom(removed uint64, now time.Time) error {
-	lost := w.file.check() // the old file has lost its name
+	lost := w.file.check() // not nil if the old file has lost its name
 	tmp, err := osfile.CreateTempAppend(w.name)
 	if err != nil {
 		return err
@@ -216,11 +219,11 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 		return discard(err)
 	}
 	if w.o.Durability == DurabilityPower && lost == nil {
-		// Those who wait for a sync get that of the new file, and this error.
+		// Calls that wait for a sync get the error of syncing the new file, and this error.
 		w.unsynced = w.sink.sync()
 	}
-	// Whoever finds both files, and a checkpoint about the old one, has to know which
-	// spans of the old one are pending: they go to the new one.
+	// If the process dies now, recovery finds both files and a checkpoint about the old file. It
+	// then has to know which spans of the old file are pending, because they go to the new file.
 	if err := w.repark(); err != nil {
 		return discard(err)
 	}
@@ -236,15 +239,15 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	}
 	if err := osfile.RenameNew(tmp.Name(), w.name); err != nil {
 		if lost == nil {
-			// The old one goes on under its old name, if it can get that again.
+			// Recording continues in the old file, under its old name if that name can be restored.
 			err = errors.Join(err, osfile.RenameNew(aside, w.name))
 		}
 		return discard(err)
 	}
-	// Without an end the old file says that it is not all that was written.
+	// A mended file gets no end: this shows that some of its entries are missing.
 	if !w.rotation.mended {
 		if err := w.writeEnd(true); err != nil {
-			w.failed(err) // it is a whole IET all the same
+			w.failed(err) // the file is still a whole IET
 		}
 	}
 	old := w.file
@@ -259,7 +262,7 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	if old.syncErr != nil {
 		w.rotation.synced = now.Add(rotateAgain)
 	}
-	w.placer.Extra() // they are counted here
+	w.placer.Extra() // discard this count: the entries of the new file are counted here
 	w.mu.Lock()
 	w.published.extra[0] += w.placer.Entries()
 	w.published.written[0] += w.placer.Entries()
@@ -285,16 +288,17 @@ func (w *writer) rotateFrom(removed uint64, now time.Time) error {
 	}
 	if w.o.Durability == DurabilityPower {
 		if err := osfile.SyncDir(w.name); err != nil {
-			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // both are there, until a loss of power
+			w.failed(fmt.Errorf("rotate %s: %w", w.name, err)) // a loss of power could undo the new names
 		}
 	}
 	return nil
 }
 
-// errNoRoomToPark is why a rotation waits.
+// errNoRoomToPark says that a rotation has to wait for room in the journal.
 var errNoRoomToPark = errors.New("the journal has no room for the waiting spans")
 
-// repark parks the pending spans anew, so that nothing else is parked behind from.
+// repark parks the pending spans anew and moves w.parking.from, so that the stream holds nothing
+// else after from.
 func (w *writer) repark() error {
 	k := &w.parking
 	if k.stream == nil {
@@ -303,7 +307,7 @@ func (w *writer) repark() error {
 	at, old := k.stream.Position(), k.live
 	k.live = make(map[*journal.Segment]int)
 	if !w.placer.Repark(true) {
-		// What was parked before counts still, and what was now, twice.
+		// The old copies remain valid, and some spans now have two copies.
 		for seg, n := range old {
 			k.live[seg] += n
 		}
@@ -332,7 +336,7 @@ func finishFile(ctx context.Context, f *os.File, iet string, et bool, x *entryby
 type nextFile struct {
 	sink   *fileSink
 	placer *placer.Placer
-	keeps  bool // what was written is kept for a Tee
+	keeps  bool // keep the written entries in kept, for a Tee
 	kept   []keptEntries
 }
 
@@ -356,15 +360,15 @@ func (n *nextFile) flush(size int) error {
 }
 
 // continueIn writes the beginning of the next file: the root and the open spans with their
-// resources. If the spans would take too much of the file, it writes only the youngest. The
-// others stay behind.
+// resources. If the open spans would take too much of the file, it writes only the youngest
+// and leaves out the others.
 func (w *writer) continueIn(n *nextFile) error {
 	n.sink.begin(w.version)
 	n.placer.Resume(0, n.sink.n, 0)
 	n.placer.Root()
 	spans := w.placer.OpenSpans()
 	goesOn := w.rotation.carried(w.o, spans)
-	// There may be hundreds of thousands, and calls wait: read and build them in the same memory.
+	// There may be hundreds of thousands of spans, and calls wait: use the same memory for all of them.
 	var e format.TraceEntry
 	var b Batch
 	in := ahead{f: w.file.w}
@@ -390,16 +394,16 @@ func (w *writer) continueIn(n *nextFile) error {
 	return n.flush(0)
 }
 
-// isDetail reports whether the attribute can be left out when a span that stayed behind is
-// written again.
+// isDetail reports whether the attribute can be left out when a span that was not continued
+// is written again later.
 func isDetail(a format.Attribute) bool {
 	return a.Name != format.AttrSpanID && a.Name != format.AttrTime && a.Name != mapping.AttrKind
 }
 
-// carried returns which of the spans the next file begins with: the youngest that fit into
-// its share.
+// carried returns, for each of the spans, whether the next file begins with it. It selects the
+// youngest spans that fit into the share for open spans.
 func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
-	const added = 128 // about how many bytes are added to each
+	const added = 128 // about how many bytes are added to each span
 	size, most := int64(headSize), uint64(fullAt)
 	if o.MaxFileSize > 0 {
 		size = o.MaxFileSize
@@ -418,8 +422,8 @@ func (*rotation) carried(o *Options, spans []placer.OpenSpan) []bool {
 	return goesOn
 }
 
-// continuedSpan returns a record of the open span s, whose entry is e, marked as one that
-// began in another file. It is valid until the batch is used again.
+// continuedSpan returns a record of the open span s, marked as a span that began in another
+// file. e is the entry of s. The record is valid until the batch is used again.
 func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal.Entry {
 	flags := uint8(record.FlagRef | record.FlagOpen)
 	var parent record.Ref
@@ -445,7 +449,7 @@ func (b *Batch) continuedSpan(s *placer.OpenSpan, e *format.TraceEntry) *journal
 	}
 }
 
-// archiveGrowing gives the growing file a name with its time.
+// archiveGrowing renames the growing file to a name with the time now, and returns that name.
 func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	final := w.final != w.name
 	err = deadtrace.Aside(w.name, tracename.IET, now, func(to string) error {
@@ -458,7 +462,7 @@ func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 			return err
 		}
 		if final && osfile.Exists(et) {
-			// One of that name was finished just now.
+			// Another process has finished a file of that name just now.
 			return cmp.Or(osfile.RenameNew(to, w.name), fs.ErrExist)
 		}
 		return nil
@@ -466,10 +470,10 @@ func (w *writer) archiveGrowing(now time.Time) (aside string, err error) {
 	return aside, err
 }
 
-// finishOld finishes the file that was renamed, in the background.
+// finishOld finishes the file old, which was renamed to aside, in the background.
 func (w *writer) finishOld(old *fileSink, aside string) {
 	final := w.final != w.name
-	// Here and not when it is finished: files are finished concurrently, in any order.
+	// Add it here and not when it is finished: files are finished concurrently, in any order.
 	w.finished.ended.Add(strings.TrimSuffix(aside, tracename.IET))
 	w.finished.add(old.f)
 	w.finished.start(func(ctx context.Context) error {
@@ -479,8 +483,8 @@ func (w *writer) finishOld(old *fileSink, aside string) {
 	})
 }
 
-// leaveOld ends a file that has lost its name. If it was removed with so many entries, leaveOld makes
-// another file of what it holds, in the background.
+// leaveOld ends a file that has lost its name, in the background. If the file was removed, leaveOld saves
+// its entries in another file; removed is the number of these entries.
 func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 	w.finished.add(old.f)
 	w.finished.start(func(ctx context.Context) error {
@@ -498,13 +502,13 @@ func (w *writer) leaveOld(old *fileSink, removed uint64, now time.Time) {
 		}
 		w.unsaved.Add(-removed)
 		w.finished.ended.Add(tracename.Base(name))
-		w.armed.Store(true) // so that a checkpoint says that it is saved, unless there is no journal
+		w.armed.Store(true) // so that a checkpoint, if w has a journal, says that the entries are saved
 		w.wakeUp()
 		return w.prune(ctx, time.Now())
 	})
 }
 
-// countLost counts as dropped what a file holds that nobody will find.
+// countLost counts the entries and spans of f as dropped, because nobody will find the file.
 func (w *writer) countLost(f *fileSink) {
 	entries, spans := uint64(0), uint64(0)
 	f.index.Each(func(_, _ uint32, span bool) bool {
@@ -521,7 +525,7 @@ func (w *writer) countLost(f *fileSink) {
 	p.written[1], p.dropped[1].IO = p.written[1]-spans, p.dropped[1].IO+spans
 }
 
-// save makes a file of what a file holds that was removed, and returns its name.
+// save copies the content of the removed file old to a new file and returns the name of the new file.
 func (w *writer) save(ctx context.Context, old *fileSink, now time.Time) (name string, err error) {
 	ext, write := tracename.IET, copyFile
 	if w.final != w.name {
@@ -536,7 +540,7 @@ func (w *writer) save(ctx context.Context, old *fileSink, now time.Time) (name s
 	return name, err
 }
 
-// copyFile copies what f holds to a new file.
+// copyFile copies the content of f to a new file.
 func copyFile(ctx context.Context, f *os.File, to string) error {
 	tmp, err := osfile.CreateTemp(to)
 	if err != nil {
@@ -555,17 +559,17 @@ func copyFile(ctx context.Context, f *os.File, to string) error {
 	}
 }
 
-// An ahead reads the entries of spans that are near to each other together.
+// An ahead reads the entries of spans. It reads entries that are near to each other at once.
 type ahead struct {
 	f  io.ReaderAt
 	b  []byte
-	at int64 // where b is in the file
+	at int64 // offset of b in the file
 }
 
-// readAhead is how much is read at once.
+// readAhead is the number of bytes that an ahead reads at once.
 const readAhead = 64 << 10
 
-// read returns the entry of the first of some spans, which is valid until the next call.
+// read returns the encoded entry of the first of the spans. The slice is valid until the next call.
 func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
 	from, end := spans[0].Offset, spans[0].Offset+int64(spans[0].Size)
 	if from < a.at || end > a.at+int64(len(a.b)) {
@@ -585,7 +589,7 @@ func (a *ahead) read(spans []placer.OpenSpan) ([]byte, error) {
 	return a.b[from-a.at:][:spans[0].Size], nil
 }
 
-// readBack decodes the entry of a span from the file.
+// readBack decodes b, the encoded entry of a span, into e. The entry must take all of b.
 func readBack(b []byte, v format.Version, e *format.TraceEntry) error {
 	n, err := format.DecodeTraceEntry(b, v, e)
 	if err == nil && n != len(b) {

@@ -15,22 +15,22 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// A sink takes the entries of a recording. It is used by one goroutine.
+// A sink stores the entries of a recording. Only one goroutine uses it.
 type sink interface {
-	// write appends entries, whose encodings are in b, and returns how many of them are
-	// whole in the sink, which is all unless there is an error.
+	// write appends entries, whose encodings are in b. It returns how many of the entries
+	// are whole in the sink. Without an error that is all of them.
 	write(b []byte, entries []placer.Staged) (kept int, err error)
 	// begin is called once before the first write.
 	begin(v format.Version)
-	// sync makes what was written survive a loss of power.
+	// sync makes all written entries survive a loss of power.
 	sync() error
-	// check returns an error while the sink is not where it should be.
+	// check returns an error if the file of the sink has lost its name.
 	check() error
-	// size returns the size of what was written, in bytes.
+	// size returns the number of bytes written.
 	size() int64
 }
 
-// A noSink takes everything and keeps nothing: a Tee gets it.
+// A noSink only counts bytes: the entries go to a Tee alone.
 type noSink struct{ n int64 }
 
 func (s *noSink) write(b []byte, entries []placer.Staged) (int, error) {
@@ -43,8 +43,8 @@ func (*noSink) sync() error            { return nil }
 func (*noSink) check() error           { return nil }
 func (s *noSink) size() int64          { return s.n }
 
-// A growingFile has the methods of *os.File that a fileSink uses, so that tests can have
-// them fail.
+// A growingFile has the methods of *os.File that a fileSink uses, so that tests can make
+// these methods fail.
 type growingFile interface {
 	io.Writer
 	io.ReaderAt
@@ -52,23 +52,23 @@ type growingFile interface {
 	Sync() error
 }
 
-// A fileSink writes an IET file. The file ends at the end of an entry, always, unless
-// dead is set.
+// A fileSink writes an IET file. The file always ends at the end of an entry, unless dead
+// is set.
 type fileSink struct {
 	f    *os.File
-	w    growingFile // f, but in tests of what happens when f fails
+	w    growingFile // f, or in tests a file that fails
 	name string
-	n    int64 // size of what is whole in the file
-	dead error // the file cannot be written to any more
+	n    int64 // size of the magic and the whole entries in the file
+	dead error // why the file cannot be written any more
 
-	// magic is to be written together with the first entry: a kill must not leave a file
-	// without a root.
+	// magic will be written together with the first entry, because a kill must not leave a
+	// file without a root. It is nil after that.
 	magic []byte
 
 	index entrybytes.Index
 	tail  deadtrace.Tail
 
-	syncErr error // sticky: a file that failed once is never safe again
+	syncErr error // sticky: after a failed sync the file is never safe again
 }
 
 func newFileSink(f *os.File, name string) *fileSink { return &fileSink{f: f, w: f, name: name} }
@@ -119,7 +119,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 			size = 0
 		}
 		if terr := s.w.Truncate(size); terr != nil {
-			// Bytes behind a part of an entry could never be read again.
+			// Bytes after an incomplete entry could never be read.
 			s.dead = fmt.Errorf("record to %s: %w", s.name, errors.Join(err, terr))
 			return kept, s.dead
 		}
@@ -129,7 +129,7 @@ func (s *fileSink) write(b []byte, entries []placer.Staged) (kept int, err error
 
 func (s *fileSink) size() int64 { return s.n }
 
-// stored returns the size that the file has, unless somebody else has changed it.
+// stored returns the size of the file, assuming that nobody else has changed the file.
 func (s *fileSink) stored() int64 {
 	if s.magic != nil {
 		return 0
@@ -137,7 +137,7 @@ func (s *fileSink) stored() int64 {
 	return s.n
 }
 
-// errChanged is why a file is not written to any more.
+// errChanged is why a recorder stops writing to a file.
 var errChanged = errors.New("another program changed the file")
 
 // checkSize returns errChanged if somebody else has cut the file, or appended to it.
@@ -149,8 +149,9 @@ func (s *fileSink) checkSize() error {
 	return fmt.Errorf("record to %s: %w: it has %d bytes, expected %d", s.name, errChanged, fi.Size(), s.stored())
 }
 
-// mend cuts a file that somebody else has changed to the entries that are whole, of which the
-// first is root. It returns how many those are, and how many entries and spans are gone.
+// mend cuts a file that somebody else has changed to the entries that are still whole. root is the
+// encoding of the first entry. mend returns how many entries are left, and how many entries and spans
+// are lost.
 func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int, err error) {
 	fi, err := s.f.Stat()
 	if err != nil {
@@ -174,9 +175,10 @@ func (s *fileSink) mend(v format.Version, root []byte) (left, entries, spans int
 	return left, entries, spans, err
 }
 
-// wholePrefix returns how many entries in the first within bytes of the file are unchanged, and
-// their size in bytes with the magic. It compares only the last of them: it assumes that
-// other contents would not have entries of the same sizes.
+// wholePrefix returns how many entries at the beginning of the file are unchanged, and their size in
+// bytes including the magic. It looks only at the first bytes of the file, whose number is within. It
+// compares only the last of these entries: it assumes that other content would not have entries of the
+// same sizes.
 func (s *fileSink) wholePrefix(v format.Version, within int64) (entries int, size int64) {
 	type entry struct {
 		end    int64
@@ -224,5 +226,5 @@ func (s *fileSink) check() error {
 	return fmt.Errorf("record to %s: %w", s.name, ErrUnlinked)
 }
 
-// isRemoved reports whether the file has no name any more, not even another one.
+// isRemoved reports whether the file has no name any more, neither the old one nor another one.
 func (s *fileSink) isRemoved() bool { return osfile.IsRemoved(s.f) }

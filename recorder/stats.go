@@ -6,14 +6,14 @@ import (
 	"github.com/entrace-go/entrace/format"
 )
 
-// Dropped counts what could not be recorded, by reason.
+// Dropped counts entries or spans that could not be recorded, by reason.
 type Dropped struct {
 	IO       uint64 // the file could not be written
-	TooLarge uint64 // larger than the limit, after cutting too
-	Full     uint64 // the file holds all the entries that 32 bits count
-	Closed   uint64 // came after Close
-	Invalid  uint64 // no entry: an unknown parent or level, the end of a span that never began
-	Overflow uint64 // came faster than the disk takes it, for longer than MaxBlock
+	TooLarge uint64 // larger than the limit even after cutting
+	Full     uint64 // the file holds as many entries as 32-bit ids allow
+	Closed   uint64 // recorded after Close
+	Invalid  uint64 // not valid: an unknown parent or level, or the end of a span that never began
+	Overflow uint64 // recorded faster than the disk writes, for longer than MaxBlock
 }
 
 // Total returns the sum of all reasons.
@@ -31,16 +31,16 @@ func (d Dropped) Each(fn func(reason string, n uint64)) {
 	fn("overflow", d.Overflow)
 }
 
-// Counts is the account of one kind of thing that was recorded.
+// Counts has the numbers of entries, or of spans, that were recorded.
 // Offered = Written + Waiting + Dropped.Total() at every moment.
 type Counts struct {
 	Offered uint64
 	Written uint64 // in the file
-	Waiting uint64 // taken, but not in the file yet
+	Waiting uint64 // accepted, but not in the file yet
 	Dropped Dropped
 }
 
-// Add counts n more that were dropped because of err.
+// Add adds n to the count of entries or spans that were dropped because of err.
 func (d *Dropped) Add(err error, n uint64) { *d.reason(err) += n }
 
 // add adds the counts of e.
@@ -49,17 +49,17 @@ func (d *Dropped) add(e *Dropped) {
 	d.Closed, d.Invalid, d.Overflow = d.Closed+e.Closed, d.Invalid+e.Invalid, d.Overflow+e.Overflow
 }
 
-// Stats is the account of a [Recorder].
+// Stats holds the counts of a [Recorder].
 type Stats struct {
-	Entries Counts // everything, spans and the recorder's own entries included
-	Spans   Counts // one that was recorded open and later as a whole counts twice
+	Entries Counts // all entries, including spans and the recorder's own entries
+	Spans   Counts // a span that was recorded open and later as a whole counts twice
 	Bytes   int64  // size of the growing IET file
-	Files   int    // how many were rotated out
-	// Redacted counts the replaced secrets by the rules of package redact. It is nil if there are none.
+	Files   int    // number of files that were rotated out
+	// Redacted counts the replaced secrets by the rules of package redact. It is nil if no secret was replaced.
 	Redacted map[string]uint64
 }
 
-// reason returns the counter for err. If err joins several errors, the first case here decides.
+// reason returns the counter for err. If err joins several errors, the first matching case here decides.
 func (d *Dropped) reason(err error) *uint64 {
 	switch {
 	case errors.Is(err, ErrClosed):

@@ -12,16 +12,17 @@ import (
 	"github.com/entrace-go/entrace/internal/core/placer"
 )
 
-// A Tee gets what a [Recorder] writes to its file, as soon as it is there: package
-// remote sends it over the network. Its methods are called one at a time, on a goroutine
-// of their own. While they do not return, up to 8 MiB wait for them; entries that come
-// then do not reach the Tee, and OnError is told of [ErrOverflow] once.
+// A Tee receives the entries that a [Recorder] writes to its file, as soon as they are in the
+// file. Package remote has a Tee that sends them over the network. The methods of a Tee are
+// called one at a time, on a goroutine of their own. While a method does not return, up to
+// 8 MiB wait. Entries beyond that do not reach the Tee, and OnError is called once with
+// [ErrOverflow].
 type Tee interface {
-	// Begin says that a file of version v begins. Its ids count from its root, which
-	// has id 0 and is not handed over. After a rotation Begin is called again for the
-	// next file.
+	// Begin says that a file of version v begins. The ids of its entries count from the
+	// root, which has id 0 and is not passed to Take. After a rotation Begin is called
+	// again for the next file.
 	Begin(v format.Version)
-	// Take gets entries in the order of their ids. It must keep neither the slice nor
+	// Take receives entries in the order of their ids. It must keep neither the slice nor
 	// the bytes of the entries.
 	Take(entries []TeeEntry)
 	// Close is called by the last [Recorder.Close], after the last Take.
@@ -31,17 +32,17 @@ type Tee interface {
 // A TeeEntry is an entry that a [Recorder] has written.
 type TeeEntry struct {
 	ID, Parent uint32
-	Ref        format.SpanRef // of a span; zero for others, and for a span's end
-	Resource   bool           // it is a [Recorder.Resource]
-	Raw        []byte         // its encoding
+	Ref        format.SpanRef // set for a span; zero for other entries, including a span's end
+	Resource   bool           // the entry is a [Recorder.Resource]
+	Raw        []byte         // the encoded entry
 }
 
-// A teeQueue hands entries to a Tee.
+// A teeQueue passes entries to a Tee.
 type teeQueue struct {
 	tee    Tee
 	calls  callbacks
 	lost   bool        // the last entries found no room
-	closes atomic.Bool // the file is finished, and the Tee is still to take entries
+	closes atomic.Bool // close was called: the file is finished, but entries may still wait for the Tee
 }
 
 // errTeeBusy says why entries do not reach a Tee.
@@ -50,11 +51,11 @@ var errTeeBusy = fmt.Errorf("the Tee does not accept the entries: %w", ErrOverfl
 // errTeeClose says why a Tee may not be closed.
 var errTeeClose = errors.New("Tee.Close panicked or ended its goroutine")
 
-// begin tells the Tee of a file.
+// begin queues a call of Tee.Begin.
 func (t *teeQueue) begin(v format.Version) { t.calls.mustPost("Tee.Begin", func() { t.tee.Begin(v) }) }
 
-// take hands entries to the Tee, whose encodings are in b. The error says once that there
-// is no room for them.
+// take queues a call of Tee.Take with the entries, whose encodings are in b. If the queue has
+// no room, take drops the entries; it returns an error for the first such call of a series.
 func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	list := make([]TeeEntry, 0, len(entries))
 	raw := slices.Clone(b[:entries[len(entries)-1].End])
@@ -84,9 +85,9 @@ func (t *teeQueue) take(b []byte, entries []placer.Staged) error {
 	return errTeeBusy
 }
 
-// close ends the Tee when it has got everything. It returns early if a method of the Tee
-// does not return, which may be because it calls Close itself: the Tee is closed later
-// then.
+// close closes the Tee after the Tee has received all entries. If a method of the Tee does
+// not return, close returns early, and the Tee is closed later. The reason may be that the
+// method itself has called Close.
 func (t *teeQueue) close(ctx context.Context) error {
 	t.closes.Store(true)
 	var closing atomic.Bool

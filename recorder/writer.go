@@ -16,48 +16,48 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A writer is the target of a Recorder that writes a file, or gives entries to a Tee. Calls
-// append to its journal and return. One goroutine, that of run, takes the records out of the
-// journal and writes them.
+// A writer is the target of a Recorder that writes a file, or passes entries to a Tee. Calls
+// append to its journal and return. One goroutine, which runs the method run, reads the records
+// from the journal and writes them.
 //
-// Who owns what: the first group of fields does not change. The second is for calls and the
-// goroutine, without a lock. What mu guards is for both as well; mu is never held while a file is
-// used, so that no call waits for one. All the rest is the goroutine's alone, and so are the methods
-// of this file, journal.go, rotate.go and sink.go.
+// Ownership: The fields of the first group do not change. The fields of the second group are for calls
+// and for the goroutine, without a lock. Both also use the fields that mu guards; mu is never held while
+// a file is used, so that no call waits for a file. Only the goroutine uses the other fields and the
+// methods in this file, journal.go, rotate.go and sink.go.
 type writer struct {
-	o        *Options // nothing is left open
+	o        *Options // with defaults filled in
 	version  format.Version
 	intern   *record.Interner
-	name     string // of the IET, for errors
-	final    string // the file that close leaves
-	died     bool   // what is recorded comes from a process that died: the last entry is NameRecovered
+	name     string // name of the IET
+	final    string // name of the file that close leaves
+	died     bool   // the records come from a process that died: the last entry is NameRecovered
 	wake     chan struct{}
 	requests chan *request
 	ended    chan struct{} // closed when the writer is gone
 
-	live    atomic.Pointer[journal.Journal] // what calls append to
+	live    atomic.Pointer[journal.Journal] // the journal to which calls append
 	wait    atomic.Bool                     // calls wait for the file
 	closed  atomic.Bool
 	stuck   atomic.Bool           // a call found no room, and nothing was written since
-	broken  atomic.Pointer[error] // the journal cannot be appended to
-	gone    atomic.Pointer[error] // the file was removed, and no other can be made: calls return it
-	armed   atomic.Bool           // the writer knows that something has come
-	urgent  atomic.Bool           // it is to write at once
-	due     atomic.Bool           // its timer has fired
+	broken  atomic.Pointer[error] // why the journal cannot be appended to
+	gone    atomic.Pointer[error] // the file was removed and a new one cannot be made: calls return this error
+	armed   atomic.Bool           // the goroutine knows that records were appended
+	urgent  atomic.Bool           // the goroutine is to write at once
+	due     atomic.Bool           // the timer has fired
 	closing atomic.Pointer[closing]
 
-	patient   atomic.Bool   // calls wait for room as long as senders do
+	patient   atomic.Bool   // calls wait for room as long as the constant patience says
 	admitting chan struct{} // holds one item while a request waits for room
-	reserved  atomic.Int64  // segments, by admit
-	work      work          // of the goroutine
+	reserved  atomic.Int64  // number of segments that admit has reserved
+	work      work          // working time of the goroutine
 
-	// They have locks of their own.
+	// The next fields have locks of their own.
 	rounds    rounds
 	dropped   droppedCalls
 	callbacks callbacks
 	finished  background    // finishes files of this path
-	unsaved   atomic.Uint64 // entries of files that were removed, as long as nothing else has them
-	family    background    // finishes those of others
+	unsaved   atomic.Uint64 // number of entries of removed files that are not in another file yet
+	family    background    // finishes files of other paths of the family
 
 	mu sync.Mutex
 
@@ -65,32 +65,32 @@ type writer struct {
 
 	sink    sink
 	file    *fileSink // sink, if that is a file
-	tee     *teeQueue // nil: none
+	tee     *teeQueue // nil: the recorder has no Tee
 	placer  *placer.Placer
-	journal *journal.Journal // the live one, or that which is to be
-	noted   []byte           // the last checkpoint of journal
-	reader  *journal.Reader  // of journal
-	parking parking          // of journal
-	left    parked           // of journal: open spans that are in earlier files
+	journal *journal.Journal // the live journal, or the next one before it is live
+	noted   []byte           // the last checkpoint in journal
+	reader  *journal.Reader  // reads journal
+	parking parking          // the pending spans in journal
+	left    parked           // open spans in journal that are in earlier files
 
 	timer    *time.Timer
-	timerAt  time.Time // when it fires; zero: it need not
+	timerAt  time.Time // when timer fires; zero: it need not fire
 	checked  time.Time
 	rotation rotation
 	leaving  bool  // the file was removed, and its entries count as unsaved
 	unsynced error // the file before this one could not be synced
 
-	suspended bool         // everything is in the file, and there is no journal
-	waiting   atomic.Int32 // calls in putLater
+	suspended bool         // everything is in the file, and w has no journal
+	waiting   atomic.Int32 // number of calls in putLater
 
-	toldTooLarge time.Time // when OnError was last told of that
+	toldTooLarge time.Time // when OnError was last called for an entry that is too large
 }
 
 // run is the goroutine of the writer.
 func (w *writer) run() {
 	defer close(w.ended)
-	// It is no channel to wait at: that would have to be noted in the runtime's timers
-	// each time.
+	// Use AfterFunc, not the channel of a timer: each select on such a channel registers the
+	// timer anew with the runtime.
 	w.timer = time.AfterFunc(time.Hour, func() { w.due.Store(true); w.wakeUp() })
 	defer w.timer.Stop()
 	w.setTimer()
@@ -115,9 +115,9 @@ func (w *writer) run() {
 	}
 }
 
-func (w *writer) writeAndReport() { _ = w.write() } // which notes its error
+func (w *writer) writeAndReport() { _ = w.write() } // write itself reports the error
 
-// setTimer sets the timer for what is to be done next, unless it fires before that.
+// setTimer sets the timer for the next task, unless the timer fires before that.
 func (w *writer) setTimer() {
 	if w.suspended {
 		return
@@ -146,17 +146,17 @@ func (w *writer) staged() bool {
 	return len(b) > 0
 }
 
-// write writes what is in the journal, in the order of time as far as that goes.
+// write writes the records in the journal, as far as possible in the order of their times.
 func (w *writer) write() error {
 	if w.suspended {
 		w.resume()
 	}
-	// First, so that who asks for the round after this one, and finds that it was asked for
-	// already, is right.
+	// Reset the flags before reading the journal: a caller that finds a flag set relies on a
+	// round that has not begun yet.
 	w.armed.Store(false)
 	w.urgent.Store(false)
 	w.rounds.begin()
-	w.check() // first, so that a new file gets the records if the old one was removed
+	w.check() // check before reading the journal: if the file was removed, a new file gets the records
 	defer w.work.end(time.Now())
 	err := w.drain()
 	if err == nil && w.o.Durability == DurabilityPower {
@@ -167,15 +167,15 @@ func (w *writer) write() error {
 	w.unsynced = nil
 	w.rounds.end(cmp.Or(err, w.goneErr()))
 	w.publish(err)
-	w.rotateIfDue() // if it could not be synced
+	w.rotateIfDue() // a failed sync makes a rotation due
 	if err != nil {
-		w.unsynced = nil // those who waited have been told
+		w.unsynced = nil // the waiting calls have returned the error
 	}
 	return err
 }
 
 func (w *writer) drain() error {
-	if err := w.flush(); err != nil { // of an earlier time
+	if err := w.flush(); err != nil { // entries that an earlier write could not write
 		return err
 	}
 	w.reader.Capture()
@@ -206,7 +206,7 @@ func (w *writer) drain() error {
 	return nil
 }
 
-// dropLost counts what the journal cannot give back, and says why.
+// dropLost counts as dropped the records that the journal has lost. It returns why they are lost.
 func (w *writer) dropLost() error {
 	entries, spans, err := w.reader.Lost()
 	if err != nil {
@@ -215,7 +215,7 @@ func (w *writer) dropLost() error {
 	return err
 }
 
-// flush writes what is staged. What is not whole in the sink stays staged.
+// flush writes the staged entries. Entries that are not whole in the sink remain staged.
 func (w *writer) flush() error {
 	b, staged := w.placer.Out()
 	if len(staged) == 0 {
@@ -236,7 +236,7 @@ func (w *writer) flush() error {
 		}
 	}
 	spans := uint64(spansIn(staged[:kept]))
-	// After a mend the ids are those of another stream, until the next file begins.
+	// After mend, the ids do not match the entries that the Tee has, until the next file begins.
 	if kept > 0 && w.tee != nil && !w.rotation.mended {
 		if terr := w.tee.take(b, staged[:kept]); terr != nil {
 			w.report(terr)
@@ -256,7 +256,7 @@ func (w *writer) flush() error {
 	return err
 }
 
-// spansIn returns how many spans the records of staged entries counted for.
+// spansIn returns the number of staged entries that count as spans.
 func spansIn(staged []placer.Staged) (n int) {
 	for i := range staged {
 		if staged[i].CountsSpan {
@@ -266,7 +266,7 @@ func spansIn(staged []placer.Staged) (n int) {
 	return n
 }
 
-// dropStaged counts what is staged as dropped because of err.
+// dropStaged drops the staged entries, and counts them as dropped because of err.
 func (w *writer) dropStaged(err error) {
 	_, staged := w.placer.Out()
 	entries, spans := len(staged), spansIn(staged)
@@ -274,7 +274,7 @@ func (w *writer) dropStaged(err error) {
 	w.drop(err, entries, spans)
 }
 
-// publish says what came of a write.
+// publish stores the result of a write in w.published.
 func (w *writer) publish(err error) {
 	w.mu.Lock()
 	w.countExtra()
@@ -290,15 +290,15 @@ func (w *writer) publish(err error) {
 	}
 }
 
-// countExtra adds the entries and spans that no record counted for to what was offered.
-// The lock is held.
+// countExtra adds the entries and spans that no record counts to the offered ones. The caller
+// holds w.mu.
 func (w *writer) countExtra() {
 	entries, spans := w.placer.Extra()
 	w.published.extra[0] += entries
 	w.published.extra[1] += spans
 }
 
-// drop counts what was taken out of the journal and cannot be written.
+// drop counts entries and spans that were read from the journal and cannot be written.
 func (w *writer) drop(err error, entries, spans int) {
 	err = ownError(err)
 	w.mu.Lock()
@@ -319,7 +319,7 @@ func (w *writer) drop(err error, entries, spans int) {
 	}
 }
 
-// ownError returns this package's error for one of the placer's.
+// ownError converts an error of package placer to an error of this package or of package format.
 func ownError(err error) error {
 	switch {
 	case errors.Is(err, placer.ErrTooLarge), errors.Is(err, placer.ErrBadRecord):
@@ -332,14 +332,14 @@ func ownError(err error) error {
 	return err
 }
 
-// append writes an entry below another one.
+// append writes e below the entry parent and returns the id of e.
 func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, error) {
 	err := cmp.Or(w.write(), w.goneErr())
 	w.mu.Lock()
 	w.published.extra[0]++
 	w.mu.Unlock()
 	if w.rotation.stranger {
-		parent = 0 // it is an id of another file
+		parent = 0 // the caller's id belongs to another file
 	}
 	if err == nil && (uint64(parent) >= w.placer.Entries() || parent > 0 && w.rotation.on(w.o)) {
 		err = format.ErrInvalid
@@ -363,10 +363,11 @@ func (w *writer) append(e *journal.Entry, parent uint32, anchor bool) (uint32, e
 	return id, err
 }
 
-// checkEvery is how often a writer looks whether its files have their names still.
+// checkEvery is how often a writer checks that its files still have their names.
 const checkEvery = time.Second
 
-// check begins a new file if the file has lost its name, and replaces a journal that has.
+// check begins a new file if the file has lost its name, and a new journal if the journal has
+// lost its name.
 func (w *writer) check() {
 	if time.Since(w.checked) < checkEvery {
 		return
@@ -382,9 +383,9 @@ func (w *writer) check() {
 	}
 }
 
-// beginAgain begins a new file under the name that the file has lost. If that cannot be, a file that has
-// another name goes on. One that was removed would lose what it gets with the process, so that calls
-// fail until there is a new one.
+// beginAgain begins a new file under the name that the file has lost. If that fails and the old file has
+// another name, recording continues in the old file. If the old file was removed, its new entries would be
+// lost with the process, so calls fail until a new file can be made.
 func (w *writer) beginAgain() {
 	now := time.Now()
 	err := osfile.RestoreDir(w.file.f, w.name)
@@ -402,7 +403,7 @@ func (w *writer) beginAgain() {
 	case gone == nil && w.file.isRemoved():
 		err = fmt.Errorf("%w, and no other can be made: %w", ErrUnlinked, err)
 		w.gone.Store(&err)
-		w.live.Load().CloseShards() // which sends calls to putLater
+		w.live.Load().CloseShards() // Put then calls putLater, which returns the error
 		w.failed(err)
 	}
 }
@@ -419,8 +420,8 @@ func (w *writer) checkSize() {
 	}
 }
 
-// mend cuts the file to what is whole, after somebody else has changed it, and makes a new one
-// take its place as soon as everything is in it. The error says why that cannot be.
+// mend cuts the file to its whole entries, after somebody else has changed it. A new file replaces
+// this file as soon as all staged entries are written. The error says why the file cannot be mended.
 func (w *writer) mend(cause error) error {
 	root := placer.New(&w.intern.Table, &placer.Options{Columns: w.version == format.V2, MaxEntrySize: w.o.MaxEntrySize})
 	root.Root()

@@ -4,9 +4,8 @@
 //	console := slog.NewTextHandler(os.Stderr, nil)
 //	slog.SetDefault(slog.New(slog.NewMultiHandler(slogadapter.New(rec, nil), console)))
 //
-// The recorder comes first, so that a console that blocks or panics costs no records. entrace.Setup's
-// LogHandler does the same. Without the console handler nothing would be
-// printed.
+// The recorder is first in the list, so that no record is lost if the console blocks or panics.
+// entrace.Setup's LogHandler does the same. Without the console handler nothing would be printed.
 //
 // A record that is logged with the context of an OpenTelemetry span becomes a child of
 // that span. When the log call has returned, the record survives the death of the
@@ -26,9 +25,9 @@
 //	trace_id, span_id where the record is not below its span's entry
 //	trace_flags       U64, the flags of its span; absent: 1, sampled, if it has one
 //
-// Attributes keep their order; groups are joined with dots, empty ones vanish. A NAME
-// that slogadapter, package exporter or the recorder uses itself, or that begins with
-// "otel." or "entrace.", is stored as otel.attr.NAME. If a key occurs twice, both
+// Attributes keep their order. Names of groups and keys are joined with dots; empty groups are
+// left out. A NAME that slogadapter, package exporter or the recorder uses itself, or that begins
+// with "otel." or "entrace.", is stored as otel.attr.NAME. If a key occurs twice, both
 // attributes are kept, the second with the name key#2.
 //
 //	slog                            kind
@@ -52,10 +51,11 @@
 // LogValuers nest at most 32 deep; a record has at most 1,000 attributes and 1 MiB. Text
 // that is cut ends in "…", and the entry gets an attribute !TRUNCATED.
 //
-// The handler never calls slog, log or otel.Handle, since it may be their output. Handle
-// returns errors, which slog ignores, and the recorder counts them.
+// The handler never calls slog, log or otel.Handle, because the output of these may go to the
+// handler itself. Handle returns errors. slog ignores them, but the recorder counts them.
 //
 // The data that all records of a call site share is encoded once, so that a record costs
-// little more than its values. Records with groups, ReplaceAttr, LogValuers, or values
-// of Any other than errors take longer. The Error method of a value may be called twice.
+// little more than its values. Records take longer if they have groups, LogValuers, or values
+// of kind Any other than errors, or if ReplaceAttr is set. The Error method of a value may be
+// called twice.
 package slogadapter

@@ -23,14 +23,14 @@ type encoder struct {
 
 	shared *shared
 	b      *recorder.Batch
-	each   func(slog.Attr) bool // calls simple or attr; made once
+	each   func(slog.Attr) bool // calls simple or attr; created once
 	groups []string             // the open groups, for ReplaceAttr
-	prefix int                  // size of the names of the open groups, with a dot after each
+	prefix int                  // size of the names of the open groups, including a dot after each name
 	depth  int
 	extra  []slog.Attr // attributes to add: the results of ReplaceAttr for time, source, level and message
 }
 
-// A usage counts what a record has used of its limits.
+// A usage counts how much of its limits a record has used.
 type usage struct {
 	attrs   int // attributes that were added
 	visited int // attributes and groups
@@ -48,13 +48,13 @@ func (s *shared) encoder() *encoder {
 			return true
 		}
 		e.attr(a)
-		return !e.cut || !e.spent() // after the limit, continue until something is cut, so that cut is set
+		return !e.cut || !e.spent() // at a limit, continue until something is cut, so that cut is set
 	}
 	return e
 }
 
 // simple adds an attribute if its value has a simple kind, such as a number or a text, and
-// the limits are far away. It reports whether it added the attribute.
+// surely fits into the limits. It reports whether it added the attribute.
 func (e *encoder) simple(a *slog.Attr) bool {
 	key, b := a.Key, e.b
 	room := e.shared.maxBytes - e.bytes - e.prefix - utf8.UTFMax*len(key)
@@ -143,15 +143,15 @@ func (e *encoder) begin(s *site, l slog.Level, levelText string, at time.Time, m
 	}
 }
 
-// level returns the format's level for l, and the one of slog's four levels that l is
-// named after.
+// level returns the format's level for l, and the slog level on which the name of l is based:
+// one of the four named levels.
 func level(l slog.Level) (format.Level, slog.Level) {
 	n := mapping.Level(l)
 	return format.Level(n), max(mapping.SlogLevel(n), slog.LevelDebug)
 }
 
-// levelNames are the names of the levels around slog's four, so that levelName does not
-// allocate for them.
+// levelNames holds the names of the levels from -32 to 31, so that levelName does not allocate
+// for these levels.
 var levelNames = func() (names [64]string) {
 	for i := range names {
 		names[i] = slog.Level(i - len(names)/2).String()
@@ -176,8 +176,8 @@ func (e *encoder) beginReplaced(r *slog.Record, flags trace.TraceFlags) {
 	e.begin(s, l, levelText, at, message, flags)
 }
 
-// replaced calls ReplaceAttr. If that panics, the original value is not recorded: it may
-// be a secret.
+// replaced calls ReplaceAttr. If ReplaceAttr panics, the original value is not recorded, because
+// it may be a secret.
 func (e *encoder) replaced(groups []string, a slog.Attr) (b slog.Attr) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -202,7 +202,7 @@ func (e *encoder) replaceTime(t time.Time) time.Time {
 	if a.Value.Kind() == slog.KindTime {
 		return a.Value.Time()
 	}
-	e.extra = append(e.extra, a) // the result is no time: record it as an ordinary attribute
+	e.extra = append(e.extra, a) // the result is not a time: record it as an ordinary attribute
 	return time.Time{}
 }
 
@@ -244,7 +244,7 @@ func (e *encoder) replaceSource(r *slog.Record) *site {
 		return s
 	}
 	own := slog.Source{Function: s.function, File: s.file, Line: int(s.line)}
-	given := own // ReplaceAttr may change it
+	given := own // a copy, because ReplaceAttr may change it
 	a := e.replaced(nil, slog.Any(slog.SourceKey, &given))
 	if isEmpty(a) {
 		return e.shared.sites.none
@@ -264,8 +264,8 @@ func (e *encoder) spent() bool {
 	return e.attrs >= e.shared.maxAttrs || e.visited > 4*e.shared.maxAttrs || e.bytes >= e.shared.maxBytes
 }
 
-// attr resolves and replaces an attribute and adds it. For a group it adds the attributes
-// of the group.
+// attr resolves the value of a, calls ReplaceAttr and adds the result. For a group it adds the
+// attributes of the group.
 func (e *encoder) attr(a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if e.shared.replace != nil && a.Value.Kind() != slog.KindGroup {
@@ -274,7 +274,7 @@ func (e *encoder) attr(a slog.Attr) {
 	e.add(a)
 }
 
-// add adds an attribute that is resolved and replaced already.
+// add adds an attribute whose value is resolved and for which ReplaceAttr was called already.
 func (e *encoder) add(a slog.Attr) {
 	if a.Value.Kind() == slog.KindGroup {
 		e.group(a)
@@ -303,8 +303,8 @@ func (e *encoder) group(a slog.Attr) {
 	if len(attrs) == 0 {
 		return
 	}
-	// Every visit counts: a LogValuer can return nested groups of itself without any
-	// attribute.
+	// Count every visit: a LogValuer can return groups that contain the LogValuer again and no
+	// attribute at all.
 	e.visited++
 	if e.depth == maxDepth || e.spent() {
 		e.cut = true
@@ -334,7 +334,7 @@ func (e *encoder) group(a slog.Attr) {
 	e.depth--
 }
 
-// groupName returns the name of a group, cut to the room that the record has left.
+// groupName returns the name of a group, cut to the remaining room of the record.
 func (e *encoder) groupName(name string) string {
 	const key = 8 // room for the key of an attribute
 	room := e.shared.maxBytes - e.bytes - e.prefix - key
@@ -348,7 +348,7 @@ func (e *encoder) groupName(name string) string {
 	return name
 }
 
-// valid returns s with U+FFFD for each byte that is not UTF-8.
+// valid returns s with U+FFFD in place of each byte that is not valid UTF-8.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -356,8 +356,8 @@ func valid(s string) string {
 	return string([]rune(s))
 }
 
-// limit returns s, cut to the room that the record has left. A text that is cut uses up
-// all the room. The mark "…" of a cut is added even without room.
+// limit returns s, cut to the remaining room of the record. A text that is cut uses up
+// all the room. A cut text ends in "…" even if no room is left for this mark.
 func (e *encoder) limit(s string) string {
 	if e.bytes+len(s) <= e.shared.maxBytes {
 		e.bytes += len(s)
@@ -372,7 +372,7 @@ func (e *encoder) limit(s string) string {
 	return s
 }
 
-// valueText returns the text of a value that ReplaceAttr returned for a level or message.
+// valueText returns the text of v, a value that ReplaceAttr returned for a level or message.
 func valueText(v slog.Value) string {
 	switch v.Kind() {
 	case slog.KindDuration:

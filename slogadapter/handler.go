@@ -25,16 +25,16 @@ type Options struct {
 	// Level is the lowest level that is recorded. It is read for every record. The
 	// default is slog.LevelInfo, or slog.LevelDebug for a flight recorder.
 	Level slog.Leveler
-	// ReplaceAttr is called as the field of slog.HandlerOptions is: for every
-	// attribute that is not a group, and, with no groups, for time, level, msg and
-	// source. The source is a *slog.Source. Level and message cannot be removed: a
-	// level that is replaced by another type of value is stored as log.level, a
-	// message that is removed is empty, and a group becomes attributes. If
+	// ReplaceAttr is called like the field of slog.HandlerOptions with the same
+	// name: for every attribute that is not a group, and, without groups, for time,
+	// level, msg and source. The source is a *slog.Source. ReplaceAttr cannot remove
+	// level and message: a level replaced by a value of another type is stored as
+	// log.level, a removed message is empty, and a group becomes attributes. If
 	// ReplaceAttr panics, the value is "!PANIC: …".
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
-	// MaxAttrs is how many attributes of a record are kept. The default is 1000.
+	// MaxAttrs is the maximum number of attributes of a record. The default is 1000.
 	MaxAttrs int
-	// MaxBytes is how many bytes of text a record keeps. The default is 1 MiB.
+	// MaxBytes is the maximum number of bytes of text in a record. The default is 1 MiB.
 	MaxBytes int
 }
 
@@ -49,12 +49,12 @@ const (
 type Handler struct {
 	shared *shared
 
-	// The attributes and groups that WithAttrs and WithGroup added. They never
-	// change.
-	with   *recorder.Attributes // nil: nothing
-	used   usage                // how much of the limits with has used
-	groups []string             // copies, for ReplaceAttr if there is one
-	prefix int                  // size of the names of the groups, with a dot after each
+	// These fields hold the attributes and groups of WithAttrs and WithGroup. They
+	// never change.
+	with   *recorder.Attributes // nil: no attributes and groups
+	used   usage                // how much of the limits the attributes in with use up
+	groups []string             // copies of the groups' names, only if ReplaceAttr is set
+	prefix int                  // size of the names of the groups, including a dot after each name
 }
 
 // shared holds the data that a handler shares with all handlers derived from
@@ -96,8 +96,8 @@ func (h *Handler) Enabled(_ context.Context, l slog.Level) bool {
 	return l >= h.shared.level.Level() && h.shared.recorder.TakesLogs()
 }
 
-// WithAttrs returns a handler whose records also have attrs. Their values are
-// resolved now; attrs is neither kept nor changed.
+// WithAttrs returns a handler whose records also have attrs. It resolves the values of attrs
+// now, and neither keeps nor changes the slice.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if len(attrs) == 0 || h.shared.recorder.Discards() {
 		return h
@@ -144,7 +144,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// Handle records r, whatever its level. It uses ctx only to get the span; ctx
+// Handle records r, whatever the level of r. It uses ctx only to get the span; ctx
 // may be done.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	s := h.shared
@@ -157,7 +157,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 	defer func() {
 		p := recover()
 		if !whole {
-			b.Undo() // also if a value has ended the goroutine, as t.FailNow does
+			b.Undo() // even if a method of a value has ended the goroutine, as t.FailNow does
 		}
 		if p != nil {
 			err = errors.Join(fmt.Errorf("slogadapter: panic: %s", safecall.Text(p)), b.Write())
@@ -181,7 +181,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) (err error) {
 		e.beginReplaced(&r, flags)
 	}
 	b.User()
-	for _, a := range e.extra { // they are in no group
+	for _, a := range e.extra { // extra attributes are in no group
 		e.add(a)
 	}
 	e.prefix, e.groups = h.prefix, append(e.groups, h.groups...)

@@ -14,7 +14,7 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// A place is a place in the source code.
+// A place describes a line in the source code.
 type place struct {
 	name     string // event BASENAME:LINE
 	pkg      string
@@ -23,11 +23,11 @@ type place struct {
 	line     uint32
 }
 
-// A site is a call site: a place that logs, with its CallSite of the recorder.
+// A site is a call site: a place that logs, and the recorder's CallSite for this place.
 type site struct {
 	place
 
-	call *recorder.CallSite // nil: none
+	call *recorder.CallSite // nil: the site has no CallSite
 }
 
 // metadata returns the metadata that all entries of the site share.
@@ -52,8 +52,8 @@ type siteCache struct {
 	mu sync.Mutex // held while known is replaced
 }
 
-// of returns the site of a program counter. A new site is made with the message
-// of its first record.
+// of returns the site of the program counter pc. A new site gets the message of
+// its first record.
 func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	if pc == 0 {
 		return c.none
@@ -70,8 +70,8 @@ func (c *siteCache) of(r *recorder.Recorder, pc uintptr, message string) *site {
 	return c.add(pc, s)
 }
 
-// add adds a site and returns it. If the cache has a site for pc already, add
-// returns that.
+// add adds the site s for pc and returns s. If the cache already has a site for pc,
+// add returns that site.
 func (c *siteCache) add(pc uintptr, s *site) *site {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/internal/write/safecall"
 )
 
-// value adds an attribute. Its value must be resolved.
+// value adds an attribute with the value v, which must be resolved.
 func (e *encoder) value(key string, v slog.Value) {
 	switch v.Kind() {
 	case slog.KindInt64:
@@ -85,7 +85,7 @@ func (e *encoder) any(key string, x any) {
 	v := reflect.ValueOf(x)
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		if to := v.Elem(); to.Kind() <= reflect.Float64 || to.Kind() == reflect.String {
-			v = to // as a program means a *int
+			v = to // a pointer to a basic type counts as the value it points to
 		}
 	}
 	switch v.Kind() {
@@ -112,7 +112,7 @@ func marshaledText(x encoding.TextMarshaler) string {
 	return text
 }
 
-// json adds the JSON of x, or the text of the error or panic of its methods.
+// json adds the JSON of x, or the text of the error or panic of a method of x.
 func (e *encoder) json(key string, x any) {
 	text, ok := guarded(x, marshalJSON(x))
 	if cut := e.limit(text); ok && len(cut) == len(text) {
@@ -131,7 +131,7 @@ func marshalJSON(x any) func() (string, error) {
 			return "", err
 		}
 		text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-		if !utf8.Valid(text) { // a json.Marshaler may return invalid UTF-8, which encoding/json would not
+		if !utf8.Valid(text) { // encoding/json itself writes valid UTF-8, but a json.Marshaler may not
 			return string(bytes.Runes(text)), nil
 		}
 		return string(text), nil

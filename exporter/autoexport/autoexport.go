@@ -6,12 +6,12 @@
 //	spans, err := autoexport.NewSpanExporter(ctx) // contrib's
 //	logs, err := autoexport.NewLogExporter(ctx)
 //
-// OTEL_EXPORTER_ENTRACE_PATH and the other variables of package entrace, the endpoint and
-// the flight recorder included, set the destination of the trace. Spans are recorded when
-// they have ended, and log records go to the same file. A log record is safe when the
-// program's processor has passed it to the exporter: the SDK's simple processor does that at
-// once, its batch processor after a second. This package is a module of its own because
-// contrib's autoexport depends on gRPC and Prometheus.
+// OTEL_EXPORTER_ENTRACE_PATH and the other variables of package entrace set the destination
+// of the trace, including the endpoint and the flight recorder. Spans are recorded when they
+// have ended. Log records go to the same file. A log record is safe once the program's
+// processor has passed it to the exporter: the SDK's simple processor passes it at once, its
+// batch processor after a second. This package is a module of its own because contrib's
+// autoexport depends on gRPC and Prometheus.
 package autoexport
 
 import (
@@ -50,7 +50,7 @@ func Register() {
 	})
 }
 
-// unlessTaken calls register and recovers its panic: it panics if the name is taken.
+// unlessTaken calls register and recovers the panic that register raises if the name is taken.
 func unlessTaken(register func()) {
 	defer func() { _ = recover() }()
 	register()

@@ -7,23 +7,24 @@ import (
 	"io"
 )
 
-// Entries are the encoded entries of a file. Its methods are safe for concurrent use.
+// Entries gives access to the encoded entries of a file. Its methods are safe for concurrent use.
 type Entries interface {
-	// Columns reports whether they are of version 2.
+	// Columns reports whether the entries are of version 2.
 	Columns() bool
-	// Gap is how many bytes there are before each entry.
+	// Gap returns the number of bytes before each entry.
 	Gap() int
-	// Offset returns where in the file entry id begins. For the id behind the last entry it
-	// returns where the last entry ends.
+	// Offset returns the offset in the file at which the entry with the given id begins. For the
+	// id after the last entry, it returns the end of the last entry.
 	Offset(id uint32) int64
-	// End returns where the last whole entry ends.
+	// End returns the offset at which the last whole entry ends.
 	End() int64
-	// View calls fn with n bytes at off of the file. fn must not keep them, and call
-	// nothing of the file.
+	// View calls fn with n bytes of the file, from offset off on. fn must not keep the slice, and
+	// must not call methods of the file.
 	View(off, n int64, fn func(b []byte)) error
-	// Append appends the encoding of entry id to buf and returns that.
+	// Append appends the encoding of the entry with the given id to buf and returns the extended
+	// slice.
 	Append(buf []byte, id uint32) ([]byte, error)
-	// Grow looks for entries that were added to the file.
+	// Grow adds entries that were written to the file in the meantime.
 	Grow(ctx context.Context) error
 }
 
@@ -32,7 +33,8 @@ type Entries interface {
 // whatever follows.
 type Connection interface {
 	io.Reader
-	// Room is called before the Reader replaces its buffer, of 64 KiB at first, by one of another
-	// size, because an entry has need bytes. An error ends the input.
+	// Room is called before the Reader replaces its buffer, which has 64 KiB at first, by a buffer
+	// of the given size. The number of bytes that the next entry needs is need. An error ends the
+	// input.
 	Room(size, need int) error
 }

@@ -2,30 +2,31 @@ package entrybytes
 
 import "encoding/binary"
 
-// An Index holds the size and the parent of every entry of an IET, in a few bytes each. With
-// one, Finalize of package format does not have to read the file to find them. It is not safe for concurrent
-// use. The zero Index is empty.
+// An Index holds the size and the parent of every entry of an IET, in a few bytes for each entry. With
+// an Index, format.Finalize does not have to read the file to find sizes and parents. An Index is not
+// safe for concurrent use. The zero Index is empty.
 type Index struct {
 	chunks  [][]byte
 	entries int
-	size    int64 // of the entries
-	broken  bool  // an entry was missed
+	size    int64 // size of all entries in bytes
+	broken  bool  // an entry was left out
 }
 
-// Each of the first chunks is twice as large as the one before, the others have 64 KiB.
+// The first chunk has 1 KiB. Each of the next six chunks is twice as large as the chunk before. All
+// later chunks have 64 KiB.
 const (
 	firstChunk   = 1 << 10
 	chunkDoubles = 6
 )
 
-// Add adds entry id, of size bytes. Each passes span on to its function. If an entry was left
-// out, Finalize cannot use the index.
+// Add adds the entry with the given id and size in bytes. Each passes the value span to its function.
+// If an id is left out, Finalize cannot use the index.
 func (x *Index) Add(size int, id, parent uint32, span bool) {
 	if int(id) != x.entries {
 		x.broken = true
 	}
 	if x.broken {
-		return // there will be no table
+		return // nobody can use the index
 	}
 	n := len(x.chunks)
 	if n == 0 || len(x.chunks[n-1])+20 > cap(x.chunks[n-1]) {
@@ -46,8 +47,8 @@ func (x *Index) Add(size int, id, parent uint32, span bool) {
 	x.size += int64(size)
 }
 
-// Each calls fn for the size and parent of each entry, and whether it was added as a span, until
-// fn returns false.
+// Each calls fn for each entry, until fn returns false. The arguments are the size, the parent, and
+// whether the entry was added as a span.
 func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 	id := uint64(0)
 	for _, c := range x.chunks {
@@ -73,7 +74,7 @@ func (x *Index) Each(fn func(size, parent uint32, span bool) bool) {
 // Len returns the number of entries.
 func (x *Index) Len() int { return x.entries }
 
-// Size returns the size of the entries in bytes, -1 if one was left out.
+// Size returns the size of all entries in bytes, -1 if an entry was left out.
 func (x *Index) Size() int64 {
 	if x.broken {
 		return -1
@@ -81,8 +82,8 @@ func (x *Index) Size() int64 {
 	return x.size
 }
 
-// CutTo forgets all entries but the first n. It returns how many it has forgotten, and how
-// many of them are spans.
+// CutTo removes all entries but the first n. It returns how many entries it has removed, and how
+// many of these entries are spans.
 func (x *Index) CutTo(n int) (entries, spans int) {
 	var left Index
 	x.Each(func(size, parent uint32, span bool) bool {

@@ -1,39 +1,38 @@
 package entrybytes
 
-// A Window reads the encodings of entries. It reads entries that lie close to each other
-// together, because to look at the map of a file costs more than to copy an entry. It is
-// not safe for concurrent use.
+// A Window reads the encodings of entries. It copies a part of the file at once, because a call of
+// Entries.View costs more than copying an entry. It is not safe for concurrent use.
 type Window struct {
 	entries  Entries
-	near     []byte // what lies between from and to in the file
+	near     []byte // a copy of the file's bytes between the offsets from and to
 	from, to int64
-	one      []byte    // an entry that is not there
+	one      []byte    // an entry that is not in near
 	last     int64     // where the last entry began
-	given    [2][]byte // with Overwrite: the copies that the last two calls have returned, the last one first
+	given    [2][]byte // with Overwrite: the copies that the last two calls returned, the latest first
 }
 
-// Overwrite says whether readers overwrite what their last call has lent; nil: they do not. Tests set it, so that
-// code which keeps an entry for too long is found, however small the file is.
+// Overwrite reports whether readers overwrite an entry when it is no longer valid; nil means that they
+// do not. Tests set it to find code that keeps an entry for too long, even if the file is small.
 var Overwrite func() bool
 
-// Spoil overwrites b, which was lent and is valid no more, if Overwrite says so.
+// Spoil overwrites b if Overwrite returns true. b is an entry that is no longer valid.
 func Spoil(b []byte) {
 	if Overwrite == nil || !Overwrite() {
 		return
 	}
 	for i := range b {
-		b[i] = 0xdb // in no UTF-8
+		b[i] = 0xdb // a run of this byte is not valid UTF-8
 	}
 }
 
 const (
-	// windowSize is how many bytes are read at once.
+	// windowSize is the number of bytes that are read at once.
 	windowSize = 64 << 10
-	// windowBefore is how many of them lie before the entry that was asked for.
+	// windowBefore is how many of these bytes precede the entry that was asked for.
 	windowBefore = windowSize / 4
 )
 
-// Entry returns the encoding of entry id of e, which is valid until the next call.
+// Entry returns the encoding of the entry of e with the given id. The slice is valid until the next call.
 func (w *Window) Entry(e Entries, id uint32) (raw []byte, err error) {
 	if Overwrite == nil || !Overwrite() {
 		return w.entry(e, id)
@@ -61,7 +60,7 @@ func (w *Window) entry(e Entries, id uint32) (raw []byte, err error) {
 	return w.one, err
 }
 
-// read reads what lies around an offset.
+// read fills w.near with the bytes around the offset off.
 func (w *Window) read(e Entries, off int64) {
 	from := max(off-windowBefore, e.Offset(0))
 	to := min(from+windowSize, e.End())

@@ -4,8 +4,8 @@
 //
 //	type 1, or type 49 and a byte; the uvarints generation, thread, time and size; size bytes
 //
-// and from Go 1.26 on a byte 52 ends a generation. A generation has its own tables of strings and stacks and
-// says anew what each goroutine does, so that a trace without its first generations is whole.
+// and from Go 1.26 on a byte 52 ends a generation. A generation has its own tables of strings and stacks, and
+// describes the state of every goroutine again. So a trace without its first generations is complete.
 package execbatch
 
 import (
@@ -16,7 +16,7 @@ import (
 // HeaderSize is the number of bytes before the first batch.
 const HeaderSize = 16
 
-// MaxHead is the largest number of bytes of a batch before its own bytes.
+// MaxHead is the largest number of bytes of a batch before its data.
 const MaxHead = 2 + 4*binary.MaxVarintLen64
 
 const (
@@ -25,11 +25,11 @@ const (
 	generationEnd     = 52
 )
 
-// ErrShort says that the beginning of a batch is not there as a whole.
+// ErrShort says that the head of a batch is incomplete.
 var ErrShort = errors.New("short")
 
-// Next returns the size of the batch that begins with b, its generation, and whether it only says that a
-// generation ends. Of the batch, b needs to have the first MaxHead bytes.
+// Next returns the size and the generation of the batch at the beginning of b, and whether the batch only
+// marks the end of a generation. b must have the first MaxHead bytes of the batch, or all of a smaller batch.
 func Next(b []byte) (size int, generation uint64, ends bool, err error) {
 	if len(b) == 0 {
 		return 0, 0, false, ErrShort

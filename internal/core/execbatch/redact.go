@@ -10,15 +10,15 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// Types of the events that hold texts, and of those that name them.
+// Types of the events that hold or name texts.
 const (
 	stringsTable = 4  // begins a batch of strings
 	stringOf     = 5  // [number, size, bytes]
 	userLog      = 44 // [time, task, number of the key, number of the value, stack]
 )
 
-// arguments is how many numbers follow the type of an event, by type; the time is one of them. The types from
-// 127 on, which are experimental, are in moreArguments.
+// arguments holds, for each type of event, the number of arguments after the type, including the time. The
+// experimental types, from firstExperimental on, are in moreArguments.
 var arguments = [...]uint8{
 	8: 1, 3, 3, 1, 4, 3, 4, 2, 3, 1, 1, 3, 3, 4, 3, 1, 1, 4, // 8 frequency, 9 to 13 processors, 14 to 25 goroutines
 	3, 1, 2, 3, 2, 2, 2, 3, 2, 2, 1, 2, 2, // 26 stops of the world, 28 to 38 collections and the heap
@@ -40,9 +40,10 @@ func IsTrace(s string) bool {
 	return len(s) >= HeaderSize && strings.HasPrefix(s, "go 1.") && strings.HasPrefix(strings.TrimLeft(s[5:HeaderSize], "0123456789"), " trace\x00")
 }
 
-// Redact returns the execution trace s without the secrets in its texts: the names of tasks and regions, and
-// what the program logged, whose keys count as names. Each text keeps its size, so that all else stays as
-// it is. The error says that s cannot be read, and then nothing is replaced.
+// Redact returns the execution trace s without the secrets in its texts. These texts are the names of tasks
+// and regions, and the program's log messages; the categories of log messages count as names of attributes.
+// Each text keeps its size, so that everything else stays unchanged. If s cannot be read, Redact returns s
+// unchanged and an error.
 func Redact(r *redact.Redactor, s string) (string, error) {
 	t := table{data: unsafe.Slice(unsafe.StringData(s), len(s)), texts: make(map[textKey]text)}
 	if err := t.read(); err != nil {
@@ -60,7 +61,7 @@ func Redact(r *redact.Redactor, s string) (string, error) {
 	for _, x := range t.texts {
 		replace(x, r.Text(s[x.from:x.to]))
 	}
-	// Last what is replaced as a whole: one text may be the value of several logs.
+	// Replace whole values last, because a text may be the value of several logs.
 	for _, whole := range []bool{false, true} {
 		for _, log := range t.logs {
 			key, known := t.texts[log.key]
@@ -77,7 +78,7 @@ func Redact(r *redact.Redactor, s string) (string, error) {
 	return string(out), nil
 }
 
-// fit fills b with a text, which is cut or followed by blanks.
+// fit copies s to b. It cuts s, or appends blanks, to fill b.
 func fit(b []byte, s string) {
 	if len(s) > len(b) {
 		s = s[:len(b)]
@@ -90,15 +91,15 @@ func fit(b []byte, s string) {
 	}
 }
 
-// A textKey names a text: each generation has numbers of its own.
+// A textKey identifies a text: each generation numbers its own texts.
 type textKey struct{ generation, number uint64 }
 
-// A text is where the bytes of a text are.
+// A text holds the offsets of the first byte of a text and of the byte after it.
 type text struct{ from, to int }
 
 type logged struct{ key, value textKey }
 
-// A table has the texts of an execution trace, and which of them were logged under which key.
+// A table has the texts of an execution trace, and the key and value of each log message.
 type table struct {
 	data  []byte
 	texts map[textKey]text
@@ -135,9 +136,9 @@ func (t *table) batch(generation uint64, at, end int) error {
 		return nil
 	}
 	isTable := t.data[at] == stringsTable
-	if first := t.data[at]; isTable || first == 2 || first == 6 || first == 50 { // or stacks, samples, clocks
+	if first := t.data[at]; isTable || first == 2 || first == 6 || first == 50 { // strings, stacks, samples, clocks
 		if at++; first != 50 && !isTable {
-			return nil // without texts
+			return nil // stacks and samples have no texts
 		}
 	}
 	for at < end {

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// ErrNotJournal is returned for a file that is no journal.
+// ErrNotJournal is returned for a file that is not a journal.
 var ErrNotJournal = errors.New("not a journal")
 
 // A LayoutError is the error for a journal whose layout this package cannot read.
@@ -21,15 +21,15 @@ func (e *LayoutError) Error() string {
 	return fmt.Sprintf("unsupported journal layout %d with segments of %d bytes: this program knows layout %d", e.Version, e.SegmentSize, Version)
 }
 
-// A Dead is the contents of a journal file whose process is gone.
+// A Dead holds the content of a journal file whose process is dead.
 type Dead struct {
-	// Checkpoint is the data of the last checkpoint, nil if there was none.
+	// Checkpoint is the data of the last checkpoint, nil if the journal has no checkpoint.
 	Checkpoint []byte
 	// Damaged counts the used segments that cannot be read completely. The cause is a loss
 	// of power, a bad disk, or another program that changed the file.
 	Damaged int
 
-	sequence uint64 // of the checkpoint
+	sequence uint64 // sequence number of the checkpoint
 	parts    []deadPart
 }
 
@@ -39,14 +39,14 @@ type deadPart struct {
 	mem []byte
 }
 
-// ReadDead reads the file of a journal. From gets the checkpoint and returns a function that
-// gives for each stream the position of the first record to keep. The errors are
-// [ErrNotJournal], [*LayoutError] and those of r for the header; segments that r cannot
+// ReadDead reads the file of a journal. It calls from with the checkpoint. The function that from
+// returns gives, for each stream, the position of the first record to keep. The errors are
+// [ErrNotJournal], [*LayoutError] and errors of r for the header. Segments that r cannot
 // read count as damaged.
 func ReadDead(r io.ReaderAt, size int64, from func(checkpoint []byte) func(stream uint32) uint64) (*Dead, error) {
 	var head [headerSize]byte
 	if size < headerSize {
-		return nil, ErrNotJournal // its process died before the header was complete
+		return nil, ErrNotJournal // the process died before the header was complete
 	}
 	if _, err := r.ReadAt(head[:], 0); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func parseSegment(b []byte) (p deadPart, whole bool) {
 }
 
 // IsEmpty reports whether a journal file never held a record. Such a file has only zeros
-// behind its header.
+// after its header.
 func IsEmpty(r io.ReaderAt, size int64) (bool, error) {
 	buf, zeros := make([]byte, SegmentSize), make([]byte, SegmentSize)
 	for off := int64(headerSize); off < size; off += SegmentSize {
@@ -134,7 +134,7 @@ func newestCheckpoint(head []byte) (newest uint64, data []byte) {
 	return newest, data
 }
 
-// ReplaceCheckpoint makes data the checkpoint in f. F is the file from which d was read.
+// ReplaceCheckpoint makes data the checkpoint in f, the file from which d was read.
 func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	if len(data) > MaxCheckpoint {
 		return ErrFull
@@ -148,7 +148,7 @@ func (d *Dead) ReplaceCheckpoint(f io.WriterAt, data []byte) error {
 	return nil
 }
 
-// Parts returns the segments of a stream that ReadDead has kept, the oldest first.
+// Parts returns those segments of a stream that ReadDead has kept, the oldest first.
 func (d *Dead) Parts(stream uint32) (parts []Part) {
 	for i := range d.parts {
 		if d.parts[i].stream == stream {
@@ -167,8 +167,8 @@ func (d *Dead) Shards() [][]Part {
 	return streams
 }
 
-// Each calls fn for the records of a stream, in their order, with the position of each.
-// The bytes are valid as long as d is.
+// Each calls fn for each record of a stream, in order, with the position of the record.
+// The bytes of the records are valid as long as d is.
 func (d *Dead) Each(stream uint32, fn func(position uint64, e *Entry)) {
 	var m Merge
 	c := Cursor{stream: stream, parts: d.Parts(stream), at: First, key: math.MinInt64, m: &m}

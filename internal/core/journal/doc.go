@@ -3,39 +3,39 @@
 //
 // A [Journal] has several shards, each with a lock and a segment of 64 KiB of its own,
 // so that goroutines seldom wait for each other. A record is safe when Append has
-// returned. The caller defines the contents of a record. The journal knows only the time of
-// the record and how many entries and spans it counts for.
+// returned. The caller defines the content of a record. The journal knows only the time of
+// the record and how many entries and spans the record counts for.
 //
 // # Media
 //
 // [Heap] is plain memory, which does not survive the process. [Mapped] is a file that is
 // mapped into memory. It is for tmpfs only: a store to a mapped page of another file
-// system can wait for the disk in a page fault, and Go runs nothing else on that
-// processor meanwhile. [Written] is a file in any file system: Append writes each record
-// with pwrite(2), one that crosses a page with two, and readers use a copy in memory.
+// system can wait for the disk in a page fault, and during that wait Go runs nothing else
+// on that processor. [Written] is a file in any file system: Append writes each record
+// with one pwrite(2), or with two if the record crosses a page. Readers use a copy in memory.
 //
 // # Layout
 //
-// All numbers are little-endian. The header comes first, segments follow.
+// All numbers are little-endian. The file begins with the header; the segments follow.
 //
 //	header {            // 64 KiB
 //		magic    [8]byte // "ENTRACEB"
 //		version  uint32  // 3
 //		size     uint32  // of a segment
 //		slots    [2]checkpoint at 1024 and 2560, up to 1536 bytes each
-//		beside   text at 4096 // the file that names this one, if one does
+//		beside   text at 4096 // path of the file that names this one; empty: no such file
 //	}
 //
 //	text { length uint32; bytes [length]byte }
 //
 //	checkpoint {
 //		commit   uint64 // see record
-//		sequence uint64 // the valid slot with the greater one counts
+//		sequence uint64 // of two valid slots, the one with the greater sequence counts
 //		data     []byte // the caller's
 //	}
 //
 //	segment {           // 64 KiB
-//		commit   uint64 // of the next two
+//		commit   uint64 // commit word of base and stream
 //		base     uint64 // position of the segment in its stream
 //		stream   uint64
 //		records  []record
@@ -54,17 +54,17 @@
 //		bytes    [length]byte // if offset is 0
 //	}
 //
-// A commit word is written last, in one store, after the word behind the record was set
-// to zero. A reader stops at the first zero, so that it never reads bytes of an earlier use
-// of the segment. If a record lies within one page, one pwrite writes its word with it: a
-// kill cannot cut that write short. The checksum depends on the record's place. It detects
-// damage after a loss of power.
+// The commit word of a record is written last, in one store, after the word that follows the
+// record was set to zero. A reader stops at the first zero word, so that it never reads bytes
+// of an earlier use of the segment. If a record lies within one page, one pwrite writes the
+// record and its commit word: a kill cannot cut that write short. The checksum depends on the
+// record's place. It detects damage after a loss of power.
 //
 // A stream is a sequence of records in segments. The position of a record is the base of
-// its segment plus its offset in it. The bases of a stream ascend.
+// its segment plus the offset of the record in the segment. The bases of a stream ascend.
 //
-// A record that is larger than a segment is a chain: its bytes behind the commit word
-// are spread over several segments of its stream, a part each. Chain bit 24 says that
+// A record that is larger than a segment is a chain: its bytes after the commit word are
+// split into parts, and each part is in another segment of the stream. Chain bit 24 says that
 // another part follows, bit 25 that a part precedes. Only a whole chain is a record.
 package journal
 
@@ -82,9 +82,11 @@ const (
 	slotSize   = 1536
 	numSlots   = 2
 	lostAt     = 512 // int64: when the journal was found to be lost, in seconds since 1970; 0: not lost; 1: see unneeded
-	deviceAt   = 520 // text of 24 bytes at most, a zero behind it: the device of the folder of the file that names the journal; none: unknown
-	besideAt   = 4096
-	maxBeside  = 4096
+	// deviceAt is a text of at most 24 bytes, ended by a zero: the device of the folder of the file that names
+	// the journal. An empty text means that the device is unknown.
+	deviceAt  = 520
+	besideAt  = 4096
+	maxBeside = 4096
 
 	// First is the offset of the first record in a segment.
 	First = 24
@@ -95,7 +97,7 @@ const (
 	// SharedSize is the size of a reference to shared bytes.
 	SharedSize = 8
 
-	// maxPart is the size of the largest record or part of one, with its commit word.
+	// maxPart is the size of the largest record, or part of a record, with its commit word.
 	maxPart = SegmentSize - First - 8
 
 	// MaxCheckpoint is the size of the data of the largest checkpoint.
@@ -114,10 +116,10 @@ const (
 
 var magic = [8]byte{'E', 'N', 'T', 'R', 'A', 'C', 'E', 'B'}
 
-// The streams of a journal. Those of the leaf shards follow StreamSpans. Part of the
+// The streams of a journal. The streams of the leaf shards follow StreamSpans. Part of the
 // layout.
 const (
-	StreamSpans       = 0 // the records that others refer to, in order
+	StreamSpans       = 0 // records to which other records refer, in order
 	StreamDefinitions = 64
 	StreamParked      = 65
 	StreamRetained    = 66
@@ -133,7 +135,7 @@ type Info uint64
 // MaxEntries is the largest number of entries that one record can count for.
 const MaxEntries = 1<<24 - 1
 
-// NewInfo returns an Info. There are at most MaxEntries entries and one span.
+// NewInfo returns an Info of at most MaxEntries entries and at most one span.
 func NewInfo(entries, spans int, user uint32) Info {
 	return Info(uint64(entries) | uint64(spans)<<24 | uint64(user)<<32)
 }
@@ -186,26 +188,27 @@ func checksum(b []byte) uint64 {
 	return x ^ bits.RotateLeft64(y, 32)
 }
 
-// commitWord returns the commit word of a record of n bytes at a place. Sum is the checksum
-// of the bytes behind the commit word. The caller may set chain bits in n.
+// commitWord returns the commit word of a record of n bytes at a place. sum is the checksum
+// of the bytes after the commit word. The caller may set chain bits in n.
 func commitWord(sum, place uint64, n int) uint64 {
 	return fold(sum^k2^uint64(n)<<32, place^k0)&^0xffff_ffff | uint64(n)
 }
 
-// place returns a number that differs for the same position in different streams.
+// place returns a number for a position in a stream. The same position has different numbers in
+// different streams.
 func place(stream, position uint64) uint64 { return position<<8 ^ stream }
 
-// partAt returns the size and the chain bits of the record or part at off in mem, which
-// ends at end. It reports false if the bytes at off are not a valid size. It does not check
-// the checksum.
+// partAt returns the size and the chain bits of the record or part at mem[off]. The parameter
+// end is the end of mem's valid bytes. ok is false if the size at mem[off] is not valid. partAt
+// does not check the checksum.
 func partAt(mem []byte, off, end int) (n, chain int, ok bool) {
 	w := uint32(binary.LittleEndian.Uint64(mem[off:]))
 	n, chain = int(w&sizeMask), int(w&^sizeMask)
 	return n, chain, n >= 8 && n%8 == 0 && n <= end-off && chain&^(chainMore|chainRest) == 0
 }
 
-// isCommitted reports whether the n bytes at off in mem are a record or part with a
-// right checksum.
+// isCommitted reports whether the n bytes at mem[off] are a record or part with a correct
+// checksum.
 func isCommitted(mem []byte, off, n, chain int, stream, base uint64) bool {
 	return word(mem, off) == commitWord(checksum(mem[off+8:off+n]), place(stream, base+uint64(off)), n|chain)
 }

@@ -14,7 +14,7 @@ import (
 var (
 	// ErrFull is returned when no segment is free.
 	ErrFull = errors.New("no segment of the journal is free")
-	// ErrBusy is returned when a shard was locked for too long: its file does not answer.
+	// ErrBusy is returned when a shard was locked for too long, because its disk does not respond.
 	ErrBusy = errors.New("the disk of the journal does not respond")
 	// ErrClosed is returned after CloseShards.
 	ErrClosed = errors.New("the journal is closed")
@@ -27,13 +27,14 @@ type Options struct {
 	Medium Medium
 	// Name is the name of the journal's file, which must not exist. Heap has no file.
 	Name string
-	// Beside is the name of the small file that says where the journal is, "" if there is none.
+	// Beside is the name of the small file that says where the journal is, "" for a journal without
+	// such a file.
 	Beside string
-	// Segments is the largest number of segments that the shards use. Extra is how many more
-	// segments the other streams and large records may use.
+	// Segments is the largest number of segments that the shards use. Extra is the number of
+	// additional segments for the other streams and for large records.
 	Segments, Extra int
-	// Least is for a journal with Evict: if memory has no room for all Segments, their number
-	// may be reduced to Least. 0 means that Segments is not reduced.
+	// Least is for a journal with Evict. If memory has no room for Segments segments, the journal
+	// may have fewer, but at least this many. 0 means that Segments is not reduced.
 	Least int
 	// MaxWait is how long Append waits for a shard of a Written journal.
 	MaxWait time.Duration
@@ -52,23 +53,23 @@ type Journal struct {
 	shards []shard // the spans, then the leaves
 	tick   *tick   // nil without CoarseClock
 	hints  atomic.Uint32
-	epoch  uint32       // guarded by the locks of all shards, one of which is enough for reading
+	epoch  uint32       // writing needs the locks of all shards, reading needs the lock of one shard
 	fresh  atomic.Int64 // about how many bytes were appended since the last Capture
 	hurry  atomic.Bool  // see SetHurry
 
-	pointer  atomic.Pointer[os.FileInfo] // of the file Beside; nil: that file does not name this journal
-	replaces string                      // the name that Replace gives the file
+	pointer  atomic.Pointer[os.FileInfo] // describes the file Beside; nil: that file does not name this journal
+	replaces string                      // the name that Replace gives the journal's file
 
-	mu sync.Mutex // taken with a shard locked, never the other way round
+	mu sync.Mutex // a goroutine may lock mu while it holds a shard, but not a shard while it holds mu
 
-	used     atomic.Int64 // segments of shards; also read without the lock
-	limit    int          // the largest value of used
+	used     atomic.Int64 // number of segments of the shards; also read without the lock
+	limit    int          // the largest allowed value of used
 	filled   []*Segment   // with Evict: the full segments, the oldest first
 	retained int          // how many segments in filled are of StreamRetained
 }
 
-// A shard is the part of a journal to which a goroutine appends. The first cache line has what every append
-// changes.
+// A shard is a part of a journal with a lock of its own. Its first cache line has the fields that every
+// append changes.
 type shard struct {
 	mu sync.Mutex
 
@@ -79,10 +80,10 @@ type shard struct {
 	base   uint64
 	full   []*Segment // without Evict: the segments before seg that Capture has not seen
 
-	// The sum of what was appended, which is read without the lock.
+	// The number of appended entries and spans. They are read without the lock.
 	entries, spans atomic.Uint64
 
-	_ [32]byte // a multiple of a cache line
+	_ [32]byte // makes the size of a shard a multiple of a cache line
 }
 
 const (
@@ -118,31 +119,31 @@ func New(o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Segments returns how many segments the shards use at most.
+// Segments returns the largest number of segments that the shards use.
 func (j *Journal) Segments() int { return j.o.Segments }
 
 // MaxWait returns how long Append waits for a shard of a Written journal.
 func (j *Journal) MaxWait() time.Duration { return j.o.MaxWait }
 
-// Medium returns the medium in which the segments are.
+// Medium returns the medium of the segments.
 func (j *Journal) Medium() Medium { return j.o.Medium }
 
 // Name returns the name of the file, "" for Heap.
 func (j *Journal) Name() string { return j.pool.name }
 
 // A Hint is the shard of a caller's last append. A caller that keeps its own Hint seldom
-// waits for others. Goroutines must not use a Hint at the same time.
+// waits for other callers. Two goroutines must not use a Hint at the same time.
 type Hint uint32
 
-// NewHint returns a hint that few others have.
+// NewHint returns a Hint that few other callers share.
 func (j *Journal) NewHint() Hint { return Hint(j.hints.Add(1)) }
 
-// SetHurry sets whether Append waits only a millisecond for a shard, because earlier calls
-// have waited for MaxWait in vain.
+// SetHurry sets whether Append waits only a millisecond for a shard. The caller sets this after
+// calls have waited for MaxWait in vain.
 func (j *Journal) SetHurry(on bool) { j.hurry.Store(on) }
 
-// lock locks and returns a shard. It is the shard of the spans, or for a leaf the shard that
-// hint names. If another goroutine has locked that leaf shard, it is the next unlocked one.
+// lock locks a shard and returns it: the shard of the spans, or for a leaf the shard that hint
+// names. If another goroutine has locked that leaf shard, lock uses the next unlocked leaf shard.
 func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	s := &j.shards[0]
 	if leaf {
@@ -178,10 +179,10 @@ func (j *Journal) lock(leaf bool, hint *Hint) (*shard, error) {
 	return s, nil
 }
 
-// Append appends a record. When it returns nil, the record is as safe as the medium. Soon
-// reports whether enough was appended that Capture should be called soon. The errors are
-// ErrFull, ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock the
-// time of the record can change.
+// Append appends a record. If it returns nil, the record is as safe as the medium. soon says
+// that so many bytes were appended that Capture should be called soon. The errors are ErrFull,
+// ErrBusy, ErrClosed, ErrTooLarge, and errors of the file. With CoarseClock, Append can change
+// the time of the record.
 func (j *Journal) Append(r *Record, hint *Hint) (soon bool, err error) {
 	if j.tick != nil {
 		r.Time = j.tick.next(r.Time)
@@ -246,7 +247,7 @@ func (j *Journal) nextSegment(s *shard) error {
 	return nil
 }
 
-// install makes seg the segment of s.
+// install makes seg the current segment of s.
 func (j *Journal) install(s *shard, seg *Segment) {
 	if s.seg != nil {
 		if j.o.Evict != nil {
@@ -268,8 +269,8 @@ func (j *Journal) newSegment(s *shard) (*Segment, error) {
 	return j.take(s.stream, s.base, j.limit)
 }
 
-// take returns an empty segment for a shard. If limit segments are in use, it first evicts
-// segments, or returns ErrFull if it cannot. The lock is held.
+// take returns an empty segment for a shard. If limit segments are in use, take first evicts a
+// segment; if it cannot, it returns ErrFull. The caller holds j.mu.
 func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) {
 	for {
 		for int(j.used.Load()) >= limit {
@@ -291,8 +292,8 @@ func (j *Journal) take(stream uint32, base uint64, limit int) (*Segment, error) 
 	}
 }
 
-// evict frees the oldest full segment. It reports false if the journal does not evict or has
-// no full segment. The lock is held.
+// evict frees the oldest full segment. It returns false if the journal does not evict or has
+// no full segment. The caller holds j.mu.
 func (j *Journal) evict() bool {
 	if j.o.Evict == nil || len(j.filled) == 0 {
 		return false
@@ -318,7 +319,7 @@ func (j *Journal) appendChain(s *shard, r *Record) (size int, err error) {
 	const payload = maxPart - 8
 	n := (len(b) + payload - 1) / payload
 	limit, most := j.o.Segments+j.o.Extra, j.o.Extra
-	if j.o.Evict != nil { // a large record must not take the room of all others
+	if j.o.Evict != nil { // a large record must not evict all other records
 		limit, most = j.limit, j.limit/2
 	}
 	if n > most {
@@ -377,20 +378,20 @@ func (j *Journal) Release(segs []*Segment) {
 	}
 }
 
-// Checkpoint makes data the newest checkpoint. Data has at most MaxCheckpoint bytes. Only one
-// goroutine may call Checkpoint.
+// Checkpoint makes data the newest checkpoint. The data has at most MaxCheckpoint bytes. Only one
+// goroutine at a time may call Checkpoint.
 func (j *Journal) Checkpoint(data []byte) error { return j.pool.checkpoint(data) }
 
-// A Held is a segment and the end of the part of it that may be read.
+// A Held is a segment whose bytes before End may be read.
 type Held struct {
 	Segment *Segment
 	End     int
 }
 
-// Hold calls locked, and then fn with the segments of an evicting journal, the oldest
-// first. While locked runs, nothing is appended. Locked gets the Epoch of the records that
-// are appended later; earlier records have a smaller one. While fn runs, no segment is
-// evicted.
+// Hold calls the function locked, and then fn with the segments of an evicting journal, the
+// oldest first. While locked runs, nothing is appended. The argument of locked is the Epoch of
+// the records that are appended later; earlier records have a smaller Epoch. While fn runs, no
+// segment is evicted.
 func (j *Journal) Hold(locked func(epoch uint32), fn func([]Held)) {
 	held := make([]Held, 0, len(j.shards))
 	for i := range j.shards {
@@ -421,8 +422,8 @@ func (j *Journal) Lock() { j.mu.Lock() }
 // Unlock undoes Lock.
 func (j *Journal) Unlock() { j.mu.Unlock() }
 
-// AddFilled adds a segment of StreamRetained to the segments that the journal evicts in their
-// order. The journal is locked.
+// AddFilled appends a segment of StreamRetained to the segments that the journal evicts, the
+// first one first. The caller has locked j with Lock.
 func (j *Journal) AddFilled(seg *Segment) {
 	j.filled = append(j.filled, seg)
 	j.used.Add(1)
@@ -432,11 +433,11 @@ func (j *Journal) AddFilled(seg *Segment) {
 // Used returns how many segments the shards use. It takes no lock.
 func (j *Journal) Used() int { return int(j.used.Load()) }
 
-// Shards returns how many shards there are, each of which may have a segment that is not full.
+// Shards returns the number of shards. Each shard may have a segment that is not full.
 func (j *Journal) Shards() int { return len(j.shards) }
 
 // Limit returns how many segments may be used, and how many of the full segments are of
-// StreamRetained. The journal is locked.
+// StreamRetained. The caller has locked j with Lock.
 func (j *Journal) Limit() (limit, retained int) { return j.limit, j.retained }
 
 // CloseShards makes every later Append return ErrClosed. It waits for running calls of
@@ -466,11 +467,11 @@ func (j *Journal) HasName() bool {
 	return j.o.Beside == "" || j.isNamed()
 }
 
-// isNamed reports whether the file beside still exists and names this journal, not another
+// isNamed reports whether the file o.Beside still exists and names this journal, not another
 // one.
 func (j *Journal) isNamed() bool {
 	fi, err := os.Lstat(j.o.Beside)
-	// The time is compared too: the system soon reuses the inode number of a removed file.
+	// Also compare the time, because the system soon reuses the inode number of a removed file.
 	ours := j.pointer.Load()
 	return err == nil && ours != nil && os.SameFile(fi, *ours) && fi.ModTime().Equal((*ours).ModTime())
 }
@@ -508,14 +509,14 @@ func (j *Journal) Close() error {
 	return closeFile(j.pool.f)
 }
 
-// Remove does what Close does, and removes the file.
+// Remove closes the file as Close does, and removes it.
 func (j *Journal) Remove() error {
 	if j.pool.f == nil {
 		return nil
 	}
 	var err error
-	if j.o.Beside != "" && j.isNamed() { // first: a file that names a missing journal says that records are lost
-		_ = j.pool.noteLost(unneeded) // without this the journal stays for a day if the process dies now
+	if j.o.Beside != "" && j.isNamed() { // remove this file first: if it names a missing journal, records count as lost
+		_ = j.pool.noteLost(unneeded) // without this call, the journal would stay for a day if the process died now
 		err = os.Remove(j.o.Beside)
 	}
 	j.pool.unmap()

@@ -19,9 +19,9 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// If possible, a journal lies in shared memory: that is faster, and a disk that hangs cannot
-// stop the program. A small text file in the folder of the trace then says where the journal
-// is:
+// If possible, a journal is in shared memory, because that is faster, and because a disk that
+// hangs then cannot stop the program. A small text file in the folder of the trace says where
+// such a journal is:
 //
 //	entrace journal
 //	path /dev/shm/entrace-1000/2K4ZQ….buffer
@@ -36,17 +36,17 @@ type Place struct {
 	// Beside is the path at which readers look for the journal. It must not exist.
 	Beside string
 	// Dir, if not empty, is the folder for the journal. The default is a folder in shared
-	// memory if that survives the process, else the folder of Beside.
+	// memory if that folder survives the process, else the folder of Beside.
 	Dir string
-	// Replace says that the journal has no name at Beside until its method Replace gives it
-	// the name of another journal.
+	// Replace says that the new journal is not at Beside until the method Replace of the
+	// journal gives it the name of another journal.
 	Replace bool
 }
 
 // sharedMemory is osfile.SharedMemory. Tests replace it.
 var sharedMemory = osfile.SharedMemory
 
-// Create makes a journal at a place. Medium and Name of the options are not used.
+// Create makes a journal at a place. It ignores Medium and Name of the options.
 func Create(at Place, o Options) (*Journal, error) {
 	dir, elsewhere := filepath.Dir(at.Beside), at.Dir
 	if elsewhere != "" && sameDir(elsewhere, dir) {
@@ -87,7 +87,7 @@ func sameDir(a, b string) bool {
 }
 
 // inMemory returns a folder in shared memory that has room for a journal and outlives the process, or
-// "". It makes the journal smaller to fit, if the options allow that.
+// "" if no such folder can be used. It makes the journal smaller to fit if the options allow that.
 func inMemory(o *Options) string {
 	root := sharedMemory()
 	if isDynamicUser(os.Geteuid()) {
@@ -98,16 +98,16 @@ func inMemory(o *Options) string {
 	}
 	dir := filepath.Join(root, "entrace-"+strconv.Itoa(os.Geteuid()))
 	if !osfile.OwnFolder(dir) {
-		return "" // somebody else has made it
+		return "" // the folder belongs to somebody else
 	}
 	return dir
 }
 
-// isDynamicUser reports whether systemd makes users of that id for services with DynamicUser=.
+// isDynamicUser reports whether uid is an id that systemd gives to services with DynamicUser=.
 func isDynamicUser(uid int) bool { return uid >= 61184 && uid <= 65519 }
 
-// room returns how many bytes of shared memory a journal may take: half of what is free, and
-// an eighth of what the process may use.
+// room returns how many bytes of shared memory a journal may take: half of the free bytes, but
+// at most an eighth of the memory that the process may use.
 func room(dir string) int64 {
 	n := osfile.FreeBytes(dir) / 2
 	if limit := memoryLimit(); limit > 0 {
@@ -119,18 +119,18 @@ func room(dir string) int64 {
 // memoryLimit is osfile.MemoryLimit. Tests replace it.
 var memoryLimit = osfile.MemoryLimit
 
-// limit makes a journal of fixed size smaller if it would use more than an eighth of the
-// memory that the process may use. The segments are in memory, wherever the file lies.
+// limit makes a journal of fixed size smaller if it would take more than an eighth of the
+// memory that the process may use. The segments are in memory, wherever the file is.
 func (o *Options) limit() {
 	if limit := memoryLimit(); limit > 0 && o.Evict != nil && o.Least > 0 {
 		o.Segments = max(o.Least, int(min(int64(o.Segments), limit/8/SegmentSize-int64(o.Extra))))
 	}
 }
 
-// fit reports whether a journal fits into room bytes. It reduces the segments if necessary.
+// fit reports whether a journal fits into room bytes. It reduces o.Segments if necessary.
 func (o *Options) fit(room int64) bool {
 	n := int((room - headerSize) / SegmentSize)
-	if o.Evict == nil { // it grows while there is room
+	if o.Evict == nil { // such a journal begins small and grows if it has room
 		return n >= min(growBy, o.Segments+o.Extra)
 	}
 	if n -= o.Extra; n >= o.Segments {
@@ -143,22 +143,22 @@ func (o *Options) fit(room int64) bool {
 	return true
 }
 
-// createElsewhere makes a journal in a folder, and the file at Beside that names it.
+// createElsewhere makes a journal in the folder dir, and the file at.Beside that names the journal.
 func createElsewhere(dir string, at Place, o Options) (*Journal, error) {
 	o.Medium, o.Name, o.Beside = MediumOf(dir), filepath.Join(dir, rand.Text()+bufferExt), at.Beside
 	j, err := New(o)
 	if err != nil || at.Replace {
 		return j, err
 	}
-	// Not before: a file that names no journal says that records are lost.
+	// Make this file last: if it names a missing journal, records count as lost.
 	if err := j.pointTo(osfile.RenameNew); err != nil {
 		return nil, errors.Join(err, j.Remove())
 	}
 	return j, nil
 }
 
-// pointTo makes the file beside name the journal. Nobody sees a part of that file: rename
-// gives it its name.
+// pointTo makes the file o.Beside, which names the journal. Nobody sees an incomplete file, because
+// the function rename gives the complete file its name.
 func (j *Journal) pointTo(rename func(from, to string) error) error {
 	fi, err := writePointer(j.Name(), j.o.Beside, rename)
 	if err != nil {
@@ -194,10 +194,10 @@ const (
 )
 
 // ErrGone is returned for a lost journal of a dead process: the machine was restarted, or
-// somebody has removed the journal.
+// somebody removed the journal.
 var ErrGone = errors.New("the journal is gone, with the records in it")
 
-// ErrElsewhere is returned for a journal that cannot be reached from here: it is in the
+// ErrElsewhere is returned for a journal that this process cannot reach, because it is in the
 // memory of another machine or container.
 var ErrElsewhere = errors.New("the journal is in the memory of another machine or container")
 
@@ -207,12 +207,12 @@ type DeadFile struct {
 
 	name    string
 	beside  string
-	pointer *os.File // nil: the journal itself is there
+	pointer *os.File // the file at beside that names the journal; nil: the journal itself is at beside
 }
 
-// OpenDead opens the journal at beside, or the journal that the file beside names, for
-// reading or for writing. The errors are fs.ErrNotExist if the file is missing, ErrGone
-// if it names a journal that is gone, and ErrElsewhere.
+// OpenDead opens the journal at the path beside, or the journal that the file at this path names.
+// If write is set, it opens the files for writing. The errors are fs.ErrNotExist if no file is at
+// the path, and ErrGone or ErrElsewhere if the named journal is gone or cannot be reached.
 func OpenDead(beside string, write bool) (*DeadFile, error) {
 	open := osfile.OpenRead
 	if write {
@@ -245,7 +245,7 @@ func follow(f *os.File, open func(string) (*os.File, error)) (*os.File, string, 
 	host, _ := os.Hostname()
 	switch {
 	case !filepath.IsAbs(name):
-		return nil, "", ErrGone // its process died before the file was complete
+		return nil, "", ErrGone // the process died before the file f was complete
 	case said["boot"] == osfile.BootID() && said["boot"] != "":
 		if said["device"] != deviceOf(name) {
 			return nil, "", fmt.Errorf("%w: %s on %s", ErrElsewhere, name, said["host"])
@@ -283,8 +283,8 @@ func lines(b []byte) iter.Seq2[string, string] {
 	}
 }
 
-// deviceOf returns the device of the folder of a file. If that folder is gone, it returns the
-// device of the nearest folder above that exists.
+// deviceOf returns the device of the folder of a file. If the folder is gone, deviceOf returns the
+// device of the nearest parent folder that exists.
 func deviceOf(name string) string {
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
 		if d := osfile.Device(dir); d != "" || dir == filepath.Dir(dir) {
@@ -294,11 +294,11 @@ func deviceOf(name string) string {
 }
 
 const (
-	// keepFor is how long a journal stays whose trace cannot be found any more: the disk with
-	// the trace may come back.
+	// keepFor is how long a journal is kept after its trace was first missing. The disk with the trace
+	// may be mounted again.
 	keepFor = 24 * time.Hour
-	// keepGone is how long it stays if the folder of the trace was removed, which is so if the folder above is there,
-	// on the device that the folder was on.
+	// keepGone is how long a journal is kept if the folder of its trace was removed. The folder counts as
+	// removed if its parent folder exists and is on the device on which the folder was.
 	keepGone = time.Hour
 
 	maxDevice = 24
@@ -316,11 +316,11 @@ func isGone(f io.ReaderAt) bool {
 	return device != "" && errors.Is(err, fs.ErrNotExist) && osfile.Device(filepath.Dir(dir)) == device
 }
 
-// ownName matches the names that createElsewhere makes: the folder may hold other files.
+// ownName matches the file names that createElsewhere makes. The folder may hold other files.
 var ownName = regexp.MustCompile(`^[A-Z2-7]{26}\.buffer$`)
 
-// sweep removes journals of dead processes from a folder of this package: journals that are
-// not needed, and journals that no file has named for keepFor.
+// sweep removes journals of dead processes from a folder of this package. It removes journals that
+// are not needed, and journals that no file has named for keepFor.
 func sweep(dir string) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -337,11 +337,11 @@ func sweep(dir string) {
 func removeLost(name string) {
 	f, err := osfile.OpenWrite(name)
 	if err != nil {
-		return // not ours
+		return // the journal belongs to another user
 	}
 	defer f.Close()
 	if osfile.Lock(f, true) != nil {
-		return // its process lives
+		return // the process of the journal is alive
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -366,12 +366,13 @@ func removeLost(name string) {
 	_ = osfile.Remove(f, name)
 }
 
-// unneeded stands for the time when a journal was found to be lost, and says that nothing of
-// it is needed if no file names it: it is not complete yet, or all of it is in the trace.
+// unneeded is stored in place of the time when a journal was found to be lost. It says that the
+// journal is not needed if no file names it, because the journal is not complete yet, or because
+// all its records are in the trace.
 const unneeded = 1
 
-// readLost returns when the journal f was found to be lost, in seconds since 1970, unneeded,
-// or 0.
+// readLost returns the time when the journal f was found to be lost, in seconds since 1970. It
+// returns 0 if the journal is not lost, and it may return unneeded.
 func readLost(f io.ReaderAt) int64 {
 	var b [8]byte
 	if _, err := f.ReadAt(b[:], lostAt); err != nil {
@@ -412,7 +413,7 @@ func (d *DeadFile) HasName() bool {
 	return osfile.SameFile(d.File, d.name) && (d.pointer == nil || osfile.SameFile(d.pointer, d.beside))
 }
 
-// Rename gives the file beside another name, which must be free.
+// Rename renames the file at the path beside. The new name must be free.
 func (d *DeadFile) Rename(to string) error {
 	err := osfile.RenameNew(d.beside, to)
 	if err == nil {
@@ -420,7 +421,7 @@ func (d *DeadFile) Rename(to string) error {
 		if d.pointer == nil {
 			d.name = to
 		} else {
-			_ = writeBeside(d.File, to) // it is for sweep alone
+			_ = writeBeside(d.File, to) // only sweep needs this
 		}
 	}
 	return err
@@ -429,8 +430,8 @@ func (d *DeadFile) Rename(to string) error {
 // Remove removes the journal and the file that names it, and closes both.
 func (d *DeadFile) Remove() error {
 	var err error
-	if d.pointer != nil { // first: a file that names a missing journal says that records are lost
-		_ = noteLost(d.File, unneeded) // without this the journal stays for a day if the process dies now
+	if d.pointer != nil { // remove this file first: if it names a missing journal, records count as lost
+		_ = noteLost(d.File, unneeded) // without this call, the journal would stay for a day if the process died now
 		err = errors.Join(osfile.Remove(d.pointer, d.beside), osfile.SyncDir(d.beside))
 	}
 	return errors.Join(err, osfile.Remove(d.File, d.name), osfile.SyncDir(d.name), d.Close())
@@ -445,8 +446,8 @@ func (d *DeadFile) Close() error {
 	return err
 }
 
-// RemoveUnreachable removes a file that names a journal which is gone or cannot be reached.
-// Another file stays as it is.
+// RemoveUnreachable removes the file at the path beside if it names a journal that is gone or
+// cannot be reached. It leaves any other file unchanged.
 func RemoveUnreachable(beside string) error {
 	d, err := OpenDead(beside, true)
 	if err == nil {
@@ -458,9 +459,10 @@ func RemoveUnreachable(beside string) error {
 	return errors.Join(os.Remove(beside), osfile.SyncDir(beside))
 }
 
-// NoteElsewhere writes to the file beside that its journal cannot be reached. IsNews reports
-// whether this is the first time. GiveUp reports whether the first time was a day ago, in this
-// boot of the machine, and no process that can reach the journal has opened it since.
+// NoteElsewhere records in the file at the path beside that its journal cannot be reached. isNews
+// reports whether this is the first time. giveUp reports whether the first time was at least a day
+// ago, since the last boot of the machine, and no process that can reach the journal has opened it
+// since then.
 func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	f, err := osfile.OpenWrite(beside)
 	if err != nil {
@@ -475,11 +477,13 @@ func NoteElsewhere(beside string) (isNews, giveUp bool) {
 	if since, err := strconv.ParseInt(said["missed"], 10, 64); err == nil {
 		return false, time.Since(time.Unix(since, 0)) >= keepFor && said["boot"] != "" && said["boot"] == osfile.BootID()
 	}
-	_, _ = fmt.Fprintf(io.NewOffsetWriter(f, int64(len(b))), "missed %d\n", time.Now().Unix()) // else it is news again
+	// If writing fails, the next call returns isNews again.
+	_, _ = fmt.Fprintf(io.NewOffsetWriter(f, int64(len(b))), "missed %d\n", time.Now().Unix())
 	return true, false
 }
 
-// readBeside returns the first file that named the journal f, "" if the journal has none.
+// readBeside returns the path of the first file that named the journal f, or "" if the journal does
+// not contain such a path.
 func readBeside(f io.ReaderAt) string {
 	var b [maxBeside]byte
 	if _, err := f.ReadAt(b[:], besideAt); err != nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A Medium is where the segments of a journal lie.
+// A Medium is the kind of memory or file that holds the segments of a journal.
 type Medium uint8
 
-// The media, see the package documentation.
+// The media. The package documentation describes them.
 const (
 	Heap Medium = iota
 	Mapped
 	Written
 )
 
-// String returns the medium in a word.
+// String returns the name of the medium.
 func (m Medium) String() string {
 	switch m {
 	case Heap:
@@ -34,8 +34,8 @@ func (m Medium) String() string {
 	return "written"
 }
 
-// growBy is the number of segments that a pool adds at once: enough for the records of a
-// recorder, and a few for its definitions.
+// growBy is the number of segments that a pool adds at once. They suffice for the records of a
+// recorder and some of its definitions.
 const growBy = 68
 
 // A pool is a set of segments that are used over and over.
@@ -48,10 +48,10 @@ type pool struct {
 	mu sync.Mutex
 
 	regions  []*mapfile.Region // Mapped: the segments
-	count    int               // segments
-	most     int
-	free     []*Segment // those used last are taken first: they are in the cache
-	sequence uint64     // of the last checkpoint
+	count    int               // number of segments
+	most     int               // the largest allowed value of count
+	free     []*Segment        // a stack: the segments used last are reused first, because they are in the cache
+	sequence uint64            // sequence number of the last checkpoint
 }
 
 // newPool makes the file of a journal and locks it.
@@ -62,7 +62,7 @@ func newPool(o *Options) (*pool, error) {
 	}
 	first := growBy
 	if o.Evict != nil {
-		first = p.most // it will be full all the time
+		first = p.most // such a journal soon uses all its segments, all the time
 	}
 	f, err := createLocked(p.name)
 	if err != nil {
@@ -79,7 +79,7 @@ func newPool(o *Options) (*pool, error) {
 func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
 
 // createLocked makes a file and locks it. Another process that looks for files of dead
-// processes may lock and remove it first: then it is made again.
+// processes may lock and remove the file first. In this case createLocked makes the file again.
 func createLocked(name string) (*os.File, error) {
 	const tries = 100
 	for try := 1; ; try++ {
@@ -98,7 +98,7 @@ func createLocked(name string) (*os.File, error) {
 		if err != nil {
 			return nil, errors.Join(err, osfile.Remove(f, name), closeFile(f))
 		}
-		_ = f.Close() // it was removed
+		_ = f.Close() // the file was removed
 		if try == tries {
 			return nil, osfile.ErrLocked
 		}
@@ -125,7 +125,7 @@ func (p *pool) begin(beside string, n int) error {
 		return err
 	}
 	if beside != "" {
-		if err := p.noteLost(unneeded); err != nil { // until a file names it
+		if err := p.noteLost(unneeded); err != nil { // the journal is not needed until a file names it
 			return err
 		}
 		if d := osfile.Device(filepath.Dir(beside)); len(d) < maxDevice {
@@ -137,10 +137,10 @@ func (p *pool) begin(beside string, n int) error {
 	return p.grow(n)
 }
 
-// noteLost does what the function noteLost does, for a journal in use.
+// noteLost is like the function noteLost, for a journal in use.
 func (p *pool) noteLost(at int64) error { return p.write(appendLost(at), lostAt) }
 
-// write writes b to the header.
+// write writes b to the header, at the offset at.
 func (p *pool) write(b []byte, at int) error {
 	switch p.medium {
 	case Mapped:
@@ -157,8 +157,8 @@ func (p *pool) write(b []byte, at int) error {
 }
 
 // grow adds n segments, or fewer if p would exceed its maximum. It allocates their space in
-// the file, so that later stores cannot fail for want of space. The lock is held, or p is not
-// shared yet.
+// the file, so that later stores cannot fail for lack of space. The caller holds p.mu, or no
+// other goroutine uses p yet.
 func (p *pool) grow(n int) error {
 	n = min(n, p.most-p.count)
 	if n <= 0 {
@@ -193,7 +193,7 @@ func (p *pool) grow(n int) error {
 	return nil
 }
 
-// hasRoom reports whether n more segments leave enough memory to others.
+// hasRoom reports whether n more segments leave enough memory to the rest of the system.
 func (p *pool) hasRoom(n int) bool {
 	if limit := memoryLimit(); limit > 0 && int64(p.count+n)*SegmentSize > limit/8 {
 		return false
@@ -201,8 +201,8 @@ func (p *pool) hasRoom(n int) bool {
 	return p.medium != Mapped || osfile.FreeBytes(filepath.Dir(p.name))/2 >= int64(n)*SegmentSize
 }
 
-// noRoom returns the error of a pool that could not grow because of err. A pool that has
-// segments is full; its segments stay usable.
+// noRoom returns the error of a pool that could not grow because of err. If the pool has
+// segments, the error is ErrFull, and these segments stay usable.
 func (p *pool) noRoom(err error) error {
 	if p.count == 0 {
 		return err
@@ -210,8 +210,8 @@ func (p *pool) noRoom(err error) error {
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
-// take returns an empty segment. The error is ErrFull, a failure to get space, or a fault
-// of the mapping; after a fault the segment is not used again.
+// take returns an empty segment. The error is ErrFull, an error of allocating space, or a fault
+// of the mapping. After a fault the segment is not used again.
 func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 	p.mu.Lock()
 	if len(p.free) == 0 {
@@ -231,13 +231,13 @@ func (p *pool) take(stream uint32, base uint64) (*Segment, error) {
 
 // release gives a segment back. No checkpoint may need it any more.
 func (p *pool) release(s *Segment) {
-	s.shared = [4]sharedAt{} // a free segment keeps no Shared alive
+	s.shared = [4]sharedAt{} // a free segment must not keep a Shared alive
 	p.mu.Lock()
 	p.free = append(p.free, s)
 	p.mu.Unlock()
 }
 
-// checkpoint makes data the newest checkpoint, in one step.
+// checkpoint atomically makes data the newest checkpoint.
 func (p *pool) checkpoint(data []byte) error {
 	if p.f == nil {
 		return nil
@@ -247,7 +247,7 @@ func (p *pool) checkpoint(data []byte) error {
 	return p.write(appendCheckpoint(nil, p.sequence, data, at), at)
 }
 
-// appendCheckpoint appends the slot at a place in the header.
+// appendCheckpoint appends a checkpoint to b, encoded for the slot at the offset at in the header.
 func appendCheckpoint(b []byte, sequence uint64, data []byte, at int) []byte {
 	b = binary.LittleEndian.AppendUint64(append(b, make([]byte, 8)...), sequence)
 	b = append(b, data...)
@@ -262,10 +262,10 @@ func (p *pool) unmap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.head != nil {
-		_ = p.head.Unmap() // nothing can be done about it
+		_ = p.head.Unmap() // an error cannot be handled
 	}
 	for _, r := range p.regions {
-		_ = r.Unmap() // as above
+		_ = r.Unmap() // likewise
 	}
 	p.regions, p.free = nil, nil
 }

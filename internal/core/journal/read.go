@@ -17,8 +17,8 @@ type Entry struct {
 	Stream  uint32
 }
 
-// Shared returns the shared bytes at off in Data, and the bytes behind them. It reports false
-// if there are no shared bytes.
+// Shared returns the shared bytes at e.Data[off], and the bytes of Data after them. ok is false if
+// the bytes at e.Data[off] are not valid shared bytes.
 func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
 	if off < 0 || len(e.Data)-off < SharedSize {
 		return nil, nil, false
@@ -35,7 +35,7 @@ func (e *Entry) Shared(off int) (shared, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// Mark returns the last word of the data, 0 if there is none.
+// Mark returns the last word of the data, 0 if the data is shorter than a word.
 func (e *Entry) Mark() uint64 {
 	if len(e.Data) < 8 {
 		return 0
@@ -43,12 +43,12 @@ func (e *Entry) Mark() uint64 {
 	return binary.LittleEndian.Uint64(e.Data[len(e.Data)-8:])
 }
 
-// A Part is the beginning of a segment, up to an end behind a record.
+// A Part is the beginning of a segment, up to the end of a record.
 type Part struct {
 	Base uint64
 	End  int
-	// Read returns the bytes of the segment before End, in buf if that is needed. The
-	// first have bytes of buf are those of an earlier call.
+	// Read returns the first bytes of the segment, up to the offset end. It may copy them to
+	// buf. The first bytes of buf, whose number is have, are still valid from an earlier call.
 	Read func(buf []byte, have, end int) ([]byte, error)
 
 	// These fields are set only for a growing journal.
@@ -60,25 +60,25 @@ type Part struct {
 type Cursor struct {
 	stream uint32
 	parts  []Part
-	at     int    // in parts[0]; where the next record to consume is
-	left   uint64 // the position when there are no parts
-	mem    []byte // parts[0] up to loaded
+	at     int    // offset in parts[0] of the next record to consume
+	left   uint64 // the position if parts is empty
+	mem    []byte // the bytes of parts[0] before the offset loaded
 	loaded int
-	buf    []byte // room for mem
-	chain  []byte // room for the bytes of a chain
+	buf    []byte // memory for mem
+	chain  []byte // memory for the bytes of a chain
 
-	// The record at at, if ok.
+	// The record at the offset at, if ok is set.
 	ok       bool
 	rec      Entry
-	key      int64 // the time by which it is merged: not less than the keys of earlier records
-	nextPart int
-	nextAt   int
+	key      int64 // the time by which rec is merged: not less than the keys of earlier records
+	nextPart int   // the number of parts before the part with the next record
+	nextAt   int   // offset of the next record in its part
 
 	// earliest is for the stream of the spans. It has one time for each record of the part: the
-	// least time of that record and the records behind it. So spans come too early rather than
-	// too late.
+	// least time of that record and all later records. So Merge returns a span too early rather
+	// than too late.
 	earliest []int64
-	index    int // in earliest
+	index    int // index in earliest
 
 	growing        bool // the last part may become longer
 	entries, spans uint32
@@ -107,7 +107,7 @@ func (c *Cursor) position() uint64 {
 	return c.parts[0].Base + uint64(c.at)
 }
 
-// advance finds the record at at.
+// advance decodes the record at the offset at.
 func (c *Cursor) advance() {
 	for !c.ok && len(c.parts) > 0 {
 		p := &c.parts[0]
@@ -137,7 +137,7 @@ func (c *Cursor) advance() {
 		case !ok || chain == 0 && n < HeadSize:
 			c.lose(ErrDamaged)
 		case chain&chainRest != 0:
-			c.at += n // the parts before it are gone
+			c.at += n // the earlier parts of the chain are gone
 		case chain&chainMore != 0:
 			c.gather(n)
 		default:
@@ -146,7 +146,8 @@ func (c *Cursor) advance() {
 	}
 }
 
-// ErrDamaged says that records are lost because something else has written to their segment.
+// ErrDamaged says that records are lost because something outside this package has written to
+// their segment.
 var ErrDamaged = errors.New("not a record")
 
 // set makes b, which begins with the time, the current record.
@@ -164,7 +165,7 @@ func (c *Cursor) set(b, mem []byte, nextPart, nextAt int) {
 	c.key = max(c.key, c.rec.Time)
 }
 
-// lookAhead fills earliest for what is loaded, from at on.
+// lookAhead fills c.earliest for the loaded records from c.at on.
 func (c *Cursor) lookAhead() {
 	c.earliest, c.index = c.earliest[:0], 0
 	for at := c.at; at < c.loaded; {
@@ -206,10 +207,10 @@ func (c *Cursor) gather(n int) {
 		c.lose(ErrDamaged)
 		return
 	}
-	c.at += n // the process died before it had appended all of it
+	c.at += n // the process died before it had appended the whole chain
 }
 
-// consume moves behind the current record. The bytes of that record stay valid.
+// consume moves past the current record. The bytes of that record stay valid.
 func (c *Cursor) consume() {
 	c.entries += uint32(c.rec.Info.Entries())
 	c.spans += uint32(c.rec.Info.Spans())
@@ -221,7 +222,7 @@ func (c *Cursor) consume() {
 	c.at = c.nextAt
 }
 
-// drop discards the next n parts and moves to the offset at in the part behind them.
+// drop discards the next n parts and moves to the offset at in the part after them.
 func (c *Cursor) drop(n, at int) {
 	for i := range n {
 		if seg := c.parts[i].seg; seg != nil {
@@ -235,7 +236,7 @@ func (c *Cursor) drop(n, at int) {
 	c.at, c.loaded, c.entries, c.spans = at, 0, 0, 0
 }
 
-// lose gives up the rest of a part.
+// lose skips the rest of the current part, and counts its records as lost because of err.
 func (c *Cursor) lose(err error) {
 	p := &c.parts[0]
 	m := c.m
@@ -246,27 +247,28 @@ func (c *Cursor) lose(err error) {
 	c.at, c.loaded = p.End, p.End
 }
 
-// A Merge reads several streams as one, by time. Of records of the same time, spans come
-// first. The records of one goroutine stay in their order. A leaf comes behind the span that
-// it needs, if that span is in the streams.
+// A Merge reads several streams as one, in the order of time. If records have the same time, it
+// returns spans first. The records of one goroutine keep their order. A leaf is returned after the
+// span that it needs, if that span is in the streams.
 type Merge struct {
-	// Needs reports whether a leaf refers to a span that has not come yet.
+	// Needs reports whether a leaf refers to a span that was not returned yet.
 	Needs func(*Entry) bool
-	// Slack is how much later, in nanoseconds, the time of the span that a leaf needs may be.
+	// Slack is how much later than the time of a leaf, in nanoseconds, the time of the span that
+	// the leaf needs may be.
 	Slack int64
 
-	cursors []Cursor // the spans first
-	last    *Cursor  // the one whose record Next has returned
-	current *Cursor  // the one with the oldest record
-	limit   int64    // the oldest time of the others
+	cursors []Cursor // one for each stream; the first is for the spans
+	last    *Cursor  // the cursor whose record Next has returned
+	current *Cursor  // the cursor with the oldest record
+	limit   int64    // the oldest time of the other cursors
 
 	done                   []*Segment
 	lostEntries, lostSpans uint64
 	lostErr                error
 }
 
-// NewMerge returns a Merge of streams that do not grow. The first has the spans. Their
-// order is that of the stream numbers, of which some may have no parts.
+// NewMerge returns a Merge of streams that do not grow. The index of a stream is its stream number
+// minus StreamSpans, so the first has the spans. A stream may have no parts.
 func NewMerge(streams [][]Part) *Merge {
 	m := &Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(streams))}
 	for i := range m.cursors {
@@ -277,7 +279,7 @@ func NewMerge(streams [][]Part) *Merge {
 	return m
 }
 
-// Skip makes the stream i begin at a position.
+// Skip makes the stream with index i begin at a position.
 func (m *Merge) Skip(i int, position uint64) {
 	c := &m.cursors[i]
 	c.ok = false
@@ -311,7 +313,7 @@ func (m *Merge) Next() *Entry {
 	return &c.rec
 }
 
-// oldest finds the stream whose record is the oldest.
+// oldest returns the cursor with the oldest record, and sets m.current and m.limit.
 func (m *Merge) oldest() *Cursor {
 	m.current, m.limit = nil, math.MaxInt64
 	for i := range m.cursors {
@@ -336,14 +338,15 @@ func (m *Merge) Lost() (entries, spans uint64, err error) {
 	return entries, spans, err
 }
 
-// A Reader reads a journal that others append to. One goroutine may use it at a time.
+// A Reader reads a journal to which other goroutines append. Only one goroutine may use a Reader
+// at a time.
 type Reader struct {
 	Merge
 
 	j *Journal
 }
 
-// NewReader returns a Reader of the shards of j. J must not be a journal that evicts.
+// NewReader returns a Reader of the shards of j. The journal must not be one with Evict.
 func (j *Journal) NewReader() *Reader {
 	r := &Reader{Merge: Merge{Slack: math.MaxInt64, cursors: make([]Cursor, len(j.shards))}, j: j}
 	for i := range r.cursors {
@@ -352,8 +355,8 @@ func (j *Journal) NewReader() *Reader {
 	return r
 }
 
-// Capture lets Next return all records that are in the shards now. It captures all shards at
-// one moment, so that a record is never captured before the record that it refers to.
+// Capture makes the records that are in the shards now available to Next. It captures all shards at
+// one moment, so that a record is never captured without the record that it refers to.
 func (r *Reader) Capture() {
 	for i := range r.j.shards {
 		r.j.shards[i].mu.Lock()
@@ -376,7 +379,7 @@ func (r *Reader) Capture() {
 	}
 }
 
-// capture adds what is in s, which is locked.
+// capture adds the segments of s to c. The caller has locked s.
 func (c *Cursor) capture(s *shard) {
 	for _, seg := range s.full {
 		c.captureSegment(seg)
@@ -408,8 +411,8 @@ func (r *Reader) HasName() bool { return r.j.HasName() }
 // Name returns the name of the journal's file.
 func (r *Reader) Name() string { return r.j.Name() }
 
-// Positions appends the positions of the streams. Next has returned all records before these
-// positions.
+// Positions appends the positions of the streams to the given slice. Next has returned all records
+// before these positions.
 func (r *Reader) Positions(to []uint64) []uint64 {
 	for i := range r.cursors {
 		to = append(to, r.cursors[i].position())
@@ -417,8 +420,8 @@ func (r *Reader) Positions(to []uint64) []uint64 {
 	return to
 }
 
-// Release gives back the segments that Next has read. A checkpoint with the new positions must
-// be written before.
+// Release gives back the segments that Next has read. The caller must write a checkpoint with the
+// new positions before.
 func (r *Reader) Release() {
 	r.j.Release(r.done)
 	clear(r.done)
@@ -431,5 +434,5 @@ func (r *Reader) Release() {
 	}
 }
 
-// buffers are shared by all Readers: of many journals, few are read at a time.
+// buffers is shared by all Readers, because a program with many journals reads few of them at a time.
 var buffers = sync.Pool{New: func() any { return new([SegmentSize]byte) }}

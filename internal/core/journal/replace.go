@@ -7,16 +7,16 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// Replace gives j the name of old in one step, and removes old. Before that, j was made with
-// Place.Replace and nothing was appended to it, the shards of old were closed, and a checkpoint
-// of j says that the records of old are in the trace. When Replace fails, old is unchanged. On
-// Windows, where an open file cannot be replaced, Replace removes old first.
+// Replace gives j the name of old in one step, and removes old. The caller must have made j with
+// Place.Replace and appended nothing to j, must have closed the shards of old, and must have written
+// a checkpoint to j which says that the records of old are in the trace. If Replace fails, old is
+// unchanged. On Windows an open file cannot be replaced, so Replace removes old first.
 func (j *Journal) Replace(old *Journal) error {
 	if runtime.GOOS == "windows" {
-		_ = old.Remove() // what it held is in the trace
+		_ = old.Remove() // its records are in the trace
 	}
 	if j.o.Beside != "" {
-		_ = old.pool.noteLost(unneeded) // else it stays for a day if this process dies before it is removed
+		_ = old.pool.noteLost(unneeded) // without this call, old would stay for a day if the process died now
 		if err := j.pointTo(osfile.RenameOver); err != nil {
 			return errors.Join(err, old.pool.noteLost(0))
 		}

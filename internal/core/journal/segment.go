@@ -11,13 +11,14 @@ import (
 )
 
 // A Segment is 64 KiB of one stream. The lock of its shard, or the owner of its stream,
-// guards it. Bytes before an end that was read under that lock can be read without the lock.
+// guards it. A goroutine that has read the field end under that lock can read the bytes before
+// end without the lock.
 type Segment struct {
-	// Entries and Spans are the entries and spans that the records count for. Last is the
-	// latest time of a record.
+	// Entries and Spans are the numbers of entries and spans that the records count for. Last is
+	// the latest time of a record.
 	Entries, Spans uint32
 	Last           int64
-	// Ends counts records for which the caller of Append set End.
+	// Ends is the number of records for which the caller of Append set End.
 	Ends uint32
 
 	end    int32
@@ -25,10 +26,10 @@ type Segment struct {
 	base   uint64
 	mem    []byte
 	pool   *pool
-	off    int64  // in the file
+	off    int64  // offset of the segment in the file
 	used   uint32 // when begin was last called, in seconds since the program started, plus 1; 0: never
 
-	// shared says where in the segment the bytes of the last few Shared are.
+	// shared has the offsets in the segment of the bytes of the last few Shared.
 	shared     [4]sharedAt
 	nextShared uint8
 }
@@ -42,36 +43,37 @@ type sharedAt struct {
 // must not be changed.
 type Shared struct{ bytes []byte }
 
-// NewShared returns a Shared of b, which the caller must not change any more.
+// NewShared returns a Shared with the bytes b. The caller must not change b any more.
 func NewShared(b []byte) *Shared { return &Shared{b} }
 
-// Bytes returns the bytes, which must not be changed.
+// Bytes returns the bytes. The caller must not change them.
 func (s *Shared) Bytes() []byte { return s.bytes }
 
 // A Record is the argument of Append.
 type Record struct {
 	Time int64
 	Info Info
-	// Data begins with HeadSize bytes that the journal fills; it may also use the room
-	// behind Data.
+	// Data begins with HeadSize bytes that the journal fills in. The journal may also use the
+	// capacity of Data after its length.
 	Data []byte
-	// With, if not nil, belongs to Data[Split:], which begins with SharedSize bytes for the
-	// journal to fill.
+	// With, if not nil, holds shared bytes that belong at Data[Split:]. There Data has
+	// SharedSize bytes that the journal fills in.
 	With  *Shared
 	Split int
-	// Mark, if HasMark, is the last word of the data.
+	// Mark is the last word of the data if HasMark is set.
 	Mark    uint64
 	HasMark bool
-	// Leaf says that no other record refers to this one. End makes Segment.Ends count it.
+	// Leaf says that no other record refers to this one. If End is set, Segment.Ends counts this
+	// record.
 	Leaf, End bool
 
-	// Epoch is set by Append: how often Hold was called before.
+	// Append sets Epoch to the number of earlier calls of Hold.
 	Epoch uint32
-	// Base is set by Append: the base of the segment that holds the record.
+	// Append sets Base to the base of the segment that holds the record.
 	Base uint64
 }
 
-// size returns the size of the record with its shared bytes in full.
+// size returns the size of the record including all its shared bytes.
 func (r *Record) size() int {
 	n := len(r.Data)
 	if r.With != nil {
@@ -93,7 +95,7 @@ var programStart = time.Now()
 // pages. Such pages are faulted in together before the first write.
 const writtenBack = 5
 
-// begin makes s, which may have been used before, an empty part of a stream.
+// begin makes s an empty segment of a stream. s may have been used before.
 func (s *Segment) begin(stream uint32, base uint64) error {
 	s.Entries, s.Spans, s.Ends, s.Last = 0, 0, 0, math.MinInt64
 	s.stream, s.base, s.end = stream, base, First
@@ -115,12 +117,12 @@ func (s *Segment) begin(stream uint32, base uint64) error {
 	})
 }
 
-// pageSize is the size of the smallest page of a file. A kill cuts a pwrite short between
-// two pages, and nowhere else.
+// pageSize is the size of the smallest page of a file. A kill can cut a pwrite short only
+// between two pages.
 const pageSize = 4 << 10
 
-// change runs fn, which changes the n bytes of s at off, and makes them survive the
-// process. A kill leaves all of them changed, or the first word as it was.
+// change runs fn, which changes the n bytes of s at off, and makes the changes survive the
+// process. After a kill either all these bytes are changed, or the first word is unchanged.
 func (s *Segment) change(off, n int, fn func()) error {
 	switch s.pool.medium {
 	case Mapped:
@@ -146,10 +148,10 @@ func (s *Segment) Stream() uint32 { return s.stream }
 // Base returns the position of the segment in its stream.
 func (s *Segment) Base() uint64 { return s.base }
 
-// End returns the offset behind the last record.
+// End returns the offset after the last record.
 func (s *Segment) End() int { return int(s.end) }
 
-// fits reports whether a record of n bytes has room.
+// fits reports whether s has room for a record of n bytes.
 func (s *Segment) fits(n int) bool { return int(s.end)+n+8 <= SegmentSize }
 
 // sharedIn returns the offset of the bytes of w in s, 0 if s does not have them.
@@ -162,7 +164,7 @@ func (s *Segment) sharedIn(w *Shared) uint32 {
 	return 0
 }
 
-// append appends a record that fits with all its shared bytes. It returns its size.
+// append appends a record and returns its size. The record must fit including all its shared bytes.
 func (s *Segment) append(r *Record) (int, error) {
 	at := int(s.end)
 	n := len(r.Data)
@@ -195,7 +197,7 @@ func (s *Segment) count(r *Record) {
 	}
 }
 
-// copyRecord copies a record of n bytes to offset at. If the process is killed, the segment
+// copyRecord copies a record of n bytes to the offset at. If the process is killed, the segment
 // has the stores up to that moment, in program order.
 func (s *Segment) copyRecord(at, n int, r *Record, sharedOff uint32) {
 	b := s.mem[at : at+n+8 : at+n+8]
@@ -234,8 +236,8 @@ func (s *Shared) refer(b []byte, off uint32) {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(s.bytes)))
 }
 
-// commit completes the record d at offset at of the segment. B is the memory there. If d is
-// not in b already, commit copies it to b. It writes the commit word last.
+// commit completes the record d at the offset at of the segment. b is the memory of the segment
+// at that offset. If d is not in b already, commit copies d to b. It writes the commit word last.
 func (s *Segment) commit(b, d []byte, at int, r *Record) {
 	n := len(d)
 	if r.HasMark {
@@ -269,11 +271,12 @@ func (s *Segment) appendPart(b []byte, chain int) error {
 
 // void makes s unreadable.
 func (s *Segment) void() {
-	_ = s.change(0, 8, func() { clear(s.mem[:8]) }) // a page that is gone is unreadable
+	_ = s.change(0, 8, func() { clear(s.mem[:8]) }) // ignore an error: a missing page is unreadable anyway
 }
 
-// read returns the bytes of s before end. It copies the bytes of a mapped segment to buf,
-// where the first have bytes are copied already. The error is a fault of the mapping.
+// read returns the bytes of s before the offset end. It copies the bytes of a mapped segment to
+// buf. The first bytes of buf, whose number is have, are copied already. The error is a fault of
+// the mapping.
 func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 	if s.pool.medium != Mapped {
 		return s.mem[:end:end], nil
@@ -287,7 +290,7 @@ func (s *Segment) read(buf []byte, have, end int) ([]byte, error) {
 	return buf, err
 }
 
-// Copy appends the bytes of s before end to b. The error is a fault of the map.
+// Copy appends the bytes of s before the offset end to b. The error is a fault of the mapping.
 func (s *Segment) Copy(b []byte, end int) ([]byte, error) {
 	if s.pool.medium != Mapped {
 		return append(b, s.mem[:end]...), nil

@@ -1,7 +1,7 @@
 package journal
 
-// A Stream is a stream that belongs to no shard, for example the stream of definitions or of
-// parked spans. One goroutine may use it at a time.
+// A Stream is a stream that belongs to no shard, for example the stream of definitions or the
+// stream of parked spans. Only one goroutine may use it at a time.
 type Stream struct {
 	j      *Journal
 	number uint32
@@ -10,11 +10,11 @@ type Stream struct {
 	buf    []byte
 }
 
-// NewStream returns the stream of that number, which must be new.
+// NewStream returns a new stream with the given number, which no other stream of j may have.
 func (j *Journal) NewStream(number uint32) *Stream { return &Stream{j: j, number: number} }
 
-// Append appends a record of at most MaxStreamRecord bytes and returns its segment. The
-// caller releases the segments that it does not need any more.
+// Append appends a record with at most MaxStreamRecord bytes of data and returns its segment. The
+// caller releases segments that are not needed any more.
 func (s *Stream) Append(time int64, info Info, data []byte) (*Segment, error) {
 	if HeadSize+len(data) > maxPart {
 		return nil, ErrTooLarge
@@ -46,7 +46,7 @@ func (s *Stream) Position() uint64 {
 	return s.seg.base + uint64(s.seg.end)
 }
 
-// Segment returns the segment of the next record, nil if there is none yet.
+// Segment returns the segment of the next record, nil if the stream has no segment yet.
 func (s *Stream) Segment() *Segment { return s.seg }
 
 // Release frees a segment that Append has returned.

@@ -5,8 +5,8 @@ package mapping
 
 import "strings"
 
-// The names of attributes that describe an entry. Part of the product's format: see the tables in the
-// documentation of packages exporter and slogadapter.
+// Names of attributes that describe an entry. They are a part of the format of this project: see the
+// tables in the documentation of packages exporter and slogadapter.
 const (
 	AttrTraceFlags = "trace_flags" // U64
 	AttrLogLevel   = "log.level"   // String
@@ -17,7 +17,7 @@ const (
 	AttrEvent             = "otel.event"
 	AttrLinkTraceID       = "otel.link.trace_id"
 	AttrLinkSpanID        = "otel.link.span_id"
-	AttrClockSkew         = "otel.clock_skew_nano" // I64, of a span that ends before it begins
+	AttrClockSkew         = "otel.clock_skew_nano" // I64, on a span that ends before it begins
 	AttrDroppedAttributes = "otel.dropped_attributes_count"
 	AttrDroppedEvents     = "otel.dropped_events_count"
 	AttrDroppedLinks      = "otel.dropped_links_count"
@@ -27,22 +27,22 @@ const (
 	AttrAnyValue          = "otel.anyvalue"    // likewise, for attributes that are OTLP/JSON AnyValue texts
 	AttrDurations         = "entrace.duration" // likewise, for attributes that are durations, I64 nanoseconds
 
-	AttrTime      = "entrace.time"      // String, RFC 3339, of a record whose time no number of nanoseconds can hold
+	AttrTime      = "entrace.time"      // String, RFC 3339, on a record whose time does not fit into 64-bit nanoseconds
 	AttrContinued = "entrace.continued" // Bool, on a span that began in an earlier file
 	AttrRotated   = "entrace.rotated"   // Bool, on the NameEnd of a file if another file continues the trace
 	AttrDropped   = "dropped"           // U64, on a NameEnd and a NameRecovered: how many entries were lost
 	AttrDamage    = "damage"            // String, on a NameRecovered: why the whole entries end, CutTorn for example
 	AttrTruncated = "!TRUNCATED"        // Bool true, on an entry that was shortened
 
-	// DefaultTraceFlags are the flags of a span or link whose entry has no flags:
-	// sampled, and the parent is known to be local or absent.
+	// DefaultTraceFlags are the flags of a span or link whose entry has no flags.
+	// They mean sampled, and that the parent is known to be local or absent.
 	DefaultTraceFlags = 0x101
-	// DefaultLogFlags are the flags of a log record that has a span and no
-	// AttrTraceFlags: sampled. Without a span and AttrTraceFlags the flags are 0.
+	// DefaultLogFlags are the flags of a log record that has a span but no
+	// AttrTraceFlags. They mean sampled. A log record with neither has the flags 0.
 	DefaultLogFlags = 1
 )
 
-// The names of entries.
+// Names of entries.
 const (
 	NameLink      = "link"
 	NameEnd       = "entrace.end"
@@ -58,7 +58,7 @@ const (
 	AttrHostName  = "host.name"   // String
 )
 
-// The reasons why the whole entries of a file end where they do.
+// The reasons why the whole entries of a file end.
 const (
 	CutClean    = "clean"     // at the end of the file
 	CutTorn     = "torn"      // the file stops within an entry
@@ -71,7 +71,7 @@ const RunService = "entrace run"
 
 const escapePrefix = "otel.attr."
 
-// Reserved reports whether a user's attribute may not be stored under that name.
+// Reserved reports whether a user's attribute must not be stored under the given name.
 func Reserved(name string) bool {
 	switch name {
 	case "trace_id", "span_id", "parent_span_id", "time_unix_nano", "duration_nano", AttrTraceFlags, AttrLogLevel,
@@ -90,7 +90,7 @@ func EscapeName(name string) string {
 }
 
 // UserName is the inverse of EscapeName: it returns the name that the user gave to a stored
-// attribute. ok is false if the attribute is not one of the user's.
+// attribute. ok is false if the attribute was not set by the user.
 func UserName(stored string) (name string, ok bool) {
 	if name, ok := strings.CutPrefix(stored, escapePrefix); ok {
 		return name, true

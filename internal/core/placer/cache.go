@@ -8,26 +8,26 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A name is the stored name of an attribute. Names of the user and own names are cached
-// separately, with one name for each text.
+// A name is the stored name of an attribute. Each text has one name among the user's names, and
+// another one among own names.
 type name struct {
 	text    string
-	encoded []byte // with its length
-	own     bool   // it is not the user's
-	used    uint64 // the last entry that has it, counted by names.entries
+	encoded []byte // the length and the text
+	own     bool   // the name is not the user's
+	used    uint64 // the last entry that has the name, as a value of names.entries
 }
 
 // A place is the encoded head that all entries of one place in the source share.
 type place struct {
-	message []byte // the Option
-	head    []byte // from the name on
-	levelAt int    // in head
+	message []byte // the encoded Option of the message
+	head    []byte // the encoded head from the name on
+	levelAt int    // offset of the level in head
 }
 
 // A path is the number of a list of nested groups. 0 means no group.
 type path int32
 
-// unknownPath stands for nested groups without a path number.
+// unknownPath means nested groups that have no path number.
 const unknownPath path = -1
 
 type pathKey struct {
@@ -35,25 +35,26 @@ type pathKey struct {
 	number uint16
 }
 
-// names caches what the numbers of definitions stand for. Encoders of several files may share one,
-// so it counts the entries of all of them: the ids of entries begin again with each file.
+// names caches the encodings of definitions by their numbers. Encoders of several files may share
+// one. It counts the entries of all these files, because the ids of entries begin again with each
+// file.
 type names struct {
 	table   *record.Table
-	entries uint64   // that were begun
-	byNum   []*name  // the name itself, or as an attribute of the user's
+	entries uint64   // number of entries that were begun
+	byNum   []*name  // stored names by number: an own name unchanged, a user's name escaped
 	places  []*place // by number
 	groups  []string // by path: the prefix, with a dot at its end
 	paths   map[pathKey]path
 	inPath  map[pathKey]*name // attributes in groups
 
-	all map[string]*name // the user's, as they are stored
-	own map[string]*name
-	// The user's that have no number, as they come.
+	all map[string]*name // the user's names, by stored text
+	own map[string]*name // own names
+	// inPlace has the user's names that have no number, by the text in the record.
 	inPlace map[string]*name
-	size    int // about how many bytes these three take
+	size    int // about how many bytes these three maps take
 }
 
-// maxPaths bounds what is cached of groups.
+// maxPaths bounds the number of cached groups, and of cached attributes in groups.
 const maxPaths = 1 << 14
 
 func newNames(t *record.Table) *names {
@@ -64,13 +65,14 @@ func newNames(t *record.Table) *names {
 }
 
 const (
-	// maxNames is about how many bytes of names are cached. NameSize is the memory of one name
+	// maxNames is about how many bytes of names are cached. nameSize is the memory of one name
 	// without its text.
 	maxNames = 8 << 20
 	nameSize = 128
 )
 
-// trim forgets names if they take too much. No entry is being encoded.
+// trim empties the caches of names if they take too much memory. It must not be called while an entry
+// is being encoded.
 func (n *names) trim() {
 	if n.size > maxNames {
 		n.size = 0
@@ -82,7 +84,7 @@ func (n *names) trim() {
 	}
 }
 
-// stored returns the name that is stored as text, which is the user's.
+// stored returns the user's name that is stored as the given text.
 func (n *names) stored(text string) *name { return n.in(n.all, text, false) }
 
 // ownName returns a name that is not the user's.
@@ -98,7 +100,7 @@ func (n *names) in(all map[string]*name, text string, own bool) *name {
 	return at
 }
 
-// userName returns the stored name of an attribute of the user's.
+// userName returns the stored name of a user's attribute that the user called b.
 func (n *names) userName(b []byte) *name {
 	if at := n.inPlace[string(b)]; at != nil {
 		return at
@@ -109,8 +111,8 @@ func (n *names) userName(b []byte) *name {
 	return at
 }
 
-// text returns the text that a number stands for. A loss of power can leave a number without
-// a definition: its text is "key#" and the number.
+// text returns the text of the definition with the given number. After a loss of power a number
+// may have no definition: its text is then "key#" and the number.
 func (n *names) text(number uint16) (text string, own bool) {
 	d := n.table.Get(number)
 	if d == nil || d.Kind != record.DefName && d.Kind != record.DefOwn {
@@ -119,7 +121,7 @@ func (n *names) text(number uint16) (text string, own bool) {
 	return d.Text, d.Kind == record.DefOwn
 }
 
-// number returns what a number stands for: a name as it is, or the user's escaped.
+// number returns the stored name for a number: an own name unchanged, or a user's name escaped.
 func (n *names) number(number uint16) *name {
 	if int(number) < len(n.byNum) && n.byNum[number] != nil {
 		return n.byNum[number]
@@ -137,7 +139,7 @@ func (n *names) number(number uint16) *name {
 	return n.byNum[number]
 }
 
-// enter returns the path of a group in another.
+// enter returns the path of the group with the given number within the groups of p.
 func (n *names) enter(p path, number uint16) path {
 	if p == unknownPath || number == 0 {
 		return unknownPath
@@ -156,7 +158,7 @@ func (n *names) enter(p path, number uint16) path {
 	return q
 }
 
-// attribute returns the stored name of a user's attribute in a group.
+// attribute returns the stored name of a user's attribute in the groups of p.
 func (n *names) attribute(p path, number uint16) *name {
 	key := pathKey{p, number}
 	if at := n.inPath[key]; at != nil {
@@ -170,7 +172,7 @@ func (n *names) attribute(p path, number uint16) *name {
 	return at
 }
 
-// place returns the head of a place, nil if its definition is missing.
+// place returns the place with the given number, nil if its definition is missing.
 func (n *names) place(number uint16) *place {
 	if int(number) < len(n.places) && n.places[number] != nil {
 		return n.places[number]
@@ -198,7 +200,7 @@ func (n *names) place(number uint16) *place {
 	return p
 }
 
-// head returns a head without numbers.
+// head returns h with texts in place of numbers.
 func (n *names) head(h *record.Head) wire.Head {
 	text := func(t record.Text) string {
 		if t.Number == 0 {

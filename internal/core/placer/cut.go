@@ -2,20 +2,20 @@ package placer
 
 import "github.com/entrace-go/entrace/internal/core/wire"
 
-// CutTo says that the file has only its first n entries left, in size bytes. The staged
-// entries follow them. Entries below a lost entry go below the root, and an open span that is
-// lost is forgotten.
+// CutTo says that the file has lost all but its first n entries, which take size bytes. The staged
+// entries will follow these. Entries below a lost entry go below the root, and lost open spans are
+// forgotten.
 func (p *Placer) CutTo(n uint64, size int64) {
 	first := p.next - uint64(len(p.staged))
 	gone := first - n
-	// now returns the id that an entry has now, and whether it is still there.
+	// now returns the new id of an entry, and whether the entry still exists.
 	now := func(id uint32) (uint32, bool) {
 		if uint64(id) < first {
 			return id, uint64(id) < n
 		}
 		return id - uint32(gone), true
 	}
-	offsets := make(map[uint32]int64) // of the staged entries, by new id
+	offsets := make(map[uint32]int64) // offsets of the staged entries, by new id
 	var b []byte
 	from := 0
 	for i := range p.staged {

@@ -1,16 +1,17 @@
 // Package placer turns the records of a journal into the entries of a trace: it gives
 // each entry its id and finds its parent.
 //
-// A span goes below its parent, or below its resource if it has no parent in the trace or
-// one of another resource, and says then which trace and parent it belongs to. A span that comes before its local
-// parent is pending until that comes, or until a bound is reached. A log record goes
-// below its span, or else below its resource and names its span. The entry of a resource
-// comes before the first one that needs it. The end of a span is an entry below it: a
-// reader folds the two.
+// A span is written below its parent. If its parent is not in the trace or has another resource,
+// the span is written below its own resource, and its attributes name the trace and the parent. If
+// a span arrives before its local parent, it is pending until the parent arrives or a bound is
+// reached. A log record is written below its span; if the span is not in the trace, it is written
+// below its resource, and its attributes name the span. The entry of a resource is written before
+// the first entry that needs it. The end of a span is an entry below the span; a reader merges the
+// two.
 //
-// A recording can go over several files. An open span is written again in the next file: at
-// its beginning, or when the first record comes that refers to it.
+// A recording can consist of several files. An open span is written again in the next file, either
+// at the beginning of that file or before the first record that refers to the span.
 //
-// A recorder that runs, a snapshot of a ring and a recovery after a crash all use it in
-// the same way. It is synchronous and starts no goroutine.
+// Recorders, snapshots of a ring and recovery after a crash use this package in the same way. It
+// is synchronous and starts no goroutine.
 package placer

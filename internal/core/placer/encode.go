@@ -18,44 +18,45 @@ import (
 var ErrTooLarge = errors.New("the entry is too large")
 
 const (
-	// MaxAttributes is how many attributes an entry has at most.
+	// MaxAttributes is the largest number of attributes of an entry.
 	MaxAttributes = 1 << 16
-	// maxLinks is the number of attributes that say where an entry belongs.
+	// maxLinks is the largest number of attributes that name the trace, span or parent of an entry.
 	maxLinks = 2
-	// minShare is how many bytes each text of a cut entry keeps at least: an id fits in.
+	// minShare is the least number of bytes that each text of a cut entry keeps. An id fits.
 	minShare = 64
 )
 
-// links are the attributes that say where an entry belongs if it is not below its span.
+// links are attributes of an entry that is not below its span or parent. They name the trace, the
+// span or the parent.
 type links struct {
-	trace, span, parent []byte // ids; nil: none
-	end                 bool   // of attributes that are not the application's only those of an end
+	trace, span, parent []byte // ids; nil: the attribute is not needed
+	end                 bool   // apart from the application's attributes, keep only attributes of a span's end
 }
 
-// An encoder turns the entries of records into those of a trace, with caches.
+// An encoder encodes entries of records as entries of a trace. It has caches.
 type encoder struct {
 	wire.Encoder
 	*names // shared with the encoder of the next file
 
-	maxSize int // of an entry
+	maxSize int // the largest size of an entry
 
-	// Of the entry that is encoded.
+	// State of the entry that is being encoded.
 	twice   map[string]int
-	jsons   []string
-	anys    []string
-	durs    []string // of attributes that are durations
-	durText textOf
+	jsons   []string // names of attributes that are JSON texts
+	anys    []string // names of attributes that are AnyValue texts
+	durs    []string // names of attributes that are durations
+	durText textOf   // the last encoded list of such names
 	path    path
-	prefix  []byte // of an unknownPath
+	prefix  []byte // the prefix of the open groups if path is unknownPath
 	groups  []group
 	scratch []byte
 	times   timeEncoder
-	share   int // how much of each text is kept; 0: all
+	share   int // the number of bytes that are kept of each text; 0: all
 	left    int // with share > 0: how many optional attributes are still allowed
 	cut     bool
 }
 
-// A textOf is names, and the value that is their JSON.
+// A textOf is a list of names, and the encoded value with their JSON.
 type textOf struct {
 	names []string
 	value []byte
@@ -67,8 +68,8 @@ type group struct {
 	prefix int
 }
 
-// entry encodes the entry that c is at, whose head is h, below parent. It appends to B
-// and reads the entry to its end, whatever the error.
+// entry encodes the current entry of c below the entry parent. h is the head of the entry. It
+// appends to e.B, and reads the entry to its end even if it returns an error.
 func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *links) error {
 	e.trim()
 	start := len(e.B)
@@ -96,7 +97,7 @@ func (e *encoder) entry(c *record.Cursor, h *record.Head, parent uint32, l *link
 	return nil
 }
 
-// minEntry is the size of the smallest entry, at most.
+// minEntry is an upper bound for the size of the smallest entry.
 const minEntry = 10
 
 func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *links) {
@@ -124,7 +125,7 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.items(c, l)
 	e.list(mapping.AttrJSON, e.jsons)
 	e.list(mapping.AttrAnyValue, e.anys)
-	if len(e.durs) > 0 { // they are the same ones again and again
+	if len(e.durs) > 0 { // entries often have the same list of names, so its encoding is cached
 		if !slices.Equal(e.durs, e.durText.names) {
 			text := wire.ValidText(string(jsontext.AppendStrings(nil, e.durs)))
 			e.durText = textOf{slices.Clone(e.durs), wire.AppendString([]byte{wire.KindString}, text)}
@@ -139,11 +140,11 @@ func (e *encoder) encode(c *record.Cursor, h *record.Head, parent uint32, l *lin
 	e.End()
 }
 
-// head encodes what comes before the attributes.
+// head encodes the fields between the parent and the attributes.
 func (e *encoder) head(h *record.Head) {
 	if h.Place == 0 {
 		if e.share == 0 && h.Name.Number != 0 && h.Target.Number != 0 && !h.HasMessage && !h.HasModule && !h.HasFile && !h.HasLine {
-			e.B = append(append(e.B, 0), e.number(h.Name.Number).encoded...) // a span, mostly
+			e.B = append(append(e.B, 0), e.number(h.Name.Number).encoded...) // in most cases this is a span
 			e.B = append(e.B, e.number(h.Target.Number).encoded...)
 			e.B = append(e.B, h.Level, 0, 0, 0)
 			return
@@ -154,7 +155,7 @@ func (e *encoder) head(h *record.Head) {
 		return
 	}
 	p := e.place(h.Place)
-	if p == nil { // its definition is lost
+	if p == nil { // the definition is lost
 		w := wire.Head{Name: "place#" + strconv.Itoa(int(h.Place)), Level: h.Level, HasMessage: true, Message: wire.ValidText(h.Message)}
 		e.cutHead(&w)
 		e.B = w.Append(e.B)
@@ -212,8 +213,9 @@ func (e *encoder) items(c *record.Cursor, l *links) {
 	}
 }
 
-// plain encodes attributes that are in no group, of an entry that is not cut, as long as
-// they are common ones. It does what attribute and value do, in half the time.
+// plain encodes attributes until Cursor.Common does not read the next item. It is for attributes in no
+// group, of an entry that is not cut. It does the same as the methods attribute and value, in half the
+// time.
 func (e *encoder) plain(c *record.Cursor, l *links) {
 	b, appended := e.B, 0
 	for {
@@ -247,7 +249,7 @@ func (e *encoder) plain(c *record.Cursor, l *links) {
 			if !wire.IsValid(text) {
 				stored = wire.KindBytes
 			}
-			b = append(append(b, stored, byte(len(text))), text...) // it is a short one
+			b = append(append(b, stored, byte(len(text))), text...) // Common returns only short texts
 		case record.ValueBool:
 			b = append(b, wire.KindBool, byte(lo))
 		case record.ValueFloat:
@@ -293,7 +295,7 @@ func (e *encoder) endGroup() {
 	}
 }
 
-// attribute returns the stored name of an attribute, nil if it is left out.
+// attribute returns the stored name of an attribute, nil if the attribute is left out.
 func (e *encoder) attribute(i *record.Item, l *links) *name {
 	var n *name
 	number := i.Name.Number
@@ -335,7 +337,8 @@ func (e *encoder) attribute(i *record.Item, l *links) *name {
 	return n
 }
 
-// cutName returns the name of an attribute of an entry that is cut, nil if it is left out.
+// cutName returns the stored name of an attribute of an entry that is cut, nil if the attribute is
+// left out.
 func (e *encoder) cutName(n *name) *name {
 	if e.left--; e.left < 0 {
 		return nil
@@ -346,8 +349,8 @@ func (e *encoder) cutName(n *name) *name {
 	return n
 }
 
-// join returns the name of an attribute in groups without a number.
-// It is valid until the next call.
+// join returns the name of an attribute with the prefix of the open groups, for an attribute or group
+// without a number. The result is valid until the next call.
 func (e *encoder) join(t record.Text) []byte {
 	text := t.Text
 	if t.Number != 0 {
@@ -363,7 +366,7 @@ func (e *encoder) join(t record.Text) []byte {
 	return e.scratch
 }
 
-// again returns another name for a key that the entry has already: the key, "#" and a number.
+// again returns a new name for a key that the entry has already: the key, "#" and a number.
 func (e *encoder) again(key string) *name {
 	if e.twice == nil {
 		e.twice = make(map[string]int)
@@ -408,7 +411,7 @@ func (e *encoder) value(i *record.Item, stored string) {
 		e.Text(e.scratch)
 	case record.ValueJSON, record.ValueAnyValue:
 		if e.share > 0 && len(i.Text) > e.share {
-			e.cutString(i.Text) // it is no JSON any more
+			e.cutString(i.Text) // a cut text is not JSON any more
 			return
 		}
 		if i.Kind == record.ValueJSON {

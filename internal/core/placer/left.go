@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A leftSpan is an open span whose entry is in an earlier file only. Its record is written
-// again before the first record that refers to the span.
+// A leftSpan is an open span whose entry is in an earlier file only. The span is written
+// again before the first record that refers to it.
 type leftSpan struct {
 	time   int64
 	info   journal.Info
@@ -17,10 +17,10 @@ type leftSpan struct {
 	parked *journal.Segment
 }
 
-// maxLeftBytes bounds the memory of the records of left spans.
+// maxLeftBytes bounds the memory for records of such spans.
 const maxLeftBytes = 64 << 20
 
-// Leave remembers an open span whose entry is in an earlier file only: e is a record of it.
+// Leave remembers an open span whose entry is in an earlier file only. e is a record of the span.
 // The span is written again before the first record that refers to it.
 func (p *Placer) Leave(e *journal.Entry) {
 	var r record.Record
@@ -47,21 +47,21 @@ func (s *leftSpan) park(o *Options) {
 	}
 }
 
-// Forget says that the placer does not know an open span of an earlier file. From now on the
-// end of such a span is not dropped, but written below its resource.
+// Forget says that the placer does not know all open spans of earlier files. From now on, the end
+// of an unknown span is not dropped, but written below its resource.
 func (p *Placer) Forget() { p.keepOrphans = true }
 
-// Left returns how many open spans are in earlier files only.
+// Left returns the number of open spans whose entries are in earlier files only.
 func (p *Placer) Left() int { return len(p.left) }
 
-// DropLeft forgets the spans that Leave was called for.
+// DropLeft forgets the spans for which Leave was called.
 func (p *Placer) DropLeft() {
 	for ref := range p.left {
 		p.takeLeft(ref)
 	}
 }
 
-// ReparkLeft parks the spans again that Leave was called for.
+// ReparkLeft parks the spans for which Leave was called again.
 func (p *Placer) ReparkLeft() {
 	for ref, s := range p.left {
 		s.park(&p.o)
@@ -69,7 +69,7 @@ func (p *Placer) ReparkLeft() {
 	}
 }
 
-// adoptLeft moves the spans left in earlier files from q to p.
+// adoptLeft moves from q to p the spans whose entries are in earlier files only.
 func (p *Placer) adoptLeft(q *Placer) {
 	if len(p.left) > len(q.left) {
 		p.left, q.left = q.left, p.left
@@ -83,7 +83,7 @@ func (p *Placer) adoptLeft(q *Placer) {
 	p.leftBytes, q.leftBytes = p.leftBytes+q.leftBytes, 0
 }
 
-// takeLeft removes a left span and returns it.
+// takeLeft removes a span from p.left and returns it.
 func (p *Placer) takeLeft(ref record.Ref) (s leftSpan, ok bool) {
 	if s, ok = p.left[ref]; ok {
 		delete(p.left, ref)
@@ -95,7 +95,7 @@ func (p *Placer) takeLeft(ref record.Ref) (s leftSpan, ok bool) {
 	return s, ok
 }
 
-// continueLeft writes the spans again that e refers to, if they are in earlier files only.
+// continueLeft writes again the spans to which e refers, if they are in earlier files only.
 func (p *Placer) continueLeft(e *journal.Entry) {
 	var r record.Record
 	if !r.Parse(e) {
@@ -119,8 +119,8 @@ func (p *Placer) continueSpan(ref record.Ref) {
 	}
 }
 
-// Continue stages the entry of a span that began in an earlier file. No record counted for
-// it.
+// Continue stages the entry of a span that began in an earlier file. No record counts this entry, so
+// Extra does.
 func (p *Placer) Continue(e *journal.Entry) {
 	drop, out, staged := p.Drop, p.enc.B, len(p.staged)
 	p.Drop = nil

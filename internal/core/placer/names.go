@@ -19,8 +19,8 @@ const (
 	levelError = 4
 )
 
-// ofEnd reports whether the entry of a span's end has such an attribute, which is not the
-// application's.
+// ofEnd reports whether name is an attribute that the entry of a span's end has, apart from the
+// application's attributes.
 func ofEnd(name string) bool {
 	switch name {
 	case attrSpanID, "duration_nano", mapping.AttrClockSkew, mapping.AttrStatusCode, mapping.AttrStatusDescription,

@@ -9,42 +9,44 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A pendingRecord is a span that came before its local parent, or a log record whose span is pending. It has no
-// pointers, because there may be many. Pending records refer to each other by their places in
-// pendingRecords.all, where place 0 is none.
+// A pendingRecord is a span that arrived before its local parent, or a log record whose span is pending. It
+// has no pointers, because there may be many pending records. They refer to each other by their indexes in
+// pendingRecords.all. Index 0 means no record.
 type pendingRecord struct {
-	ref, parent record.Ref // of a log record, parent is its span
+	ref, parent record.Ref // for a log record, ref is zero and parent is its span
 	since       time.Duration
-	time        int64 // as info and stream: of the record
+	time        int64 // time, info and stream are fields of the record
 	info        journal.Info
-	from, to    int // of its data
+	from, to    int // the data of the record is pendingRecords.data[from:to]
 	stream      uint32
-	prev, next  int32 // in the order in which they came
-	left, right int32 // of the same parent, in that order; left of the first one is the last one, 0: in no list
+	prev, next  int32 // list of all records, in the order in which they arrived
+	// left and right link the records with the same parent, in that order. left of the first record is the
+	// last record. If left is 0, the record is in no such list.
+	left, right int32
 }
 
-// pendingRecords are bounded in number and bytes by their Placer.
+// pendingRecords holds the pending records of a Placer. The Placer bounds their number and bytes.
 type pendingRecords struct {
 	all    []pendingRecord
-	parked []*journal.Segment // by place
-	free   []int32            // places
-	data   []byte             // of all, in the order in which they came, with gaps
+	parked []*journal.Segment // by index
+	free   []int32            // unused indexes
+	data   []byte             // the data of all records, in the order in which they arrived, with gaps
 
 	bySpan   map[record.Ref]int32
-	byParent map[record.Ref]int32 // the first one
+	byParent map[record.Ref]int32 // the first record of each parent
 	oldest   int32
 	newest   int32
 	began    time.Time
 
 	records, spans, entries int
-	bytes                   int // of data, without gaps
-	logs                    uint64
+	bytes                   int    // size of data without gaps
+	logs                    uint64 // number of log records so far
 }
 
 const (
-	// slackBytes is how many bytes of gaps are allowed in any case.
+	// slackBytes is the number of bytes of gaps that are always allowed.
 	slackBytes = 1 << 20
-	// maxRoom is how many places are kept when nothing is pending.
+	// maxRoom is the number of items of all that are kept when nothing is pending.
 	maxRoom = 1 << 8
 )
 
@@ -86,7 +88,7 @@ func (p *pendingRecords) add(ref, parent record.Ref, e *journal.Entry, parked *j
 	p.newest = i
 	p.count(&p.all[i], 1)
 	if len(p.data) > p.bytes+p.bytes/4+slackBytes {
-		p.compact() // only now, since e may be of data
+		p.compact() // not earlier, because e.Data may be a part of p.data
 	}
 }
 
@@ -97,7 +99,7 @@ func (p *pendingRecords) count(r *pendingRecord, n int) {
 	p.bytes += n * (r.to - r.from)
 }
 
-// renumber says that the file has no span yet that a pending log record belongs to.
+// renumber says that a new file begins, which does not have the span of any pending log record yet.
 func (p *pendingRecords) renumber() {
 	for i := p.oldest; i != 0; i = p.all[i].next {
 		if r := &p.all[i]; r.ref == (record.Ref{}) {
@@ -106,7 +108,7 @@ func (p *pendingRecords) renumber() {
 	}
 }
 
-// since returns since when the oldest record is pending, zero if none is.
+// since returns the time since which the oldest record is pending, zero if no record is pending.
 func (p *pendingRecords) since() time.Time {
 	if p.oldest == 0 {
 		return time.Time{}
@@ -114,7 +116,7 @@ func (p *pendingRecords) since() time.Time {
 	return p.began.Add(p.all[p.oldest].since)
 }
 
-// compact removes the gaps.
+// compact removes the gaps in p.data.
 func (p *pendingRecords) compact() {
 	n := 0
 	for i := p.oldest; i != 0; i = p.all[i].next {
@@ -127,13 +129,13 @@ func (p *pendingRecords) compact() {
 	}
 }
 
-// entry returns a record, which is valid until add is called.
+// entry returns the record with index i. It is valid until add is called.
 func (p *pendingRecords) entry(i int32) journal.Entry {
 	r := &p.all[i]
 	return journal.Entry{Time: r.time, Info: r.info, Stream: r.stream, Data: p.data[r.from:r.to:r.to]}
 }
 
-// remove removes a record that is in no list of children any more.
+// remove removes the record with index i, which must not be in a list of children any more.
 func (p *pendingRecords) remove(i int32) {
 	r := &p.all[i]
 	if p.bySpan[r.ref] == i {
@@ -160,7 +162,8 @@ func (p *pendingRecords) remove(i int32) {
 	}
 }
 
-// children appends the places of the records that need ref to list. They are in no list of children any more.
+// children appends to list the indexes of the records that need ref, and removes these records from their list
+// of children.
 func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 	i := p.byParent[ref]
 	delete(p.byParent, ref)
@@ -172,8 +175,8 @@ func (p *pendingRecords) children(ref record.Ref, list []int32) []int32 {
 	return list
 }
 
-// first returns the place of the topmost pending ancestor of the oldest record, and removes it from its list of
-// children.
+// first returns the index of the topmost pending ancestor of the oldest record, and removes that ancestor from
+// its list of children.
 func (p *pendingRecords) first() int32 {
 	i, mark := p.oldest, p.oldest
 	for n := 1; ; n++ {
@@ -182,7 +185,7 @@ func (p *pendingRecords) first() int32 {
 			break
 		}
 		if i = up; i == mark {
-			break // of spans that need each other in a ring any one is topmost
+			break // spans that need each other in a circle: any of them may be the topmost
 		}
 		if n&(n-1) == 0 {
 			mark = i
@@ -191,7 +194,7 @@ func (p *pendingRecords) first() int32 {
 	r := &p.all[i]
 	first := p.byParent[r.parent]
 	switch {
-	case r.left == 0: // staging it was cut short by a panic
+	case r.left == 0: // a panic ended an earlier attempt to stage r
 	case r.left == i:
 		delete(p.byParent, r.parent)
 	case first == i:

@@ -23,37 +23,38 @@ var (
 
 // Options describe a Placer. The caller must set all bounds.
 type Options struct {
-	Columns      bool // version 2 of the format
-	MaxEntrySize int  // in bytes, above which an entry is cut
+	Columns      bool // encode entries in version 2 of the format
+	MaxEntrySize int  // the size in bytes above which an entry is cut
 
 	MaxPendingSpans int
 	MaxPendingBytes int
 	MaxPendingAge   time.Duration
 
-	// Park, if set, copies the record of a pending span to where it survives the
-	// process, and returns where that is. It reports false if there is no room: the span
-	// is then not pending. Unpark is called when that copy is not needed any more.
+	// Park, if set, copies the record of a pending span to a segment that survives the
+	// process, and returns this segment. If it returns false because it has no room, the span
+	// does not become pending. Unpark is called when the copy is not needed any more.
 	Park   func(*journal.Entry) (*journal.Segment, bool)
 	Unpark func(*journal.Segment)
-	// ParkLeft and UnparkLeft do the same for the record of an open span that is in an
-	// earlier file only. A span without a copy, nil, does not survive the process.
+	// ParkLeft and UnparkLeft are like Park and Unpark, for the record of an open span that is
+	// in an earlier file only. If ParkLeft returns nil, the record has no copy and does not
+	// survive the process.
 	ParkLeft   func(*journal.Entry) *journal.Segment
 	UnparkLeft func(*journal.Segment)
 }
 
-// A Staged entry is encoded in Out and has its id.
+// A Staged is an entry that has an id and is encoded, but not written yet.
 type Staged struct {
-	End        int // in Out
+	End        int // the end of the encoded entry in the bytes of Out
 	ID, Parent uint32
-	Ref        record.Ref // of a span
+	Ref        record.Ref // set for a span
 	IsSpan     bool
 	IsResource bool
-	// CountsSpan says that the record of the entry counted for a span. It is false for a span that
+	// CountsSpan says that the record of the entry counts as a span. It is false for a span that
 	// began in an earlier file, and true for a whole span that became the end of an open span.
 	CountsSpan bool
 }
 
-// Counts says how many entries and spans were dropped.
+// Counts holds a number of entries and a number of spans.
 type Counts struct{ Entries, Spans uint64 }
 
 // A Placer turns records into entries. It is not safe for concurrent use.
@@ -65,25 +66,25 @@ type Placer struct {
 	o         Options
 	enc       encoder
 	staged    []Staged
-	next      uint64 // id
-	size      int64  // of the file before what is staged
+	next      uint64 // the id of the next entry
+	size      int64  // size of the file without the staged entries
 	spans     spanTable
 	pending   pendingRecords
-	ready     []int32                 // places in pending
-	entry     journal.Entry           // that was pending, or will be
-	numbered  []byte                  // data of entry
-	left      map[record.Ref]leftSpan // open, in earlier files
+	ready     []int32                 // indexes in pending
+	entry     journal.Entry           // memory for a record that was pending or becomes pending
+	numbered  []byte                  // memory for the data of entry
+	left      map[record.Ref]leftSpan // open spans whose entries are in earlier files only
 	leftBytes int
-	resources map[uint16]uint32 // ids by number
+	resources map[uint16]uint32 // ids of entries by number
 	anchor    uint32
 
 	keepOrphans bool
 	rec         record.Record
-	extra       Counts // entries that no record counted for: resources
+	extra       Counts // see Extra
 }
 
-// New returns a Placer for a trace without entries. The table has the definitions of the
-// records.
+// New returns a Placer for a trace without entries. The table t has the definitions that the
+// records use.
 func New(t *record.Table, o *Options) *Placer {
 	p := &Placer{o: *o, resources: make(map[uint16]uint32)}
 	p.enc = encoder{names: newNames(t), maxSize: o.MaxEntrySize}
@@ -91,37 +92,38 @@ func New(t *record.Table, o *Options) *Placer {
 	return p
 }
 
-// Resume makes p continue a file that has entries already. Size is the size of the file in bytes.
+// Resume makes p continue a file that has entries already. The parameter entries is their number, and
+// size is the size of the file in bytes.
 func (p *Placer) Resume(entries uint64, size int64, anchor uint32) {
 	p.next, p.size, p.anchor = entries, size, anchor
 }
 
-// Know adds the entry of a span that is already in the file. If ended, the span may be
-// forgotten.
+// Know adds a span whose entry id is already in the file. If ended is set, p may forget the span.
 func (p *Placer) Know(ref *record.Ref, id uint32, ended bool) {
 	p.spans.put(ref, &span{id: id, ended: ended})
 }
 
-// KnowResource adds the entry of a resource that is already in the file.
+// KnowResource adds a resource whose entry id is already in the file.
 func (p *Placer) KnowResource(number uint16, id uint32) { p.resources[number] = id }
 
 // Knows reports whether p knows the entry of a span.
 func (p *Placer) Knows(ref *record.Ref) bool { return p.spans.get(ref) != nil }
 
-// KeepOrphans sets whether the end of a span that has no entry is written below the span's resource
-// or dropped, which is the default. It returns the setting before.
+// KeepOrphans sets whether the end of a span that has no entry is written below the span's resource.
+// By default it is dropped. KeepOrphans returns the old setting.
 func (p *Placer) KeepOrphans(keep bool) (before bool) {
 	before, p.keepOrphans = p.keepOrphans, keep
 	return before
 }
 
-// An Importer places records in the file of a recorder, which runs a function with one.
+// An Importer places records in the file of a recorder. The method WithFile of a recorder passes one
+// to a function.
 type Importer interface {
 	// Place counts a record as offered and places it.
 	Place(e *journal.Entry)
-	// Flush writes what is staged, if that is much, or now.
+	// Flush writes the staged entries if they are large, or if now is set.
 	Flush(now bool)
-	// Err returns why the file cannot be written to any more.
+	// Err returns why the file cannot be written any more, nil if it can.
 	Err() error
 
 	Needs(e *journal.Entry) bool
@@ -144,7 +146,8 @@ func (p *Placer) Needs(e *journal.Entry) bool {
 	return !left
 }
 
-// Out returns the entries that are staged, valid until p is used again.
+// Out returns the encodings of the staged entries and the staged entries. They are valid until p is used
+// again.
 func (p *Placer) Out() ([]byte, []Staged) { return p.enc.B, p.staged }
 
 // Flushed says that the first n staged entries are in the file.
@@ -167,18 +170,18 @@ func (p *Placer) Flushed(n int) {
 // maxKeep is the size of the largest empty buffer that is kept for later use.
 const maxKeep = 1 << 20
 
-// Entries returns the number of entries in the file and staged.
+// Entries returns the number of entries in the file, plus the number of staged entries.
 func (p *Placer) Entries() uint64 { return p.next }
 
-// Extra returns how many entries and spans, placed since the last call, no record has
-// counted: the root, resources, and spans of KindEither.
+// Extra returns the number of entries and spans, placed since the last call, that no record counts.
+// These are the root, resources, spans that began in an earlier file, and the spans of KindEither.
 func (p *Placer) Extra() (entries, spans uint64) {
 	c := p.extra
 	p.extra = Counts{}
 	return c.Entries, c.Spans
 }
 
-// Size returns the size of the file, without what is staged.
+// Size returns the size of the file, without the staged entries.
 func (p *Placer) Size() int64 { return p.size }
 
 // Pending returns how many entries and spans are pending, and since when the oldest record is pending.
@@ -186,29 +189,30 @@ func (p *Placer) Pending() (entries, spans int, since time.Time) {
 	return p.pending.entries, p.pending.spans, p.pending.since()
 }
 
-// Anchor returns the entry that records of other providers go below, 0 if there is none.
+// Anchor returns the id of the entry below which records of other providers are written, 0 if no such
+// entry was set.
 func (p *Placer) Anchor() uint32 { return p.anchor }
 
-// SetAnchor sets the entry that Anchor returns.
+// SetAnchor sets the id that Anchor returns.
 func (p *Placer) SetAnchor(id uint32) { p.anchor = id }
 
-// Root stages the entry that every trace begins with.
+// Root stages the root, which is the first entry of every trace.
 func (p *Placer) Root() {
 	h := record.Head{Name: record.Text{Text: "root"}}
 	var c record.Cursor
-	_ = p.enc.entry(&c, &h, 0, &links{}) // it is small
+	_ = p.enc.entry(&c, &h, 0, &links{}) // cannot fail, because the root is small
 	p.add(0)
 	p.extra.Entries++
 }
 
-// add notes an entry that was encoded.
+// add appends the entry that was just encoded to p.staged.
 func (p *Placer) add(parent uint32) *Staged {
 	p.staged = append(p.staged, Staged{End: len(p.enc.B), ID: uint32(p.next), Parent: parent})
 	p.next++
 	return &p.staged[len(p.staged)-1]
 }
 
-// stage encodes the entry that c is at, below parent.
+// stage encodes and stages the current entry of c below the entry parent.
 func (p *Placer) stage(c *record.Cursor, h *record.Head, parent uint32, l *links) (*Staged, error) {
 	if p.next > math.MaxUint32 {
 		skipItems(c)
@@ -233,9 +237,9 @@ func (p *Placer) drop(err error, entries, spans int) {
 	}
 }
 
-// Place stages the entries of a record, or makes it pending. It calls Drop for a record that
-// cannot be placed, and for a record that makes it panic: the application cannot recover from
-// a panic in our goroutine, which would end the program.
+// Place stages the entries of a record, or makes the record pending. It calls Drop for a record
+// that cannot be placed. It also calls Drop if placing the record panics: the application could
+// not recover from a panic in a goroutine of this module, so the panic would end the program.
 func (p *Placer) Place(e *journal.Entry) {
 	if len(p.left) > 0 {
 		p.continueLeft(e)
@@ -269,13 +273,13 @@ func (p *Placer) place(e *journal.Entry) {
 	case record.KindResource:
 		p.resource(r.Resource)
 	case record.KindElsewhere:
-		if p.pending.bySpan[r.Ref] == 0 { // else it is here as well
+		if p.pending.bySpan[r.Ref] == 0 { // otherwise the span will be in this file as well
 			p.release(r.Ref)
 		}
 	}
 }
 
-// resource returns the entry of a resource. It stages the entry if the file does not have it.
+// resource returns the id of the entry of a resource. It stages this entry if the file does not have it.
 func (p *Placer) resource(number uint16) uint32 {
 	if number == 0 {
 		return 0
@@ -304,8 +308,8 @@ func (p *Placer) resource(number uint16) uint32 {
 	return s.ID
 }
 
-// AppendResource appends the encoding of a resource below the root. It reports false if
-// there is no such resource.
+// AppendResource appends the encoding of a resource below the root. It returns false if no resource
+// has this number.
 func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
 	d := p.enc.table.Get(number)
 	if d == nil || d.Kind != record.DefResource {
@@ -325,7 +329,7 @@ func (p *Placer) AppendResource(b []byte, number uint16) ([]byte, bool) {
 	return b, true
 }
 
-// log stages an entry below its span or resource, or makes it pending as its span is.
+// log stages a log record below its span or resource, or makes it pending if its span is pending.
 func (p *Placer) log(r *record.Record, e *journal.Entry) {
 	c := r.Cursor()
 	var h record.Head
@@ -360,7 +364,7 @@ func (p *Placer) log(r *record.Record, e *journal.Entry) {
 // firstOther is the first provider that is neither spans nor log records.
 const firstOther = 2
 
-// Append stages the entry of a log record below an entry and returns its id.
+// Append stages the entry of a log record below the entry parent and returns the id of the new entry.
 func (p *Placer) Append(e *journal.Entry, parent uint32) (uint32, error) {
 	r := &p.rec
 	if !r.Parse(e) {
@@ -392,7 +396,7 @@ func (p *Placer) children(c *record.Cursor, n int, parent uint32) {
 	}
 }
 
-// end stages the entries of the end of a span.
+// end stages the entries of the record of a span's end.
 func (p *Placer) end(r *record.Record) {
 	s := p.spans.get(&r.Ref)
 	if s == nil {
@@ -408,7 +412,7 @@ func (p *Placer) end(r *record.Record) {
 	p.spans.end(&r.Ref)
 }
 
-// orphan stages the entries of the end of a span that has no entry. They go below the
+// orphan stages the entries of the end of a span that has no entry. They are written below the
 // resource, with the ids of the span.
 func (p *Placer) orphan(r *record.Record) {
 	parent := p.resource(r.Resource)
@@ -425,8 +429,8 @@ func (p *Placer) orphan(r *record.Record) {
 	}
 }
 
-// either stages the end of a span that has an entry, and otherwise the whole span. The record
-// has both.
+// either stages the end of a span if the span has an entry, and otherwise the whole span. The
+// record has both.
 func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	if s := p.spans.get(&r.Ref); s != nil {
 		c := r.Cursor()
@@ -444,8 +448,9 @@ func (p *Placer) either(r *record.Record, e *journal.Entry) {
 	p.span(r, e)
 }
 
-// endOpen stages the end of an open span, taken from a record of the whole span: first its links and
-// events, then the entry of its end with what only an end says and the attributes of the application.
+// endOpen stages the end of an open span, using a record of the whole span. It stages first the links
+// and events, then the entry of the end. That entry has the attributes of a span's end and the
+// attributes of the application.
 func (p *Placer) endOpen(r *record.Record, id uint32) {
 	c := r.Cursor()
 	whole := c
@@ -470,8 +475,8 @@ func (p *Placer) endOpen(r *record.Record, id uint32) {
 	p.spans.end(&r.Ref)
 }
 
-// span stages a span and the pending spans that need it, or makes the span pending. If the
-// record is a whole span and that span is open, it stages the end.
+// span stages a span and the pending records that need it, or makes the span pending. If the
+// record is a whole span and the file has this span as open, it stages the end.
 func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	if r.Flags&(record.FlagRef|record.FlagOpen) == record.FlagRef {
 		if s := p.spans.get(&r.Ref); s != nil && !s.ended {
@@ -488,8 +493,8 @@ func (p *Placer) span(r *record.Record, e *journal.Entry) {
 	}
 }
 
-// putSpan stages a span below its parent if that has an entry and the same resource, else below its own
-// resource.
+// putSpan stages a span below its parent if the parent has an entry and the same resource. Otherwise it
+// stages the span below the span's resource.
 func (p *Placer) putSpan(r *record.Record) bool {
 	c := r.Cursor()
 	var h record.Head
@@ -503,7 +508,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 		parent = p.spans.get(&r.Parent)
 	}
 	if parent != nil && r.Resource != 0 && parent.resource != 0 && parent.resource != r.Resource {
-		parent = nil // below it the span would have its resource
+		parent = nil // below this parent the span would seem to have the parent's resource
 	}
 	var below uint32
 	same := [16]byte(r.Parent.TraceID()) == [16]byte(r.Ref.TraceID())
@@ -538,7 +543,7 @@ func (p *Placer) putSpan(r *record.Record) bool {
 	return true
 }
 
-// release stages the pending records that need ref, those that need these, and so on.
+// release stages the pending records that need the span ref, then the records that need these, and so on.
 func (p *Placer) release(ref record.Ref) {
 	if p.pending.records == 0 {
 		return
@@ -547,7 +552,7 @@ func (p *Placer) release(ref record.Ref) {
 	p.stageReady()
 }
 
-// stageReady stages the pending records that are ready, and those that need them.
+// stageReady stages the pending records in p.ready, and the records that need them.
 func (p *Placer) stageReady() {
 	for i := 0; i < len(p.ready); i++ {
 		at := p.ready[i]
@@ -567,7 +572,8 @@ func (p *Placer) stageReady() {
 	}
 }
 
-// wait makes a record pending until its parent comes. It reports false if Park has no room for a copy of it.
+// wait makes a record pending until its parent arrives. It returns false if Park has no room for a copy of
+// the record.
 func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	var parked *journal.Segment
 	if p.o.Park != nil {
@@ -580,11 +586,12 @@ func (p *Placer) wait(ref, parent record.Ref, e *journal.Entry) bool {
 	return true
 }
 
-// waitForSpan makes a log record pending, whose span is. In place of a parent it gets a number, by which it is
-// told from equal ones if it is parked twice, and the id of the next entry: its span gets none below.
+// waitForSpan makes a log record pending whose span is pending. It stores two numbers in the field for a
+// parent. The first distinguishes the record from equal records if the record is parked twice. The second is
+// the id of the next entry: the span will not get a smaller id.
 func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	if r.Flags&record.FlagParent != 0 {
-		return p.wait(record.Ref{}, r.Ref, e) // it has waited before
+		return p.wait(record.Ref{}, r.Ref, e) // the record has the numbers already
 	}
 	p.pending.logs++
 	var number record.Ref
@@ -595,8 +602,8 @@ func (p *Placer) waitForSpan(r *record.Record, e *journal.Entry) bool {
 	return p.wait(record.Ref{}, r.Ref, &p.entry)
 }
 
-// EnforceBounds stages pending spans until no bound is exceeded. It returns false when it
-// has staged much, so that the caller can flush that and call again.
+// EnforceBounds stages pending spans until no bound is exceeded. It returns false after staging
+// many bytes. The caller then flushes them and calls EnforceBounds again.
 func (p *Placer) EnforceBounds(now time.Time) (done bool) {
 	for p.exceeds(now) {
 		if len(p.enc.B) > 1<<18 {
@@ -613,7 +620,7 @@ func (p *Placer) exceeds(now time.Time) bool {
 		w.records > 0 && now.Sub(w.since()) >= p.o.MaxPendingAge
 }
 
-// StagePending stages one pending record and those that need it. It reports false if none is pending.
+// StagePending stages one pending record and the records that need it. It returns false if no record is pending.
 func (p *Placer) StagePending() bool {
 	if p.pending.records == 0 {
 		return false
@@ -623,8 +630,8 @@ func (p *Placer) StagePending() bool {
 	return true
 }
 
-// Repark parks the pending records anew, for the next file or for this one. It reports false if there is no
-// room for all.
+// Repark parks the pending records again, for the next file if next is set, else for this file. It returns
+// false if Park has no room for all of them.
 func (p *Placer) Repark(next bool) bool {
 	if next {
 		p.pending.renumber()
@@ -643,10 +650,10 @@ func (p *Placer) Repark(next bool) bool {
 // An OpenSpan is a span that has not ended.
 type OpenSpan struct {
 	Ref      record.Ref
-	Parent   [8]byte // zero: none
+	Parent   [8]byte // zero: no parent
 	Resource uint16
-	Offset   int64 // of its entry in the file
-	Size     int   // of its entry, in bytes
+	Offset   int64 // offset of the span's entry in the file
+	Size     int   // size of the span's entry in bytes
 	id       uint32
 }
 
@@ -672,8 +679,8 @@ func (p *Placer) ForgetEnded() {
 	p.staged, p.ready, p.rec, p.entry, p.numbered = nil, nil, record.Record{}, journal.Entry{}, nil
 }
 
-// Next returns a Placer for the next file, with the cached names of p. Spans that are pending,
-// or left in earlier files, stay with p until Adopt.
+// Next returns a Placer for the next file, which shares the cached names with p. Pending records, and
+// open spans that are in earlier files only, stay with p until Adopt is called.
 func (p *Placer) Next() *Placer {
 	n := &Placer{o: p.o, resources: make(map[uint16]uint32), keepOrphans: p.keepOrphans}
 	n.enc = encoder{names: p.enc.names, maxSize: p.enc.maxSize}
@@ -681,20 +688,19 @@ func (p *Placer) Next() *Placer {
 	return n
 }
 
-// Adopt moves to p the spans that are pending in q or left in earlier files.
+// Adopt moves the pending records, and the open spans that are in earlier files only, from q to p.
 func (p *Placer) Adopt(q *Placer) {
 	p.pending, q.pending = q.pending, pendingRecords{}
 	p.adoptLeft(q)
 }
 
-// DropStaged forgets the staged entries, which will not be written. Later entries get their
-// ids.
+// DropStaged discards the staged entries. Later entries reuse the ids of the discarded entries.
 func (p *Placer) DropStaged() {
 	p.unstage(0)
 	p.enc.B = p.enc.B[:0]
 }
 
-// unstage forgets the staged entries from the nth on.
+// unstage discards all staged entries but the first n.
 func (p *Placer) unstage(n int) {
 	if len(p.staged) <= n {
 		return
@@ -717,5 +723,5 @@ func (p *Placer) unstage(n int) {
 	p.staged = p.staged[:n]
 }
 
-// DropPending forgets the pending records.
+// DropPending discards the pending records.
 func (p *Placer) DropPending() { p.pending = pendingRecords{logs: p.pending.logs} }

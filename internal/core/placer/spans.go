@@ -15,19 +15,19 @@ const (
 // A spanTable maps spans to their entries.
 type spanTable struct {
 	open spanmap.Map[span]
-	// ended are spans by their hashes, for there are many of them. They may be forgotten.
+	// ended has ended spans by the hashes of their Refs, which saves memory. Ended spans may be forgotten.
 	ended map[uint64]endedSpan
-	ring  []uint64 // hashes of ended spans; the oldest is at next
+	ring  []uint64 // hashes of ended spans; the oldest is at the index next
 	next  int
-	found span // the ended one that get returned last
+	found span // the ended span that get returned last
 	lost  bool // an open span may have been forgotten
 }
 
 type span struct {
-	off      int64 // of its entry in the file
+	off      int64 // offset of the span's entry in the file
 	parent   [8]byte
 	id       uint32
-	size     uint32 // of its entry
+	size     uint32 // size of the span's entry
 	resource uint16
 	ended    bool
 }
@@ -39,8 +39,8 @@ type endedSpan struct {
 
 func hashOf(ref *record.Ref) uint64 { return spanmap.HashKey((*spanmap.Key)(ref)) }
 
-// get returns the span ref, nil if it is not known. It is valid until the table changes or is asked again. It
-// must not be changed.
+// get returns the span ref, nil if the table does not have it. The result is valid until the table changes or
+// get is called again. The caller must not change it.
 func (t *spanTable) get(ref *record.Ref) *span {
 	if s := t.open.Get((*spanmap.Key)(ref)); s != nil {
 		return s
@@ -62,12 +62,12 @@ func (t *spanTable) put(ref *record.Ref, s *span) {
 		*at = *s
 		return
 	}
-	t.lost = t.lost || !s.ended // it is forgotten sooner, so that the table does not grow for ever
+	t.lost = t.lost || !s.ended // count s as ended, so that the table does not grow for ever
 	t.open.Delete((*spanmap.Key)(ref))
 	t.retire(ref, s)
 }
 
-// end notes that a span has ended.
+// end moves the span ref from the open spans to the ended spans.
 func (t *spanTable) end(ref *record.Ref) {
 	if s, ok := t.open.Delete((*spanmap.Key)(ref)); ok {
 		t.retire(ref, &s)
@@ -80,7 +80,7 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 	}
 	hash, n := hashOf(ref), len(t.ended)
 	if t.ended[hash] = (endedSpan{s.id, s.resource}); len(t.ended) == n {
-		return // it was known
+		return // the hash is in ring already
 	}
 	if len(t.ring) < maxEndedSpans {
 		t.ring = append(t.ring, hash)
@@ -91,10 +91,10 @@ func (t *spanTable) retire(ref *record.Ref, s *span) {
 	t.next = (t.next + 1) % maxEndedSpans
 }
 
-// forgetEnded forgets the spans that may be forgotten.
+// forgetEnded forgets the ended spans.
 func (t *spanTable) forgetEnded() { *t = spanTable{open: t.open, lost: t.lost} }
 
-// drop forgets a span whose entry is not written.
+// drop forgets the span ref if its entry is id. The entry will not be written.
 func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	if s := t.get(ref); s != nil && s.id == id {
 		t.open.Delete((*spanmap.Key)(ref))
@@ -102,8 +102,8 @@ func (t *spanTable) drop(ref *record.Ref, id uint32) {
 	}
 }
 
-// renumber gives the spans the ids that they have now. It drops those that are gone, and
-// calls forgot if one of them was open.
+// renumber gives the spans their new ids, which the function now returns. It drops spans whose
+// entries are lost, and calls forgot for each open span that it drops.
 func (t *spanTable) renumber(now func(uint32) (uint32, bool), offsets map[uint32]int64, forgot func()) {
 	open := t.open
 	t.open = spanmap.Map[span]{}

@@ -6,10 +6,10 @@ import (
 	"github.com/entrace-go/entrace/internal/core/record"
 )
 
-// A timeEncoder formats times as time.RFC3339Nano does. Times are of one day mostly, so
-// that the date is a copy.
+// A timeEncoder formats times as time.RFC3339Nano does. It keeps the text of the last date, because
+// most times are on the same day as the time before.
 type timeEncoder struct {
-	day  int64 // since 1970, of date
+	day  int64 // the day of date, in days since 1970
 	date [10]byte
 }
 

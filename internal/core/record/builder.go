@@ -12,40 +12,40 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Builder builds the data of one record. Reset comes first, then for each entry Place
-// or Head, its attributes, and End. It keeps no text that it is given. The zero Builder
-// gives no numbers to names.
+// A Builder builds the data of one record. The caller calls Reset first, and then for each entry
+// Place or Head, the methods for its attributes, and End. A Builder keeps no reference to the texts
+// that are passed to it. The zero Builder gives no numbers to names.
 //
 // A Builder is not safe for concurrent use.
 type Builder struct {
 	In *Interner
 	// MaxText, if not 0, is the size above which a text is cut.
 	MaxText int
-	// Redact replaces secrets, if it is not nil. If In is set, it is the one of In.
+	// Redact replaces secrets, if it is not nil. If In is set, Redact must be the Redactor of In.
 	Redact *redact.Redactor
 
 	buf     []byte // journal.HeadSize bytes of room, then the data
 	entries int
-	entry   int // where the entry that is built begins, 0: none
+	entry   int // offset of the entry that is being built; 0: no entry
 	shared  *journal.Shared
-	split   int // where the shared items belong, if there are any
+	split   int // offset at which the shared items belong
 	own     bool
-	attrs   int // of the entry
+	attrs   int // number of attributes of the entry
 	place   *Place
-	known   []interned // the names that entries of the place have
-	next    int        // in known
-	missed  []interned // the names from the first on that is not in known
+	known   []interned // the names that the place expects
+	next    int        // index in known of the next expected name
+	missed  []interned // the names of the entry from the first unexpected name on
 	cutHead bool       // a text of the head was cut
-	message string     // of the entry, redacted
+	message string     // the message of the entry, redacted
 
-	redaction // only with Redact
+	redaction // only used with Redact
 }
 
-// maxKeep is how large a buffer is kept for later use.
+// maxKeep is the largest capacity of a buffer that is kept for later use.
 const maxKeep = 1 << 20
 
-// Reset makes b empty, for a record that begins with ref and parent, as flags say. Those
-// that it does not have may be nil.
+// Reset makes b empty, for a record that begins with ref if flags has FlagRef, and with parent if
+// flags has FlagParent. An argument that the record does not have may be nil.
 func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	if cap(b.buf) > maxKeep || cap(b.buf) < 512 {
 		b.buf = make([]byte, 0, 512)
@@ -60,22 +60,22 @@ func (b *Builder) Reset(flags uint8, ref, parent *Ref) {
 	}
 }
 
-// Record sets the bytes of the record that was built, which are valid until Reset.
+// Record sets Data, With and Split of r to the record that was built. They are valid until Reset.
 func (b *Builder) Record(r *journal.Record) {
 	r.Data, r.With, r.Split = b.buf, b.shared, b.split
 }
 
-// Data returns the data of the record that was built, without what is shared, valid until
-// Reset.
+// Data returns the data of the record that was built, without shared items. The slice is valid
+// until Reset.
 func (b *Builder) Data() []byte { return b.buf[journal.HeadSize:] }
 
 // Entries returns the number of entries that have ended.
 func (b *Builder) Entries() int { return b.entries }
 
-// Attributes returns the number of attributes of the entry that is built.
+// Attributes returns the number of attributes of the entry that is being built.
 func (b *Builder) Attributes() int { return b.attrs }
 
-// begin begins an entry, and drops one that has not ended.
+// begin begins an entry. It drops an entry that has not ended.
 func (b *Builder) begin() {
 	if b.entry > 0 {
 		b.Drop()
@@ -95,7 +95,7 @@ func (b *Builder) Drop() {
 	}
 }
 
-// Place begins an entry of a place, with a message.
+// Place begins an entry at the place p.
 func (b *Builder) Place(p *Place, level uint8, message string) {
 	number := uint16(p.number.Load())
 	if number == 0 {
@@ -158,10 +158,10 @@ func (b *Builder) Head(h *wire.Head) {
 	b.noteCut()
 }
 
-// Message returns the message of the entry that is built, redacted and not cut.
+// Message returns the message of the entry that is being built, redacted but not cut.
 func (b *Builder) Message() string { return b.message }
 
-// noteCut marks the entry if a text of its head was cut.
+// noteCut marks the entry as truncated if a text of its head was cut.
 func (b *Builder) noteCut() {
 	if b.cutHead {
 		b.cutHead = false
@@ -169,7 +169,7 @@ func (b *Builder) noteCut() {
 	}
 }
 
-// text appends a text, as a number if it has one.
+// text appends the number of s, or s itself if s has no number.
 func (b *Builder) text(s string, own bool) {
 	if b.In != nil {
 		if n, _ := b.In.name(s, own); n != 0 {
@@ -181,14 +181,14 @@ func (b *Builder) text(s string, own bool) {
 }
 
 // User says that the attributes that follow are the user's: a name is changed if it is
-// reserved or comes twice. Until then names are stored as they are.
+// reserved or occurs twice. Before User, names are stored as they are.
 func (b *Builder) User() { b.own = false }
 
 // Own reports whether names are stored as they are.
 func (b *Builder) Own() bool { return b.own }
 
-// maxLearn is how often a place changes the names that it expects, and maxKnown how many
-// they are.
+// maxLearn is how often a place changes the names that it expects. maxKnown is the largest
+// number of expected names.
 const (
 	maxLearn = 16
 	maxKnown = 64
@@ -204,11 +204,11 @@ func (b *Builder) learn() {
 	b.place, b.known, b.missed = nil, nil, nil
 }
 
-// number returns the number of a name that is not the expected one, 0 if it has none.
+// number returns the number of a name that is not the expected one, 0 if the name has no number.
 func (b *Builder) number(s string) (n uint16, v redact.Verdict) {
 	n, v = b.In.name(s, b.own)
 	if b.place != nil && n != 0 && b.next+len(b.missed) < maxKnown {
-		b.known = b.known[:b.next] // the names that follow are compared with none
+		b.known = b.known[:b.next] // from here on, the entry has no expected names
 		b.missed = append(b.missed, *b.In.newInterned(n, b.In.Get(n)))
 	}
 	return n, v
@@ -224,16 +224,17 @@ func (b *Builder) End() {
 	b.entry = 0
 }
 
-// Truncated notes that something was left out of the entry.
+// Truncated marks the entry as incomplete.
 func (b *Builder) Truncated() { b.buf = append(b.buf, 0, codeTruncated) }
 
-// RecordTime adds the attribute that has the time of the record.
+// RecordTime adds the attribute with the time of the record.
 func (b *Builder) RecordTime() {
 	b.attrs++
 	b.buf = append(b.buf, 0, codeTime)
 }
 
-// Share adds items that Items of another Builder returned. A record has them once.
+// Share adds items that were returned by Items, possibly of another Builder. Only the first call for
+// a record shares the items; a later call copies them.
 func (b *Builder) Share(s *journal.Shared) {
 	if b.shared != nil {
 		b.buf = append(b.buf, s.Bytes()...)
@@ -244,17 +245,17 @@ func (b *Builder) Share(s *journal.Shared) {
 	b.buf = append(b.buf, make([]byte, journal.SharedSize)...)
 }
 
-// Items returns a copy of the items of the entry that is built, for Share. They do not
-// include a Share themselves.
+// Items returns a copy of the items of the current entry from the offset from on, for Share. These
+// items must not include a Share themselves.
 func (b *Builder) Items(from int) []byte { return slices.Clone(b.buf[from:]) }
 
-// Mark returns where the next item begins, for Items.
+// Mark returns the offset of the next item, for Items.
 func (b *Builder) Mark() int { return len(b.buf) }
 
-// Append adds items that Items has returned.
+// Append adds a copy of items that Items returned.
 func (b *Builder) Append(items []byte) { b.buf = append(b.buf, items...) }
 
-// name begins an attribute and makes room for size bytes.
+// name begins an attribute, and makes room for size bytes after its name.
 func (b *Builder) name(s string, size int) {
 	b.attrs++
 	if cap(b.buf)-len(b.buf) < 2+size {
@@ -273,7 +274,7 @@ func (b *Builder) name(s string, size int) {
 	b.otherName(s, size)
 }
 
-// otherName is name for one that is not the next of those that the place expects. There is
+// otherName is like name, for a name that is not the next expected name of the place. b.buf has
 // room for a number.
 func (b *Builder) otherName(s string, size int) {
 	if b.In != nil {
@@ -293,7 +294,7 @@ func (b *Builder) otherName(s string, size int) {
 	b.buf = appendBytes(append(b.buf, 0, code), s)
 }
 
-// appendNumber is the function of that name where there is room.
+// appendNumber is like the function appendNumber. b.buf must have room for the number.
 func (b *Builder) appendNumber(n uint16) {
 	at := len(b.buf)
 	if n < 1<<7 {
@@ -338,13 +339,13 @@ func (b *Builder) attribute(name string, kind byte, s string) {
 	b.buf = appendBytes(append(b.buf, kind), s)
 }
 
-// cutValue adds the beginning of a text. What is left of JSON is a String.
+// cutValue adds the beginning of a text. A JSON text that is cut becomes a String.
 func (b *Builder) cutValue(kind byte, s string) {
 	if kind == valueBytes {
 		s = s[:b.MaxText]
 	} else {
 		s, kind = b.cut(s), valueString
-		b.cutHead = false // it is marked below
+		b.cutHead = false // Truncated marks the entry below
 	}
 	b.buf = appendBytes(append(b.buf, kind), s)
 	b.Truncated()
@@ -359,7 +360,7 @@ func (b *Builder) cut(s string) string {
 	return text.Cut(s, b.MaxText)
 }
 
-// Hex adds an attribute that is the text of an id.
+// Hex adds an attribute whose value is the text of an id in hex digits.
 func (b *Builder) Hex(name string, id []byte) {
 	b.name(name, 11+len(id))
 	b.buf = append(append(b.buf, valueHex, byte(len(id))), id...)
@@ -375,7 +376,7 @@ func (b *Builder) Bool(name string, v bool) {
 	b.buf = append(b.buf, value)
 }
 
-// Float adds an attribute that has the bits n.
+// Float adds a Float with the bits n.
 func (b *Builder) Float(name string, n uint64) {
 	b.name(name, 9)
 	b.buf = binary.LittleEndian.AppendUint64(append(b.buf, valueFloat), n)
@@ -393,13 +394,13 @@ func (b *Builder) I64(name string, n int64) {
 	b.integer(valueI64, uint64(n<<1)^uint64(n>>63))
 }
 
-// Duration adds an attribute, which has nanoseconds.
+// Duration adds an attribute whose value is d in nanoseconds.
 func (b *Builder) Duration(name string, d time.Duration) {
 	b.name(name, 9)
 	b.integer(valueDuration, uint64(d<<1)^uint64(d>>63))
 }
 
-// integer appends n without its leading zeros. There is room for 9 bytes.
+// integer appends n without its leading zeros. b.buf must have room for 9 bytes.
 func (b *Builder) integer(kind byte, n uint64) {
 	size, at := (bits.Len64(n)+7)/8, len(b.buf)
 	b.buf = b.buf[:at+9]
@@ -408,7 +409,7 @@ func (b *Builder) integer(kind byte, n uint64) {
 	b.buf = b.buf[:at+1+size]
 }
 
-// Wide adds an attribute that is hi<<64 | lo, signed or not.
+// Wide adds an attribute with the value hi<<64 | lo. If signed is set, this is in two's complement.
 func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.name(name, 17)
 	kind := byte(valueU128)
@@ -419,8 +420,8 @@ func (b *Builder) Wide(name string, signed bool, hi, lo uint64) {
 	b.buf = binary.LittleEndian.AppendUint64(b.buf, hi)
 }
 
-// Value adds an attribute of a kind of package wire: text, or an integer of two halves; a Bool and a
-// Float are in lo.
+// Value adds an attribute of any kind of package wire. A String or Bytes is passed in text, an integer in
+// the two halves hi and lo, and a Bool or the bits of a Float in lo.
 func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
 	switch kind {
 	case wire.KindString:
@@ -440,7 +441,7 @@ func (b *Builder) Value(name string, kind uint8, text string, hi, lo uint64) {
 	}
 }
 
-// Time adds an attribute that becomes a text as time.RFC3339Nano has it.
+// Time adds an attribute with the time t. In an entry its value is a text in the format time.RFC3339Nano.
 func (b *Builder) Time(name string, t time.Time) {
 	b.name(name, 17)
 	offset := 0

@@ -17,13 +17,13 @@ type Record struct {
 	Resource    uint16
 	Entries     int
 	Ref, Parent Ref
-	Data        []byte // the entries
+	Data        []byte // the encoded entries
 
 	source *journal.Entry
 }
 
-// Parse reads what e has before its entries. It reports false if e is of a later
-// version. The bytes are those of e.
+// Parse reads the fields of e before its entries. It returns false if e is of a later version.
+// r.Data aliases e.Data.
 func (r *Record) Parse(e *journal.Entry) bool {
 	u := e.Info.User()
 	r.Time, r.Entries, r.source = e.Time, e.Info.Entries(), e
@@ -64,32 +64,32 @@ func (r *Record) Cursor() Cursor {
 // CursorAt returns a cursor before the entry of a definition.
 func CursorAt(d *Definition) Cursor { return Cursor{b: d.Entry} }
 
-// A Cursor reads the entries of a record. A damaged record ends early: see Bad.
+// A Cursor reads the entries of a record. A damaged record ends early, and sets the field bad.
 type Cursor struct {
 	b      []byte
 	at     int
-	source *journal.Entry // of b, for shared bytes
-	offset int            // of b in source.Data
+	source *journal.Entry // the record of b, for shared bytes
+	offset int            // offset of b in source.Data
 	bad    bool
 
-	// What b and at were before the shared items.
+	// The values of b and at from before the shared items.
 	outer   []byte
 	outerAt int
 }
 
 func (c *Cursor) fail() { c.bad, c.at, c.outer = true, len(c.b), nil }
 
-// A Text is a name that has a number, or the text itself.
+// A Text is the number of a text, or the text itself.
 type Text struct {
-	Number uint16 // 0: none
+	Number uint16 // 0: the text has no number
 	Text   string
 }
 
-// A Head is the beginning of an entry. The texts are in the record.
+// A Head is the beginning of an entry. Its texts alias the record.
 type Head struct {
 	Level        uint8
-	Place        uint16 // a number; if it is not 0, it says what is missing here
-	PlaceMessage bool   // the message is the place's
+	Place        uint16 // the number of a place; if not 0, the definition has the fields that are not set here
+	PlaceMessage bool   // the message is the message of the place
 
 	Message                     string
 	Name, Target                Text
@@ -99,8 +99,8 @@ type Head struct {
 	HasModule, HasFile, HasLine bool
 }
 
-// Next reads the head of the next entry. The items of the one before must have been read
-// to their end. It reports false if there is none.
+// Next reads the head of the next entry. The caller must have read the items of the entry before to
+// their end. Next returns false if the record has no further entry.
 func (c *Cursor) Next(h *Head) bool {
 	if c.bad || len(c.b)-c.at < 4 {
 		return false
@@ -135,7 +135,7 @@ func (c *Cursor) Next(h *Head) bool {
 	return !c.bad
 }
 
-// A Code says what an Item is.
+// A Code is the type of an Item.
 type Code uint8
 
 // The codes of items.
@@ -145,10 +145,10 @@ const (
 	CodeGroup
 	CodeGroupEnd
 	CodeTruncated
-	CodeTime // the attribute that has the time of the record, in Item.Lo
+	CodeTime // the attribute with the time of the record, which is in Item.Lo
 )
 
-// The kinds of values. The first eight are those of package wire.
+// The kinds of values. The first eight are the kinds of package wire.
 const (
 	ValueString   = valueString
 	ValueBytes    = valueBytes
@@ -167,13 +167,13 @@ const (
 
 // An Item is an attribute or another part of an entry. Its texts alias the record.
 type Item struct {
-	Name Text // of an attribute or group
-	Own  bool // the name, if it has no number, is stored as it is
+	Name Text // name of an attribute or group
+	Own  bool // for a name without a number: it is stored as it is
 
 	Kind   uint8
-	Text   string // of all kinds of texts; of Hex the bytes
-	Lo, Hi uint64 // of a number, a Bool, the bits of a Float; of a Time its seconds
-	Offset int32  // of a Time, in seconds
+	Text   string // the value of any kind of text; for Hex the bytes
+	Lo, Hi uint64 // a number, a Bool, or the bits of a Float; for a Time the seconds and nanoseconds
+	Offset int32  // zone offset of a Time in seconds
 }
 
 // Time returns the value of i as a time.
@@ -185,7 +185,7 @@ func (i *Item) Time() time.Time {
 	return t.In(time.FixedZone("", int(i.Offset)))
 }
 
-// Item reads the next item of an entry. A bad record ends with CodeEnd.
+// Item reads the next item of an entry. It returns CodeEnd if the record is damaged.
 func (c *Cursor) Item(i *Item) Code {
 	for {
 		if c.at >= len(c.b) {
@@ -241,12 +241,11 @@ func (c *Cursor) Item(i *Item) Code {
 	}
 }
 
-// Common reads an item that most records have: an attribute whose name has a number and
-// whose value is a short String, a Bool, a Float, a U64, an I64 or a Duration. It returns
-// 0 and reads nothing if the next item is another one, which is for Item. It takes a third
-// of the time.
+// Common reads the next item if that is an attribute whose name has a number and whose value is a
+// short String, a Bool, a Float, a U64, an I64 or a Duration. Most items are. Otherwise Common reads
+// nothing and returns 0: the caller then calls Item. Common takes a third of the time of Item.
 func (c *Cursor) Common() (number uint16, kind uint8, lo uint64, text string) {
-	const most = 2 + 1 + 8 // bytes without those of a text
+	const most = 2 + 1 + 8 // the largest size of such an item, without the bytes of a text
 	if len(c.b)-c.at < most {
 		return 0, 0, 0, ""
 	}
@@ -298,7 +297,7 @@ func (c *Cursor) unlessBad(code Code) Code {
 	return code
 }
 
-// share goes into the shared items.
+// share makes c continue with the shared items.
 func (c *Cursor) share() bool {
 	if c.outer != nil || c.source == nil {
 		return false
@@ -348,7 +347,7 @@ func (c *Cursor) value(i *Item) Code {
 
 // integer reads a number of size bytes.
 func (c *Cursor) integer(size int) uint64 {
-	if len(c.b)-c.at >= 8 && size <= 8 { // mostly
+	if len(c.b)-c.at >= 8 && size <= 8 { // the usual case
 		n := binary.LittleEndian.Uint64(c.b[c.at:])
 		c.at += size
 		return n & (1<<(8*size) - 1)
@@ -373,7 +372,7 @@ func (c *Cursor) uint64() uint64 {
 	return n
 }
 
-// number reads a number, 0 if there is a 0.
+// number reads the number of a definition, or the 0 in place of a number.
 func (c *Cursor) number() uint16 {
 	if c.at >= len(c.b) {
 		c.fail()
@@ -421,7 +420,7 @@ func uvarint(b []byte) (n uint64, rest []byte, ok bool) {
 	return n, b[size:], true
 }
 
-// bytes reads a length and so many bytes, which stay where they are.
+// bytes reads a length and as many bytes. The result aliases c.b.
 func (c *Cursor) bytes() string {
 	n := c.uvarint()
 	if n > uint64(len(c.b)-c.at) {

@@ -1,18 +1,18 @@
-// Package record is the layout of the records in a recorder's journal. A record describes
-// a log record, a span with its links and events, or the end of a span, as the caller
-// has it: names are numbers, values are raw. Package placer turns records into entries.
+// Package record defines the layout of the records in a recorder's journal. A record describes
+// a log record, a span with its links and events, or the end of a span. In a record, numbers
+// replace names, and values are not encoded yet. Package placer turns records into entries.
 //
 // # Layout
 //
-// What package journal keeps for a record is its time, how many entries and spans it
-// counts for, and 32 bits:
+// For each record, package journal keeps the time, how many entries and spans the record
+// counts for, and these 32 bits:
 //
 //	kind     4 bits
 //	provider 6 bits
 //	flags    8 bits
 //	resource 14 bits // the number of a definition; 0: none
 //
-// The data are:
+// The data of a record are:
 //
 //	ref     [24]byte // trace id and span id, with FlagRef
 //	parent  [24]byte // with FlagParent
@@ -31,21 +31,21 @@
 //		items   []item           // until codeEnd
 //	}
 //
-//	number: a byte from 1 to 127, or two, the first with bit 7 set and then the higher bits
+//	number: a byte from 1 to 127, or two bytes, the first with bit 7 set and the higher bits
 //	text:   a number, or 0 and uvarint, bytes
 //	item:   a number and a value, or 0 and a code, see the code… constants
 //	value:  a byte, see the value… constants, and data
 //
 // # Definitions
 //
-// A number stands for a definition, which is a record in the journal's stream of
-// definitions. A definition is there before the first record that names its number.
-// When there is no room for another, names are written in place.
+// A number refers to a definition, which is a record in the journal's stream of
+// definitions. A definition is written before the first record that has its number.
+// If the journal has no room for another definition, names are written in place.
 //
 //	definition {
 //		time = number, info.user = DefName, DefOwn, DefPlace or DefResource
-//		data: the name; of a place an entry without items, whose message is the place's;
-//		      of a resource an entry
+//		data: the name; for a place an entry without items, with the message of the place;
+//		      for a resource an entry
 //	}
 package record
 
@@ -57,38 +57,38 @@ type Kind uint8
 // The kinds of records.
 const (
 	KindLog      Kind = 1 // one entry
-	KindSpan     Kind = 2 // a span, and behind it its links and events
-	KindEnd      Kind = 3 // the later links and events of a span, and last its end
+	KindSpan     Kind = 2 // a span, then its links and events
+	KindEnd      Kind = 3 // the later links and events of a span, then its end
 	KindResource Kind = 4 // the resource itself
-	KindEither   Kind = 5 // a span as for KindSpan, and last its end: one of the two is used; no longer written
-	KindMark     Kind = 6 // a span has ended whose end was evicted
-	// KindElsewhere says that a span is in another file, so that nothing waits for it.
+	KindEither   Kind = 5 // a span as for KindSpan, then its end; a reader uses one of the two; no longer written
+	KindMark     Kind = 6 // a span has ended, and the record of its end was evicted
+	// KindElsewhere says that a span is in another file, so that no record waits for it.
 	KindElsewhere Kind = 7
 )
 
 // The flags of a record. Part of the journal's layout.
 const (
-	FlagRef    = 1  // it has a ref
-	FlagParent = 2  // it has a parent
+	FlagRef    = 1  // the record has a ref
+	FlagParent = 2  // the record has a parent
 	FlagRemote = 4  // the parent is in another process
-	FlagWait   = 8  // the span waits for its parent; the log record waits where its span waits
+	FlagWait   = 8  // a span waits for its parent; a log record waits while its span waits
 	FlagOpen   = 16 // the span has not ended
 )
 
 // MaxProviders is the number of providers that a record can name.
 const MaxProviders = 64
 
-// A Provider is the number of what a record comes from, below [MaxProviders]. Package
-// control gives them names.
+// A Provider is the number of a source of records, below [MaxProviders]. Package control gives
+// providers names.
 type Provider uint8
 
-// The providers that records have by themselves.
+// The providers of spans and log records.
 const (
-	ProviderSpans Provider = 0 // spans and what belongs to them
+	ProviderSpans Provider = 0 // spans, with their links, events and ends
 	ProviderLogs  Provider = 1 // log records
 )
 
-// Providers is a set of providers, a bit each.
+// Providers is a set of providers, with one bit for each.
 type Providers uint64
 
 // Has reports whether p is in the set.
@@ -97,7 +97,7 @@ func (s Providers) Has(p Provider) bool { return s>>p&1 != 0 }
 // MaxNumber is the largest number of a definition.
 const MaxNumber = 1<<14 - 1
 
-// Info returns what the journal keeps with a record.
+// Info returns the journal.Info of a record with the given fields.
 func Info(kind Kind, provider, flags uint8, resource uint16, entries int) journal.Info {
 	spans := 0
 	if kind == KindSpan {
@@ -111,39 +111,39 @@ func Info(kind Kind, provider, flags uint8, resource uint16, entries int) journa
 const (
 	headMessage      = 1
 	headPlace        = 2
-	headPlaceMessage = 4 // the message is that of the place
+	headPlaceMessage = 4 // the message is the message of the place
 	headModule       = 8
 	headFile         = 16
 	headLine         = 32
 )
 
-// The codes behind a 0 in the place of a number. Part of the journal's layout.
+// The codes that follow a 0 in place of a number. Part of the journal's layout.
 const (
 	codeEnd       = 0 // the end of the entry
 	codeName      = 1 // uvarint, the user's name, a value
 	codeOwn       = 2 // uvarint, a name that is stored as it is, a value
-	codeGroup     = 3 // text: it prefixes the user's names until codeGroupEnd or the end
+	codeGroup     = 3 // text: a prefix of the user's names until codeGroupEnd or the end of the entry
 	codeGroupEnd  = 4
 	codeShared    = 5 // items that several records share, see journal
-	codeTruncated = 6 // something of the entry was left out
+	codeTruncated = 6 // a part of the entry was left out
 	codeTime      = 7 // the attribute with the time of the record
 )
 
-// The kinds of values, in the low half of the byte. The high half of an integer's is its
-// size in bytes, that of a Bool its value. Part of the journal's layout.
+// The kinds of values, in the low half of the byte. The high half of the byte is the size in bytes
+// for an integer, and the value for a Bool. Part of the journal's layout.
 const (
 	valueString   = 0  // uvarint, bytes
 	valueBytes    = 1  // uvarint, bytes
 	valueBool     = 2  //
 	valueFloat    = 3  // 8 bytes
 	valueU64      = 4  // little-endian, without leading zeros
-	valueI64      = 5  // the same, zigzag
+	valueI64      = 5  // zigzag, then as valueU64
 	valueU128     = 6  // low half, high half
 	valueI128     = 7  // low half, high half
 	valueTime     = 8  // seconds since 1970, int64; nanoseconds, uint32; zone offset in seconds, int32
 	valueJSON     = 9  // uvarint, bytes
 	valueAnyValue = 10 // uvarint, bytes: OTLP/JSON
-	valueHex      = 11 // uvarint, bytes: a String of their hex digits
+	valueHex      = 11 // uvarint, bytes: becomes a String of the bytes in hex digits
 	valueDuration = 12 // as valueI64
 )
 
@@ -155,7 +155,7 @@ const (
 	DefResource = 4
 )
 
-// A Ref names a span: its trace id and behind it its span id. The zero Ref names none.
+// A Ref identifies a span: it is the trace id followed by the span id. The zero Ref means no span.
 type Ref [RefSize]byte
 
 // RefSize is the size of a Ref.

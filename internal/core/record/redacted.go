@@ -10,16 +10,16 @@ import (
 
 // A redaction holds the verdict on the last attribute of a Builder, and the open groups.
 type redaction struct {
-	verdict redact.Verdict // on the attribute whose name was added last
+	verdict redact.Verdict // the verdict on the attribute whose name was added last
 	groups  Groups
 	key     []byte // memory for a key with its groups
 }
 
 // Groups are the open groups of an entry.
 type Groups struct {
-	names  []byte // with a dot behind each
-	ends   []int  // in names
-	matter bool   // to the verdicts on keys
+	names  []byte // the names of the groups, with a dot after each
+	ends   []int  // the end of each group's name in names, including the dot
+	matter bool   // the groups can change the verdict on a key
 }
 
 // Group makes name a prefix of the user's names that follow, until EndGroup.
@@ -57,7 +57,7 @@ func (b *Builder) Groups() Groups {
 	return Groups{slices.Clone(b.groups.names), slices.Clone(b.groups.ends), b.groups.matter}
 }
 
-// Enter notes that shared items have opened groups.
+// Enter adds the groups g, which shared items have opened, to the open groups.
 func (b *Builder) Enter(g *Groups) {
 	if len(g.ends) == 0 {
 		return
@@ -76,7 +76,7 @@ func (b *Builder) Enter(g *Groups) {
 
 // redacted returns the value of the attribute called name without secrets.
 func (b *Builder) redacted(name string, kind byte, s string) (byte, string) {
-	if b.groups.matter { // the verdict is not on the name alone
+	if b.groups.matter { // the verdict depends on the groups as well as the name
 		b.key = append(append(b.key[:0], b.groups.names...), name...)
 		b.verdict = b.Redact.Key(wire.View(b.key))
 	}

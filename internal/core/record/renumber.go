@@ -1,14 +1,14 @@
 package record
 
-// Renumber returns items in which numbers replace names that are written in place, if the
-// names have a number by now or get one. It returns nil if no name was replaced. It is for
-// items that many records share, which were built when their names were new.
+// Renumber returns a copy of items in which numbers replace names that are written in place, if
+// these names have a number by now or get one. It returns nil if no name was replaced. It is for
+// items that many records share, because such items were built when their names were new.
 func (in *Interner) Renumber(items []byte) []byte {
 	c := Cursor{b: items}
 	var out []byte
 	var i Item
 	copied := 0
-	// in place of the bytes from at, up to where the cursor is
+	// replace replaces the bytes from the offset at up to the cursor by prefix and the number n.
 	replace := func(at int, prefix []byte, n uint16) {
 		out = appendNumber(append(append(out, items[copied:at]...), prefix...), n)
 		copied = c.at

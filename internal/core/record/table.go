@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// A Definition is a name or a call site that a number stands for.
+// A Definition is a name, a place or a resource that has a number.
 type Definition struct {
 	Kind  uint8
 	Text  string // DefName, DefOwn
@@ -27,12 +27,12 @@ type Definition struct {
 
 const chunkSize = 64
 
-// A Table has the definitions by their numbers. It is safe for concurrent use.
+// A Table maps numbers to definitions. It is safe for concurrent use.
 type Table struct {
 	chunks [(MaxNumber + 1) / chunkSize]atomic.Pointer[[chunkSize]atomic.Pointer[Definition]]
 }
 
-// Get returns the definition of a number, nil if there is none.
+// Get returns the definition of a number, nil if the number has no definition.
 func (t *Table) Get(number uint16) *Definition {
 	if number > MaxNumber {
 		return nil
@@ -55,7 +55,7 @@ func ReadTable(d *journal.Dead) *Table {
 	t := new(Table)
 	d.Each(journal.StreamDefinitions, func(_ uint64, e *journal.Entry) {
 		if e.Time < 1 || e.Time > MaxNumber {
-			return // of a later version
+			return // written by a later version
 		}
 		def := &Definition{Kind: uint8(e.Info.User())}
 		switch def.Kind {
@@ -87,49 +87,50 @@ type Interner struct {
 	Redact *redact.Redactor
 
 	cache [cacheSize]atomic.Pointer[interned]
-	seed  uint64      // keeps those who choose names from choosing where they are
-	full  atomic.Bool // there is no room for another definition
+	seed  uint64      // random, so that nobody can choose names with equal hashes
+	full  atomic.Bool // no further definition has room
 
 	mu sync.Mutex // may be held while a file is written
 
-	victim  uint64                         // which way is replaced next
-	once    [cacheSize / ways][ways]uint64 // hashes of names that came once
-	streams []definitions                  // where the definitions are written
-	last    uint16
-	size    int
-	failed  time.Time            // when a definition could not be written, if none could since
-	numbers [2]map[string]uint16 // of DefName and DefOwn
-	entries map[string]uint16    // of resources
+	victim  uint64                         // which of the ways is replaced next
+	once    [cacheSize / ways][ways]uint64 // hashes of names that were used once
+	streams []definitions                  // the streams to which definitions are written
+	last    uint16                         // the largest number so far
+	size    int                            // size of all definitions in bytes
+	failed  time.Time                      // when writing a definition last failed; zero after a success
+	numbers [2]map[string]uint16           // numbers of DefName and DefOwn, by text
+	entries map[string]uint16              // numbers of resources, by encoded entry
 }
 
 const (
 	cacheSize = 2048
-	ways      = 4 // places in the cache where a name may be
+	ways      = 4 // number of slots of the cache in which a name may be
 
-	// shortWait is how long a file is waited for before a name is written in place.
+	// shortWait is how long a call waits for a file before it writes a name in place.
 	shortWait = time.Millisecond
-	// defineAgain is how long no definition is tried after one could not be written.
+	// defineAgain is the pause after a definition could not be written. During the pause no definition
+	// is written.
 	defineAgain = time.Second
 
-	// maxDefinitions is how many bytes of definitions there are at most, maxDefined how
-	// large one is.
+	// maxDefinitions is the largest size of all definitions in bytes, maxDefined the largest size
+	// of one definition.
 	maxDefinitions = 1 << 20
 	maxDefined     = journal.MaxStreamRecord
-	// maxName is the size of the largest name that gets a number, maxMessage that of the
+	// maxName is the size of the largest name that gets a number, maxMessage the size of the
 	// largest message of a place.
 	maxName    = 256
 	maxMessage = 1 << 10
 )
 
-// An interned name. Its text is that of the definition: the caller's may be a part of
-// something large, which must not be kept alive.
+// An interned is a name that has a number. Its text is the text of the definition. The text of a
+// caller may be a part of a large string, which must not be kept alive.
 type interned struct {
 	text   string
 	own    bool
 	number uint16
 	// The verdict on the name alone, without groups.
 	verdict redact.Verdict
-	// The first and the last bytes of the text, see ends.
+	// The first and the last bytes of the text, see the function ends.
 	first, last uint64
 }
 
@@ -139,15 +140,16 @@ func (in *Interner) newInterned(number uint16, d *Definition) *interned {
 	return c
 }
 
-// definitions are the stream of definitions of a journal.
+// definitions is the stream of definitions of a journal.
 type definitions struct {
 	of     *journal.Journal
 	stream *journal.Stream
 }
 
-// NewInterner returns an Interner that knows the definitions of t, if that is not nil,
-// and goes on behind them. Its Redact applies p; nil is the default policy. Nobody asked for that one,
-// so its first replacement is told on the console.
+// NewInterner returns an Interner that has the definitions of t, if t is not nil. New definitions
+// get higher numbers. The Redact of the Interner applies the policy p; nil means the default policy. With
+// the default policy, the first replacement prints a notice on the console, because nobody chose this
+// policy.
 func NewInterner(t *Table, p *redact.Policy) *Interner {
 	tell := tellFirst
 	if p != nil {
@@ -181,10 +183,10 @@ func NewInterner(t *Table, p *redact.Policy) *Interner {
 	return in
 }
 
-// told is for the one message of a process about replaced secrets.
+// told makes a process print only one notice about replaced secrets.
 var told sync.Once
 
-// tellFirst says on the console that a secret was replaced. It does not wait for the console.
+// tellFirst prints a notice on the console that a secret was replaced. It does not wait for the console.
 func tellFirst(rule, key string) {
 	told.Do(func() {
 		what := "a secret in a text (" + rule + ")"
@@ -195,7 +197,7 @@ func tellFirst(rule, key string) {
 	})
 }
 
-// encode returns d as it is in a journal.
+// encode returns the data of d in a journal.
 func (d *Definition) encode() []byte {
 	if d.Entry != nil {
 		return d.Entry
@@ -203,9 +205,9 @@ func (d *Definition) encode() []byte {
 	return appendBytes(nil, d.Text)
 }
 
-// Attach writes all definitions, now and as they come, to j, whose
-// records may then name their numbers. A journal that does not survive the process needs
-// none.
+// Attach writes all definitions to j, the existing ones now and new ones when they are made.
+// Records in j may then use their numbers. If j does not survive the process, Attach does nothing,
+// because j needs no definitions.
 func (in *Interner) Attach(j *journal.Journal) error {
 	if j.Medium() == journal.Heap {
 		return nil
@@ -226,7 +228,7 @@ func (in *Interner) Attach(j *journal.Journal) error {
 	return nil
 }
 
-// Detach ends what Attach began.
+// Detach undoes Attach: no further definitions are written to j.
 func (in *Interner) Detach(j *journal.Journal) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -238,7 +240,7 @@ func (d *definitions) write(number uint16, kind uint8, data []byte) error {
 	return err
 }
 
-// hash returns the hash of a name of n bytes that has these ends.
+// hash returns the hash of a name of n bytes. The words first and last are results of ends.
 func (in *Interner) hash(first, last uint64, n int, own bool) uint64 {
 	if own {
 		last = ^last
@@ -247,7 +249,7 @@ func (in *Interner) hash(first, last uint64, n int, own bool) uint64 {
 	return hi ^ lo
 }
 
-// name returns the number of a name and the verdict on it, 0 if it has none.
+// name returns the number of a name and the verdict on the name. It returns 0 if the name has no number.
 func (in *Interner) name(s string, own bool) (uint16, redact.Verdict) {
 	if s == "" || len(s) > maxName {
 		return 0, 0
@@ -266,7 +268,8 @@ func (in *Interner) name(s string, own bool) (uint16, redact.Verdict) {
 	return in.lookUp(s, own, h)
 }
 
-// keep puts a name that has the hash h into the cache. The lock is held.
+// keep puts the name with the given number into the cache. h is the hash of the name. The caller
+// holds in.mu.
 func (in *Interner) keep(number uint16, h uint64) {
 	c := in.newInterned(number, in.Get(number))
 	for i := range uint64(ways) {
@@ -280,7 +283,7 @@ func (in *Interner) keep(number uint16, h uint64) {
 	in.cache[(h+in.victim%ways)%cacheSize].Store(c)
 }
 
-// names returns the numbers of the names of a kind. The lock is held.
+// names returns the map of the numbers of DefOwn, or of DefName if own is false. The caller holds in.mu.
 func (in *Interner) names(own bool) map[string]uint16 {
 	if own {
 		return in.numbers[1]
@@ -288,10 +291,10 @@ func (in *Interner) names(own bool) map[string]uint16 {
 	return in.numbers[0]
 }
 
-// lookUp is name for one that has the hash h and is not in the cache.
+// lookUp is like name, for a name that is not in the cache. h is the hash of the name.
 func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redact.Verdict) {
-	clean := in.Redact.Text(s) == s // before the lock, because a policy may call the application
-	if !in.mu.TryLock() {           // who has the lock may wait for a disk
+	clean := in.Redact.Text(s) == s // before locking, because a policy may call the application
+	if !in.mu.TryLock() {           // the goroutine that holds the lock may wait for a disk
 		return 0, 0
 	}
 	number, known := in.names(own)[s]
@@ -306,7 +309,7 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 			in.mu.Unlock()
 			return 0, 0
 		}
-		data, size := appendBytes(nil, s), len(s) // s may be gone when the definition is written
+		data, size := appendBytes(nil, s), len(s) // a copy, because s may be invalid when the definition is written
 		kind := uint8(DefName)
 		if own {
 			kind = DefOwn
@@ -324,9 +327,10 @@ func (in *Interner) lookUp(s string, own bool, h uint64) (number uint16, v redac
 	return number, v
 }
 
-// define writes a definition, has commit note its number, and returns it, 0 if there is no
-// room. The lock is held, and given up. A file that does not answer is waited for no longer
-// than wait: then late gets the number when the definition has come to be, or 0.
+// define writes a definition, calls commit with its number, and returns the number, or 0 if the
+// definition has no room. The caller holds in.mu; define unlocks it. If the definition is not
+// written within the time wait, define returns 0 and the channel late. When the file responds, late
+// receives the number, or 0.
 func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit func(number uint16)) (number uint16, late <-chan uint16) {
 	written := slices.ContainsFunc(in.streams, func(d definitions) bool { return d.of.Medium() == journal.Written })
 	if !written {
@@ -348,7 +352,7 @@ func (in *Interner) define(kind uint8, data []byte, wait time.Duration, commit f
 	}
 }
 
-// write is define for a caller who has time. It keeps the lock.
+// write is like define, but waits until the definition is written. It does not unlock in.mu.
 func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) uint16 {
 	if len(data) > maxDefined {
 		return 0
@@ -367,7 +371,7 @@ func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) u
 			continue
 		}
 		in.failed = time.Now()
-		if i == 0 { // nobody has seen the number
+		if i == 0 { // no stream has the number yet
 			in.last--
 			in.size -= len(data)
 		}
@@ -378,23 +382,23 @@ func (in *Interner) write(kind uint8, data []byte, commit func(number uint16)) u
 	return in.last
 }
 
-// A Place is a place in the source that makes entries. It is safe for concurrent use.
+// A Place is a place in the source code that makes entries. It is safe for concurrent use.
 type Place struct {
 	in     *Interner
 	head   wire.Head // with the message of most records
 	number atomic.Uint32
-	names  atomic.Pointer[[]interned] // of the attributes of the last records, in their order
+	names  atomic.Pointer[[]interned] // the names of attributes of the last records, in order
 	learnt atomic.Int32               // how often names was changed
 }
 
-// Place returns the Place that h describes. Its message, if it has one, is that of most
-// records.
+// Place returns a Place with the head h. The message in h, if any, should be the message of most
+// records of the place.
 func (in *Interner) Place(h *wire.Head) *Place {
 	p := &Place{in: in, head: *h}
 	if len(h.Message) > maxMessage {
 		p.head.Message, p.head.HasMessage = "", false
 	}
-	// The caller's texts may be parts of something large.
+	// Copy the caller's texts, because they may be parts of large strings.
 	for _, text := range []*string{&p.head.Message, &p.head.Name, &p.head.Target, &p.head.Module, &p.head.File} {
 		*text = strings.Clone(in.Redact.Text(*text))
 	}
@@ -402,7 +406,8 @@ func (in *Interner) Place(h *wire.Head) *Place {
 	return p
 }
 
-// define returns the number of p, 0 if it has none.
+// define returns the number of p. If p has no number yet, define tries to give it one, and returns 0
+// if that fails.
 func (p *Place) define() uint16 {
 	if n := p.number.Load(); n != 0 || p.in.full.Load() || !p.in.mu.TryLock() {
 		return uint16(n)
@@ -419,7 +424,7 @@ func (p *Place) define() uint16 {
 	return n
 }
 
-// appendHead appends the head of an entry without numbers.
+// appendHead appends the head of an entry, with texts in place of numbers.
 func appendHead(b []byte, h *wire.Head) []byte {
 	flags := byte(0)
 	set := func(bit byte, has bool) {
@@ -450,14 +455,14 @@ func appendHead(b []byte, h *wire.Head) []byte {
 	return b
 }
 
-// Resource returns the number of a resource, which entry describes, and whether it is
-// new. It waits for a file no longer than an append does: when it has returned ErrBusy, a
-// number that there is later is given to late, in another goroutine. The other error is
-// ErrTableFull.
+// Resource returns the number of the resource with the given encoded entry, and whether the
+// resource is new. It waits for a file no longer than an append does, and then returns ErrBusy. In
+// that case another goroutine calls late with the number as soon as the resource has one. The other
+// error is ErrTableFull.
 func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uint16, isNew bool, err error) {
 	for try := 0; !in.mu.TryLock(); try++ {
 		if try == 100 {
-			return 0, false, ErrBusy // the disk does not answer
+			return 0, false, ErrBusy // the disk does not respond
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -491,6 +496,6 @@ func (in *Interner) Resource(entry []byte, late func(number uint16)) (number uin
 var (
 	// ErrBusy is returned while a definition is being written.
 	ErrBusy = errors.New("the definitions are being written")
-	// ErrTableFull is returned when there is no room for another definition.
+	// ErrTableFull is returned when another definition has no room.
 	ErrTableFull = errors.New("too many resources, or a resource that is too large")
 )

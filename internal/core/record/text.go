@@ -2,8 +2,8 @@ package record
 
 import "unsafe"
 
-// ends returns the first and the last bytes of s, which are all of it if there are no more
-// than 16.
+// ends returns the first and the last bytes of s. If s has at most 16 bytes, these are all its
+// bytes.
 func ends(s string) (first, last uint64) {
 	p, n := unsafe.Pointer(unsafe.StringData(s)), len(s)
 	switch {

@@ -2,13 +2,14 @@ package spanmap
 
 import "slices"
 
-// An Order sorts the spans of a batch so that a recorder can write each at once, parents
-// first. A batch has spans in the order of their ends, children first, and mostly has their
-// parents too. The zero Order is empty. An Order is not safe for concurrent use.
+// An Order sorts the spans of a batch so that parents precede their children. A recorder can then
+// write each span at once. The spans of a batch are in the order of their ends, children first. In
+// most cases the batch also has their parents. The zero Order is empty. An Order is not safe for
+// concurrent use.
 type Order struct {
-	at      Map[int32]
+	at      Map[int32] // the index of each span in the batch
 	parents []Key
-	up      []int32 // the place of each span's parent in the batch, or none
+	up      []int32 // the index of each span's parent in the batch, or none
 	out     []int32
 	chain   []int32
 }
@@ -24,8 +25,8 @@ func (o *Order) Reset() {
 	o.parents, o.up, o.out = o.parents[:0], o.up[:0], o.out[:0]
 }
 
-// Add adds the next span and its parent. Parent is zero if the span has no parent, or if the
-// parent is in no batch of this process.
+// Add adds the next span and its parent. The parent is zero if the span has no parent, or if the
+// parent is a span of another process.
 func (o *Order) Add(span, parent *Key) {
 	at, _ := o.at.Put(span)
 	*at = int32(len(o.up))
@@ -33,14 +34,15 @@ func (o *Order) Add(span, parent *Key) {
 	o.up = append(o.up, none)
 }
 
-// Skip adds a place without a span.
+// Skip adds an index without a span.
 func (o *Order) Skip() {
 	o.parents = append(o.parents, Key{})
 	o.up = append(o.up, done)
 }
 
-// ParentsFirst returns the places of the spans, each behind that of its parent, else in the
-// order in which they were added. The result is valid until the next call of Reset.
+// ParentsFirst returns the indexes of the spans. The index of a span follows the index of its
+// parent; otherwise spans remain in the order in which they were added. The result is valid until
+// the next call of Reset.
 func (o *Order) ParentsFirst() []int32 {
 	for i := range o.up {
 		if o.up[i] == done || o.parents[i] == (Key{}) {
@@ -54,7 +56,7 @@ func (o *Order) ParentsFirst() []int32 {
 		o.chain = o.chain[:0]
 		for at := int32(i); at != none && o.up[at] != done; {
 			up := o.up[at]
-			o.up[at] = done // so that a circle of parents ends
+			o.up[at] = done // so that the loop ends if the parents form a circle
 			o.chain = append(o.chain, at)
 			at = up
 		}

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// A Sharded is a map for concurrent use: several maps with a lock each. It has
-// only as many maps as the goroutines that run at a time need, because few maps
-// stay in the processor's cache.
+// A Sharded is a map for concurrent use. It consists of several maps, each with a
+// lock. The number of maps depends on the number of goroutines that can run at the
+// same time. More maps would not fit into the processor's cache.
 type Sharded[V any] struct {
 	shards []Shard[V]
-	most   int // keys in a shard
+	most   int // the largest number of keys in a shard
 }
 
-// A Shard is the part of a [Sharded] that is locked.
+// A Shard is a part of a [Sharded] with a lock.
 type Shard[V any] struct {
 	mu sync.Mutex
 
 	Map[V]
 
-	_ [24]byte // a cache line each
+	_ [24]byte // gives each Shard a cache line of its own
 }
 
 const maxShards = 64
 
-// NewSharded returns a map that holds so many keys, more or less.
+// NewSharded returns a map that holds about as many keys as the parameter most says.
 func NewSharded[V any](most int) *Sharded[V] {
 	n := 4
 	for n < 4*runtime.GOMAXPROCS(0) && n < maxShards {
@@ -33,7 +33,7 @@ func NewSharded[V any](most int) *Sharded[V] {
 	return &Sharded[V]{make([]Shard[V], n), most / n}
 }
 
-// Lock locks and returns the shard for the key.
+// Lock locks the shard for the key and returns the shard.
 func (s *Sharded[V]) Lock(k *Key) *Shard[V] {
 	return s.LockAt(int(k[16]^k[23]) & (len(s.shards) - 1))
 }
@@ -41,7 +41,7 @@ func (s *Sharded[V]) Lock(k *Key) *Shard[V] {
 // Unlock unlocks the shard.
 func (m *Shard[V]) Unlock() { m.mu.Unlock() }
 
-// Set sets the value of a key. If there is no room, it removes another key.
+// Set sets the value of a key. If the shard is full, it removes another key.
 func (s *Sharded[V]) Set(k *Key, v *V) {
 	m := s.Lock(k)
 	if m.used >= s.most {
@@ -52,7 +52,7 @@ func (s *Sharded[V]) Set(k *Key, v *V) {
 	m.Unlock()
 }
 
-// Delete removes a key and returns its value, if it was there.
+// Delete removes a key. It returns the value of the key, and whether the map had the key.
 func (s *Sharded[V]) Delete(k *Key) (value V, known bool) {
 	m := s.Lock(k)
 	value, known = m.Delete(k)
@@ -60,10 +60,10 @@ func (s *Sharded[V]) Delete(k *Key) (value V, known bool) {
 	return value, known
 }
 
-// Shards returns how many shards there are.
+// Shards returns the number of shards.
 func (s *Sharded[V]) Shards() int { return len(s.shards) }
 
-// LockAt returns a shard, locked.
+// LockAt locks the shard with index i and returns the shard.
 func (s *Sharded[V]) LockAt(i int) *Shard[V] {
 	m := &s.shards[i]
 	m.mu.Lock()
@@ -80,7 +80,7 @@ func (s *Sharded[V]) Len() (n int) {
 	return n
 }
 
-// Clear forgets all, and the room it took.
+// Clear removes all keys and frees their memory.
 func (s *Sharded[V]) Clear() {
 	for i := range s.shards {
 		m := s.LockAt(i)

@@ -1,6 +1,6 @@
-// Package spanmap is a map from the ids of spans, which both the recorder and the
-// span processor ask several times for each span: it is a few times faster there
-// than a map of the language, since keys lie in place and ids are random.
+// Package spanmap has a map whose keys are the ids of spans. The recorder and the
+// span processor use it several times for each span. It is a few times faster than
+// Go's built-in map, because keys are stored in place and ids are random.
 package spanmap
 
 import (
@@ -10,15 +10,15 @@ import (
 	"math/bits"
 )
 
-// A Key is a trace id and behind it a span id.
+// A Key is a trace id followed by a span id.
 type Key = [24]byte
 
 // A Map is an open hash table with linear probing. The zero Map is empty. It is
 // not safe for concurrent use.
 type Map[V any] struct {
 	// Invariants: the number of slots is a power of two, or 0, and more than a
-	// quarter of them are free. A key is at its home or behind it, with no free
-	// slot between.
+	// quarter of the slots are free. A key is in its home slot or in a later slot,
+	// and no slot between these two is free.
 	slots []slot[V]
 	used  int
 }
@@ -31,7 +31,7 @@ type slot[V any] struct {
 
 const minSlots = 16
 
-// The seeds keep those who choose ids from choosing where they are.
+// The seeds are random, so that nobody can choose ids with equal hashes.
 var seed0, seed1 = maphash.String(maphash.MakeSeed(), ""), maphash.String(maphash.MakeSeed(), "")
 
 func multiply(a, b uint64) uint64 {
@@ -39,11 +39,11 @@ func multiply(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-// Hash mixes two numbers, which may be chosen to be alike. One multiplication leaves numbers that count up at equal
-// distances, which meet for some seeds, so that another follows.
+// Hash mixes two numbers, which an attacker may have chosen. It multiplies twice: after one multiplication,
+// numbers that count up have equal distances, so that they collide for some seeds.
 func Hash(a, b uint64) uint64 { return multiply(multiply(a^seed0, b^seed1), 0x9e3779b97f4a7c15) }
 
-// HashKey mixes all of a key: ids that differ in a few bytes alone must not meet.
+// HashKey mixes all bytes of a key, so that ids that differ only in a few bytes do not collide.
 func HashKey(k *Key) uint64 {
 	trace := multiply(binary.LittleEndian.Uint64(k[:])^seed0, binary.LittleEndian.Uint64(k[8:])^seed1)
 	return Hash(trace, binary.LittleEndian.Uint64(k[16:]))
@@ -68,8 +68,8 @@ func (m *Map[V]) Get(k *Key) *V {
 	return nil
 }
 
-// Put returns a pointer to the value of a key, which it adds if the key is not known. The
-// pointer is valid until the map is changed.
+// Put returns a pointer to the value of a key, and whether the map had the key. If it did not, Put
+// adds the key. The pointer is valid until the map is changed.
 func (m *Map[V]) Put(k *Key) (value *V, known bool) {
 	if m.used*4 >= len(m.slots)*3 {
 		m.grow()
@@ -98,7 +98,7 @@ func (m *Map[V]) grow() {
 	}
 }
 
-// Delete removes a key and returns its value, if it was there.
+// Delete removes a key. It returns the value of the key, and whether the map had the key.
 func (m *Map[V]) Delete(k *Key) (value V, known bool) {
 	if m.used == 0 {
 		return value, false
@@ -114,12 +114,12 @@ func (m *Map[V]) Delete(k *Key) (value V, known bool) {
 	return value, false
 }
 
-// free frees a slot, and moves those up that were pushed behind it.
+// free frees a slot, and moves keys from later slots towards their home slots.
 func (m *Map[V]) free(i int) {
 	m.used--
 	mask := len(m.slots) - 1
 	for j := (i + 1) & mask; m.slots[j].taken; j = (j + 1) & mask {
-		if (j-hash(&m.slots[j].key))&mask >= (j-i)&mask { // its home is not between i and j
+		if (j-hash(&m.slots[j].key))&mask >= (j-i)&mask { // the home of the key at j is not between i and j
 			m.slots[i] = m.slots[j]
 			i = j
 		}
@@ -127,7 +127,7 @@ func (m *Map[V]) free(i int) {
 	m.slots[i] = slot[V]{}
 }
 
-// DeleteNear removes some key, as near to k as can be. The map must not be empty.
+// DeleteNear removes the first key in or after the home slot of k. The map must not be empty.
 func (m *Map[V]) DeleteNear(k *Key) {
 	mask := len(m.slots) - 1
 	i := hash(k) & mask
@@ -137,7 +137,7 @@ func (m *Map[V]) DeleteNear(k *Key) {
 	m.free(i)
 }
 
-// Clear removes all keys, and keeps the room they took unless it is much.
+// Clear removes all keys. It keeps the memory of the slots unless they are many.
 func (m *Map[V]) Clear() {
 	if len(m.slots) > maxKeep {
 		m.slots = nil
@@ -148,8 +148,8 @@ func (m *Map[V]) Clear() {
 
 const maxKeep = 1 << 12
 
-// All returns the keys and values, in no order. The map must not be changed
-// meanwhile.
+// All returns the keys and values in no particular order. The map must not be changed
+// during the iteration.
 func (m *Map[V]) All() iter.Seq2[Key, V] {
 	return func(yield func(Key, V) bool) {
 		for i := range m.slots {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// The first bytes of a number too large for one byte. Part of the file format.
+// The tags: the first byte of a number that is too large for one byte. Part of the file format.
 const (
 	Tag16  = 251
 	Tag32  = 252
@@ -67,7 +67,7 @@ func AppendUint(b []byte, n uint64) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, Tag64), n)
 }
 
-// UintSize returns the size of a number that begins with the byte c.
+// UintSize returns the size in bytes of an encoded number that begins with the byte c.
 func UintSize(c byte) int {
 	switch c {
 	case Tag16:
@@ -82,7 +82,7 @@ func UintSize(c byte) int {
 	return 1
 }
 
-// AppendMoved appends the encoded entry raw, with parent in place of its own parent.
+// AppendMoved appends the encoded entry raw, but with the given parent.
 func AppendMoved(b, raw []byte, parent uint32) []byte {
 	n := 0
 	if len(raw) > 0 {
@@ -177,5 +177,5 @@ func AppendHex(b, id []byte) []byte {
 // IsZero reports whether all bytes of b are zero. A crash can leave zeros at the end of a file.
 func IsZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// View returns b as a text, without a copy. It is valid as long as b stays as it is.
+// View returns b as a text, without a copy. The text is valid as long as b does not change.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -44,25 +44,26 @@ func appendOption(b []byte, has bool, s string) []byte {
 }
 
 // An Encoder appends entries to B, one after the other. For each entry the caller
-// appends the parent and the head to B, calls Begin, then Name and one of the methods
-// for values for each attribute, and End. The zero Encoder encodes version 1.
+// appends the parent and the head to B and calls Begin. Then, for each attribute, it calls
+// Name and one of the methods for values. At the end it calls End. The zero Encoder encodes
+// version 1.
 //
 // An Encoder is not safe for concurrent use.
 type Encoder struct {
 	B       []byte // between Begin and End, with Columns: the values
 	Columns bool   // version 2: sorted names, then values
 
-	countAt int // where the number of attributes goes
+	countAt int // offset in B of the number of attributes
 	count   int
 	columns []column
-	orders  []order // made when needed
-	other   []byte  // with Columns, from Begin to End: the entries in place of B; otherwise: a buffer for values
+	orders  []order // a cache, made when needed
+	other   []byte  // with Columns, between Begin and End: the entries before; otherwise: a buffer for values
 }
 
 // A column is an attribute of version 2, which stores all names before all values.
 type column struct {
 	name     string // the name for sorting
-	from, to int    // where its value is in the values
+	from, to int    // start and end of the value in the values
 }
 
 // Begin begins the attributes.
@@ -83,7 +84,7 @@ func (e *Encoder) Restore(b []byte) { e.B, e.other = b, nil }
 // Count returns the number of attributes since Begin.
 func (e *Encoder) Count() int { return e.count }
 
-// Name begins an attribute, whose name must be valid UTF-8. The Encoder may keep it.
+// Name begins an attribute. The name must be valid UTF-8. The Encoder may keep a reference to it.
 func (e *Encoder) Name(name string) {
 	e.count++
 	if e.Columns {
@@ -93,7 +94,7 @@ func (e *Encoder) Name(name string) {
 	e.B = AppendString(e.B, name)
 }
 
-// EncodedName is Name for a name that is encoded already, by AppendString.
+// EncodedName is like Name, for a name that AppendString has encoded already.
 func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.count++
 	if e.Columns {
@@ -103,18 +104,18 @@ func (e *Encoder) EncodedName(name string, encoded []byte) {
 	e.B = append(e.B, encoded...)
 }
 
-// Appended counts n attributes that the caller has appended to B, with their values. It is
-// for version 1.
+// Appended counts n attributes that the caller has appended to B itself, including their values. It
+// is for version 1.
 func (e *Encoder) Appended(n int) { e.count += n }
 
-// Column is Name for a caller that appends values to B later. from is the offset that the value
-// will have in B. It is only for Columns.
+// Column is like Name, for a caller that appends values to B later. from is the future offset of
+// the value in B. Column is only for version 2.
 func (e *Encoder) Column(name string, from int) {
 	e.count++
 	e.columns = append(e.columns, column{name: name, from: from})
 }
 
-// String adds a String, or Bytes if s is not valid UTF-8, because other readers refuse such
+// String adds a String. If s is not valid UTF-8, it adds Bytes, because other readers refuse such
 // a String.
 func (e *Encoder) String(s string) {
 	kind := KindString
@@ -203,7 +204,7 @@ func (e *Encoder) sortColumns() {
 }
 
 // An order is the sorted order of the names of an entry. Most entries have the same names as
-// an earlier entry. Then comparing the names replaces sorting.
+// an earlier entry. For these, comparing the names replaces sorting.
 type order struct {
 	names   []string
 	sorted  []int  // indexes of names, in sorted order
@@ -217,7 +218,7 @@ const (
 	maxOrderedSize = 8 << 10
 )
 
-// order returns the order of columns by their names, valid until the next call.
+// order returns the order of the columns by their names. It is valid until the next call.
 func (e *Encoder) order(c []column) *order {
 	at := len(c)
 	if at > 0 {
@@ -241,7 +242,7 @@ func (e *Encoder) order(c []column) *order {
 		size += len(c[i].name)
 	}
 	if len(c) > maxOrdered || size > maxOrderedSize {
-		o = new(order) // not kept
+		o = new(order) // this order is not kept
 	}
 	o.names, o.sorted = o.names[:0], o.sorted[:0]
 	for i := range c {

@@ -9,8 +9,8 @@ import (
 const MaxAttributes = 1 << 16
 
 // The functions of this file skip encoded entries as fast as possible. They handle only the
-// usual forms of an entry and fail for all others, which the decoder of package format then
-// decodes. The decoder accepts all entries that these functions accept.
+// usual forms of an entry and fail for all other forms. The decoder of package format then
+// decodes these entries. It accepts all entries that these functions accept.
 //
 // The functions get and return an offset in b. A function that cannot continue returns
 // Nowhere. A function also returns Nowhere if its offset is after the end of b, so the
@@ -19,7 +19,7 @@ const MaxAttributes = 1 << 16
 // Nowhere is an offset after the end of every buffer.
 const Nowhere = math.MaxInt
 
-// SkipEntry skips the entry at the beginning of b. It is of version 2 if columns. SkipEntry
+// SkipEntry skips the entry at the beginning of b, which is of version 2 if columns is set. It
 // returns the parent and the size of the entry.
 func SkipEntry(b []byte, columns bool) (parent uint32, size int, ok bool) {
 	var l Layout
@@ -38,12 +38,12 @@ func SkipEntry(b []byte, columns bool) (parent uint32, size int, ok bool) {
 }
 
 // FindAttribute returns the offset of the value of the first attribute called name in the
-// entry b, Nowhere if there is none. ok is false if the decoder has to search b.
+// entry b, Nowhere if b has no such attribute. ok is false if the decoder has to search b.
 func FindAttribute(b []byte, columns bool, name string) (at int, ok bool) {
 	var l Layout
 	n, p := Count(b, l.Parse(b, 0))
 	hit := -1
-	if p > len(b) || 3*n > len(b)-p { // a name, a kind and a value each
+	if p > len(b) || 3*n > len(b)-p { // each attribute has a name, a kind and a value
 		return Nowhere, false
 	}
 	for i := range n {
@@ -192,8 +192,8 @@ func SkipText(b []byte, p int) int {
 	return Nowhere
 }
 
-// TextAt returns the string that SkipText has skipped from p to end. It does not panic if
-// the bytes have changed since.
+// TextAt returns the string that SkipText has skipped, which takes the bytes from p to end. It does
+// not panic if the bytes have changed since then.
 func TextAt(b []byte, p, end int) []byte {
 	at := p + 1
 	if b[p] == Tag16 {
@@ -213,10 +213,10 @@ func SkipNames(b []byte, p, n int) int {
 // SkipValues skips n values.
 func SkipValues(b []byte, p, n int) int { return skip(b, p, n, false) }
 
-// skip skips n values. If named, each value follows its name. Readers of a trace spend much
-// time here, so this is one loop without calls. It branches on the bytes, because the
-// processor predicts the branches when entries are alike. With a table of sizes it would
-// have to wait for every byte.
+// skip skips n values. If named is set, each value follows its name. Readers of a trace spend
+// much time here, so this is one loop without calls. It branches on the bytes, because the
+// processor predicts the branches if entries are alike. With a table of sizes the processor
+// would have to wait for every byte.
 func skip(b []byte, p, n int, named bool) int {
 	for ; n > 0; n-- {
 		if named {

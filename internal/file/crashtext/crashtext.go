@@ -19,13 +19,13 @@ import (
 // Ext is the extension that is added to the name of a trace file for the crash text of its process.
 const Ext = ".crash"
 
-// maxSize is the most bytes of a crash text that Read returns.
+// maxSize is the largest number of bytes that Read returns.
 const maxSize = 1 << 20
 
 // An Output is the file to which the runtime writes the crash text of this process.
 type Output struct{ name string }
 
-// Open makes the runtime write its crash text to the file name. The file must not exist. It replaces
+// Open makes the runtime write its crash text to the file name. The file must not exist. Open replaces
 // the crash output that was set before.
 func Open(name string) (*Output, error) {
 	f, err := osfile.CreateNew(name)
@@ -48,14 +48,14 @@ func (o *Output) Close() {
 	_ = os.Remove(o.name)                               // if this fails, the next process removes the empty file
 }
 
-// Read returns the crash text in the file name, which begins with the reason, and the time at which it was written.
-// The kernel's clock for that may be some milliseconds late. The text is empty
-// if the file does not exist or the runtime wrote nothing. Read applies the default policy of package
-// redact: the policy of the process that died is not known.
+// Read returns the crash text in the file name, and the time at which it was written. The text begins with
+// the reason. The time may be some milliseconds late, because the kernel takes it from a coarse clock. The
+// text is empty if the file does not exist or the runtime wrote nothing. Read applies the default policy
+// of package redact, because the policy of the process that died is not known.
 func Read(name string) (text string, at time.Time, err error) {
 	f, err := osfile.OpenWrite(name) // OpenWrite follows no symbolic link
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, osfile.ErrNotRegular) {
-		return "", time.Time{}, nil // the runtime wrote nothing there
+		return "", time.Time{}, nil // the runtime wrote nothing to such a file
 	}
 	if err != nil { // another user owns the file, or the file system is read only
 		f, err = osfile.OpenRead(name)
@@ -79,8 +79,8 @@ func Read(name string) (text string, at time.Time, err error) {
 	return redact.New(redact.Default(), nil).Text(text), fi.ModTime(), nil
 }
 
-// These match the first goroutine in a crash text, which was running, and its labels. The runtime writes
-// labels if GODEBUG has tracebacklabels=1.
+// These expressions match the first goroutine in a crash text, which is the running one, and its labels.
+// The runtime writes labels if GODEBUG has tracebacklabels=1.
 var (
 	firstGoroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*$`)
 	runningLabels  = regexp.MustCompile(`^goroutine \d+ [^\[]*\[running.* labels:(\{.*\})\]:$`)

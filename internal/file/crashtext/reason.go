@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Reason returns the reason in a crash text, which is its first line. For a fatal error of its own the
-// runtime writes the name of the error elsewhere, and the text begins with a stack. Then Reason tells from
-// the stacks what happened, and the program's own line, so that equal errors have equal reasons.
+// Reason returns the reason in a crash text, which is its first line. For some fatal errors the runtime
+// writes the name of the error elsewhere, and the text begins with a stack. Reason then infers the error
+// and the program's own line from the stacks, so that equal errors have equal reasons.
 func Reason(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
 	if !startsWithStack(first) {
@@ -17,7 +17,7 @@ func Reason(text string) string {
 	stacks := strings.Split(text, "\n\n")
 	var what string
 	var where frame
-	for i, stack := range stacks[:min(len(stacks), 2)] { // the runtime's own stack comes before the goroutine
+	for i, stack := range stacks[:min(len(stacks), 2)] { // the runtime's own stack precedes the goroutine's stack
 		state, list := framesOf(stack)
 		if i > 0 && where.function != "" {
 			break
@@ -45,12 +45,12 @@ func Reason(text string) string {
 	return strings.TrimSuffix(reason, ": ")
 }
 
-// startsWithStack reports whether the first line of a text is that of a stack.
+// startsWithStack reports whether the first line of a text is the first line of a stack.
 func startsWithStack(first string) bool {
 	return strings.HasPrefix(first, "goroutine ") || strings.HasPrefix(first, "runtime stack:")
 }
 
-// causes are functions of the runtime that only run when the program does something that it must not.
+// causes lists functions of the runtime that run only if the program does something forbidden.
 var causes = []struct{ function, what string }{
 	{"internal/runtime/maps.fatal", "several goroutines use a map at once"},
 	{"internal/sync.fatal", "a lock is misused"},
@@ -78,7 +78,8 @@ func causeOf(function string) string {
 // A frame is a call in a stack.
 type frame struct{ function, place string }
 
-// isLibrary reports whether the function is the runtime's, or of packages that stand between it and a program.
+// isLibrary reports whether the function belongs to the runtime, or to a package that programs use to call
+// the runtime.
 func (f *frame) isLibrary() bool {
 	for _, p := range []string{"runtime.", "runtime/", "internal/", "sync.", "sync/", "reflect.", "syscall."} {
 		if strings.HasPrefix(f.function, p) {

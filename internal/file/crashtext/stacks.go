@@ -7,25 +7,24 @@ import (
 	texts "github.com/entrace-go/entrace/internal/text"
 )
 
-// A Stack is the stack of the goroutines in a crash text that work for a span. It has a line
-// "function file:line" for each function, the innermost first.
+// A Stack is a stack that one or more goroutines in a crash text have while they work for a span.
 type Stack struct {
 	Trace, Span string // ids, in hexadecimal digits
 	Function    string // the innermost function of the program
-	Lines       string
-	Count       int
+	Lines       string // a line "function file:line" for each function, the innermost first
+	Count       int    // number of goroutines with this stack
 }
 
 const (
 	maxStacks = 2000
-	maxLines  = 64 // of a stack
+	maxLines  = 64 // the largest number of lines of a stack
 )
 
 // labeled matches the line before the stack of a goroutine with labels.
 var labeled = regexp.MustCompile(`^goroutine \d+ [^\[]*\[.* labels:(\{.*\})\]:$`)
 
-// Stacks returns the stacks of the goroutines whose labels name a span, 2,000 at most. Those of a span that
-// are equal are one.
+// Stacks returns the stacks of the goroutines whose labels name a span, at most 2,000. Goroutines with equal
+// stacks for the same span share a Stack.
 func Stacks(text string) []Stack {
 	var all []Stack
 	known := make(map[Stack]int)
@@ -68,7 +67,7 @@ func linesOf(text string) (function, lines string) {
 			break
 		}
 		name := call
-		if end := strings.LastIndexByte(call, '('); end > 0 { // the arguments
+		if end := strings.LastIndexByte(call, '('); end > 0 { // remove the arguments
 			name = call[:end]
 		}
 		place, _, _ = strings.Cut(place, " +0x")

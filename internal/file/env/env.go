@@ -32,8 +32,8 @@ func ReportValue(name, value string, err error) {
 
 var errNumber = errors.New("must be a whole number")
 
-// Number sets *to, if it is zero, to the value of a variable, which must be a number of at
-// least 0. It reports whether it has set *to.
+// Number sets *to to the value of a variable if *to is zero. The value must be a number of at
+// least 0. Number reports whether it has set *to.
 func Number[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -53,7 +53,7 @@ func Number[T int | int64](name string, to *T) bool {
 	return false
 }
 
-// Bytes does the same as Number, for a size such as 1000000, 10MB or 64MiB.
+// Bytes is like Number, for a size such as 1000000, 10MB or 64MiB.
 func Bytes[T int | int64](name string, to *T) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -71,7 +71,7 @@ func Bytes[T int | int64](name string, to *T) bool {
 	return true
 }
 
-// Duration does the same as Number, for a time in milliseconds or with a unit.
+// Duration is like Number, for a time in milliseconds or with a unit.
 func Duration(name string, to *time.Duration) bool {
 	s, ok := Lookup(name)
 	if !ok || *to != 0 {
@@ -126,11 +126,11 @@ func Path(s string) (string, error) {
 	return filepath.FromSlash(path), nil
 }
 
-// started is roughly when the process started.
+// started is roughly the time when the process started.
 var started = time.Now()
 
-// Expand fills in the placeholders of a path: {service}, made safe for a file's name,
-// {pid} and {time}, when the process started, in UTC.
+// Expand replaces the placeholders of a path: {service} by the service, made safe for a file
+// name, {pid} by the process id, and {time} by the UTC time when the process started.
 func Expand(path, service string) string {
 	return strings.NewReplacer(
 		"{service}", tracename.FileName(service),
@@ -139,7 +139,7 @@ func Expand(path, service string) string {
 	).Replace(path)
 }
 
-// unique matches the part that Unique adds.
+// unique matches the part that tracename.Unique adds to a name.
 const unique = `(\.[0-9A-Za-z._%~-]+-` + pid + `-[0-9a-f]{8})?`
 
 // Family returns a pattern for the file names, without extensions, that a service makes from

@@ -1,7 +1,7 @@
-// Package mapfile reads regular files through memory maps without the dangers of
-// memory maps. If a file is truncated while it is mapped, reading returns an error
-// and does not kill the process. Close waits for calls that still read. If a file
-// cannot be mapped, it is read with ordinary system calls.
+// Package mapfile safely reads regular files through memory maps. If a file is
+// truncated while it is mapped, reading returns an error and does not kill the
+// process. Close waits for calls that still read. If a file cannot be mapped, it is
+// read with ordinary system calls.
 package mapfile
 
 import (
@@ -32,8 +32,8 @@ func (e *FaultError) Error() string {
 	return fmt.Sprintf("the memory map has no byte at offset %d any more: the file was truncated, or the disk is full or broken", e.Offset)
 }
 
-// A File is a view of a file. Its size is that of the file when it was opened, or the size
-// of the last Grow. It is safe for concurrent use.
+// A File is a view of a file. Its size is the size of the file when it was opened, or the size
+// that was last set with Grow. A File is safe for concurrent use.
 type File struct {
 	f    *os.File // nil: everything is in tail
 	size atomic.Int64
@@ -75,7 +75,7 @@ func New(f *os.File) (*File, error) {
 	return s, nil
 }
 
-// Memory returns a File of b, which is in no file. The File owns b from now on.
+// Memory returns a File with the bytes b and without a file on disk. The File owns b from now on.
 func Memory(b []byte) *File {
 	s := &File{tail: slices.Clip(b)}
 	s.size.Store(int64(len(b)))
@@ -101,8 +101,8 @@ func (s *File) Extend(end int64, tail []byte) {
 	s.size.Store(end + int64(len(tail)))
 }
 
-// Shrunk reports whether the file is shorter now than the part of it in the view. The end of
-// the last page then reads as zeros, without a fault.
+// Shrunk reports whether the file is now shorter than its part of the view. The end of the last
+// page then reads as zeros, without a fault.
 func (s *File) Shrunk() bool {
 	if s.f == nil {
 		return false
@@ -115,9 +115,9 @@ func (s *File) Shrunk() bool {
 	return err == nil && fi.Size() < size
 }
 
-// View calls fn with the n bytes at off. The bytes are valid until fn returns. fn must
-// not keep them, write to them, or pass them to a system call or to another goroutine.
-// It must not call code of others.
+// View calls fn with n bytes from the offset off on. The bytes are valid until fn returns. fn
+// must not keep them, write to them, or pass them to a system call or to another goroutine.
+// It must not call code outside of this module.
 func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	if off < 0 || n < 0 || off > s.Size()-n {
 		return ErrBounds
@@ -145,7 +145,7 @@ func (s *File) View(off, n int64, fn func(b []byte) error) error {
 	return fn(b)
 }
 
-// stored is View for bytes that are in the file.
+// stored is like View, for bytes that are in the file.
 func (s *File) stored(off, n int64, fn func(b []byte) error) error {
 	if s.m == nil || off+n > int64(len(s.m)) {
 		if n > math.MaxInt {

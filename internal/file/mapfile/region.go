@@ -9,12 +9,12 @@ import (
 	mmap "github.com/edsrzf/mmap-go"
 )
 
-// A Region is a part of a file that is mapped for writing. It must not be
-// unmapped while it is used.
+// A Region is a part of a file that is mapped for writing. The caller must not
+// unmap it while it is in use.
 type Region struct{ m mmap.MMap }
 
-// Map maps n bytes of f at off, a multiple of the page size. All n bytes must exist
-// on disk, because others cannot be written.
+// Map maps n bytes of f from the offset off on, which must be a multiple of the page
+// size. All n bytes must exist on disk, because missing bytes cannot be written.
 func Map(f *os.File, off int64, n int) (*Region, error) {
 	if off < 0 || off > math.MaxInt64-int64(n) {
 		return nil, ErrBounds
@@ -26,7 +26,7 @@ func Map(f *os.File, off int64, n int) (*Region, error) {
 	return &Region{m: m}, nil
 }
 
-// Bytes returns the mapped bytes. They must be read and written only under [Guard].
+// Bytes returns the mapped bytes. The caller must read and write them only under [Guard].
 func (r *Region) Bytes() []byte { return r.m }
 
 // Unmap removes the mapping.

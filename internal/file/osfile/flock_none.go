@@ -4,5 +4,6 @@ package osfile
 
 import "os"
 
-// These systems have no flock, so it is not known which files belong to living processes.
+// flock returns ErrNoLocks: these systems have no flock, so nothing shows which files belong to living
+// processes.
 func flock(*os.File, int) error { return ErrNoLocks }

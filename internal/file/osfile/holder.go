@@ -61,7 +61,7 @@ const (
 	lockPause = 5 * time.Millisecond
 )
 
-// LockPatiently is Lock, but it tries again for a while, because a process that only checks
+// LockPatiently is like Lock, but it tries again for a while, because a process that only checks
 // the lock may hold it for a moment.
 func LockPatiently(f *os.File, exclusive bool) error {
 	for try := 1; ; try++ {

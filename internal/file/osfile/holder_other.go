@@ -4,5 +4,5 @@ package osfile
 
 import "os"
 
-// lockPID returns 0: only on Linux it is known which process holds a lock.
+// lockPID returns 0: only Linux shows which process holds a lock.
 func lockPID(*os.File) int { return 0 }

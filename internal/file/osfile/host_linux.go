@@ -21,7 +21,8 @@ func BootID() string {
 
 // SharedMemory returns the folder in memory that all processes of the machine share. It
 // returns "" if this process does not see that folder. A container, or a process with its
-// own mounts, may have a different folder with the same name, which disappears with it.
+// own mounts, may have a different folder with the same name. That folder disappears with the
+// container or process.
 func SharedMemory() string {
 	if inFirstPIDNamespace() && OnTmpfs(sharedMemory) && isOfMachine("/proc", sharedMemory) {
 		return sharedMemory
@@ -32,7 +33,7 @@ func SharedMemory() string {
 const sharedMemory = "/dev/shm"
 
 // inFirstPIDNamespace reports whether process 1 is the first process of the machine, and not
-// that of a container.
+// the first process of a container.
 func inFirstPIDNamespace() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO of Linux
 	link, err := os.Readlink("/proc/self/ns/pid")
@@ -40,8 +41,8 @@ func inFirstPIDNamespace() bool {
 }
 
 // isOfMachine reports whether this process and process 1 have the same file system mounted on
-// a folder. Usually every user can read the mounts of process 1. If they are hidden,
-// isOfMachine reports false.
+// a folder. Usually every user can read the mounts of process 1. If the mounts are hidden,
+// isOfMachine returns false.
 func isOfMachine(proc, folder string) bool {
 	own := mountOn(path.Join(proc, "self/mountinfo"), folder)
 	return own != "" && own == mountOn(path.Join(proc, "1/mountinfo"), folder)
@@ -55,8 +56,8 @@ func mountOn(mountinfo, folder string) (mounted string) {
 		return ""
 	}
 	for line := range strings.Lines(string(b)) {
-		// The fields are those of proc_pid_mountinfo(5): id, id of the parent, device, folder in
-		// it, mount point. The last mount covers those before it.
+		// The fields of a line, see proc_pid_mountinfo(5): id, id of the parent, device, folder on
+		// the device, mount point. The last mount on a folder hides earlier ones.
 		if w := strings.Fields(line); len(w) > 4 && w[4] == folder {
 			mounted = w[2] + " " + w[3]
 		}
@@ -64,8 +65,8 @@ func mountOn(mountinfo, folder string) (mounted string) {
 	return mounted
 }
 
-// FreeBytes returns how many bytes are free for this user on the file system of a folder, 0
-// if that is unknown.
+// FreeBytes returns the number of bytes that are free for this user on the file system of a
+// folder, 0 if the number is unknown.
 func FreeBytes(dir string) int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
@@ -75,10 +76,10 @@ func FreeBytes(dir string) int64 {
 }
 
 // MemoryLimit returns how many bytes of memory the control group of the process may use, 0
-// if there is no limit.
+// if it has no limit.
 func MemoryLimit() int64 { return memoryLimit("/") }
 
-// memoryLimit is MemoryLimit with the folder root in place of "/".
+// memoryLimit is like MemoryLimit, with the folder root in place of "/".
 func memoryLimit(root string) int64 {
 	b, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -131,7 +132,7 @@ func OwnFolder(name string) bool {
 }
 
 // IsOwn reports whether f is a regular file with only one name, and has the same owner as the
-// file of.
+// second file.
 func IsOwn(f, of *os.File) bool {
 	var a, b unix.Stat_t
 	if control(f, func(fd int) error { return unix.Fstat(fd, &a) }) != nil || control(of, func(fd int) error { return unix.Fstat(fd, &b) }) != nil {

@@ -10,7 +10,7 @@ func SharedMemory() string { return "" }
 // FreeBytes returns 0: it is used only on Linux.
 func FreeBytes(string) int64 { return 0 }
 
-// MemoryLimit returns 0: there are no control groups.
+// MemoryLimit returns 0: only Linux has control groups.
 func MemoryLimit() int64 { return 0 }
 
 // OwnFolder makes the folder name if it does not exist. It reports whether name is a folder.
@@ -28,5 +28,5 @@ func IsOwn(f, _ *os.File) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// Device returns "": the id is needed only where processes can share folders but not memory.
+// Device returns "": only systems on which processes can share folders but not memory need the id.
 func Device(string) string { return "" }

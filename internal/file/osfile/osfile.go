@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ErrNotRegular is returned for anything but a regular file.
+// ErrNotRegular is returned for everything except a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
 // ErrLocked is returned by Lock when another open file holds the lock.
@@ -24,8 +24,8 @@ var ErrLocked = errors.New("locked")
 // ErrNoLocks is returned by Lock if the system or the file system has no locks.
 var ErrNoLocks = errors.New("the file system has no locks")
 
-// On Windows every file that this package opens may be renamed and removed while it is open,
-// as on other systems.
+// A file that this package opens may be renamed and removed while it is open, on Windows as on
+// other systems.
 
 // OpenRead opens a regular file for reading. It never blocks, not even on a pipe.
 func OpenRead(name string) (*os.File, error) { return openRegular(name, os.O_RDONLY|openNonblock) }
@@ -81,7 +81,7 @@ func openRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Ignore returns err unless it is other.
+// Ignore returns nil if err matches other, else err.
 func Ignore(err, other error) error {
 	if errors.Is(err, other) {
 		return nil
@@ -89,8 +89,9 @@ func Ignore(err, other error) error {
 	return err
 }
 
-// Stat is [os.Stat], but on Windows the result also identifies the file for [os.SameFile]. The result of
-// os.Stat there looks the file up by its name when it is compared. Then another file may have the name.
+// Stat is like [os.Stat], but on Windows its result also identifies the file for [os.SameFile]. A result of
+// os.Stat looks the file up by its name only when it is compared on Windows, and by then another file may
+// have the name.
 func Stat(name string) (os.FileInfo, error) {
 	fi, err := os.Stat(name)
 	if err == nil {
@@ -130,13 +131,13 @@ func CreateTemp(name string) (*Temp, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = Lock(f, true) // so that RemoveDead keeps it, if there are locks
+	_ = Lock(f, true) // so that RemoveDead keeps the file, if the system has locks
 	return &Temp{File: f, name: name}, nil
 }
 
-// A Spool is a temporary file for data that does not fit into memory. It has no name, so
+// A Spool is a temporary file for data that does not fit into memory. The file has no name, so
 // it disappears when the process ends, even if the process is killed. On some file systems
-// of Windows it has a name until then.
+// of Windows it has a name until Close.
 type Spool struct {
 	*os.File
 
@@ -188,8 +189,8 @@ func RemoveDead(name string) {
 	}
 }
 
-// CreateTempAppend makes a temporary file in the folder of name for writing at
-// its end. The caller renames or removes it.
+// CreateTempAppend makes a temporary file in the folder of name, for writing at
+// the end of the file. The caller renames or removes the file.
 func CreateTempAppend(name string) (*os.File, error) {
 	return createUnique(tempPrefix(name), CreateAppend)
 }
@@ -218,9 +219,9 @@ func createUnique(prefix string, create func(name string) (*os.File, error)) (*o
 	}
 }
 
-// Commit syncs the file, gives it its final name and syncs the folder. Without
-// replace it fails with fs.ErrExist if the name is in use. It never follows a
-// symbolic link. If it fails, call Discard.
+// Commit syncs the file, gives it its final name and syncs the folder. If replace
+// is not set and the name is in use, it fails with fs.ErrExist. It never follows a
+// symbolic link. If Commit fails, call Discard.
 func (t *Temp) Commit(replace bool) error {
 	if err := t.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", t.Name(), err)
@@ -247,19 +248,20 @@ func (t *Temp) Discard() {
 	}
 }
 
-// Remove removes the file name, which is open as f. On Windows it also closes f, because some
+// Remove removes the file name, which is open as f. On Windows Remove also closes f, because some
 // file systems there keep the file until it is closed. It closes f last, because f may be locked.
 func Remove(f *os.File, name string) error {
 	err := remove(name)
 	if runtime.GOOS == "windows" {
-		_ = f.Close() // the data of f is elsewhere, or not needed
+		_ = f.Close() // ignore an error: the data of f is in another file, or not needed
 	}
 	return err
 }
 
-// RestoreDir makes the folder of f, which is open and has lost its name, again if that is gone. It makes
-// only the last element of the path, and only on the device of f. The error says why no file can be made
-// there: the folder is a symbolic link or no folder, or is on another device.
+// RestoreDir makes the folder of the file name again if the folder is gone. f is this file, which is open and
+// has lost its name. RestoreDir makes only the last element of the path, and only on the device of f. The
+// error says why a file cannot be made in the folder: the folder is a symbolic link, is not a folder, or is
+// on another device.
 func RestoreDir(f *os.File, name string) error {
 	like, err := f.Stat()
 	if err != nil {

@@ -9,8 +9,8 @@ const (
 	openNofollow = 0
 )
 
-// Lock returns ErrNoLocks. Without an error, the files of living processes would look like
-// the files of dead ones.
+// Lock returns ErrNoLocks. If it returned nil, the files of living processes would look like
+// the files of dead processes.
 func Lock(*os.File, bool) error { return ErrNoLocks }
 
 // Unlock undoes Lock.

@@ -14,8 +14,8 @@ const (
 	openNofollow = 0 // OpenWrite has checked for a symbolic link
 )
 
-// lockOffset is after the end of every file, because on Windows a lock also keeps
-// others from reading the locked bytes.
+// lockOffset is after the end of every file, because on Windows nobody else can read
+// locked bytes.
 const lockOffset = 1 << 62
 
 // Lock takes an exclusive or shared lock of f, or returns ErrLocked at once. The exclusive
@@ -39,26 +39,26 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, o)
 }
 
-// A folder cannot be synced on Windows. A rename is durable because of the journal of the
-// file system.
+// syncDir does nothing: a folder cannot be synced on Windows. A rename is durable because of the
+// journal of the file system.
 func syncDir(string) error { return nil }
 
 // openLink makes openFile open a symbolic link itself.
 const openLink = 1 << 30
 
-// openFile is os.OpenFile with the flags that this package uses. Others may rename and
-// remove the file while it is open, which package os does not allow.
+// openFile is like os.OpenFile with the flags that this package uses. Unlike os.OpenFile, it
+// allows other processes to rename and remove the file while it is open.
 func openFile(name string, flag int) (*os.File, error) {
 	access, create := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
 	attributes := uint32(windows.FILE_ATTRIBUTE_NORMAL)
 	switch {
 	case flag&os.O_APPEND != 0:
-		// If f had the right to write anywhere, the system would not append.
+		// If the file were open for writing anywhere, the system would not append.
 		access |= windows.FILE_APPEND_DATA | windows.FILE_WRITE_ATTRIBUTES | windows.FILE_WRITE_EA | windows.STANDARD_RIGHTS_WRITE
 	case flag&os.O_RDWR != 0:
 		access |= windows.GENERIC_WRITE
 	default:
-		attributes |= windows.FILE_FLAG_BACKUP_SEMANTICS // a folder is opened, and found to be no regular file
+		attributes |= windows.FILE_FLAG_BACKUP_SEMANTICS // opens a folder as well, which is then rejected as not regular
 	}
 	if flag&os.O_EXCL != 0 {
 		create = windows.CREATE_NEW
@@ -77,12 +77,12 @@ func openFile(name string, flag int) (*os.File, error) {
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// RenameNew renames a file, which may be open, and fails with fs.ErrExist when to exists
-// already.
+// RenameNew renames a file. The file may be open. If the new name is in use, RenameNew fails with
+// fs.ErrExist.
 func RenameNew(from, to string) error { return rename(from, to, 0) }
 
-// RenameOver renames a file, which may be open, and replaces an existing file to. The system
-// does not replace a file that is open, so RenameOver removes such a file first.
+// RenameOver renames a file. The file may be open. If a file with the new name exists, it is
+// replaced. The system does not replace a file that is open, so RenameOver removes such a file first.
 func RenameOver(from, to string) error {
 	err := rename(from, to, windows.MOVEFILE_REPLACE_EXISTING)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
@@ -139,14 +139,15 @@ func withPath(name string, fn func(*uint16) error) error {
 	return fn(path)
 }
 
-// patiently tries renameTries times, with pauses of renamePause. Programs that read every new
-// file, such as virus scanners, have a file open for less time.
+// The function patiently tries renameTries times, with pauses of renamePause. Programs that read every
+// new file, such as virus scanners, have a file open for less time.
 const (
 	renameTries = 10
 	renamePause = 10 * time.Millisecond
 )
 
-// patiently calls fn, and again for a while if another program has a file open.
+// patiently calls fn. If fn fails because another program has a file open, patiently calls it again
+// for a while.
 func patiently(fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()

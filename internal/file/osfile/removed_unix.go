@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// IsRemoved reports whether f, which is open, has no name any more.
+// IsRemoved reports whether the open file f has no name any more.
 func IsRemoved(f *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// renameLink is RenameNew with a hard link, which never replaces a file. Without hard links
-// it first checks that the file does not exist. Between the check and the rename another
-// process may make the file.
+// renameLink is like RenameNew. It uses a hard link, because making a link never replaces a file. If
+// the file system has no hard links, renameLink first checks that the new name is free. Another
+// process may make a file of that name between the check and the rename.
 func renameLink(from, to string) error {
 	err := os.Link(from, to)
 	switch {
@@ -20,7 +20,7 @@ func renameLink(from, to string) error {
 	if _, serr := os.Lstat(to); serr == nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
 	} else if !errors.Is(serr, fs.ErrNotExist) {
-		return serr // something may have that name
+		return serr // the name may be in use
 	}
 	return os.Rename(from, to)
 }

@@ -2,5 +2,5 @@
 
 package osfile
 
-// RenameNew renames a file and fails with fs.ErrExist when to exists already.
+// RenameNew renames a file. If the new name is in use, it fails with fs.ErrExist.
 func RenameNew(from, to string) error { return renameLink(from, to) }

@@ -2,5 +2,5 @@
 
 package osfile
 
-// OnTmpfs reports whether a folder is in a tmpfs, which only Linux has.
+// OnTmpfs returns false: only Linux has tmpfs.
 func OnTmpfs(string) bool { return false }

@@ -1,5 +1,5 @@
-// Package receivedfiles manages a folder of traces that were received from others. It makes the names
-// of the files, and limits the number of the files and their size.
+// Package receivedfiles manages a folder of received traces. It makes the names of the files, and limits
+// the number of the files and their size.
 package receivedfiles
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A Names makes the names of files from the time, a counter, and the service's name, whose unsafe
-// characters are replaced.
+// A Names makes the names of files. A name consists of the service's name, with unsafe characters replaced,
+// the time and a counter.
 type Names struct{ n atomic.Uint64 }
 
 // Next returns the next name, without an extension. service is "" if it is unknown.

@@ -13,14 +13,14 @@ import (
 var ErrQuota = errors.New("remote: the received traces in the folder have reached a limit")
 
 // A Quota limits the number and the size of the received traces in a folder, including
-// those of earlier receivers. It is safe for concurrent use.
+// traces of earlier receivers. It is safe for concurrent use.
 type Quota struct {
 	Dir                string
 	MaxBytes, MaxFiles int64 // math.MaxInt64: no limit
 
 	mu sync.Mutex
 
-	bytes, files int64     // in the folder: the last scan, and the changes since
+	bytes, files int64     // in the folder, according to the last scan and the changes since then
 	reserved     int64     // bytes that are about to be written
 	nextScan     time.Time // the earliest time of the next scan
 }
@@ -29,7 +29,7 @@ type Quota struct {
 // somebody removed.
 const minScanInterval = time.Second
 
-// receivedName matches the file names that type names makes.
+// receivedName matches the file names that a [Names] makes.
 var receivedName = regexp.MustCompile(`^([0-9A-Za-z._%~-]+-)?\d{8}T\d{6}\.\d{3}Z-\d{6,}\.(et|iet)$`)
 
 // ReserveFile counts a new file and reports whether the quota allows it.
@@ -63,7 +63,7 @@ func (q *Quota) Wrote(reserved, written int64) {
 	q.bytes += written
 }
 
-// Adjust adds to the counts. The counts do not become negative: a scan may already have
+// Adjust adds to the counts. The counts do not become negative, even if a scan has already
 // counted a removal.
 func (q *Quota) Adjust(files, bytes int64) {
 	q.mu.Lock()
@@ -82,8 +82,8 @@ func (q *Quota) Exceeded() error {
 	return fmt.Errorf("%w: %d bytes, at most %d", ErrQuota, q.bytes, q.MaxBytes)
 }
 
-// allows returns enough(). If that is false, it scans the folder and asks again. The
-// caller holds the lock.
+// allows returns the result of enough. If the result is false, allows scans the folder and calls
+// enough again. The caller holds q.mu.
 func (q *Quota) allows(enough func() bool) bool {
 	if enough() {
 		return true
@@ -91,18 +91,18 @@ func (q *Quota) allows(enough func() bool) bool {
 	if time.Now().Before(q.nextScan) {
 		return false
 	}
-	_ = q.scan() // on an error the counts stay
+	_ = q.scan() // on an error the counts stay unchanged
 	return enough()
 }
 
-// Rescan counts the received traces in the folder. On an error the counts stay.
+// Rescan counts the received traces in the folder. On an error the counts stay unchanged.
 func (q *Quota) Rescan() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.scan()
 }
 
-// scan counts the received traces in the folder. The caller holds the lock.
+// scan counts the received traces in the folder. The caller holds q.mu.
 func (q *Quota) scan() error {
 	began := time.Now()
 	defer func() { q.nextScan = time.Now().Add(max(minScanInterval, 20*time.Since(began))) }()
@@ -115,7 +115,7 @@ func (q *Quota) scan() error {
 		if !receivedName.MatchString(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
-		if fi, err := e.Info(); err == nil { // otherwise it was removed meanwhile
+		if fi, err := e.Info(); err == nil { // otherwise the file was removed in the meantime
 			files++
 			bytes += fi.Size()
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What is kept of one service in a folder unless somebody says otherwise.
+// The default bounds for the finished traces of one service in a folder.
 const (
 	DefaultFiles = 50
 	DefaultBytes = 2 << 30
@@ -19,30 +19,30 @@ const (
 // A File is a finished trace.
 type File struct {
 	Path     string
-	Named    time.Time // the time in its name
+	Named    time.Time // the time in the name
 	Modified time.Time
 	Size     int64
-	Asked    bool // somebody asked for it: it goes behind all others
-	Spare    bool // it is never removed
+	Asked    bool // somebody asked for the trace: it is removed after all others
+	Spare    bool // the trace is never removed
 }
 
-// Keep says how many finished traces are kept. A zero is no bound.
+// Keep says how many finished traces are kept. A zero field means no bound.
 type Keep struct {
 	Files int
 	Bytes int64
 	Age   time.Duration
 }
 
-// A Log holds the files that this process ended and when it ended them, by the
-// monotonic clock. It keeps the latest few thousand. The zero value is empty. A Log is
-// safe for concurrent use.
+// A Log holds the files that this process ended, and the times by the monotonic clock
+// at which it ended them. It keeps the latest few thousand files. The zero value is
+// empty. A Log is safe for concurrent use.
 type Log struct {
 	mu sync.Mutex
 
 	ended map[string]time.Time // by path
 }
 
-// maxEnded bounds Log.ended, because Forget is not called where nothing is removed.
+// maxEnded bounds Log.ended, because a process that removes no files never calls Forget.
 const maxEnded = 10_000
 
 // Add records that this process ended the file just now.
@@ -63,23 +63,23 @@ func (l *Log) Add(path string) {
 // being renamed can be missing from a listing of its folder.
 const forgetAfter = time.Minute
 
-// Forget drops the files that no longer exist. It keeps those added within the last
-// minute.
+// Forget drops the files that no longer exist. It keeps files that were added within the
+// last minute.
 func (l *Log) Forget(exists func(path string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.ended, func(path string, at time.Time) bool { return time.Since(at) > forgetAfter && !exists(path) })
 }
 
-// maxAhead is how far in the future a file may be dated and still count as new: the
-// clocks of two machines differ a little, and a clock is corrected now and then.
+// maxAhead is how far in the future the time of a file may be if the file is to count as
+// new. The clocks of two machines differ a little, and clocks are corrected sometimes.
 const maxAhead = 5 * time.Minute
 
 // Compare returns a function that compares two files by age at the time now, oldest
-// first. A file that this process ended dates from then. Any other file dates from its
-// name or its last change, whichever is earlier. If both are more than five minutes in
-// the future, the clock was wrong when the file was made, and the file counts as the
-// oldest.
+// first. The time of a file that this process ended is the time when it ended the file.
+// The time of any other file is the time in its name or the time of its last change,
+// whichever is earlier. If both are more than five minutes in the future, the clock was
+// wrong when the file was made, and the file counts as the oldest.
 func (l *Log) Compare(now time.Time) func(a, b *File) int {
 	ref := time.Now() // taken once, because files may end microseconds apart
 	date := func(f *File) time.Time {
@@ -101,8 +101,9 @@ func (l *Log) Compare(now time.Time) func(a, b *File) int {
 	return func(a, b *File) int { return date(a).Compare(date(b)) }
 }
 
-// Prune calls remove until all bounds of k hold at the time now: for the files that are too old, then
-// from the oldest on. What remove does not remove still counts. It sorts files.
+// Prune calls remove until all bounds of k hold at the time now. It calls remove first for the files that
+// exceed k.Age, and then for other files from the oldest on. A file for which remove returns false still
+// counts. Prune sorts files.
 func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool) {
 	count, size := len(files), int64(0)
 	for i := range files {
@@ -126,7 +127,7 @@ func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool
 		}
 		return 1
 	})
-	// First what has to go in any case, since that may be enough.
+	// First remove the files that are too old, because that may be enough.
 	files = slices.DeleteFunc(files, func(f File) bool {
 		return f.Spare || k.Age > 0 && l.Older(&f, now, k.Age) && try(&f)
 	})
@@ -138,9 +139,9 @@ func (l *Log) Prune(files []File, k Keep, now time.Time, remove func(*File) bool
 	}
 }
 
-// Older reports whether f is older than age at the time now. A file that this process
-// ended counts from then. Any other file is older only if both its name and its last
-// change are.
+// Older reports whether f is older than age at the time now. The age of a file that this
+// process ended is the time since then. Any other file is older only if both the time in
+// its name and the time of its last change are.
 func (l *Log) Older(f *File, now time.Time, age time.Duration) bool {
 	if at, ok := l.endedAt(f); ok {
 		return time.Since(at) > age
@@ -148,7 +149,7 @@ func (l *Log) Older(f *File, now time.Time, age time.Duration) bool {
 	return now.Sub(f.Named) > age && now.Sub(f.Modified) > age
 }
 
-// endedAt returns when this process ended f. The time has a monotonic reading.
+// endedAt returns the time when this process ended f, with a monotonic reading.
 func (l *Log) endedAt(f *File) (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

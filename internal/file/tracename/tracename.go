@@ -7,7 +7,7 @@ import "strings"
 // The extensions of a trace.
 const (
 	ET      = ".et"
-	IET     = ".iet"    // of a trace that grows, or whose writer died
+	IET     = ".iet"    // a trace that grows, or whose writer died
 	Journal = ".buffer" // is appended to the name of the stream
 	Broken  = ".broken" // is appended to the name of a file that could not be read
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Unique returns path with a part in its name that makes it unique: host, process id and a
+// Unique returns path with an addition that makes its name unique: host, process id and a
 // random number.
 func Unique(path string) string {
 	//nolint:gosec // G404: it is to be another one, not a secret
@@ -51,8 +51,8 @@ func FileName(s string) string {
 		return name
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(s))               // it never fails
-	sum := fmt.Sprintf("~%016x", h.Sum64()) // "~" is in no shorter name
+	_, _ = h.Write([]byte(s))               // cannot fail
+	sum := fmt.Sprintf("~%016x", h.Sum64()) // no shorter name contains "~"
 	return name[:maxFileName-len(sum)] + sum
 }
 

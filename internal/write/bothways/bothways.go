@@ -15,13 +15,13 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// recent is how many records of a way are remembered. A hash of a record's time is its index.
+// recent is the number of records that a way remembers. A hash of a record's time is its index.
 const recent = 64
 
-// A way is one of the two ways on which records come. It remembers the latest of them.
+// A way is one of the two ways in which log records reach a recorder. It remembers the latest records.
 type way struct {
 	used atomic.Bool
-	seen [recent]atomic.Uint64 // hashes of the records
+	seen [recent]atomic.Uint64 // hashes of the latest records
 }
 
 var (
@@ -34,8 +34,9 @@ var (
 var errTwice = errors.New("entrace: log records are recorded twice: by the handler for log/slog and by the processor of OpenTelemetry's LoggerProvider; " +
 	"remove one of them, such as slogadapter's handler if the program uses otelslog, or use entrace.WithoutLogs")
 
-// Slog remembers a record of log/slog's handler that r has recorded. The span is that of the
-// record, or zero. Slog reports an error if OTel has seen the same record. No lock may be held.
+// Slog remembers a record of log/slog's handler that r has recorded. span is the span of the
+// record, or zero. Slog reports an error if OTel has seen the same record. The caller must not hold
+// a lock.
 func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if slog.used.Load() && !otel.used.Load() {
 		return // while only this way is in use, later records cost no more than this check
@@ -43,7 +44,7 @@ func Slog(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	note(&slog, &otel, r, span, unixNano, message)
 }
 
-// OTel does the same as Slog, for a record of OpenTelemetry's log SDK.
+// OTel is like Slog, but for a record of OpenTelemetry's log SDK.
 func OTel(r *recorder.Recorder, span [8]byte, unixNano int64, message string) {
 	if otel.used.Load() && !slog.used.Load() {
 		return

@@ -8,13 +8,13 @@ import (
 	"github.com/entrace-go/entrace/internal/core/journal"
 )
 
-// TailSize is how many of its last bytes tell one IET from another.
+// TailSize is the number of last bytes by which an IET is recognized.
 const TailSize = 64
 
-// A Tail is the last bytes of a file. Those before a shorter one are zero.
+// A Tail holds the last bytes of a file. If the file is shorter than TailSize, zeros precede its bytes.
 type Tail [TailSize]byte
 
-// Add makes t the tail of the file when b is written behind it.
+// Add updates t after b was appended to the file.
 func (t *Tail) Add(b []byte) {
 	if len(b) >= TailSize {
 		copy(t[:], b[len(b)-TailSize:])
@@ -34,10 +34,10 @@ func TailOf(f io.ReaderAt, size int64) (t Tail, err error) {
 	return t, nil
 }
 
-// A Checkpoint says how much of a journal is in which file. Its data are:
+// A Checkpoint says how much of a journal is in the IET, and identifies the IET. Its data are:
 //
 //	size      uint64   // of the IET
-//	tail      [64]byte // its last bytes
+//	tail      [64]byte // the last bytes of the IET
 //	version   uint8    // of the format
 //	moved     uint8
 //	reserved  uint16
@@ -48,17 +48,17 @@ func TailOf(f io.ReaderAt, size int64) (t Tail, err error) {
 //	entries   uint64
 //	unsaved   uint64
 type Checkpoint struct {
-	Size    int64 // of the IET; -1: there is no checkpoint
+	Size    int64 // size of the IET; -1: the journal has no checkpoint
 	Tail    Tail
 	Version format.Version
-	Moved   bool      // entry ids and positions of parked spans are those of another IET
-	Anchor  uint32    // see Recorder.AppendAnchor; 0 without one
-	Parked  [2]uint64 // between them lie the records of pending spans
-	// Positions are where each stream of a shard goes on that is not in the IET.
+	Moved   bool      // entry ids and positions of parked spans belong to another IET
+	Anchor  uint32    // see Recorder.AppendAnchor; 0: no anchor
+	Parked  [2]uint64 // the records of pending spans are between these positions
+	// Positions has, for the stream of each shard, the position of the first record that is not in the IET.
 	Positions []uint64
-	Entries   uint64 // of the IET; 0: unknown
-	// Unsaved is how many entries were in IETs that were removed while they grew, and are in no other
-	// file yet.
+	Entries   uint64 // number of entries of the IET; 0: unknown
+	// Unsaved is the number of entries of IETs that were removed while they grew, if these entries are
+	// in no other file yet.
 	Unsaved uint64
 }
 
@@ -82,7 +82,7 @@ func (c *Checkpoint) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, c.Entries), c.Unsaved)
 }
 
-// ParseCheckpoint returns the checkpoint of data that Append has made.
+// ParseCheckpoint returns the checkpoint that Append has encoded as b.
 func ParseCheckpoint(b []byte) (c Checkpoint) {
 	if len(b) < checkpointHead {
 		return Checkpoint{Size: -1}
@@ -97,13 +97,13 @@ func ParseCheckpoint(b []byte) (c Checkpoint) {
 		c.Positions = append(c.Positions, binary.LittleEndian.Uint64(b))
 		b = b[8:]
 	}
-	if len(b) >= 16 { // older ones end here
+	if len(b) >= 16 { // older checkpoints end here
 		c.Entries, c.Unsaved = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	}
 	return c
 }
 
-// position returns where a stream goes on that is not in the IET.
+// position returns the position in a stream of the first record that is not in the IET.
 func (c *Checkpoint) position(stream uint32) uint64 {
 	switch {
 	case stream == journal.StreamDefinitions, stream == journal.StreamLeft:

@@ -17,12 +17,15 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// CreateStream makes the file stream, new and locked, for a recorder. A file that a dead process has
-// left under that name is renamed first; dead has its new name, for [Folder] to finish. CreateStream
-// calls report with errors that cost records. While another process finishes what a dead one has left
-// there, CreateStream waits, but not longer than patience: the error is then [ErrBeingFinished].
+// CreateStream makes and locks a new file for a recorder. The parameter stream is the name of the file. If
+// a dead process has left a file under that name, CreateStream renames that file first. The result dead
+// has the new names of such files, which [Folder] can finish. CreateStream calls report with errors that
+// cost records. While another process finishes a file of a dead process under this name, CreateStream
+// waits. After the time patience it returns [ErrBeingFinished].
 func CreateStream(stream string, patience time.Duration, report func(error)) (f *os.File, dead []string, err error) {
-	alone := 0 // how often there was a lock, and nobody who finishes the stream: that one may just have ended, or begun
+	// alone counts attempts that found a lock but no process that finishes the stream. Such a process may
+	// have ended just now, or may be about to begin.
+	alone := 0
 	for until := time.Now().Add(patience); ; time.Sleep(min(patience/100, 10*time.Millisecond)) {
 		var more []string
 		f, more, err = createStream(stream, report)
@@ -41,17 +44,18 @@ func CreateStream(stream string, patience time.Duration, report func(error)) (f 
 	}
 }
 
-// ErrBeingFinished says that another process finishes what a dead process has left under a name.
+// ErrBeingFinished says that another process is finishing a trace of a dead process under the same name.
 var ErrBeingFinished = errors.New("an earlier trace is being finished")
 
-// isBeingFinished reports whether a process finishes a stream: it has a temporary file of that name.
+// isBeingFinished reports whether a process is finishing a stream. Such a process has a locked temporary
+// file for that name.
 func isBeingFinished(stream string) bool {
 	names, err := filepath.Glob(osfile.TempPattern(stream))
 	return err == nil && slices.ContainsFunc(names, osfile.Locked)
 }
 
 func createStream(stream string, report func(error)) (f *os.File, dead []string, err error) {
-	for range 100 { // until nobody makes or removes one at the same moment
+	for range 100 { // try again if another process makes or removes the file at the same moment
 		if err := undoRotation(stream); err != nil {
 			return nil, dead, err
 		}
@@ -68,18 +72,18 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 			return nil, dead, err
 		}
 		if err := lock(f); err != nil && !errors.Is(err, osfile.ErrNoLocks) {
-			_ = f.Close() // it is another's by now
+			_ = f.Close() // another process has locked the file
 			return nil, dead, err
 		}
 		if !osfile.SameFile(f, stream) {
-			_ = f.Close() // somebody took it for a dead one
+			_ = f.Close() // another process took the file for one of a dead process
 			continue
 		}
 		n, err := importJournal(f, stream, report)
 		if err == nil && n == 0 {
 			return f, dead, nil
 		}
-		_ = f.Close() // it holds what another one left behind, so that it is to be archived
+		_ = f.Close() // the file has the records of a dead process, so the next attempt archives it
 		if err != nil {
 			return nil, dead, err
 		}
@@ -87,8 +91,8 @@ func createStream(stream string, report func(error)) (f *os.File, dead []string,
 	return nil, dead, fmt.Errorf("%s: %w", stream, format.ErrLocked)
 }
 
-// importJournal brings into f, which is new, what a journal holds whose IET is gone, and
-// returns how many entries that are.
+// importJournal writes the records of a journal whose IET is gone to the new file f. It returns the
+// number of entries.
 func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	b, err := openRest(stream, true)
 	if errors.Is(err, journal.ErrGone) {
@@ -105,7 +109,7 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	if b == nil {
 		return 0, nil
 	}
-	b.point.Unsaved += max(b.point.Entries, 1) - 1 // without its root
+	b.point.Unsaved += max(b.point.Entries, 1) - 1 // without the root
 	if b.records == 0 || b.point.Version.Check() != nil {
 		b.unreadable = b.unreadable || b.records > 0
 		b.reportDamage(report)
@@ -121,9 +125,9 @@ func importJournal(f *os.File, stream string, report func(error)) (int, error) {
 	return b.entries, b.remove()
 }
 
-// archiveDead makes room for a new stream: it gives the one that is there, whose writer
-// must be dead, and its journal a name with the time of its last change. They are finished
-// later.
+// archiveDead makes room for a new stream. It renames the existing stream and its journal to
+// names with the time of the last change. The writer of the existing stream must be dead. The
+// renamed files are finished later.
 func archiveDead(stream string) (name string, err error) {
 	f, err := osfile.OpenWrite(stream)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +141,7 @@ func archiveDead(stream string) (name string, err error) {
 		return "", err
 	}
 	if !osfile.SameFile(f, stream) {
-		return "", nil // somebody else did it
+		return "", nil // another process has renamed or removed it
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -145,7 +149,7 @@ func archiveDead(stream string) (name string, err error) {
 	}
 	if fi.Size() > 0 {
 		if err := checkMagic(stream); err != nil {
-			return "", fmt.Errorf("%s: %w", stream, err) // not ours to touch
+			return "", fmt.Errorf("%s: %w", stream, err) // do not touch a file that is not a trace
 		}
 	}
 	j, err := openLockedJournal(stream)
@@ -167,14 +171,14 @@ func archiveDead(stream string) (name string, err error) {
 		if err := osfile.RenameNew(stream, to); err != nil {
 			return err
 		}
-		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // there is seldom one
+		_ = os.Rename(stream+crashtext.Ext, to+crashtext.Ext) // few streams have a crash text
 		return move(to + tracename.Journal)
 	})
 	return name, errors.Join(err, osfile.SyncDir(stream))
 }
 
-// openLockedJournal opens the journal of stream for writing and locks it, nil if no journal
-// can be reached. It is [format.ErrLocked] while its writer lives.
+// openLockedJournal opens the journal of stream for writing and locks it. It returns nil if no journal
+// can be reached. The error is [format.ErrLocked] while the writer lives.
 func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	f, err := journal.OpenDead(stream+tracename.Journal, true)
 	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) {
@@ -189,9 +193,9 @@ func openLockedJournal(stream string) (*journal.DeadFile, error) {
 	return f, nil
 }
 
-// undoRotation gives the IET of a dead writer its name back if the writer died after it
-// had given it a name with its time, and before the next one had the name: the journal
-// belongs to it.
+// undoRotation restores the name of an IET whose writer died during a rotation: after the writer
+// had renamed the IET to a name with a time, and before the next IET had its name. The journal at
+// that name belongs to the renamed IET.
 func undoRotation(stream string) error {
 	if osfile.Exists(stream) || !osfile.Exists(stream+tracename.Journal) {
 		return nil
@@ -199,11 +203,11 @@ func undoRotation(stream string) error {
 	b, err := openRest(stream, true)
 	if err != nil || b == nil {
 		if isUnreachable(err) {
-			return nil // importJournal says so
+			return nil // importJournal reports this
 		}
-		return osfile.Ignore(err, format.ErrLocked) // its writer is at it
+		return osfile.Ignore(err, format.ErrLocked) // the writer is alive and rotates
 	}
-	defer func() { _ = b.close() }() // nothing was written to it
+	defer func() { _ = b.close() }() // nothing was written to the journal
 	names, err := Archived(stream)
 	if err != nil {
 		return err

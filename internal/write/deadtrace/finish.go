@@ -17,17 +17,17 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// An Owner says who may be at work on a trace.
+// An Owner says whose traces are finished.
 type Owner uint8
 
 const (
-	// Own traces are those of a path that the caller records, or was asked to finish.
+	// Own means traces of a path that the caller records, or was asked to finish.
 	Own Owner = iota
-	// Others are the traces of other programs in a folder: an earlier trace that has the name of an ET makes
-	// room. At a start, those that their recorder closed stay as they are, and what another version of this
-	// module can finish better is left to it.
+	// Others means traces of other programs in a folder. An existing trace with the name of a new ET is
+	// renamed. When a program starts, traces that their recorder has closed stay unchanged, and traces
+	// that another version of this module can finish better are left to that version.
 	Others
-	// Private traces lie in a folder where nobody else uses such names: a file that is too short for a
+	// Private means traces in a folder where nobody else uses such names. A file that is too short for a
 	// trace is removed, and a file that is not a trace is an error.
 	Private
 )
@@ -35,13 +35,13 @@ const (
 // Options say how traces are finished.
 type Options struct {
 	Owner Owner
-	// IET leaves IETs, cut to what is whole. Otherwise they become ETs.
+	// IET keeps IETs as IETs, cut to the whole entries. Without it they become ETs.
 	IET bool
-	// Final is the trace that was asked for, which is made even if nothing was recorded.
+	// Final is the name of the trace that was asked for. It is made even if nothing was recorded.
 	Final string
 	// AtStart is for a program that starts. A trace whose journal cannot be reached is then not
-	// finished for a day, because the journal may come back. The mark of recovery is also written
-	// without a journal, so that the next start sees that nothing is left to do.
+	// finished for a day, because the journal may become reachable again. The mark of recovery is
+	// also written without a journal, so that the next start sees that nothing is left to do.
 	AtStart bool
 	// Report, if set, is called with the reason why records are missing.
 	Report func(error)
@@ -53,36 +53,36 @@ func (o *Options) report(err error) {
 	}
 }
 
-// elsewhere reports whether another process may finish the traces better, later.
+// elsewhere reports whether another process may be able to finish the traces better, later.
 func (o *Options) elsewhere() bool { return o.Owner == Others && o.AtStart }
 
 // A Result is the report on one trace, before and after it was finished.
 type Result struct {
 	format.Report
 
-	Pending int   // entries that were only in the journal
-	Journal error // why there are more, or may be
+	Pending int   // number of entries that were only in the journal
+	Journal error // why entries of the journal are missing, or may be missing
 	Output  string
-	Broken  string // where a corrupt original is
-	Changed bool   // something was done
-	Old     bool   // nothing but a mark was missing: its age is that of its name
-	Twin    bool   // the stream is gone, because Output has the same entries
+	Broken  string // the new name of a corrupt original
+	Changed bool   // a file was changed
+	Old     bool   // only a mark was missing: the time in the name is the age of the trace
+	Twin    bool   // the stream was removed, because Output has the same entries
 }
 
-// A dead is a stream that is being finished, with what is known of it.
+// A dead is a stream that is being finished.
 type dead struct {
 	o      *Options
 	stream string
-	final  string   // the ET that it is to become
-	f      *os.File // locked
-	size   int64    // of f
+	final  string   // the name of the ET that is made of the stream
+	f      *os.File // the stream, locked
+	size   int64    // size of f
 	rest   *rest
-	has    bool  // rest may hold something: records, why the process died, or a journal out of reach
-	gone   error // the journal is out of reach
+	has    bool  // rest may have records or the reason why the process died, or the journal cannot be reached
+	gone   error // why the journal cannot be reached
 	s      *survey
 	damage error
 	twin   string       // an ET with the same entries
-	mark   *osfile.Temp // tells CreateStream that the stream is being finished
+	mark   *osfile.Temp // shows CreateStream that the stream is being finished
 }
 
 func newDead(stream string, o *Options) *dead {
@@ -98,13 +98,13 @@ func (d *dead) close() error {
 		err = errors.Join(err, osfile.Ignore(d.f.Close(), os.ErrClosed))
 	}
 	if d.mark != nil {
-		d.mark.Discard() // last: without it the lock is taken for that of a living writer
+		d.mark.Discard() // last, because without the mark other processes take the lock for one of a living writer
 	}
 	return err
 }
 
-// look opens and locks what there is of d.stream, reads it, and says its state. It removes what names
-// a journal that has gone and is not needed, and changes nothing else.
+// look opens, locks and reads the files of d.stream, and returns the state of the stream. If a file names
+// a journal that is gone and not needed, look removes that file. It changes nothing else.
 func (d *dead) look() (state, error) {
 	f, err := osfile.OpenWrite(d.stream)
 	if errors.Is(err, fs.ErrNotExist) && osfile.Exists(d.stream+tracename.Journal) {
@@ -115,13 +115,13 @@ func (d *dead) look() (state, error) {
 	}
 	d.f = f
 	if osfile.Locked(d.stream) {
-		return stateLive, lockError(f, osfile.ErrLocked) // without patience
+		return stateLive, lockError(f, osfile.ErrLocked) // do not wait for the lock
 	}
 	if err := lock(f); err != nil {
 		return stateLive, err
 	}
 	if !osfile.SameFile(f, d.stream) {
-		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // its writer, or somebody else, was at work until now
+		return stateLive, fmt.Errorf("%s: %w", d.stream, format.ErrLocked) // another process has renamed or removed it
 	}
 	fi, err := f.Stat()
 	if err != nil {
@@ -145,12 +145,12 @@ func (d *dead) look() (state, error) {
 		}
 	}
 	last := lastMark(f, d.size)
-	readOnly := fi.Mode()&0o200 == 0 // its user wants it to stay as it is
+	readOnly := fi.Mode()&0o200 == 0 // the user wants the file to stay unchanged
 	stays := d.o.Owner == Others && !d.has && (last != markNone && (d.o.IET || readOnly) || last == markEnd && d.o.AtStart)
 	if stays && (d.o.IET || !osfile.Exists(d.final)) {
-		return stateWhole, nil // without a look at the rest of it
+		return stateWhole, nil // without reading the entries
 	}
-	d.mark, _ = osfile.CreateTemp(d.stream) // without it a start is told that a writer lives
+	d.mark, _ = osfile.CreateTemp(d.stream) // without the mark, a starting program would see a living writer
 	if d.s, d.damage, err = d.rest.survey(f, d.size); err != nil {
 		return stateNothing, fmt.Errorf("open %s: %w", d.stream, err)
 	}
@@ -175,7 +175,7 @@ func (d *dead) cannotChange(err error) (state, error) {
 	f, rerr := osfile.OpenRead(d.stream)
 	if rerr != nil || errors.Is(err, fs.ErrNotExist) {
 		if errors.Is(rerr, fs.ErrPermission) && d.o.Final == "" {
-			return stateNoTrace, nil // it is another user's, who finishes it
+			return stateNoTrace, nil // the stream belongs to another user, who will finish it
 		}
 		return stateNothing, err
 	}
@@ -192,7 +192,7 @@ func (d *dead) isEmpty() bool {
 	return d.s.entries <= 1 && d.rest.empty() && d.rest.damage() == nil && !isCorrupt(d.damage) && !lost
 }
 
-// hasTwin reports whether there is an ET with the same entries, and finds it.
+// hasTwin reports whether an ET with the same entries exists, and sets d.twin to its name.
 func (d *dead) hasTwin() bool {
 	all := *d.s
 	if d.rest != nil && d.rest.empty() {
@@ -202,7 +202,8 @@ func (d *dead) hasTwin() bool {
 	return d.twin != ""
 }
 
-// openRest opens the journal. The state is stateNothing, or why it is left alone.
+// openRest opens the journal. If the stream must not be finished now, it returns the state that says
+// why, else stateNothing.
 func (d *dead) openRest() (state, error) {
 	b, err := openRest(d.stream, true)
 	if isUnreachable(err) {
@@ -233,8 +234,8 @@ func (d *dead) openRest() (state, error) {
 	return stateNothing, nil
 }
 
-// Finish finishes the trace of a dead process. Stream is the name of its IET; see the states of this
-// package. The result is nil if there was nothing to do, or if the trace was empty. The error is
+// Finish finishes the trace of a dead process. stream is the name of its IET. See the states of this
+// package. The result is nil if Finish had nothing to do, or if the trace was empty. The error is
 // [format.ErrLocked] if a living process uses the trace, and [fs.ErrNotExist] if no file exists.
 func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	d := newDead(stream, o)
@@ -255,7 +256,7 @@ func Finish(ctx context.Context, stream string, o *Options) (*Result, error) {
 	return r, errors.Join(err, d.close())
 }
 
-// act does what the state asks for.
+// act finishes the stream as its state requires.
 func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	if d.gone != nil && in != stateElsewhere {
 		d.o.report(fmt.Errorf("%s is finished without its last records: %w", d.stream, d.gone))
@@ -267,7 +268,7 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	switch in {
 	case stateEmpty:
 		if d.o.Final != "" {
-			if d.s.size == 0 { // not even the magic
+			if d.s.size == 0 { // the file does not even have the magic
 				return nil, fmt.Errorf("open %s: %w", d.stream, d.damage)
 			}
 			return r, d.finish(ctx, r)
@@ -288,8 +289,8 @@ func (d *dead) act(ctx context.Context, in state) (*Result, error) {
 	return nil, nil
 }
 
-// mend puts what is whole, and a mark, in the place of a corrupt stream, which gets another name, and
-// finishes that.
+// mend keeps a corrupt stream under another name, and replaces it by a stream with the whole entries and
+// a mark. Then it finishes the new stream.
 func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 	if r.Broken, err = linkBroken(d.f, d.stream); err != nil {
 		return err
@@ -311,7 +312,7 @@ func (d *dead) mend(ctx context.Context, r *Result) (err error) {
 	return err
 }
 
-// result returns what d is before anything is done.
+// result returns a Result that describes d before act changes anything.
 func (d *dead) result() *Result {
 	if d.s == nil {
 		return nil
@@ -327,10 +328,10 @@ func (d *dead) result() *Result {
 	return r
 }
 
-// ErrOtherEntries is returned for a stream whose trace exists already with other entries.
+// ErrOtherEntries is returned for a stream if its ET exists already and has other entries.
 var ErrOtherEntries = errors.New("the trace exists already, but its stream has other entries: compare both")
 
-// removeTwin removes the stream, whose entries d.twin has, and its journal, which has no others.
+// removeTwin removes the stream and its journal, because d.twin has all their entries.
 func (d *dead) removeTwin(r *Result) error {
 	r.Output, r.Twin = d.twin, true
 	if isCorrupt(d.damage) {
@@ -347,7 +348,7 @@ func (d *dead) removeTwin(r *Result) error {
 	return errors.Join(osfile.Remove(d.f, d.stream), osfile.SyncDir(d.stream))
 }
 
-// finish adds the journal to the IET and then makes the final file of the IET.
+// finish appends the records of the journal to the IET and then makes the final file from the IET.
 func (d *dead) finish(ctx context.Context, r *Result) error {
 	if d.has || d.o.AtStart {
 		r.Changed, r.Old = d.has || d.rest.adds(d.s) || d.s.size < d.size, !d.has
@@ -370,7 +371,7 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 		}
 		d.size, d.damage = r.Size, nil
 	} else if osfile.Exists(d.stream + crashtext.Ext) {
-		_ = os.Remove(d.stream + crashtext.Ext) // there is nothing in it
+		_ = os.Remove(d.stream + crashtext.Ext) // this file has no text
 	}
 	if !d.o.IET && osfile.Exists(r.Output) {
 		switch {
@@ -394,14 +395,14 @@ func (d *dead) finish(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// makeIET makes an IET of a journal that has none.
+// makeIET makes an IET from a journal whose IET is missing.
 func (d *dead) makeIET() error {
 	b, err := openRest(d.stream, false)
 	if err == nil {
 		err = b.close()
 	}
 	if errors.Is(err, format.ErrLocked) || errors.Is(err, journal.ErrElsewhere) {
-		return err // its writer may live, and rotate
+		return err // the writer may be alive and in a rotation
 	}
 	if err := undoRotation(d.stream); err != nil || osfile.Exists(d.stream) {
 		return err
@@ -416,7 +417,7 @@ func (d *dead) makeIET() error {
 	}
 	n, err := importJournal(f, d.stream, d.o.report)
 	if err == nil && n == 0 {
-		err = osfile.Remove(f, d.stream) // there was nothing in it
+		err = osfile.Remove(f, d.stream) // the journal had no entries
 	}
 	return err
 }

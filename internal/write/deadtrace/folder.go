@@ -20,25 +20,25 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A Filter chooses among the traces of a folder.
+// A Filter selects traces of a folder.
 type Filter struct {
-	// Base reports whether the filter includes the traces and temporary files of a name. The name has no
-	// extension, and no time that a trace got to make room for another.
+	// Base reports whether the filter includes the traces and temporary files with a base name. The base
+	// name has no extension, and no time of a renamed trace.
 	Base func(base string) bool
-	// Trace, if set, reports whether the filter includes one of these traces. Path has no extension.
+	// Trace, if set, reports whether the filter includes one of these traces. The path has no extension.
 	Trace func(path string) bool
 }
 
 // Folder finishes the traces of dead processes in the folder dir that the filter includes, and removes
-// their temporary files. It calls each with the result or the error of a trace. It skips traces that a
-// living process works on.
+// their temporary files. It calls each with the result or the error of every trace. It skips traces that
+// a living process is using.
 func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func(*Result, error)) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	var streams []string
-	rank := make(map[string]int) // of each: 0 with a journal, 1 without
+	rank := make(map[string]int) // by stream: 0 with a journal, 1 without
 	for _, e := range list {
 		name, isJournal := strings.CutSuffix(e.Name(), tracename.Journal)
 		if _, _, _, ok := splitName(name); !ok || !isStream(name) || !e.Type().IsRegular() && !isJournal {
@@ -55,7 +55,7 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 		_, base, _, ok := splitName(name)
 		return ok && meant.Base(base)
 	})
-	// Those with a journal first: what is in it may be in one of the others as well.
+	// Finish streams with a journal first, because their records may be in another stream as well.
 	slices.SortStableFunc(streams, func(a, b string) int { return rank[a] - rank[b] })
 	for _, name := range streams {
 		if err := ctx.Err(); err != nil {
@@ -67,8 +67,8 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 		}
 		r, err := Finish(ctx, filepath.Join(dir, name), o)
 		switch {
-		case IsOthers(err), isForeign(err) && o.Owner != Private: // somebody else is at it
-		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay as they are
+		case IsOthers(err), isForeign(err) && o.Owner != Private: // another process uses it, or it is not a trace
+		case errors.Is(err, ErrOtherEntries) && o.Owner != Private: // both files stay unchanged
 		case err != nil || r != nil && !r.Twin:
 			each(r, err)
 		}
@@ -76,7 +76,7 @@ func Folder(ctx context.Context, dir string, meant Filter, o *Options, each func
 	return nil
 }
 
-// IsOthers reports whether err says that another process is at the same trace or was faster.
+// IsOthers reports whether err says that another process is using the same trace or was faster.
 func IsOthers(err error) bool {
 	for _, other := range []error{format.ErrLocked, format.ErrShrunk, fs.ErrNotExist} {
 		if errors.Is(err, other) {
@@ -86,14 +86,15 @@ func IsOthers(err error) bool {
 	return errors.Is(err, fs.ErrExist) && !errors.Is(err, ErrOtherEntries)
 }
 
-// isForeign reports whether err says that a file is no trace that can be read.
+// isForeign reports whether err says that a file is not a readable trace.
 func isForeign(err error) bool {
 	return errors.Is(err, format.ErrUnsupported) || errors.Is(err, format.ErrNotEntrace) || errors.Is(err, format.ErrNotRegular)
 }
 
-// RemoveTemps removes the temporary files of dead processes among the entries of the folder dir. Of
-// says whether a temporary file of that name goes, with the extension of its trace. The patient waits
-// until one that was made just now would be locked.
+// RemoveTemps removes the temporary files of dead processes among list, the entries of the folder dir. The
+// function of reports whether the temporary files of a trace are removed, given the name of the trace with
+// its extension. If patient is set, RemoveTemps waits long enough that the maker of a new file would have
+// locked it.
 func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bool, of func(name string) bool) {
 	for _, e := range list {
 		i := strings.LastIndex(e.Name(), ".tmp-")
@@ -115,23 +116,23 @@ func RemoveTemps(ctx context.Context, dir string, list []fs.DirEntry, patient bo
 	}
 }
 
-// A mark is how an IET ends, as its last bytes say.
+// A mark is the kind of entry that ends an IET, found in the last bytes of the IET.
 type mark uint8
 
 const (
 	markNone      mark = iota
-	markRecovered      // recovery has saved what was whole
-	markRotated        // its writer has gone on in another file
-	markEnd            // its writer has closed it
+	markRecovered      // recovery has saved the whole entries
+	markRotated        // the writer has continued in another file
+	markEnd            // the writer has closed the IET
 )
 
 // EndsCleanly reports whether the last bytes of the IET name are the entry that marks a clean
-// end, without reading the others.
+// end. It does not read the other entries.
 func EndsCleanly(name string) bool { return markOf(name) >= markRotated }
 
-// IsFinished reports whether nothing is left to do for the IET name, which may be that of a journal
-// alone: it has no journal and no text of a crash, and its last bytes say how it ended, or its user has
-// made it read-only.
+// IsFinished reports whether nothing is left to do for the IET name, which may have lost all but its
+// journal. Nothing is left to do if it has no journal and no text of a crash, and if its last bytes say how
+// it ended or its user has made it read-only.
 func IsFinished(name string) bool {
 	if osfile.Exists(name+tracename.Journal) || osfile.Exists(name+crashtext.Ext) {
 		return false
@@ -153,7 +154,7 @@ func markOf(name string) mark {
 	return lastMark(f, fi.Size())
 }
 
-// lastMark returns the mark of an open file of so many bytes.
+// lastMark returns the mark of f, which has size bytes.
 func lastMark(f io.ReaderAt, size int64) mark {
 	v, stored, err := format.ReadMagic(f)
 	if err != nil || stored != format.IET {
@@ -181,6 +182,6 @@ func lastMark(f io.ReaderAt, size int64) mark {
 }
 
 const (
-	endSize       = 4 << 10 // more than such an entry takes
-	maxBeforeName = 64      // bytes of it
+	endSize       = 4 << 10 // more than the size of an entry with a mark
+	maxBeforeName = 64      // the largest number of bytes before the name in such an entry
 )

@@ -21,11 +21,12 @@ type kept struct {
 	retain.File // the path has no extension
 
 	files []string
-	own   bool // of this very path
+	own   bool // the trace has the path of this recording
 }
 
-// splitName takes the extension of a trace from a file's name, and the time that it got to
-// make room for another.
+// splitName splits the name of a trace file. path is the name without extension, and base is the path
+// without the time of a renamed trace. named is that time, zero if the name has none. ok is false if
+// the name is not the name of a trace.
 func splitName(name string) (path, base string, named time.Time, ok bool) {
 	ext := filepath.Ext(name)
 	if ext != tracename.ET && ext != tracename.IET {
@@ -38,12 +39,12 @@ func splitName(name string) (path, base string, named time.Time, ok bool) {
 	}
 	at, err := time.Parse(TimeFormat, suffix[1:][:len(TimeFormat)])
 	if err != nil {
-		at = time.Time{} // such as 20261399T…
+		at = time.Time{} // not a valid time, such as 20261399T…
 	}
 	return path, strings.TrimSuffix(name, suffix), at, true
 }
 
-// familyOf returns the traces of a family, the growing one of this path excepted.
+// familyOf returns the traces of a family, except for the growing trace at this path.
 func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 	dir, own := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
 	list, err := os.ReadDir(filepath.Clean(dir))
@@ -51,7 +52,7 @@ func familyOf(stream string, family func(base string) bool) ([]kept, error) {
 		return nil, err
 	}
 	var traces []kept
-	at := make(map[string]int) // in traces, by path
+	at := make(map[string]int) // indexes in traces, by path
 	for _, e := range list {
 		path, base, named, ok := splitName(e.Name())
 		if !ok || !e.Type().IsRegular() || base == own && path == own || base != own && (family == nil || !family(base)) {
@@ -85,13 +86,13 @@ type Keep struct {
 	Files  int   // 0: no bound
 	Bytes  int64 // 0: no bound
 	Family func(base string) bool
-	Ended  *retain.Log       // by path, without an extension
-	Notice func(text string) // is told what was removed
+	Ended  *retain.Log       // ended traces by path, without extensions
+	Notice func(text string) // called with a text that names the removed files
 }
 
-// Prune removes the oldest finished traces of the family of stream until what is left is within the
-// bounds. It never removes those in spare, which are paths without an extension, nor what
-// somebody still works on.
+// Prune removes the oldest finished traces of the family of stream until the rest is within the
+// bounds. It never removes traces in spare, which are paths without extensions, or traces that a
+// process is still using.
 func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ...string) error {
 	if k.Files == 0 && k.Bytes == 0 {
 		return nil
@@ -105,7 +106,7 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	for i := range traces {
 		t := &traces[i]
 		there[t.Path] = t
-		if t.Spare = slices.Contains(spare, t.Path); !t.inUse() { // what is in use does not count
+		if t.Spare = slices.Contains(spare, t.Path); !t.inUse() { // traces in use do not count
 			files = append(files, t.File)
 		}
 	}
@@ -116,7 +117,7 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 		if ctx.Err() != nil {
 			return false
 		}
-		removed, left := false, false // not by somebody else who prunes
+		removed, left := false, false // removed stays false if another process has removed the files
 		for _, name := range there[f.Path].files {
 			err := os.Remove(name)
 			removed = removed || err == nil
@@ -138,10 +139,10 @@ func (k *Keep) Prune(ctx context.Context, stream string, now time.Time, spare ..
 	return errs
 }
 
-// maxNamed is how many removed files are named.
+// maxNamed is the largest number of removed files that a notice names.
 const maxNamed = 5
 
-// inUse reports whether the trace is growing, being finished, or is to be finished.
+// inUse reports whether the trace is growing, is being finished, or still has to be finished.
 func (t *kept) inUse() bool {
 	return slices.ContainsFunc(t.files, func(name string) bool {
 		if !strings.HasSuffix(name, tracename.IET) {

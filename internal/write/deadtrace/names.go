@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// sameEntries reports whether the ET name holds the very entries t of the IET f.
+// sameEntries reports whether the ET name has exactly the entries of the IET f. t is the survey of f.
 func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	et, err := format.Open(name, nil)
 	if err != nil {
@@ -43,8 +43,9 @@ func sameEntries(name string, f io.ReaderAt, t *survey) bool {
 	return err == nil
 }
 
-// twin returns the ET that holds the very entries t of the dead IET f, called name: final, which it was
-// to become, or one that has made room since; "" if there is none.
+// twin returns the name of an ET that has exactly the entries of the dead IET f, or "" if it finds none.
+// name is the name of f, and t is its survey. The ET can be final, which was to be made from f, or an ET
+// that was renamed since then.
 func twin(name, final string, f io.ReaderAt, t *survey) string {
 	if osfile.Exists(final) && sameEntries(final, f, t) {
 		return final
@@ -78,7 +79,7 @@ func isCorrupt(err error) bool {
 	return ok
 }
 
-// ArchiveEarlier renames a finished trace that has the name of a new one.
+// ArchiveEarlier renames a finished trace that has the name final, to make room for a new trace.
 func ArchiveEarlier(final, stream string) error {
 	if final == stream {
 		return nil
@@ -112,13 +113,13 @@ func checkMagic(name string) error {
 	return osfile.Ignore(err, format.ErrTruncated)
 }
 
-// Aside calls try with names made of name, t and ext until one is free.
+// Aside calls try with names made from name, t and ext until a name is free.
 func Aside(name, ext string, t time.Time, try func(to string) error) error {
 	return untilFree(strings.TrimSuffix(strings.TrimSuffix(name, tracename.ET), tracename.IET)+"."+t.UTC().Format(TimeFormat), ext, try)
 }
 
-// untilFree calls try with base and ext, then with base-1 and ext and so on, as long as it
-// says that the name is taken.
+// untilFree calls try with base+ext, then base-1+ext, base-2+ext and so on, as long as try returns
+// fs.ErrExist.
 func untilFree(base, ext string, try func(to string) error) error {
 	to := base + ext
 	for i := 1; ; i++ {
@@ -130,11 +131,11 @@ func untilFree(base, ext string, try func(to string) error) error {
 	}
 }
 
-// archivedSuffix matches what Aside makes of a name without its extension.
+// archivedSuffix matches the part of a file's name that Aside adds to a base name.
 var archivedSuffix = regexp.MustCompile(`\.\d{8}T\d{6}\.\d{3}Z(-\d+)?\.(et|iet)$`)
 
-// Archived returns the finished files of a stream, or those that are to be, the
-// oldest first.
+// Archived returns the renamed files of a stream, which are finished or still have to be
+// finished, the oldest first.
 func Archived(stream string) ([]string, error) {
 	dir, base := filepath.Split(strings.TrimSuffix(stream, tracename.IET))
 	list, err := os.ReadDir(filepath.Clean(dir))
@@ -151,8 +152,7 @@ func Archived(stream string) ([]string, error) {
 	return names, nil
 }
 
-// compareArchived compares by time, then by the number that tells two of one time
-// apart.
+// compareArchived compares suffixes by time. It compares suffixes with the same time by their numbers.
 func compareArchived(a, b string) int {
 	const n = len(".20060102T150405.000Z")
 	number := func(s string) (k int) {
@@ -162,5 +162,5 @@ func compareArchived(a, b string) int {
 	return cmp.Or(strings.Compare(a[:n], b[:n]), number(a)-number(b))
 }
 
-// TimeFormat is the time in the name of a trace that makes room for another.
+// TimeFormat is the format of the time in the name of a renamed trace.
 const TimeFormat = "20060102T150405.000Z"

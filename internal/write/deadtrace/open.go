@@ -12,23 +12,23 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// A Source is the bytes of a trace: those of its file and, behind them, the entries that the
-// program which wrote it had only in its journal when it died.
+// A Source holds the bytes of a trace: the bytes of its file, followed by the entries that were only
+// in the journal when the writer died.
 type Source struct {
 	*mapfile.File
 
 	Name    string
-	Stored  int64 // how many of the bytes are also in the file
-	Missing error // as File.Journal returns it
+	Stored  int64 // how many of the bytes are in the file
+	Missing error // the error that File.Journal returns
 }
 
-// OpenSource opens a trace. With lenient the journal replaces what is behind damage in an
-// IET; else what is corrupt is left as it is.
+// OpenSource opens a trace. If lenient is set, entries of the journal replace everything after the
+// damage in a corrupt IET. Otherwise a corrupt IET is left unchanged.
 func OpenSource(name string, lenient bool) (*Source, error) {
 	var b *rest
 	var missing error
 	if strings.HasSuffix(name, tracename.IET) {
-		// Before the file, so that no recovery comes in between.
+		// Open the journal before the file, so that no recovery happens in between.
 		if b, missing = openRest(name, false); b == nil && missing == nil && osfile.Locked(name) {
 			missing = format.ErrLocked
 		} else if errors.Is(missing, format.ErrLocked) && !isWaiting(name) {
@@ -37,7 +37,7 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 	}
 	m, err := mapfile.Open(name)
 	if b != nil {
-		// It is all in memory by now, and whoever wants to recover need not wait.
+		// Everything is in memory now, so a process that wants to recover need not wait.
 		err = errors.Join(err, b.close())
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func OpenSource(name string, lenient bool) (*Source, error) {
 	return s, nil
 }
 
-// extend makes what b holds a part of the source, and returns why some of that is missing.
+// extend adds the records of b to the source, and returns why some of them are missing.
 func (s *Source) extend(b *rest, lenient bool) error {
 	err := Safely(func() error {
 		at, tail, err := b.tail(s, s.Stored, lenient)
@@ -72,8 +72,8 @@ func (s *Source) extend(b *rest, lenient bool) error {
 	return errors.Join(err, b.damage())
 }
 
-// Safely calls fn and turns a panic into an error: a file of a dead process must not end the
-// application.
+// Safely calls fn and turns a panic into an error, because a file of a dead process must not end
+// the application.
 func Safely(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -83,7 +83,7 @@ func Safely(fn func() error) (err error) {
 	return fn()
 }
 
-// Reader returns a reader of all bytes. The end of a growing file is where it was when the trace was opened.
+// Reader returns a reader of all bytes. A growing file ends for it where the file ended when it was opened.
 func (s *Source) Reader() *io.SectionReader { return io.NewSectionReader(s, 0, s.Size()) }
 
 // Open opens the trace as package format does.

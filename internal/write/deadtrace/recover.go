@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// Recover finishes the trace name if that file exists, else the stream from which the trace is made. If
-// output is not empty, Recover writes the file output instead, and changes nothing else.
+// Recover finishes the trace name if that file exists, else the stream from which that trace would be
+// made. If output is not empty, Recover writes the file output instead, and changes nothing else.
 func Recover(name, output string) (*Result, error) {
 	if output != "" {
 		r, err := Inspect(name)
@@ -43,7 +43,7 @@ func recoverInPlace(name string) (*Result, error) {
 	if r != nil || err != nil && name != stream {
 		return r, err
 	}
-	// There was nothing to do, or nothing that is left to do for somebody who may not write the file.
+	// Nothing was done, either because nothing was left to do, or because the caller may not write the file.
 	now, ierr := Inspect(name)
 	if now != nil {
 		now.Output = now.Name
@@ -57,8 +57,9 @@ func recoverInPlace(name string) (*Result, error) {
 	return nil, err
 }
 
-// mendFile finishes the file name in place, which is no stream of a recorder: it keeps what is whole.
-// If it is an ET, the stream of which it was made goes, if somebody was killed before that.
+// mendFile finishes in place the file name, which is not a stream of a recorder. It keeps the whole
+// entries. If the file is an ET, mendFile also removes the stream from which the ET was made, in case a
+// process was killed before it had removed the stream.
 func mendFile(name string) (*Result, error) {
 	file, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
@@ -84,7 +85,7 @@ func mendFile(name string) (*Result, error) {
 		return r, fmt.Errorf("recover: %w", err)
 	}
 	if fi, err := f.Stat(); err != nil || fi.Size() != r.Size || !osfile.SameFile(f, r.Name) {
-		// Its writer was at work until now, or finished it.
+		// The writer was still writing it, or has finished it.
 		return nil, errors.Join(fmt.Errorf("recover %s: the file changed meanwhile: %w", r.Name, format.ErrLocked), err)
 	}
 	r.Changed = true
@@ -97,8 +98,8 @@ func mendFile(name string) (*Result, error) {
 	return r, replace(r.Name)
 }
 
-// removeLeftover removes the IET of the ET r.Name if a recovery was killed when it had made
-// the one of the other.
+// removeLeftover removes the IET from which the ET r.Name was made. Such an IET is left if recovery
+// was killed after it had made the ET.
 func removeLeftover(r *Result) error {
 	stream := tracename.Stream(r.Name)
 	if r.Format != format.ET || stream == r.Name || !osfile.Exists(stream) {
@@ -108,16 +109,16 @@ func removeLeftover(r *Result) error {
 	d.final = r.Name
 	in, err := d.look()
 	if err != nil || in != stateLeftover && in != stateEmpty {
-		return d.close() // it is not of this trace, or somebody records the next one
+		return d.close() // the IET belongs to another trace, or a process is recording to it
 	}
 	_, err = d.act(context.Background(), in)
 	return errors.Join(err, d.close())
 }
 
-// isStream reports whether name is that of an IET, or of what is to become one.
+// isStream reports whether name is the name of an IET.
 func isStream(name string) bool { return strings.HasSuffix(name, tracename.IET) }
 
-// mendFileAs is mendFile of an IETPrefix or ET called stream, of which the trace name is to be made.
+// mendFileAs is like mendFile, for an IETPrefix or ET called stream from which the trace name is made.
 func mendFileAs(stream, name string) (*Result, error) {
 	r, err := mendFile(stream)
 	if err != nil || r.Format == format.ET || name == stream {
@@ -127,8 +128,8 @@ func mendFileAs(stream, name string) (*Result, error) {
 	return r, format.Finalize(context.Background(), stream, name, &format.FinalizeOptions{RemoveSource: true})
 }
 
-// Inspect reports on the whole entries of the file name and on the journal of its writer, if that
-// died. It changes nothing.
+// Inspect reports on the whole entries of the file name. If the writer died, it also reports on the
+// writer's journal. It changes nothing.
 func Inspect(name string) (*Result, error) {
 	f, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {

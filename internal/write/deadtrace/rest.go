@@ -26,34 +26,35 @@ import (
 // A rest holds the records that a dead writer had only in its journal, and the reason why it died.
 type rest struct {
 	f       *journal.DeadFile
-	name    string // of the file beside the IET
+	name    string // name of the journal, or of the file that names it
 	change  bool   // f is open for writing
 	dead    *journal.Dead
 	table   *record.Table
 	point   Checkpoint
 	records int
 	entries int
-	// unreadable says that the journal holds data and no valid checkpoint, so that
-	// nothing tells which of it is already in the IET, or that it has another layout.
+	// unreadable says that the journal has another layout, or that it has data but no valid
+	// checkpoint. Without a checkpoint it is unknown which records are already in the IET.
 	unreadable bool
-	layout     error // it has another layout
+	layout     error // the error for another layout
 
-	text string // what the runtime wrote when the process died
+	text string // the text that the runtime wrote when the process died
 	died time.Time
-	// written is when the stream was written last, as the file system says.
+	// written is the modification time of the stream in the file system.
 	written time.Time
 }
 
-// A stream and its crash text were copied if both were written within duringCopy, and longer than afterRecord behind the last
-// record, which no writer takes. What the file system says of times is then of the copy.
+// If a stream and its crash text were written within duringCopy of each other, and more than afterRecord after
+// the last record, the two files are copies: a writer is never that late. Their modification times are then the
+// times of the copying.
 const (
 	duringCopy  = 30 * time.Second
 	afterRecord = 5 * time.Minute
 )
 
 // openRest reads the journal of stream. The result is nil if stream has no journal. The error is
-// [format.ErrLocked] while the writer lives. With [journal.ErrGone] the result may hold the text
-// that the runtime wrote.
+// [format.ErrLocked] while the writer lives. If the error is [journal.ErrGone], the result may
+// still have the text that the runtime wrote.
 func openRest(stream string, change bool) (*rest, error) {
 	name := stream + tracename.Journal
 	text, died, terr := crashtext.Read(stream + crashtext.Ext)
@@ -71,7 +72,8 @@ func openRest(stream string, change bool) (*rest, error) {
 		}
 		return b, nil
 	}
-	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && markOf(stream) == markEnd { // Close could remove the journal, but not what names it
+	// If the stream has an end, Close has removed the journal but could not remove the file that names it.
+	if errors.Is(err, fs.ErrNotExist) || isUnreachable(err) && markOf(stream) == markEnd {
 		err = nil
 		if change {
 			_ = journal.RemoveUnreachable(name)
@@ -93,7 +95,7 @@ func newRest(f *journal.DeadFile, name string, change bool) *rest {
 	return &rest{f: f, name: name, change: change, dead: new(journal.Dead), table: new(record.Table), point: Checkpoint{Size: -1}}
 }
 
-// lock locks the journal, without patience if it is only read.
+// lock locks the journal. If the journal is only read, lock does not wait for the lock.
 func (b *rest) lock() error {
 	if b.change {
 		return lock(b.f.File)
@@ -101,8 +103,9 @@ func (b *rest) lock() error {
 	return lockError(b.f.File, osfile.Lock(b.f.File, false))
 }
 
-// isWaiting reports whether the journal of a living writer of stream holds records that are not in
-// the file. It is read without its lock: the writer goes on meanwhile. What cannot be read counts.
+// isWaiting reports whether the journal of a living writer of stream has records that are not in
+// the file. It reads the journal without a lock, while the writer continues. If the journal cannot be
+// read, isWaiting returns true.
 func isWaiting(stream string) bool {
 	name := stream + tracename.Journal
 	f, err := journal.OpenDead(name, false)
@@ -130,7 +133,7 @@ func (b *rest) read() error {
 		return nil
 	}
 	switch {
-	case errors.Is(err, journal.ErrNotJournal): // it may not have been whole yet
+	case errors.Is(err, journal.ErrNotJournal): // the process may have died before the journal was complete
 	case err != nil:
 		return err
 	default:
@@ -148,7 +151,7 @@ func (b *rest) read() error {
 	return nil
 }
 
-// parked calls fn for the records that were pending.
+// parked calls fn for each record that was pending.
 func (b *rest) parked(fn func(*journal.Entry)) {
 	b.dead.Each(journal.StreamParked, func(position uint64, e *journal.Entry) {
 		if position >= b.point.Parked[0] && position < b.point.Parked[1] {
@@ -157,8 +160,7 @@ func (b *rest) parked(fn func(*journal.Entry)) {
 	})
 }
 
-// merge returns the records that the IET does not have yet, but for the spans that wait for
-// their parents.
+// merge returns the records that the IET does not have yet, except for the pending ones.
 func (b *rest) merge() *journal.Merge {
 	m := journal.NewMerge(b.dead.Shards())
 	for i, p := range b.point.Positions {
@@ -167,7 +169,7 @@ func (b *rest) merge() *journal.Merge {
 	return m
 }
 
-// each calls fn for all records that are not in the IET.
+// each calls fn for each record that is not in the IET.
 func (b *rest) each(fn func(*journal.Entry)) {
 	b.parked(fn)
 	m := b.merge()
@@ -176,7 +178,7 @@ func (b *rest) each(fn func(*journal.Entry)) {
 	}
 }
 
-// close gives the journal back as it is.
+// close closes the journal and leaves it unchanged.
 func (b *rest) close() error {
 	if b == nil || b.f == nil {
 		return nil
@@ -184,15 +186,15 @@ func (b *rest) close() error {
 	return osfile.Ignore(b.f.Close(), os.ErrClosed)
 }
 
-// empty reports whether the IET lacks nothing.
+// empty reports whether b has nothing that the IET lacks.
 func (b *rest) empty() bool { return b.records == 0 && b.text == "" }
 
-// adds reports whether recovery writes something behind the IET that s describes: what that lacks,
-// or that its writer was killed. One that recorded nothing stays empty.
+// adds reports whether recovery appends something to the IET that s describes: missing records, or the
+// entry that says that the writer was killed. An IET in which nothing was recorded stays empty.
 func (b *rest) adds(s *survey) bool { return !b.empty() || !s.ended && s.entries > 1 }
 
-// remove removes the journal, whose records are all in the IET by now. It renames one
-// that cannot be read.
+// remove removes the journal, whose records must all be in the IET. It renames a journal that
+// cannot be read.
 func (b *rest) remove() error {
 	err := error(nil)
 	switch {
@@ -206,11 +208,11 @@ func (b *rest) remove() error {
 	if err != nil {
 		return err
 	}
-	// Last: without a journal, what the IET ends with says that the text is in it.
+	// Remove the text last: after the journal is removed, the end of the IET shows that it has the text.
 	return osfile.Ignore(os.Remove(strings.TrimSuffix(b.name, tracename.Journal)+crashtext.Ext), fs.ErrNotExist)
 }
 
-// setAside gives the journal a name with the time of its last change.
+// setAside renames the journal to a name with the time of its last change.
 func (b *rest) setAside() error {
 	fi, err := b.f.Stat()
 	if err != nil {
@@ -220,12 +222,11 @@ func (b *rest) setAside() error {
 	return errors.Join(untilFree(base, brokenExt, b.f.Rename), osfile.SyncDir(b.name))
 }
 
-// move makes the first size bytes of f, of which nothing is in the journal, what the
-// checkpoint is about: whoever finds both again, after this replay was killed, cuts f to
-// that.
+// move makes the checkpoint describe the first size bytes of f, which have no records of the
+// journal. If this replay is killed, the next one finds both files and cuts f to that size.
 func (b *rest) move(f *os.File, size int64) error {
 	if !b.change || b.records == 0 {
-		return nil // f is a copy
+		return nil // f is only a copy
 	}
 	c := b.point
 	var err error
@@ -233,13 +234,13 @@ func (b *rest) move(f *os.File, size int64) error {
 		return err
 	}
 	c.Size, c.Moved = size, true
-	// The file has to be on disk before what says so.
+	// The file has to be on disk before the checkpoint that describes it.
 	return errors.Join(f.Sync(), b.dead.ReplaceCheckpoint(b.f, c.Append(nil)), b.f.Sync())
 }
 
-// replay writes what b holds behind the whole entries of f, which s describes and which is open for
-// writing, locked, and an IET. When it succeeds everything is in f and on disk. When it
-// does not, or is killed, it can be done again. What is behind damage is lost.
+// replay appends the records and the text of b to the whole entries of f. f is an IET that is locked and
+// open for writing, and s is its survey. If replay succeeds, everything is in f and on disk. If it fails
+// or is killed, it can be repeated. Bytes of f after damage are lost.
 func (b *rest) replay(f *os.File, s *survey) error {
 	fi, err := f.Stat()
 	if err != nil || !b.adds(s) && s.size == fi.Size() {
@@ -266,8 +267,8 @@ func (b *rest) replay(f *os.File, s *survey) error {
 	return f.Sync()
 }
 
-// tail returns what replay would write to the IET f of so many bytes, and where, without
-// writing it. An IET that is corrupt is an error, except with lenient.
+// tail returns the bytes that replay would write to the IET f, and their offset, without writing
+// them. f has size bytes. If f is corrupt, tail returns an error unless lenient is set.
 func (b *rest) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []byte, err error) {
 	s, damage, err := b.survey(f, size)
 	if !lenient && isCorrupt(damage) {
@@ -286,7 +287,7 @@ func (b *rest) tail(f io.ReaderAt, size int64, lenient bool) (at int64, tail []b
 	return at, w.Bytes(), err
 }
 
-// A replayer writes records behind the entries of an IET, and has the survey of it grow.
+// A replayer appends records to an IET, and updates the survey of the IET.
 type replayer struct {
 	w      io.Writer
 	s      *survey
@@ -314,7 +315,7 @@ func (b *rest) replayer(w io.Writer, s *survey) *replayer {
 	return &replayer{w, s, p}
 }
 
-// begin writes the magic and the root unless s found them.
+// begin writes the magic and the root if the IET does not have them.
 func (r *replayer) begin(s *survey) error {
 	if s.entries > 0 {
 		return nil
@@ -326,7 +327,7 @@ func (r *replayer) begin(s *survey) error {
 	return r.flush(0, magic...)
 }
 
-// flush writes what is staged, behind magic, when that is more than a size.
+// flush writes magic and the staged entries if these entries have more than size bytes.
 func (r *replayer) flush(size int, magic ...byte) error {
 	b, staged := r.placer.Out()
 	if len(b) <= size {
@@ -351,17 +352,17 @@ func (r *replayer) flush(size int, magic ...byte) error {
 	return nil
 }
 
-// write writes the records of b in their order, except for spans that s found, and in the end that
-// the writer was killed.
+// write writes the records of b in their order, except for spans that are in the IET already. At the end
+// it writes the entry that says that the writer was killed.
 func (r *replayer) write(b *rest, s *survey) (err error) {
 	adds := b.adds(s)
 	place := func(e *journal.Entry) {
 		if err == nil {
-			r.placer.Place(e) // what could not be recorded cannot be now
+			r.placer.Place(e) // a record that cannot be placed is dropped, as it would have been by the writer
 			err = r.flush(flushSize)
 		}
 	}
-	parked := make(map[[2]record.Ref]bool) // some were parked twice
+	parked := make(map[[2]record.Ref]bool) // to skip records that were parked twice
 	b.parked(func(e *journal.Entry) {
 		var rec record.Record
 		if !rec.Parse(e) {
@@ -369,7 +370,7 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 		}
 		id, written := s.spans[rec.Ref]
 		if rec.Kind == record.KindLog {
-			// Below that id its span had not come yet, though an equal one may have.
+			// The span of the record had no smaller id than this. A span with a smaller id is another one.
 			written = written && uint64(id) >= binary.LittleEndian.Uint64(rec.Parent[8:])
 			clear(rec.Parent[8:])
 		} else {
@@ -403,14 +404,14 @@ func (r *replayer) write(b *rest, s *survey) (err error) {
 	return r.flush(0)
 }
 
-// RecoveredEntry is the last entry of a file whose writer was killed. It is the same whenever
-// recovery writes it.
+// RecoveredEntry returns the last entry of a file whose writer was killed. The entry is always the
+// same.
 func RecoveredEntry() *format.TraceEntry {
 	return &format.TraceEntry{Metadata: format.Metadata{Name: mapping.NameRecovered, Level: format.LevelTrace}}
 }
 
-// recovered is [RecoveredEntry], with the reason if some of the file could not be read, and how many
-// entries were in files that were removed.
+// recovered returns a [RecoveredEntry] with attributes. damage is the reason why a part of the file
+// could not be read, "" if all was read. dropped is the number of entries that were in removed files.
 func recovered(damage string, dropped uint64) *format.TraceEntry {
 	e := RecoveredEntry()
 	if damage != "" {
@@ -422,7 +423,7 @@ func recovered(damage string, dropped uint64) *format.TraceEntry {
 	return e
 }
 
-// RecordOf returns the record of an entry that no application has recorded.
+// RecordOf returns a record for an entry that does not come from the application.
 func RecordOf(e *format.TraceEntry) *journal.Entry {
 	var b record.Builder
 	b.Reset(0, nil, nil)
@@ -437,7 +438,7 @@ func RecordOf(e *format.TraceEntry) *journal.Entry {
 	return &journal.Entry{Info: record.Info(record.KindLog, 0, 0, 0, 1), Data: b.Data()}
 }
 
-// end returns when the process died, which is after all that it has recorded.
+// end returns the time when the process died. This time is not before any of its records.
 func (b *rest) end(s *survey) time.Time {
 	newest := s.newest
 	b.each(func(e *journal.Entry) {
@@ -462,7 +463,7 @@ func crashRecord(text string, at time.Time) *journal.Entry {
 	return e
 }
 
-// damage returns why the journal cannot be read, or which entries are not in it, nil if it has all.
+// damage returns why the journal cannot be read or which entries are lost, nil if nothing is lost.
 func (b *rest) damage() error {
 	switch {
 	case b.layout != nil:
@@ -477,7 +478,7 @@ func (b *rest) damage() error {
 
 var errNoCheckpoint = errors.New("it has no readable checkpoint")
 
-// reportDamage reports damage, and that remove will give the journal another name, if it will.
+// reportDamage reports the damage of b. If remove will rename the journal, it reports that as well.
 func (b *rest) reportDamage(report func(error)) {
 	err := b.damage()
 	switch {
@@ -489,7 +490,7 @@ func (b *rest) reportDamage(report func(error)) {
 	}
 }
 
-// flushSize is how much is gathered for one write.
+// flushSize is the number of bytes that are gathered for one write.
 const flushSize = 256 << 10
 
 const brokenExt = tracename.Journal + tracename.Broken

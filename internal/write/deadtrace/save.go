@@ -16,8 +16,8 @@ import (
 	"github.com/entrace-go/entrace/internal/file/tracename"
 )
 
-// copyBroken makes a copy of the file name, which f is and which is corrupt, and returns
-// its name. A copy that a killed recovery has left is taken for it.
+// copyBroken copies the corrupt file name, which is open as f, and returns the name of the
+// copy. If a killed recovery has left such a copy already, copyBroken returns its name.
 func copyBroken(f *os.File, name string) (broken string, err error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -41,7 +41,8 @@ func copyBroken(f *os.File, name string) (broken string, err error) {
 	return broken, err
 }
 
-// SameBytes reports whether two files can be read and are equal, as ETs of the same entries are.
+// SameBytes reports whether two files can be read and have the same bytes. ETs with the same entries
+// have the same bytes.
 func SameBytes(a, b string) bool {
 	f, err := osfile.OpenRead(a)
 	if err != nil {
@@ -56,8 +57,8 @@ func SameBytes(a, b string) bool {
 	return same && err == nil
 }
 
-// hasBytes reports whether the file name holds the first size bytes of f. It is
-// [fs.ErrExist] if it holds others.
+// hasBytes reports whether the file name has exactly the first size bytes of f. If the file
+// exists and has other bytes, the error is [fs.ErrExist].
 func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	o, err := osfile.OpenRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,8 +75,8 @@ func hasBytes(name string, f io.ReaderAt, size int64) (bool, error) {
 	return err == nil, err
 }
 
-// compare returns nil if the first size bytes of two files are the same. It is [fs.ErrExist] if those
-// of the other one differ or cannot be read.
+// compare returns nil if the first size bytes of two files are the same. The error is [fs.ErrExist] if
+// the bytes of the file other differ or cannot be read.
 func compare(f, other io.ReaderAt, size int64) error {
 	a, b := make([]byte, flushSize), make([]byte, flushSize)
 	for at := int64(0); at < size; {
@@ -91,14 +92,14 @@ func compare(f, other io.ReaderAt, size int64) error {
 	return nil
 }
 
-// linkBroken gives the file name, which f is and which is to be replaced, a second name, or
-// makes a copy where there are no links.
+// linkBroken gives the file name a second name, because the file will be replaced. f is this file.
+// If the file system has no links, linkBroken makes a copy.
 func linkBroken(f *os.File, name string) (broken string, err error) {
 	err = untilFree(name, tracename.Broken, func(to string) error {
 		broken = to
 		err := os.Link(name, to)
 		if errors.Is(err, fs.ErrExist) && osfile.SameFile(f, to) {
-			return nil // a killed recovery has left it
+			return nil // a killed recovery has left this name
 		}
 		return err
 	})
@@ -108,8 +109,9 @@ func linkBroken(f *os.File, name string) (broken string, err error) {
 	return broken, nil
 }
 
-// copyTo writes the entries of f to output, and returns how many that are. If f is corrupt, or an ET
-// that has lost its end, one more says so. With replace output is the file that f is, and keeps its format.
+// copyTo writes the entries of f to the file output, and returns how many it has written. If f is corrupt,
+// or an ET that has lost its end, copyTo adds an entry that says so. If replace is set, output is the name
+// of f itself, and the file keeps its format.
 func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	tmp, err := osfile.CreateTemp(output)
 	if err != nil {
@@ -128,7 +130,7 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 		return 0, err
 	}
 	var w entrybytes.Window
-	var zeros [][]byte // entries of nothing but zeros, with which an IET cannot end
+	var zeros [][]byte // entries whose bytes are all zero; an IET cannot end with such entries
 	all := f.Raw()
 	for id := range uint32(f.Len()) {
 		b, err := w.Entry(all, id)
@@ -160,8 +162,8 @@ func copyTo(f *format.File, output string, replace bool) (n int, err error) {
 	return f.Len() - len(zeros), tmp.Commit(replace)
 }
 
-// markDamaged appends to what is whole in f why there is no more, if its last entry does not say how
-// it ended.
+// markDamaged writes to out an entry with the reason why the whole entries of f end, unless the last entry of
+// f says how the recording ended.
 func markDamaged(out *format.Writer, f *format.File) error {
 	last, err := f.Entry(uint32(f.Len() - 1))
 	if err != nil || last.IsEnd() || last.IsRecovered() {
@@ -171,7 +173,7 @@ func markDamaged(out *format.Writer, f *format.File) error {
 	return err
 }
 
-// replace puts what is whole in the file name in its place.
+// replace replaces the file name by a file with its whole entries.
 func replace(name string) error {
 	whole, err := format.Open(name, &format.OpenOptions{Prefix: true})
 	if err != nil {
@@ -182,8 +184,8 @@ func replace(name string) error {
 	return err
 }
 
-// save writes what is whole of the trace name, with what its journal holds, to output, and returns how
-// many entries that are. It changes nothing else.
+// save writes the whole entries of the trace name, and the records of its journal, to the file output. It
+// returns the number of entries. It changes nothing else.
 func save(name, output string) (entries int, err error) {
 	src, err := OpenSource(name, true)
 	if err != nil {

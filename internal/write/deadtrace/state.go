@@ -1,12 +1,12 @@
 package deadtrace
 
-// A state is a condition in which a stream can be. docs/durability.md has a row for each, which says
-// what is there and what is done.
+// A state is the condition of a stream. docs/durability.md has a row for each state, which describes
+// the files and the actions of Finish.
 type state uint8
 
 // The states.
 const (
-	stateNothing state = iota // none of the others
+	stateNothing state = iota // none of the other states
 	stateLive
 	stateElsewhere
 	stateNoTrace
@@ -18,10 +18,10 @@ const (
 	stateLeftover
 )
 
-// The words for people. A stream of which nothing was recorded has none.
+// The words for the state of a stream in messages. A stream in which nothing was recorded has no word.
 const (
-	Running = "running" // a process is writing it
-	Ended   = "ended"   // its writer has closed it
-	Killed  = "killed"  // its writer died before it closed it
-	Damaged = "damaged" // it cannot be read to its end
+	Running = "running" // a process is writing the stream
+	Ended   = "ended"   // the writer has closed the stream
+	Killed  = "killed"  // the writer died before it closed the stream
+	Damaged = "damaged" // the stream cannot be read to its end
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// fits reports whether the IET f is the one that the checkpoint is about.
+// fits reports whether the checkpoint describes the IET f.
 func (b *rest) fits(f io.ReaderAt, size int64) bool {
 	if b.point.Size < wire.MagicSize || b.point.Size > size {
 		return false
@@ -29,28 +29,29 @@ func (b *rest) fits(f io.ReaderAt, size int64) bool {
 	return err == nil && bytes.Equal(have[TailSize-n:], b.point.Tail[TailSize-n:])
 }
 
-// A survey is the result of reading an IET before its journal is replayed: where the whole
-// entries end, and the ids of the spans and resources that the journal refers to.
+// A survey is the result of reading an IET before its journal is replayed. It has the end of the
+// whole entries, and the ids of the spans and resources to which the journal refers.
 type survey struct {
 	version    format.Version
-	same       bool // the IET is the one that the checkpoint is about
+	same       bool // the checkpoint describes this IET
 	entries    int
-	size       int64 // of the whole entries, with the magic
+	size       int64 // size of the whole entries and the magic
 	index      entrybytes.Index
 	ended      bool    // the last entry says how the recording ended
-	closed     bool    // and that it was closed
-	damage     string  // recovery has saved what was whole, or is about to
-	dropped    uint64  // an earlier recovery has said so
-	newest     int64   // the time of the newest record, of those that may be newer than the text of the runtime
-	times      []int64 // with such a text: the starts of the entries
-	behind     int     // entries behind what the checkpoint is about, which are in the journal as well
-	behindSize int64
-	crashed    bool // the last entry but that one is the text of the runtime
+	closed     bool    // the last entry says that the recording was closed
+	damage     string  // why the whole entries end; recovery has written this, or will write it
+	dropped    uint64  // number of lost entries, according to an earlier recovery
+	newest     int64   // the time of the newest record, not counting records long after the text of the runtime
+	times      []int64 // if there is such a text: the start times of the entries
+	behind     int     // number of entries after the part that the checkpoint describes; the journal has them as well
+	behindSize int64   // size of these entries
+	crashed    bool    // the text of the runtime is the last entry, apart from the mark of recovery
 	spans      map[record.Ref]uint32
 	resources  map[uint16]uint32 // ids by number
 }
 
-// end returns where entries are to follow, with the magic and the root if there are none.
+// end returns the offset at which entries are appended. It is 0 if the IET has no entries, because then
+// the magic and the root are written again.
 func (s *survey) end() int64 {
 	if s.entries == 0 {
 		return 0
@@ -58,26 +59,27 @@ func (s *survey) end() int64 {
 	return s.size
 }
 
-// survey reads through what counts of the IET f of so many bytes, and finds what the
-// records refer to. Damage is where it ends early, if it does.
+// survey reads the IET f, which has size bytes, and finds the spans and resources to which the
+// records refer. If the checkpoint describes f, only the part up to the checkpoint counts. damage says
+// where the entries end early.
 func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) {
 	same := b.fits(f, size)
 	until := size
 	if same {
-		until = b.point.Size // the journal has what is behind it as well
+		until = b.point.Size // the journal has all later entries as well
 	}
 	s, damage = b.look(f, size, until)
 	if s == nil || damage != nil && !isCorrupt(damage) && !errors.Is(damage, format.ErrTruncated) {
 		return nil, nil, damage
 	}
 	if s.same = same; same && s.size == until {
-		damage = nil // of what the journal has as well
+		damage = nil // the damage is in a part that the journal has as well
 	}
 	if isCorrupt(damage) {
 		s.damage = mapping.CutCorrupt
 	}
 	if s.crashed {
-		b.text = "" // a recovery was killed that had written it
+		b.text = "" // an earlier recovery has written it and was killed
 	}
 	switch {
 	case s.entries == 0:
@@ -90,18 +92,18 @@ func (b *rest) survey(f io.ReaderAt, size int64) (s *survey, damage, err error) 
 	return s, damage, nil
 }
 
-// notStream says that a file is no IET.
+// notStream returns the error for a file that is not an IET.
 func notStream(stored format.StorageFormat) error {
 	return fmt.Errorf("%w: the storage format is %v, not iet", format.ErrUnsupported, stored)
 }
 
-// look is survey of the first until bytes, behind which it counts entries. With an error it returns
-// what it found before.
+// look surveys the first bytes of f, up to the offset until, and counts the entries after them. If it
+// returns an error, the survey describes the entries before the error.
 func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s := &survey{version: format.DefaultVersion, spans: make(map[record.Ref]uint32), resources: make(map[uint16]uint32)}
 	r, err := format.NewReader(io.NewSectionReader(f, 0, size), nil)
 	if errors.Is(err, format.ErrTruncated) {
-		return s, err // not even the magic
+		return s, err // the magic is incomplete
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	s.version, s.size = r.Version(), wire.MagicSize
 	var refs refs
 	refs.wanted, refs.resources = b.wanted(s.version)
-	whole, wholeSize := 0, s.size // up to the last entry that is not all zeros
+	whole, wholeSize := 0, s.size // number and size of entries up to the last one that is not all zeros
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -156,11 +158,11 @@ func (b *rest) look(f io.ReaderAt, size, until int64) (*survey, error) {
 	}
 }
 
-// clockLag is more than the clock for the times of files can be late.
+// clockLag is an upper bound for how late the clock for the times of files can be.
 const clockLag = time.Second
 
-// noteTime makes newest the time of e, or the end of the span that e is or ends, if that is newer. Times far
-// behind the death of the process are what the program made of them.
+// noteTime updates s.newest with the time of e or, if e is a span or a span's end, with the end of the span.
+// It ignores times long after the death of the process, because the program set these itself.
 func (s *survey) noteTime(e *format.TraceEntry, id uint32, died time.Time) {
 	if v, ok := e.Attribute(format.AttrTime); ok {
 		n, _ := v.U64()
@@ -179,15 +181,15 @@ func (s *survey) noteTime(e *format.TraceEntry, id uint32, died time.Time) {
 	}
 }
 
-// refs finds what the records of a journal refer to.
+// refs finds the entries to which the records of a journal refer.
 type refs struct {
 	wanted    map[record.Ref]bool
-	resources map[string]uint16 // numbers by encodings
+	resources map[string]uint16 // numbers by encoded entries
 	traces    [][16]byte
-	trace     []uint32 // of each entry: its place in traces, from 1 on
+	trace     []uint32 // for each entry: the index of its trace in traces plus 1, 0 if unknown
 }
 
-// look looks at e, the next entry that s counts, whose encoding is raw.
+// look examines e, the next entry that s counts. raw is the encoding of e.
 func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
 	id, of := uint32(s.entries), uint32(0)
 	if id > 0 {
@@ -219,8 +221,8 @@ func (x *refs) look(s *survey, e *format.TraceEntry, raw []byte) {
 	}
 }
 
-// dropZeros leaves the first n entries, which take size bytes with the magic: zeros before damage
-// belong to it.
+// dropZeros drops all entries but the first n, which take size bytes including the magic. Entries of
+// zeros before damage belong to the damage.
 func (s *survey) dropZeros(n int, size int64) {
 	if n < s.entries {
 		s.index.CutTo(n)
@@ -228,7 +230,7 @@ func (s *survey) dropZeros(n int, size int64) {
 	}
 }
 
-// pending returns how many entries only b has, of those of which s is the survey.
+// pending returns how many entries are only in b, given the survey s of the IET.
 func (b *rest) pending(s *survey) int {
 	n := b.entries
 	if b.text != "" {
@@ -237,8 +239,8 @@ func (b *rest) pending(s *survey) int {
 	return max(n-s.behind, 0)
 }
 
-// wanted returns the spans that the records refer to, and the numbers of the resources by
-// their encodings.
+// wanted returns the spans to which the records refer, and the numbers of the resources by
+// their encoded entries.
 func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources map[string]uint16) {
 	spans, resources = make(map[record.Ref]bool), make(map[string]uint16)
 	p := placer.New(b.table, &placer.Options{Columns: v == format.V2, MaxEntrySize: format.DefaultMaxEntrySize})
@@ -256,7 +258,7 @@ func (b *rest) wanted(v format.Version) (spans map[record.Ref]bool, resources ma
 	return spans, resources
 }
 
-// isOf reports whether the IET name is the one that the checkpoint is about.
+// isOf reports whether the checkpoint describes the IET name.
 func (b *rest) isOf(name string) bool {
 	f, err := osfile.OpenRead(name)
 	if err != nil {

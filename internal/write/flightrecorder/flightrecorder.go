@@ -11,7 +11,7 @@ import (
 // A Recorder is the part of a flight recorder that a span processor calls. The method Flight of
 // *control.Control returns one. The methods are called concurrently, with no lock held.
 type Recorder interface {
-	// Recorder returns the recorder that takes the spans.
+	// Recorder returns the recorder for the spans.
 	Recorder() *recorder.Recorder
 	// WantsLabels reports whether the goroutine that begins a span should get the labels span_id
 	// and trace_id. Profiles use these labels to find the span that a goroutine works for. If
@@ -21,11 +21,11 @@ type Recorder interface {
 	WantsMarks() bool
 	// SpanEnded reports a span that has ended and has been recorded, and its duration.
 	SpanEnded(name string, span format.SpanRef, took time.Duration)
-	// SpanPanicked reports a span that has ended, and has been recorded, because its goroutine
-	// panics. The text is that of the panic.
+	// SpanPanicked reports a span that ended because its goroutine panics. The span has been
+	// recorded. text is the text of the panic.
 	SpanPanicked(name string, span format.SpanRef, text string)
-	// WatchSpans registers the function spans, which lists the open spans; stop unregisters it.
-	// spans passes the open spans that began before the given time to fn, until fn returns false.
-	// The parent of a span that begins a local trace is the zero SpanRef.
+	// WatchSpans registers the function spans, which lists the open spans. The function stop
+	// unregisters it. spans calls fn for each open span that began before the given time, until fn
+	// returns false. The parent of a span that begins a local trace is the zero SpanRef.
 	WatchSpans(spans func(before time.Time, fn func(name string, span, parent format.SpanRef, start time.Time) bool)) (stop func())
 }

@@ -21,8 +21,8 @@ type Dead struct {
 	Note []byte
 	// Version is the disk version for a trace that is made from the ring.
 	Version format.Version
-	// Began is when the ring was made, First and Last are the times of the oldest and
-	// the newest record in it, zero if there is none.
+	// Began is the time at which the ring was made. First and Last are the times of the
+	// oldest and the newest record in the ring, zero if the ring has no records.
 	Began, First, Last time.Time
 	// Damaged is the number of segments that could not be read completely. The cause is
 	// a loss of power, a bad disk, or another program that changed the file.
@@ -36,7 +36,7 @@ type Dead struct {
 	table *record.Table
 }
 
-// A NotRingError says that a file is not the file of a ring.
+// A NotRingError says that a file is not the file of a ring. Size is the size of the file.
 type NotRingError struct{ Size int64 }
 
 func (e *NotRingError) Error() string {
@@ -44,9 +44,9 @@ func (e *NotRingError) Error() string {
 }
 
 // Open reads the file of a ring. The error is [format.ErrLocked] while the process of the ring
-// lives, [recorder.ErrJournalElsewhere] if the ring cannot be reached from here, and a
-// *journal.LayoutError if another version of this package wrote it. The caller calls Close or
-// Remove.
+// lives, [recorder.ErrJournalElsewhere] if this process cannot reach the ring, and a
+// *journal.LayoutError if another version of this package wrote the ring. The caller must call Close
+// or Remove.
 func Open(name string) (*Dead, error) {
 	f, err := journal.OpenDead(name, true)
 	if errors.Is(err, journal.ErrGone) {
@@ -69,7 +69,7 @@ func (d *Dead) read() error {
 		return err
 	}
 	if !d.f.HasName() {
-		return fs.ErrNotExist // somebody else was faster
+		return fs.ErrNotExist // another process has removed the ring
 	}
 	fi, err := d.f.Stat()
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *Dead) empty(size int64) (*journal.Dead, error) {
 	}
 	empty, err := journal.IsEmpty(d.f, size)
 	if err == nil && !empty {
-		err = &NotRingError{Size: size} // the header is lost, but there are segments
+		err = &NotRingError{Size: size} // the header is lost, but the file has segments
 	}
 	return new(journal.Dead), err
 }
@@ -121,7 +121,7 @@ func (d *Dead) records(dead *journal.Dead) {
 	sn.table = d.table
 	first, last, from := int64(math.MaxInt64), int64(math.MinInt64), int64(math.MinInt64)
 	collect := func(stream uint32) (parts []*part) {
-		begun := int64(math.MinInt64) // of a stream that has lost its first segments
+		begun := int64(math.MinInt64) // time of the first record, if the stream has lost its first segments
 		seen := false
 		dead.Each(stream, func(position uint64, e *journal.Entry) {
 			if !seen && position >= journal.SegmentSize {
@@ -134,7 +134,7 @@ func (d *Dead) records(dead *journal.Dead) {
 			from = max(from, begun)
 		}
 		for _, p := range dead.Parts(stream) {
-			b, _ := p.Read(nil, 0, p.End) // it is in memory
+			b, _ := p.Read(nil, 0, p.End) // cannot fail, because the part is in memory
 			parts = append(parts, &part{base: p.Base, end: p.End, data: b})
 		}
 		return parts
@@ -151,7 +151,7 @@ func (d *Dead) records(dead *journal.Dead) {
 	}
 }
 
-// Snapshot returns the content of the ring. It must be called only once.
+// Snapshot returns the content of the ring. The caller must call it only once.
 func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	sn := &d.sn
 	sn.o, sn.version, sn.table = o, d.Version, d.table
@@ -162,7 +162,7 @@ func (d *Dead) Snapshot(o SnapshotOptions) *Snapshot {
 	return sn
 }
 
-// Remove closes the ring and removes its file. The caller has saved the content.
+// Remove closes the ring and removes its file. The caller must save the content before.
 func (d *Dead) Remove() error {
 	switch {
 	case d.f == nil:

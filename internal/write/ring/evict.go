@@ -10,27 +10,28 @@ import (
 	"github.com/entrace-go/entrace/internal/core/spanmap"
 )
 
-// An openSpans value says where the beginning of an open span is. It is one of these
-// constants, or the base of a segment plus 1: the beginning is in that segment or before it.
+// A value in an openSpans map says where the beginning of an open span is. It is one of these
+// constants, or the base of a segment plus 1. In the last case the beginning is in that segment or
+// in an earlier one.
 const (
 	startUnknown  = 1 // somewhere in the ring
 	startRetained = math.MaxUint64
 )
 
-// maxOpen bounds the number of spans in openSpans, because some spans never end. When there
-// are more, an arbitrary span is not retained.
+// maxOpen bounds the number of spans in openSpans, because some spans never end. If more spans are
+// open, some arbitrary spans are not retained.
 const maxOpen = 512 << 10
 
-// openSpans maps each span that has a beginning in the ring and no end to the place of its
-// beginning.
+// openSpans has the spans that have begun in the ring but not ended. It maps each of them to the
+// place of its beginning.
 type openSpans struct {
 	*spanmap.Sharded[uint64]
 }
 
 func (o openSpans) set(r *record.Ref, start uint64) { o.Set((*spanmap.Key)(r), &start) }
 
-// started stores where the beginning of an open span is. It changes nothing if the beginning
-// has been retained.
+// started stores the place of the beginning of an open span. It changes nothing if the beginning
+// has been retained already.
 func (o openSpans) started(r *record.Ref, start uint64) {
 	s := o.Lock((*spanmap.Key)(r))
 	if at := s.Get((*spanmap.Key)(r)); at != nil && *at != startRetained {
@@ -41,7 +42,7 @@ func (o openSpans) started(r *record.Ref, start uint64) {
 
 func (o openSpans) delete(r *record.Ref) { o.Delete((*spanmap.Key)(r)) }
 
-// get returns where an open span began, 0 if it is not open.
+// get returns the place of the beginning of a span, and whether the span is open.
 func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
 	s := o.Lock((*spanmap.Key)(r))
 	if at := s.Get((*spanmap.Key)(r)); at != nil {
@@ -51,8 +52,8 @@ func (o openSpans) get(r *record.Ref) (start uint64, open bool) {
 	return start, open
 }
 
-// retain marks the beginning of an open span as retained. It reports whether the span is
-// open.
+// retain marks the beginning of a span as retained if the span is open. It reports whether the
+// span is open.
 func (o openSpans) retain(r *record.Ref) bool {
 	s := o.Lock((*spanmap.Key)(r))
 	at := s.Get((*spanmap.Key)(r))
@@ -63,8 +64,8 @@ func (o openSpans) retain(r *record.Ref) bool {
 	return at != nil
 }
 
-// evict is called with a segment before it is reused, and retains the records of it that are
-// still needed. The journal is locked.
+// evict is called with a segment before the segment is reused. It retains those records of the
+// segment that are still needed. The caller has locked the journal.
 func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	s := &g.state
 	for _, sn := range s.snapshots {
@@ -75,7 +76,7 @@ func (g *Ring) evict(j *journal.Journal, seg *journal.Segment) {
 	switch seg.Stream() {
 	case journal.StreamRetained:
 		last = s.evicted.last.Load()
-		if limit, retained := j.Limit(); retained <= limit/8 { // with more, roughly the oldest open spans are given up
+		if limit, retained := j.Limit(); retained <= limit/8 { // beyond that, give up roughly the oldest open spans
 			kept = g.retainOpen(j, seg)
 		}
 	case journal.StreamSpans:
@@ -151,7 +152,7 @@ func (g *Ring) beginsLater(start uint64) bool {
 	return start != startRetained && start > g.state.firstSpan
 }
 
-// retain appends a record to the stream of retained records. It reports false on an error.
+// retain appends a record to the stream of retained records. It returns false on an error.
 func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	before := g.state.retained.Segment()
 	seg, err := g.state.retained.Append(e.Time, e.Info, e.Data)
@@ -164,8 +165,8 @@ func (g *Ring) retain(j *journal.Journal, e *journal.Entry) bool {
 	return true
 }
 
-// evictions counts evicted entries. The lock of the journal guards list; the other fields
-// are read without it.
+// evictions counts evicted entries. The lock of the journal guards list. The other fields
+// are read without a lock.
 type evictions struct {
 	total atomic.Uint64
 	last  atomic.Int64 // the latest time of an evicted entry
@@ -184,7 +185,7 @@ func (e *evictions) add(last int64, entries uint64) {
 	last = min(last, time.Now().UnixNano()) // some records have a time in the future
 	e.total.Add(entries)
 	e.last.Store(max(e.last.Load(), last))
-	if len(e.list) == maxEvictions { // join pairs: the times become half as exact
+	if len(e.list) == maxEvictions { // join pairs, which makes the times half as exact
 		half := e.list[:0]
 		for i := 0; i+1 < maxEvictions; i += 2 {
 			a, b := e.list[i], e.list[i+1]
@@ -195,7 +196,7 @@ func (e *evictions) add(last int64, entries uint64) {
 	e.list = append(e.list, eviction{last, entries})
 }
 
-// since returns how many of the evicted entries may be later than from.
+// since returns how many of the evicted entries may be later than the time from.
 func (e *evictions) since(from int64) (n uint64) {
 	for i := range e.list {
 		if e.list[i].last >= from {

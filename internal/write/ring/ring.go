@@ -1,10 +1,10 @@
 // Package ring is the memory of a flight recorder: a journal that evicts its oldest
-// segments. A [Snapshot] turns the contents into a trace while the ring goes on recording.
+// segments. A [Snapshot] makes a trace from its content while the ring continues to record.
 //
 // The beginnings of open spans are retained: when their segment is evicted, they are copied
-// to a separate stream. So the ring has the beginning of each open span, however old it is.
-// When the end of a span is evicted and its beginning may still be in the ring, a mark is
-// left, so that an ended span is never read as open.
+// to a separate stream. So the ring has the beginning of each open span, however old the span is.
+// If the end of a span is evicted while its beginning may still be in the ring, the ring keeps a
+// mark. The mark prevents readers from taking an ended span for an open one.
 package ring
 
 import (
@@ -32,31 +32,31 @@ type Options struct {
 	// Version is the disk version of the snapshots and streams. The default is
 	// [format.DefaultVersion].
 	Version format.Version
-	// Bytes is the size of the ring. The default is 32 MiB, the least is 4 MiB. With a negative
-	// size there is no ring, and records go only to streams.
+	// Bytes is the size of the ring. The default is 32 MiB, the minimum is 4 MiB. With a negative
+	// size the ring keeps nothing, and records go only to streams.
 	Bytes int64
-	// Path is the name of a file for the ring, which must not exist. If it is empty, the ring
+	// Path is the name of a file for the ring. The file must not exist. If Path is empty, the ring
 	// is on the heap. The file outlives a process that does not close the ring, see [Open]. If
 	// shared memory survives the process, the ring is in shared memory, and the file says where.
-	// If shared memory has too little room, the ring there is smaller, down to 8 MiB.
+	// If shared memory has too little room, the ring is smaller, but at least 8 MiB.
 	Path string
 	// Dir, if not empty, is the folder for the ring, in place of shared memory.
 	Dir string
 	// Note is stored in the file of the ring, for [Dead.Note]. It has up to [MaxNote] bytes.
 	Note []byte
-	// MaxBlock is how long a call waits at most if the file does not answer. The default
+	// MaxBlock is the longest time that a call waits if the disk does not respond. The default
 	// is one second.
 	MaxBlock time.Duration
 	// Redact says which values are secrets, as in [recorder.Options].
 	Redact *redact.Policy
-	// Taken, if set, always holds the record.Providers that the recorder takes, so that callers
-	// can read them without the recorder.
+	// Taken, if set, always holds the record.Providers whose records the recorder accepts, so that
+	// callers can read them without the recorder.
 	Taken *atomic.Uint64
-	// OnError, if set, is called when the ring has lost its file and goes on in another file
+	// OnError, if set, is called when the ring has lost its file and continues in another file
 	// or on the heap, and when the ring is smaller than Bytes. No lock is held during the call.
 	OnError func(error)
-	// OnLog, if set, is called with the log records that SetLogLevel and SetPanics ask for,
-	// after they were recorded. No lock is held during the call. OnLog must return at once
+	// OnLog, if set, is called with the log records that SetLogLevel and SetPanics select,
+	// after these were recorded. No lock is held during the call. OnLog must return at once
 	// and must not record.
 	OnLog func(*LogEvent)
 }
@@ -64,10 +64,10 @@ type Options struct {
 const (
 	defaultBytes    = 32 << 20
 	minBytes        = 4 << 20
-	enoughBytes     = 8 << 20 // the least size in memory that has no room for more
+	enoughBytes     = 8 << 20 // the minimum size if memory has no room for more
 	defaultMaxBlock = time.Second
 
-	// MaxNote is how many bytes of a note a ring's file keeps.
+	// MaxNote is the largest size of a note in bytes.
 	MaxNote = journal.MaxCheckpoint - noteHead
 
 	// extraSegments is the number of segments for definitions and retained records.
@@ -83,11 +83,11 @@ const (
 	maxText = 60 << 10
 )
 
-// A LogEvent is a log record that [Options].OnLog is called with.
+// A LogEvent is a log record with which [Options].OnLog is called.
 type LogEvent struct {
 	Level   format.Level
 	Message string
-	Span    format.SpanRef // zero: none
+	Span    format.SpanRef // zero: no span
 }
 
 // A Ring keeps the latest records of its Recorder, and forwards new records to its streams.
@@ -97,11 +97,11 @@ type Ring struct {
 	rec    *recorder.Recorder
 	guard  safecall.Guard
 	intern *record.Interner
-	live   atomic.Pointer[journal.Journal] // nil: there is no ring
+	live   atomic.Pointer[journal.Journal] // nil: the ring keeps nothing
 
-	buffered atomic.Uint64 // record.Providers that are kept
-	level    atomic.Uint32 // the least level of log records that OnLog is called with
-	panics   atomic.Bool   // OnLog is called with panics of handlers
+	buffered atomic.Uint64 // a record.Providers: the providers whose records are kept
+	level    atomic.Uint32 // the lowest level of log records for which OnLog is called
+	panics   atomic.Bool   // OnLog is called for panics of handlers
 	streams  atomic.Pointer[[]*Stream]
 	open     openSpans
 	dropped  drops
@@ -122,12 +122,12 @@ type Ring struct {
 
 	mu sync.Mutex // never held while a file is used
 
-	observed record.Providers // providers that the recorder takes although the ring need not keep them
+	observed record.Providers // see SetObserved
 	closed   bool
-	previous [2]uint64 // what was appended to journals before the live one
+	previous [2]uint64 // entries, spans; appended to journals before the live one
 }
 
-// A state belongs to one journal, whose lock guards it.
+// A state belongs to one journal. The lock of the journal guards it.
 type state struct {
 	retained  *journal.Stream
 	snapshots []*Snapshot
@@ -181,7 +181,7 @@ func New(o *Options) (*Ring, error) {
 	return g, nil
 }
 
-// newJournal returns an empty journal, in a file unless the path is empty.
+// newJournal returns an empty journal. It is in a file unless path is empty.
 func (g *Ring) newJournal(path string) (*journal.Journal, error) {
 	o := journal.Options{
 		Segments: int(max(g.o.Bytes, minBytes) / journal.SegmentSize), Extra: extraSegments, MaxWait: g.o.MaxBlock, Evict: g.evict,
@@ -214,7 +214,7 @@ func (g *Ring) use(j *journal.Journal) {
 	g.live.Store(j)
 }
 
-// Recorder returns the recorder that records to the ring. It takes the records that the ring
+// Recorder returns the recorder that records to the ring. It accepts the records that the ring
 // or one of its streams wants, see [recorder.Recorder.TakesSpans]. Closing it closes the ring.
 func (g *Ring) Recorder() *recorder.Recorder { return g.rec }
 
@@ -223,7 +223,7 @@ func (g *Ring) Create(name string, o *recorder.Options) (*recorder.Recorder, err
 	return createWith(name, o, g.o.Version, g.intern, false)
 }
 
-// noteHead is what comes before the note in the checkpoint:
+// noteHead is the size of the fields before the note in the checkpoint:
 //
 //	kind     [4]byte // "RING"
 //	version  uint8   // of the format
@@ -268,8 +268,8 @@ func (g *Ring) SetBuffered(p record.Providers) {
 	g.updateProviders()
 }
 
-// SetObserved sets the providers whose records the recorder takes even if neither the ring nor
-// a stream keeps them. They are for OnLog and for span processors.
+// SetObserved sets the providers whose records the recorder accepts even if neither the ring nor
+// a stream keeps them. Such records are for OnLog and for span processors.
 func (g *Ring) SetObserved(p record.Providers) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,7 +277,8 @@ func (g *Ring) SetObserved(p record.Providers) {
 	g.updateProviders()
 }
 
-// updateProviders has the recorder take what the providers in force ask for. The lock is held.
+// updateProviders makes the recorder accept the records of all providers that are buffered, observed
+// or in a stream. The caller holds g.mu.
 func (g *Ring) updateProviders() {
 	on := g.buffered.Load() | uint64(g.observed)
 	if s := g.streams.Load(); s != nil {
@@ -291,16 +292,16 @@ func (g *Ring) updateProviders() {
 	g.o.Taken.Store(on)
 }
 
-// SetLogLevel makes the ring call OnLog with log records of level least and above. With a level
-// that does not exist, such as LevelError+1, the level selects no record.
+// SetLogLevel makes the ring call OnLog with log records of the level least and above. A level above
+// LevelError selects no record.
 func (g *Ring) SetLogLevel(least format.Level) { g.level.Store(uint32(min(least, noLevel))) }
 
 // SetPanics sets whether the ring calls OnLog with the records that net/http logs when a handler
-// has panicked, whatever their level.
+// has panicked, whatever the level of these records.
 func (g *Ring) SetPanics(told bool) { g.panics.Store(told) }
 
-// ServedPanic returns the text of a handler's panic from the message that net/http logs for it.
-// It reports false for other messages.
+// ServedPanic extracts the text of a handler's panic from the message that net/http logs for the
+// panic. It returns false for other messages.
 func ServedPanic(message string) (text string, is bool) {
 	rest, is := strings.CutPrefix(message, "http: panic serving ")
 	if !is {
@@ -308,12 +309,12 @@ func ServedPanic(message string) (text string, is bool) {
 			return "", false
 		}
 	}
-	_, text, _ = strings.Cut(rest, ": ") // behind the address
+	_, text, _ = strings.Cut(rest, ": ") // the text follows the address
 	text, _, _ = strings.Cut(text, "\ngoroutine ")
 	return strings.TrimRight(text, "\n"), true
 }
 
-// tellsOf reports whether OnLog is called with a log record.
+// tellsOf reports whether OnLog is called for the log record e.
 func (g *Ring) tellsOf(e *record.LogEvent) bool {
 	if uint32(e.Level) >= g.level.Load() {
 		return true
@@ -324,21 +325,21 @@ func (g *Ring) tellsOf(e *record.LogEvent) bool {
 
 // Stats holds the numbers of a [Ring].
 type Stats struct {
-	Bytes   int64     // in use
-	Entries uint64    // in the ring
-	Evicted uint64    // entries that were given up for newer ones
+	Bytes   int64     // number of bytes in use
+	Entries uint64    // number of entries in the ring
+	Evicted uint64    // number of entries that were replaced by newer ones
 	From    time.Time // the ring has all entries since this time
-	Open    int       // spans that have begun and not ended
+	Open    int       // number of spans that have begun but not ended
 }
 
-// Stats returns the numbers of the ring. It waits for no file.
+// Stats returns the numbers of the ring. It does not wait for a file.
 func (g *Ring) Stats() Stats {
 	s := Stats{Open: g.open.Len(), From: g.began}
 	j := g.live.Load()
 	if j == nil {
 		return s
 	}
-	s.Evicted = g.state.evicted.total.Load() // first, as it is a part of the entries
+	s.Evicted = g.state.evicted.total.Load() // read this first, because Entries.Written includes the evicted entries
 	entries := g.rec.Stats().Entries.Written
 	s.Bytes = int64(j.Used()) * journal.SegmentSize
 	s.Entries = entries - min(entries, s.Evicted)
@@ -388,7 +389,7 @@ func (g *Ring) Close() error {
 	return j.Remove()
 }
 
-// leaveSnapshots makes the snapshots drop the segments of j.
+// leaveSnapshots makes all snapshots drop the segments of j.
 func (g *Ring) leaveSnapshots(j *journal.Journal) {
 	j.Lock()
 	defer j.Unlock()
@@ -398,7 +399,7 @@ func (g *Ring) leaveSnapshots(j *journal.Journal) {
 	g.state.snapshots = nil
 }
 
-// checkName makes another file if somebody has removed the ring's.
+// checkName makes a new file if somebody has removed the ring's file.
 func (g *Ring) checkName() {
 	j := g.live.Load()
 	j.SetHurry(false)
@@ -412,14 +413,14 @@ func (g *Ring) checkName() {
 	}
 }
 
-// failed handles an error of the journal's file: it starts replace, once.
+// failed handles an error of the journal's file. It starts replace, but only once.
 func (g *Ring) failed(j *journal.Journal, err error) {
 	if g.live.Load() == j && g.failing.CompareAndSwap(false, true) {
 		go g.replace(j, err) // the caller must not wait for a file
 	}
 }
 
-// replace makes another journal in the place of old. The records in old are lost.
+// replace replaces the journal old by a new one. The records in old are lost.
 func (g *Ring) replace(old *journal.Journal, cause error) {
 	g.files.Lock()
 	defer g.files.Unlock()
@@ -429,7 +430,7 @@ func (g *Ring) replace(old *journal.Journal, cause error) {
 	if g.live.Load() != old || g.isClosed() {
 		return
 	}
-	old.RemoveNames() // the new one gets them
+	old.RemoveNames() // the new journal gets these names
 	j, err := g.newJournal(g.o.Path)
 	if err != nil {
 		if j, err = g.newJournal(""); err != nil { // in memory
@@ -460,10 +461,10 @@ func (g *Ring) tell(err error) {
 	}
 }
 
-// A target takes the records of the ring's recorder.
+// A target receives the records of the ring's recorder.
 type target struct{ *Ring }
 
-// drops counts what could not be recorded.
+// drops counts entries and spans that could not be recorded.
 type drops struct {
 	mu sync.Mutex
 
@@ -477,7 +478,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 		provider := record.Provider(r.Info.User() >> 4 & 63)
 		for _, s := range *streams {
 			if record.Providers(s.providers.Load()).Has(provider) && epoch >= s.epoch {
-				_ = s.rec.Put(r, hint) // which counts what it refuses
+				_ = s.rec.Put(r, hint) // the recorder counts the records that it refuses
 			}
 		}
 	}
@@ -491,7 +492,7 @@ func (g target) Put(r *journal.Record, hint *journal.Hint, e *record.LogEvent) e
 	return err
 }
 
-// put puts a record into the ring, if that wants it, and returns the streams.
+// put puts a record into the ring if the ring keeps such records. It returns the streams.
 func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	user := r.Info.User()
 	kind, provider, flags := record.Kind(user&15), record.Provider(user>>4&63), uint8(user>>10)
@@ -503,14 +504,14 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	const openFlags = record.FlagOpen | record.FlagRef
 	opens := kind == record.KindSpan && flags&openFlags == openFlags
 	closes := kind == record.KindEnd && flags&record.FlagRef != 0
-	whole := kind == record.KindSpan && flags&openFlags == record.FlagRef // it ends the span if that is open
+	whole := kind == record.KindSpan && flags&openFlags == record.FlagRef // a whole span also ends an open span
 	buffers := record.Providers(g.buffered.Load()).Has(provider)
 	var ref record.Ref
 	if opens || closes || whole {
 		ref = record.Ref(r.Data[journal.HeadSize : journal.HeadSize+record.RefSize])
 	}
 	if opens && buffers {
-		g.open.set(&ref, startUnknown) // first, so that it is retained from the beginning
+		g.open.set(&ref, startUnknown) // before appending, so that evict retains the beginning from then on
 	}
 	if closes || whole {
 		start, known := g.open.get(&ref)
@@ -534,8 +535,8 @@ func (g *Ring) put(r *journal.Record, hint *journal.Hint) (*[]*Stream, error) {
 	return g.streams.Load(), err
 }
 
-// retry appends a record to the journal that has taken the place of j, or counts it as
-// dropped.
+// retry appends a record to the journal that has replaced j, or counts the record as dropped. err is
+// the error of appending to j.
 func (g *Ring) retry(r *journal.Record, hint *journal.Hint, j *journal.Journal, err error) error {
 	switch {
 	case errors.Is(err, journal.ErrTooLarge):
@@ -606,7 +607,7 @@ func (g target) Sync(context.Context) error {
 // Close implements the target of package recorder.
 func (g target) Close(ctx context.Context) error {
 	done := make(chan error, 1)
-	go func() { done <- g.Ring.Close() }() // which waits for the disk
+	go func() { done <- g.Ring.Close() }() // Ring.Close may wait for the disk
 	late := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeGrace, func() { close(late) }) })()
 	select {
@@ -618,7 +619,7 @@ func (g target) Close(ctx context.Context) error {
 }
 
 // closeGrace is how long Close waits after its context has ended. Close needs less time, unless
-// the disk does not answer.
+// the disk does not respond.
 const closeGrace = 500 * time.Millisecond
 
 // Stats implements the target of package recorder. It counts a record in the ring as written.

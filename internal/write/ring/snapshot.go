@@ -45,18 +45,18 @@ type Snapshot struct {
 
 	o        SnapshotOptions
 	version  format.Version
-	g        *Ring // nil: of a dead one
+	g        *Ring // nil: the snapshot is of a Dead
 	j        *journal.Journal
 	table    *record.Table
 	retained []*part
-	streams  [][]*part // by number, those of the shards
+	streams  [][]*part // the streams of the shards, by number
 	held     map[*journal.Segment]*part
 	closed   bool
 }
 
-// A part is a segment up to an end. The lock of the journal guards it.
+// A part is the beginning of a segment. The lock of the journal guards it.
 type part struct {
-	seg  *journal.Segment // nil: it is in data, or gone
+	seg  *journal.Segment // nil: the bytes are in data, or they are gone
 	base uint64
 	end  int
 	data []byte
@@ -65,8 +65,8 @@ type part struct {
 // Snapshot returns a snapshot of the ring as it is now.
 func (g *Ring) Snapshot(o SnapshotOptions) *Snapshot { return g.capture(o, nil) }
 
-// capture does what Snapshot does. If st is not nil, it also attaches st at the same moment, so
-// that st gets all later records.
+// capture is like Snapshot. If st is not nil, it also attaches st at the same moment, so that st
+// gets all later records.
 func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	sn := &Snapshot{o: o, g: g, version: g.o.Version, table: &g.intern.Table, held: make(map[*journal.Segment]*part)}
 	g.files.Lock()
@@ -103,7 +103,7 @@ func (g *Ring) capture(o SnapshotOptions, st *Stream) *Snapshot {
 	return sn
 }
 
-// hold notes a segment up to an end. The journal is locked.
+// hold adds a segment up to the offset end to the snapshot. The caller has locked the journal.
 func (sn *Snapshot) hold(s *journal.Segment, end int) {
 	p := &part{seg: s, base: s.Base(), end: end}
 	sn.held[s] = p
@@ -117,18 +117,18 @@ func (sn *Snapshot) hold(s *journal.Segment, end int) {
 	sn.streams[s.Stream()] = append(sn.streams[s.Stream()], p)
 }
 
-// save copies a segment that the ring evicts. The journal is locked.
+// save copies a segment that the ring evicts. The caller has locked the journal.
 func (sn *Snapshot) save(s *journal.Segment) {
 	p := sn.held[s]
 	if p == nil {
 		return
 	}
 	delete(sn.held, s)
-	p.data, _ = s.Copy(nil, p.end) // a page that is gone leaves nothing
+	p.data, _ = s.Copy(nil, p.end) // if a page is gone, data is nil
 	p.seg = nil
 }
 
-// leave drops all segments, because their memory is gone. The journal is locked.
+// leave drops all segments, because their memory is gone. The caller has locked the journal.
 func (sn *Snapshot) leave() {
 	for _, p := range sn.held {
 		p.seg = nil
@@ -150,12 +150,12 @@ func (sn *Snapshot) Close() {
 	sn.j.Lock()
 	defer sn.j.Unlock()
 	sn.leave()
-	if st := &sn.g.state; sn.g.live.Load() == sn.j { // otherwise the list is of another journal
+	if st := &sn.g.state; sn.g.live.Load() == sn.j { // otherwise the list belongs to another journal
 		st.snapshots = slices.DeleteFunc(st.snapshots, func(s *Snapshot) bool { return s == sn })
 	}
 }
 
-// read returns the bytes of p, in buf if that is needed. Without again, the snapshot does
+// read returns the bytes of p. It may copy them to buf. If again is not set, the snapshot does
 // not keep p for a later read.
 func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err error) {
 	if sn.j == nil {
@@ -179,7 +179,7 @@ func (sn *Snapshot) read(p *part, buf []byte, again bool) (data []byte, err erro
 	return buf, err
 }
 
-// parts returns the parts of a list for a Merge. Again says that they are read again later.
+// parts converts a list of parts for a Merge. If again is set, the parts are read again later.
 func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 	for _, p := range list {
 		parts = append(parts, journal.Part{Base: p.base, End: p.end, Read: func(buf []byte, _, _ int) ([]byte, error) {
@@ -189,12 +189,13 @@ func (sn *Snapshot) parts(list []*part, again bool) (parts []journal.Part) {
 	return parts
 }
 
-// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder.
+// A copying is the state of Snapshot.Copy, which writes a [Snapshot] to a recorder. The window is the
+// time from SnapshotOptions.From on.
 type copying struct {
 	sn       *Snapshot
 	to       placer.Importer
 	from     int64
-	begun    bool                      // the window has begun: older records are finished
+	begun    bool                      // the window has begun: all older records have been handled
 	pending  spanmap.Map[startedSpan]  // spans that have not ended when the window begins
 	retained spanmap.Map[struct{}]     // the pending spans whose beginning was retained
 	ended    spanmap.Map[struct{}]     // spans whose end was evicted
@@ -234,8 +235,8 @@ func createWith(name string, o *recorder.Options, v format.Version, in *record.I
 	return recorder.CreateWith(name, &opt, in, died)
 }
 
-// Copy appends the snapshot to r, which [Snapshot.Create] or [Ring.Create] has made. Copy
-// must be called only once.
+// Copy appends the snapshot to r. [Snapshot.Create] or [Ring.Create] must have made r. The caller
+// must call Copy only once.
 func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	return r.WithFile(func(to placer.Importer) error {
 		c := &copying{sn: sn, to: to, from: math.MinInt64, late: make(map[record.Ref][]heldBack)}
@@ -254,7 +255,7 @@ func (sn *Snapshot) Copy(r *recorder.Recorder) error {
 	})
 }
 
-// IsOpen reports whether r has written a span and not its end.
+// IsOpen reports whether r has written a span but not its end.
 func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	err = r.WithFile(func(to placer.Importer) error {
 		open = slices.ContainsFunc(to.OpenSpans(), func(s placer.OpenSpan) bool {
@@ -265,7 +266,7 @@ func IsOpen(r *recorder.Recorder, span format.SpanRef) (open bool, err error) {
 	return open, err
 }
 
-// readRetained notes the beginnings that were retained, and which spans have ended.
+// readRetained reads the retained records: the beginnings of spans, and the marks of ended spans.
 func (c *copying) readRetained() {
 	cur := journal.NewCursor(journal.StreamRetained, c.sn.parts(c.sn.retained, false))
 	for e := cur.Next(); e != nil; e = cur.Next() {
@@ -317,7 +318,7 @@ func (c *copying) merge() {
 // slack is how much earlier than its span the time of a log record may be.
 const slack = int64(10 * time.Millisecond)
 
-// wanted reports whether a record is asked for.
+// wanted reports whether the options of the snapshot include a record.
 func (c *copying) wanted(r *record.Record) bool {
 	o := &c.sn.o
 	if !o.Providers.Has(record.Provider(r.Provider)) {
@@ -330,7 +331,7 @@ func (c *copying) take(e *journal.Entry) {
 	r := &c.rec
 	key := (*spanmap.Key)(&r.Ref)
 	old := r.Time < c.from
-	// A span that was recorded when it had ended has the time of its beginning.
+	// A span that was recorded after its end has the time of its beginning.
 	began := r.Kind == record.KindSpan || r.Kind == record.KindEither
 	opens := r.Kind == record.KindSpan && r.Flags&record.FlagOpen != 0
 	if !old && !c.begun {
@@ -392,7 +393,7 @@ func (c *copying) apply(e *journal.Entry) {
 	switch {
 	case r.Kind == record.KindSpan && r.Flags&record.FlagRef != 0:
 		if r.Flags&record.FlagOpen != 0 && c.retained.Get((*spanmap.Key)(&r.Ref)) != nil && c.to.Knows(&r.Ref) {
-			return // written already: the process died while it retained this beginning
+			return // written already: the process died while it was retaining this beginning
 		}
 		ref := r.Ref
 		c.place(e)
@@ -431,7 +432,7 @@ func (c *copying) orphans() {
 	c.to.KeepOrphans(keeps)
 }
 
-// duration returns how long the span of a record took, 0 if the record does not say it.
+// duration returns how long the span of a record took, 0 if the record does not have the duration.
 func (c *copying) duration(r *record.Record) int64 {
 	cur := r.Cursor()
 	var h record.Head
@@ -463,10 +464,10 @@ type Stream struct {
 	providers atomic.Uint64 // record.Providers
 }
 
-// Stream sends r, which [Ring.Create] has made, the beginnings of the open spans, and then
-// all new records of the providers in p. A call that records to the ring then waits for r as
-// well, see [recorder.Options].MaxBlock. R counts the records that it refuses. Close the
-// stream before r.
+// Stream sends to r the beginnings of the open spans, and then all new records of the providers in
+// p. [Ring.Create] must have made r. A call that records to the ring then also waits for r, see
+// [recorder.Options].MaxBlock. The recorder r counts the records that it refuses. Close the stream
+// before r.
 func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error) {
 	if r.Discards() {
 		return nil, recorder.ErrClosed
@@ -475,7 +476,7 @@ func (g *Ring) Stream(r *recorder.Recorder, p record.Providers) (*Stream, error)
 	st.providers.Store(uint64(p))
 	var sn *Snapshot
 	err := r.WithFile(func(to placer.Importer) error {
-		// Records that come later are written after the open spans.
+		// Later records are written after the open spans.
 		sn = g.capture(SnapshotOptions{Providers: p & (1 << record.ProviderSpans)}, st)
 		if record.Providers(g.buffered.Load()).Has(record.ProviderSpans) {
 			sn.o.From = time.Unix(0, math.MaxInt64) // only open spans
@@ -531,6 +532,6 @@ func (st *Stream) Close() {
 	g.updateProviders()
 }
 
-// SetProviders limits the stream to the providers in p. It cannot add providers. It may be
-// called by a [recorder.Tee].
+// SetProviders limits the stream to the providers in p. It cannot add providers. A
+// [recorder.Tee] may call it.
 func (st *Stream) SetProviders(p record.Providers) { st.providers.And(uint64(p)) }

@@ -1,5 +1,6 @@
-// Package safecall keeps panics of the application's code from ending the program when a library calls
-// that code. It notices when that code ends its goroutine with runtime.Goexit, as t.FailNow does.
+// Package safecall calls code of the application from a library. If that code panics, the program does
+// not end. The package also detects when that code ends its goroutine with runtime.Goexit, as t.FailNow
+// does.
 package safecall
 
 import (
@@ -9,17 +10,18 @@ import (
 	"sync/atomic"
 )
 
-// A Guard calls functions of the application and reports the first one that does not return. It is safe
-// for concurrent use.
+// A Guard calls functions of the application and reports the first function that does not return. It is
+// safe for concurrent use.
 type Guard struct {
-	// Tell, if set, is called with an error about the first panic or Goexit. Tell may do the same.
+	// Tell, if set, is called with an error about the first panic or Goexit. Tell itself may panic or call
+	// Goexit.
 	Tell func(error)
 
 	told atomic.Bool
 }
 
-// Call calls fn and recovers its panic. The name stands for fn in the error. If fn ends the goroutine,
-// Call does not return, because nothing can stop that: the caller's deferred functions run.
+// Call calls fn and recovers its panic. The error calls fn by the given name. If fn ends the goroutine,
+// Call does not return, because Goexit cannot be stopped: the caller's deferred functions run.
 func (g *Guard) Call(name string, fn func()) {
 	returned := false
 	defer func() {
@@ -37,9 +39,9 @@ func (g *Guard) Call(name string, fn func()) {
 	returned = true
 }
 
-// Serve calls the functions that next returns, one after the other, as Call does, until next reports
-// false. If a function ends its goroutine, another goroutine goes on. Serve returns at once in that case,
-// so what has to follow the last function is next's to do.
+// Serve calls the functions that next returns, one after the other, as Call does, until next returns
+// false. If a function ends its goroutine, another goroutine continues. In that case Serve ends before the
+// last function, so work that has to follow the last function belongs in next.
 func (g *Guard) Serve(next func() (name string, fn func(), ok bool)) {
 	returned := false
 	defer func() {

@@ -25,9 +25,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// The metrics are those that OpenTelemetry's own exporters have. Like theirs they are
-// experimental: they exist if one of these variables is "true", in upper or lower case, and they
-// go to the global MeterProvider.
+// OpenTelemetry's own exporters have the same metrics. Like theirs, the metrics are experimental:
+// they exist if one of these variables is "true", in upper or lower case, and they go to the global
+// MeterProvider.
 const (
 	// `false` | `true`: metrics of the exporter itself.
 	envObservability     = "OTEL_GO_X_OBSERVABILITY"
@@ -58,18 +58,19 @@ var durations = []float64{
 //
 //	otel.sdk.exporter.span.inflight       spans that are being passed to the recorder
 //	otel.sdk.exporter.span.exported       recorded spans; with error.type: spans that failed
-//	otel.sdk.exporter.operation.duration  of ExportSpans, and of OnEnd, in seconds
+//	otel.sdk.exporter.operation.duration  duration of ExportSpans or OnEnd, in seconds
 //
 // For an exporter or processor of log records, the first two names have log in place of span,
 // and the third metric measures Export and OnEmit.
 //
-// A span counts as exported when the recorder has taken it, even if it then waits in memory for
-// its parent: the recorder's account shows its further fate, see [Observe]. A live processor
-// counts a span only at its end. The span is in flight during OnEnd, and not from OnStart on:
-// the SDK's otel.sdk.span.live has that number. If the start of a span could not be recorded,
-// but its whole data is recorded at its end, it counts as exported. Some spans are not counted:
-// those that a processor ignores, because they are not sampled or come after Shutdown, and those
-// that go to [recorder.Discard]. Spans that an exporter gets after Shutdown count as failed.
+// A span counts as exported once the recorder has accepted it, even if the span then waits in
+// memory for its parent. The metrics of the recorder show what happens to it later, see [Observe].
+// A live processor counts a span only at its end. The span is in flight during OnEnd, and not from
+// OnStart on; the SDK's otel.sdk.span.live counts spans from their start on. If the start of a span
+// could not be recorded, but its whole data is recorded at its end, the span counts as exported.
+// Spans are not counted if a processor ignores them, because they are not sampled or end after
+// Shutdown, or if they go to [recorder.Discard]. Spans that reach an exporter after Shutdown count
+// as failed.
 //
 // Nil Instruments are off: they cost neither time nor memory. Instruments are safe for
 // concurrent use.
@@ -79,13 +80,13 @@ type Instruments struct {
 	duration metric.Float64Histogram
 
 	component []attribute.KeyValue
-	add       []metric.AddOption    // component
-	record    []metric.RecordOption // component
+	add       []metric.AddOption    // the attributes in component
+	record    []metric.RecordOption // the attributes in component
 }
 
 // NewInstruments returns instruments of the global MeterProvider, or nil if the metrics are off.
-// Errors are reported on the console; an instrument that could not be created does nothing. No
-// lock may be held.
+// Errors are reported on the console; an instrument that could not be created does nothing. The
+// caller must not hold a lock.
 func NewInstruments(componentType string) *Instruments {
 	if !observability() {
 		return nil
@@ -127,7 +128,7 @@ func meter() metric.Meter {
 	return otel.GetMeterProvider().Meter(meterName, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
-// components counts the components of each type. The counts are used in their names.
+// components counts the components of each type. The names of components contain these counts.
 var components struct {
 	mu sync.Mutex
 
@@ -162,14 +163,14 @@ type Operation struct {
 	inflight    bool // inflight was increased, and End has to decrease it
 }
 
-// Begin begins the measurement of a call that exports spans or log records. End must be called
-// once.
+// Begin begins the measurement of a call that exports spans or log records. The caller must call
+// End once.
 func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	if i == nil {
 		return Operation{}
 	}
 	o := Operation{instruments: i, spans: spans}
-	// A MeterProvider may be set between Begin and End. It must not get only the decrease.
+	// If a MeterProvider is set between Begin and End, it must not get the decrease without the increase.
 	if o.inflight = i.inflight.Enabled(ctx); o.inflight {
 		i.inflight.Add(ctx, int64(spans), i.add...)
 	}
@@ -179,8 +180,8 @@ func (i *Instruments) Begin(ctx context.Context, spans int) Operation {
 	return o
 }
 
-// End counts the first argument as exported, and the remaining spans as failed. If err is not
-// nil, the operation counts as failed, even if no span was lost.
+// End counts as many spans as exported as the parameter exported says, and the remaining spans as
+// failed. If err is not nil, the operation counts as failed, even if no span was lost.
 func (o Operation) End(ctx context.Context, exported int, err error) {
 	i := o.instruments
 	if i == nil {
@@ -202,7 +203,7 @@ func (o Operation) End(ctx context.Context, exported int, err error) {
 	}
 }
 
-// ErrShutdown is the error of an exporter that gets spans or log records after its shutdown.
+// ErrShutdown is the error of an exporter that is called with spans or log records after its shutdown.
 var ErrShutdown = errors.New("exporter: shut down")
 
 // errorType returns the attribute error.type. It has few values: shutdown, the recorder's
@@ -225,8 +226,8 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(why)
 }
 
-// cause returns the innermost error that err wraps; of joined errors it follows the first. The
-// types of wrappers are of no use as a metric.
+// cause returns the innermost error that err wraps. If errors are joined, it follows the first. The
+// types of wrappers would be useless in a metric.
 func cause(err error) error {
 	for {
 		next := errors.Unwrap(err)
@@ -256,8 +257,8 @@ type Account struct {
 	attrs    []attribute.KeyValue
 	over     atomic.Bool // no further metrics are published
 
-	users        int                 // guarded by accounts.mu; 0: over
-	registration metric.Registration // guarded by accounts.mu; nil: not yet, or failed
+	users        int                 // guarded by accounts.mu; 0: the account is closed
+	registration metric.Registration // guarded by accounts.mu; nil: not registered yet, or registering failed
 }
 
 // accounts holds the accounts that are in use.
@@ -269,8 +270,8 @@ var accounts struct {
 
 // Observe publishes the Stats of r as metrics until Close was called as often as Observe for r.
 // It returns nil if the metrics are off or r discards everything. If the metrics cannot be
-// registered, the error is reported on the console and the account has no metrics. No lock may
-// be held.
+// registered, the error is reported on the console and the account has no metrics. The caller must
+// not hold a lock.
 func Observe(r *recorder.Recorder) *Account {
 	if r.Discards() || !observability() {
 		return nil
@@ -279,13 +280,13 @@ func Observe(r *recorder.Recorder) *Account {
 	if !first {
 		return a
 	}
-	registration, err := a.register() // may report by itself: no lock is held
+	registration, err := a.register() // may report errors itself, so no lock is held
 	if err != nil {
 		notice.Error(fmt.Errorf("entrace: metrics: %w", err))
 		return a
 	}
 	accounts.mu.Lock()
-	closed := a.users == 0 // its users may have closed it meanwhile
+	closed := a.users == 0 // the users may have closed the account in the meantime
 	if !closed {
 		a.registration = registration
 	}
@@ -296,8 +297,7 @@ func Observe(r *recorder.Recorder) *Account {
 	return a
 }
 
-// share returns the account of r and counts one more user. It reports whether that user is the
-// first.
+// share returns the account of r and adds one user. first reports whether this user is the first.
 func share(r weak.Pointer[recorder.Recorder]) (a *Account, first bool) {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
@@ -334,8 +334,8 @@ func (a *Account) register() (metric.Registration, error) {
 }
 
 // Close ends the use that one call of Observe began. Call it once for each call of Observe. The
-// last Close ends the metrics at once, and unregisters them before it returns, unless ctx is
-// done first: a collection that hangs must not block Shutdown. The caller must not hold a lock
+// last Close ends the metrics at once. It unregisters them before it returns, unless ctx is done
+// first, because a collection that hangs must not block Shutdown. The caller must not hold a lock
 // that a callback of a meter could need.
 func (a *Account) Close(ctx context.Context) error {
 	if a == nil {
@@ -355,8 +355,8 @@ func (a *Account) Close(ctx context.Context) error {
 	}
 }
 
-// leave removes one user. If it was the last one, leave returns the registration that it has to
-// undo.
+// leave removes one user. If that was the last user, leave returns the registration, which the caller
+// has to undo.
 func (a *Account) leave() metric.Registration {
 	accounts.mu.Lock()
 	defer accounts.mu.Unlock()
@@ -366,7 +366,7 @@ func (a *Account) leave() metric.Registration {
 	a.over.Store(true)
 	delete(accounts.of, a.recorder)
 	registration := a.registration
-	a.registration = nil // it refers to the callback
+	a.registration = nil // free the callback, to which the registration refers
 	return registration
 }
 

@@ -77,11 +77,11 @@ func Variables() []string {
 
 const defaultPath = "{service}-{pid}.et"
 
-// defaultMaxFileSize is large because open spans are split at the end of a file, and small compared
+// defaultMaxFileSize is large because open spans are split at the end of a file. It is small compared
 // with retain.DefaultBytes.
 const defaultMaxFileSize = 256 << 20
 
-// environment sets the settings that no option has set.
+// environment reads from the environment the settings that no option has set.
 func (s *Settings) environment() {
 	if v, ok := env.Lookup(envPath); ok && s.Path == "" {
 		path, err := env.Path(v)
@@ -178,8 +178,8 @@ func oddPath(path string) {
 	}
 }
 
-// needSetup reports variables that only entrace.Setup supports. The mode is that of the calling
-// exporter or processor, or empty if it has none.
+// needSetup reports variables that only entrace.Setup supports. mode is the mode of the calling
+// exporter or processor, "" if the caller has no mode.
 func needSetup(mode string) {
 	if s, ok := env.Lookup(envMode); ok && mode != "" && !strings.EqualFold(s, mode) {
 		env.ReportValue(envMode, s, fmt.Errorf("this exporter supports only mode %s; entrace.Setup supports both", mode))

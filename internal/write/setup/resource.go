@@ -10,9 +10,9 @@ import (
 	"github.com/entrace-go/entrace/recorder"
 )
 
-// Resource returns the resource of this process. Attributes of r, which may be nil, beat
-// those in the environment now, which beat the SDK's defaults. If Resource returns an
-// error, the resource is usable nevertheless.
+// Resource returns the resource of this process. Attributes of r beat attributes in the
+// environment, and these beat the SDK's defaults. r may be nil. The environment is read now. If
+// Resource returns an error, the resource is usable nevertheless.
 func Resource(r *resource.Resource) (*resource.Resource, error) {
 	if r == nil {
 		return resource.Merge(resource.Default(), resource.Environment())
@@ -22,13 +22,13 @@ func Resource(r *resource.Resource) (*resource.Resource, error) {
 	if environment == nil {
 		environment = r
 	}
-	// Leave out the schema of the defaults: it may differ from that of r.
+	// Leave out the schema of the defaults, because it may differ from the schema of r.
 	full, merr := resource.Merge(resource.NewSchemaless(resource.Default().Attributes()...), environment)
 	return full, errors.Join(err, merr)
 }
 
-// RecordResource records r as an entry, below which spans and log records of the process
-// are written.
+// RecordResource records r as an entry. Spans and log records of the process are written below this
+// entry.
 func RecordResource(rec *recorder.Recorder, r *resource.Resource) (*recorder.Resource, error) {
 	return rec.Resource((&otel.Resource{Attributes: Attributes(r.Attributes()), SchemaURL: r.SchemaURL()}).Entry())
 }
@@ -40,7 +40,7 @@ func serviceName(r *resource.Resource) string {
 	return ""
 }
 
-// Attributes converts attributes of the SDK to those of package otel.
+// Attributes converts attributes of the SDK to attributes of package otel.
 func Attributes(of []attribute.KeyValue) otel.Attributes {
 	list := make(otel.Attributes, len(of))
 	for i, kv := range of {

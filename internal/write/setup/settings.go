@@ -23,16 +23,16 @@ import (
 // Settings holds the values of options, and of the environment where no option is given.
 type Settings struct {
 	Recorder  *recorder.Recorder      // nil: a recorder is opened
-	Flight    flightrecorder.Recorder // nil: none
-	Path      string                  // with its placeholders; "none" and "-": no file
+	Flight    flightrecorder.Recorder // nil: no flight recorder
+	Path      string                  // a path with placeholders; "none" and "-" mean no file
 	Recording recorder.Options
-	Unsampled bool         // a processor also takes spans that are not sampled
-	Level     slog.Leveler // the lowest level of the records that a log processor takes; nil: all
+	Unsampled bool         // a processor also records spans that are not sampled
+	Level     slog.Leveler // the lowest level of log records that a log processor records; nil: all levels
 
-	// Refused says why nothing may be recorded.
+	// Refused, if not nil, says why nothing may be recorded.
 	Refused error
 
-	fromEnv bool // Path comes from the environment
+	fromEnv bool // Path was read from the environment
 }
 
 // An Option is an option of package exporter or of entrace.Setup.
@@ -41,16 +41,16 @@ type Option func(*Settings)
 // Apply applies the option to s.
 func (o Option) Apply(s *Settings) { o(s) }
 
-// WithFlight records live to the ring of f, including spans that are recording but not sampled.
-// Settings about files have no effect then. The caller has to shut the flight recorder down. An
-// exporter records only ended spans to the ring.
+// WithFlight makes an exporter or processor record to the ring of f, including spans that are
+// recording but not sampled. A processor records live; an exporter records only ended spans.
+// Settings for files then have no effect. The caller has to shut the flight recorder down.
 func WithFlight(f flightrecorder.Recorder) Option { return func(s *Settings) { s.Flight = f } }
 
-// WithLevel makes a log processor take only records of at least level l of log/slog.
+// WithLevel makes a log processor record only log records of at least the level l of log/slog.
 func WithLevel(l slog.Leveler) Option { return func(s *Settings) { s.Level = l } }
 
-// Resolve applies options. Unless they set a recorder, it then reads the environment for all other
-// settings. Errors in variables are reported on the console.
+// Resolve applies options. If they do not set a recorder, Resolve then reads the environment for all
+// other settings. Errors in variables are reported on the console.
 func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	s := new(Settings)
 	for _, o := range options {
@@ -62,10 +62,10 @@ func Resolve[O interface{ Apply(*Settings) }](options ...O) *Settings {
 	return s
 }
 
-// Open opens a recorder for the settings. The caller has to close it. {service} in the path is the
-// service name in res, or the name of the program if res has none. If the folder of the path does
-// not exist, Open makes it, for the user alone. With neither a file nor a Tee, Open returns
-// [recorder.Discard].
+// Open opens a recorder for the settings. The caller has to close the recorder. {service} in the path
+// is the service name in res, or the name of the program if res has no service name. If the folder of
+// the path does not exist, Open makes it, for the user alone. If the settings have neither a file nor a
+// Tee, Open returns [recorder.Discard].
 func (s *Settings) Open(res *resource.Resource) (*recorder.Recorder, error) {
 	if s.Refused != nil {
 		return nil, s.Refused
@@ -121,7 +121,7 @@ func create(template, service string, o *recorder.Options) (*recorder.Recorder, 
 	return r, nil
 }
 
-// Use returns the recorder for an exporter or processor with that mode. If owned is true, Use
+// Use returns the recorder for an exporter or processor with the given mode. If owned is true, Use
 // opened the recorder, and the caller has to close it.
 func (s *Settings) Use(mode string) (r *recorder.Recorder, owned bool, err error) {
 	switch {
