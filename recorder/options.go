@@ -129,7 +129,8 @@ type Options struct {
 	// record is dropped and counted as [Dropped].Overflow. The default is one second.
 	MaxBlock time.Duration
 	// OnError, if set, is called once when recording begins to fail, and again only
-	// after recording has worked in between. No lock is held during the call. OnError
+	// after recording has worked in between. It is also called for single events, such as
+	// spans that a rotation leaves behind. No lock is held during the call. OnError
 	// must not block for long.
 	OnError func(error)
 	// OnNotice, if set, is called when other files were changed: a file of a dead process
