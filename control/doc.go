@@ -35,12 +35,13 @@
 //
 // # What can wait for a file
 //
-// The goroutine that makes a request continues at once, because a decision uses no file and calls no provider.
-// Goroutines of the control do the slow work. So a disk that does not answer, or a dumper that blocks, delays
-// only traces: [Control.Stop], [Control.SetConfig] and [Control.Override] return at once, and the channel of
-// [Trace.Done] is closed when a file is finished. Only [Control.Start] waits for the file of a snapshot. The event that causes a request is recorded before the
-// request is made, so the event is in the trace. Several requests for a trace that has not begun count as one.
-// Without a ring and without a stream nothing is recorded, and a record costs one atomic load.
+// The goroutine that makes a request continues at once, because a decision uses no file and calls no
+// provider. Goroutines of the control do the slow work. So a disk that does not answer, or a dumper that
+// blocks, delays only traces: [Control.Stop], [Control.SetConfig] and [Control.Override] return at once, and
+// the channel of [Trace.Done] is closed when a file is finished. Only [Control.Start] waits for the file of
+// a snapshot. The event that causes a request is recorded before the request is made, so the event is in the
+// trace. Several requests for a trace that has not begun count as one. Without a ring and without a stream
+// nothing is recorded, and a record costs one atomic load.
 //
 // # Spans and their goroutines
 //

@@ -17,26 +17,26 @@ import (
 // A Row is a span, an event, a link or a log record.
 type Row struct {
 	Role     string // "span", "log", "event", "link" or "other"
-	Name     string // of a span or an event
-	Message  string // of a log record
+	Name     string // the name of a span or an event
+	Message  string // the message of a log record
 	Level    format.Level
-	Error    bool // as in queries: status = error
+	Error    bool // true for rows that a query selects with status = error
 	Start    time.Time
 	Duration time.Duration // 0 if the span has not ended
 	Ended    bool
 	TraceID  string // in hexadecimal digits
-	SpanID   string // of a span
-	// Attributes are the user's. Their values are as format.Value.Any returns them; lists and maps are JSON
+	SpanID   string // the id of a span
+	// Attributes are the user's attributes. Their values are the results of format.Value.Any; lists and maps are JSON
 	// texts.
 	Attributes map[string]any
 
 	line string
 }
 
-// String returns the row as the tree has it, in one line.
+// String returns the row's line in the tree.
 func (r Row) String() string { return r.line }
 
-// shown is how many rows a failure shows.
+// shown is the maximum number of rows in a failure.
 const shown = 5
 
 // run runs a query.
@@ -61,7 +61,7 @@ func (tr *Trace) run(text string) (*query.Query, *view.View, []view.Row) {
 	return q, v, rows
 }
 
-// rows returns rows of v.
+// rows converts rows of v to Rows.
 func rows(v *view.View, list []view.Row) []Row {
 	p := newPrinter(v)
 	all := make([]Row, 0, len(list))
@@ -88,7 +88,7 @@ func (p *printer) row(r view.Row) Row {
 	return row
 }
 
-// Find returns the rows that a query selects, in the order of time or of its sort(…).
+// Find returns the rows that a query selects, in the order of time or of the query's sort(…).
 func (tr *Trace) Find(text string) []Row {
 	tr.t.Helper()
 	_, v, list := tr.run(text)
@@ -111,7 +111,8 @@ func (tr *Trace) ExpectNone(text string) {
 	tr.Expect(text, 0)
 }
 
-// AtMost fails the test if a query selects more than n rows: the queries that a request makes, for example.
+// AtMost fails the test if a query selects more than n rows. For example, it limits the database queries of a
+// request.
 func (tr *Trace) AtMost(text string, n int) []Row {
 	tr.t.Helper()
 	q, v, list := tr.run(text)
@@ -121,8 +122,8 @@ func (tr *Trace) AtMost(text string, n int) []Row {
 	return rows(v, list)
 }
 
-// Within fails the test if a span that a query selects took longer than d or has not ended, and if the query
-// selects none.
+// Within fails the test if a span that the query selects took longer than d or has not ended. It also fails the
+// test if the query selects no span.
 func (tr *Trace) Within(text string, d time.Duration) []Row {
 	tr.t.Helper()
 	q, v, list := tr.run(text)
@@ -141,11 +142,11 @@ func (tr *Trace) Within(text string, d time.Duration) []Row {
 	return rows(v, list)
 }
 
-// Eventually waits until a query selects n rows or more, for d at most, and fails the test if it does not.
+// Eventually waits at most d until a query selects at least n rows. It fails the test if the query does not.
 func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
 	tr.t.Helper()
 	const shortest = time.Millisecond
-	longest := max(10*shortest, d/100) // in a bubble of synctest, d may be hours
+	longest := max(10*shortest, d/100) // within synctest, d may be hours
 	deadline := time.Now().Add(d)
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		q, v, list := tr.run(text)
@@ -161,8 +162,8 @@ func (tr *Trace) Eventually(text string, n int, d time.Duration) []Row {
 	}
 }
 
-// failure returns what a failed assertion says: the rows that the query selects, and, if they are too few,
-// those nearest to it.
+// failure returns the text of a failed assertion: the rows that the query selects, and, if they are too few, the
+// rows that nearly fulfill the query.
 func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool, want string) string {
 	p := newPrinter(v)
 	var b strings.Builder
@@ -198,9 +199,9 @@ func (tr *Trace) failure(q *query.Query, v *view.View, list []view.Row, few bool
 // updateEnv makes Golden write its files.
 const updateEnv = "ENTRACE_UPDATE"
 
-// Golden fails the test if the tree of the trace is not that in a file. The tree has no times, ids and
-// stacks, its siblings are sorted, and it has no attributes called as in leaveOut. With ENTRACE_UPDATE=1, or
-// if the test program has a flag -update that is set, Golden writes the file.
+// Golden fails the test if the tree of the trace differs from the tree in a file. The tree omits times, ids,
+// stacks, and the attributes named in leaveOut; its siblings are sorted. With ENTRACE_UPDATE=1, or if the test
+// program has a flag -update and the flag is set, Golden writes the file.
 func (tr *Trace) Golden(t testing.TB, file string, leaveOut ...string) {
 	t.Helper()
 	got := strings.Join(tr.tree(printed{normal: true, leaveOut: leaveOut}), "\n") + "\n"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// updates reports whether golden files are to be written. This package has no flag of its own: a test
-// program that has a flag -update as well would panic.
+// updates reports whether golden files should be written. This package does not define the flag -update, because a
+// test program that defines the same flag would panic.
 func updates() bool {
 	if os.Getenv(updateEnv) == "1" {
 		return true
@@ -17,14 +17,14 @@ func updates() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// maxDifference is how many lines of a tree are compared.
+// maxDifference is the maximum number of lines of each tree that are compared.
 const maxDifference = 2000
 
-// difference returns the lines of want and got with "- " and "+ " before those that only one of them has.
+// difference returns the lines of want and got. Lines only in want have the prefix "- ", lines only in got "+ ".
 func difference(want, got string) string {
 	a, b := strings.Split(strings.TrimSuffix(want, "\n"), "\n"), strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	a, b = a[:min(len(a), maxDifference)], b[:min(len(b), maxDifference)]
-	same := make([][]int, len(a)+1) // the most lines that a[i:] and b[k:] share
+	same := make([][]int, len(a)+1) // the maximum number of lines that a[i:] and b[k:] share
 	for i := range same {
 		same[i] = make([]int, len(b)+1)
 	}

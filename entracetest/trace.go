@@ -24,7 +24,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Trace has the spans and log records of a test.
+// A Trace holds the spans and log records of a test.
 type Trace struct {
 	t        testing.TB
 	recorder *recorder.Recorder
@@ -34,7 +34,7 @@ type Trace struct {
 	logger   *slog.Logger
 }
 
-// An Option changes what [New] makes.
+// An Option changes the Trace that [New] makes.
 type Option func(*options)
 
 type options struct {
@@ -42,7 +42,7 @@ type options struct {
 	spans  []sdktrace.TracerProviderOption
 }
 
-// WithRedact says which values are secrets. The default is [redact.Default].
+// WithRedact sets the policy that determines which values are secrets. The default is [redact.Default].
 func WithRedact(p *redact.Policy) Option { return func(o *options) { o.redact = p } }
 
 // WithTracerProviderOptions adds options for the TracerProvider, such as a sampler or an id generator.
@@ -50,8 +50,8 @@ func WithTracerProviderOptions(list ...sdktrace.TracerProviderOption) Option {
 	return func(o *options) { o.spans = append(o.spans, list...) }
 }
 
-// New returns a Trace of t. When t and its subtests have ended, the Trace ends as well, and writes its file
-// if t has failed.
+// New returns a Trace of t. The Trace ends when t and its subtests have ended. It then writes its file if t has
+// failed.
 func New(t testing.TB, list ...Option) *Trace {
 	t.Helper()
 	o := options{redact: redact.Default()}
@@ -85,13 +85,13 @@ func (tr *Trace) TracerProvider() *sdktrace.TracerProvider { return tr.spans }
 // LoggerProvider returns a provider whose log records are recorded.
 func (tr *Trace) LoggerProvider() *sdklog.LoggerProvider { return tr.logs }
 
-// Logger returns a logger whose records are recorded, of all levels: below the span of their context.
+// Logger returns a logger whose records of all levels are recorded below the span of their context.
 func (tr *Trace) Logger() *slog.Logger { return tr.logger }
 
-// Recorder returns the recorder of the trace. The Trace closes it.
+// Recorder returns the recorder of the trace. The Trace closes the recorder.
 func (tr *Trace) Recorder() *recorder.Recorder { return tr.recorder }
 
-// View returns a view of what was recorded so far.
+// View returns a view of the data recorded so far.
 func (tr *Trace) View() *view.View {
 	tr.t.Helper()
 	b := tr.stream()
@@ -108,16 +108,16 @@ func (tr *Trace) View() *view.View {
 
 // end ends the trace at the end of its test.
 func (tr *Trace) end() {
-	ctx := context.Background() // that of the test is done
+	ctx := context.Background() // the context of the test is done
 	if tr.t.Failed() {
 		tr.report()
 	}
-	_ = tr.spans.Shutdown(ctx) // nothing of it can fail
+	_ = tr.spans.Shutdown(ctx) // the calls here cannot fail
 	_ = tr.logs.Shutdown(ctx)
 	_ = tr.recorder.Close(ctx)
 }
 
-// maxTree is how many lines of the tree a log has.
+// maxTree is the maximum number of lines of the tree in a log.
 const maxTree = 200
 
 // report writes the trace to a file, and its tree to the log of the test.
@@ -151,7 +151,7 @@ func (tr *Trace) write() (path string, err error) {
 	} else if dir = os.Getenv(dirEnv); dir != "" {
 		err = os.MkdirAll(dir, 0o700) //nolint:gosec // the user of the test names it
 	} else {
-		dir = os.TempDir() // no folder in it, which could be another user's
+		dir = os.TempDir() // not a folder within it, which could belong to another user
 	}
 	if err == nil {
 		dir, err = filepath.Abs(dir)
@@ -165,7 +165,7 @@ func (tr *Trace) write() (path string, err error) {
 		}
 		return '_'
 	}, tr.t.Name())
-	f, err := os.CreateTemp(dir, "entrace-"+name[:min(len(name), 100)]+"-*.iet") // which only the user can read
+	f, err := os.CreateTemp(dir, "entrace-"+name[:min(len(name), 100)]+"-*.iet") // only the user can read the file
 	if err != nil {
 		return "", err
 	}

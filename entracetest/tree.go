@@ -14,10 +14,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// printed says how rows are printed.
+// printed determines how rows are printed.
 type printed struct {
 	normal   bool     // without what differs from run to run
-	leaveOut []string // the names of attributes
+	leaveOut []string // the names of attributes to leave out
 }
 
 // tree returns the lines of the tree of all spans and log records.
@@ -56,7 +56,7 @@ func newPrinter(v *view.View) *printer {
 // maxIndent is the depth below which rows are not printed.
 const maxIndent = 100
 
-// below returns a row and what is below it, a line each.
+// below returns a row and all rows below it, one line each.
 func (p *printer) below(r view.Row) string {
 	text := p.line(r) + "\n"
 	if p.v.Depth(r) > maxIndent {
@@ -128,10 +128,10 @@ func (p *printer) line(r view.Row) string {
 	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
 }
 
-// maxText is how many bytes of a text a line has.
+// maxText is the maximum number of bytes of a text in a line.
 const maxText = 300
 
-// plain returns s in one line, without what acts on a terminal.
+// plain returns s in one line, without characters that act on a terminal.
 func plain(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"

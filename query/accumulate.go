@@ -13,23 +13,23 @@ import (
 // the values, so it does not matter how they are distributed over goroutines. Most groups are
 // small, so the first value needs no extra memory.
 type accumulator struct {
-	n    int64     // the number of values, without missing ones
+	n    int64     // the number of values that are not missing
 	one  Value     // for min and max, the result so far; otherwise the first value, until there is a second one
 	kind valueKind // the kind of the numbers: durations stay durations
 	*kept
 }
 
-// kept holds the state of an accumulator with at least two values. It is nil before the second
-// value.
+// kept holds the state of an accumulator with at least two values. An accumulator with fewer values has a nil
+// kept.
 type kept struct {
 	sums    *sums
-	ints    durations // for quantiles, like the next two fields; whole numbers of all kinds
+	ints    durations // whole numbers of all kinds; ints, uints and floats are used for quantiles
 	uints   []uint64  // whole numbers from 2^63 on
 	floats  []float64
 	buckets map[int]int64 // the counts of a histogram
 }
 
-// keeps describes an aggregate: what its accumulators compute, and from which values.
+// keeps describes an aggregate: its function, and the values that its accumulators add.
 type keeps struct {
 	fn       string
 	value    eval
@@ -38,7 +38,7 @@ type keeps struct {
 	twice    bool      // quantiles of many durations are computed with a second pass over the rows
 }
 
-// of returns the value for a row. It returns nil for count.
+// of returns the aggregate's value for a row. It returns nil for count.
 func (k *keeps) of(e *env) Value {
 	if k.value == nil {
 		return Value{}
@@ -70,10 +70,11 @@ func (a *accumulator) add(k *keeps, v Value) {
 	a.put(k, v)
 }
 
-// counts reports whether the function counts rows. errors, which queries cannot call, counts those that are errors.
+// counts reports whether the function counts rows. The function errors, which queries cannot call, counts only
+// rows that are errors.
 func (k *keeps) counts() bool { return k.fn == "count" || k.fn == "errors" }
 
-// isExtreme reports whether the function is min or max, which only need to keep one value.
+// isExtreme reports whether the function is min or max. These functions need to keep only one value.
 func (k *keeps) isExtreme() bool { return k.fn == "min" || k.fn == "max" }
 
 // keep prepares the accumulator for more than one value.
@@ -114,9 +115,9 @@ func (a *accumulator) put(k *keeps, v Value) {
 	}
 }
 
-// kindWith returns the kind of the result after one more value of kind k is added. If all values
-// are of one kind, it is that kind. If a time or duration is combined with plain numbers, it is the
-// time or duration. Otherwise it is a float.
+// kindWith returns the kind of the result after one more value of kind k is added. If all values are of one kind,
+// the result has this kind. If a time or duration is combined with plain numbers, the result is a time or
+// duration. Otherwise the result is a float.
 func (a *accumulator) kindWith(k valueKind) valueKind {
 	if k == kindUint {
 		k = kindInt
@@ -178,7 +179,7 @@ func (a *accumulator) merge(k *keeps, b *accumulator) {
 	}
 }
 
-// of returns f as a value of the kind of the accumulated values.
+// of converts f to a value of the kind of the accumulated values.
 func (a *accumulator) of(f float64) Value {
 	if a.kind == kindDuration || a.kind == kindTime {
 		return Value{kind: a.kind, n: int64(math.Round(f))}

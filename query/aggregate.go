@@ -13,8 +13,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// table computes aggregates of rows. It has a line for each group of rows for which the expressions
-// by have equal values.
+// table computes aggregates of rows. The table has one line for each group: the rows of a group have equal values
+// of the expressions in by.
 func (m *machine) table(calls []*stageAggregate, by []expr, rows view.Set[view.Row]) (*Table, error) {
 	for _, c := range calls {
 		switch alone := len(calls) == 1; {
@@ -180,10 +180,9 @@ func canonical(v Value) Value {
 	return intValue(int64(v.float()))
 }
 
-// having keeps the rows of those traces for which the comparison of the aggregate is true. With by,
-// it does this for each group of each trace. It processes only some traces at a time, so that the
-// number of groups in memory is at most maxGroups, or the number of rows of one trace if that is
-// larger.
+// having keeps the rows of those traces for which the comparison of the aggregate is true. If by is not empty,
+// having compares each group of each trace separately. It processes only some traces at a time, so that the number
+// of groups in memory is at most maxGroups, or the number of rows of one trace if that number is larger.
 func (m *machine) having(a *stageAggregate, by []expr, rows view.Set[view.Row]) (view.Set[view.Row], error) {
 	if a.fn == "count" && len(by) == 0 {
 		return m.havingCount(a, rows), nil
@@ -289,17 +288,16 @@ const (
 	maxCompared = 10_000
 )
 
-// A shareOf holds how often an attribute has a value in the selection and in the baseline.
+// A shareOf counts how often an attribute has one value, in the selection and in the baseline.
 type shareOf struct {
 	name    string
 	value   Value
 	in, out int64
 }
 
-// compareSets compares how often each value of each attribute occurs in the rows that a filter
-// selects and in the other rows. It gives percentages of the rows, the largest difference first. It
-// leaves out attributes with the same value in all rows, and attributes with a different value in
-// nearly every row.
+// compareSets compares how often each value of each attribute occurs in the rows that a filter selects and in the
+// other rows. The table shows percentages of the rows, the largest difference first. It omits attributes with the
+// same value in all rows, and attributes with a different value in nearly every row.
 func (m *machine) compareSets(a *stageAggregate, rows view.Set[view.Row]) (*Table, error) {
 	chosen, err := m.set(a.set)
 	if err != nil {

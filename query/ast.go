@@ -50,9 +50,9 @@ type (
 		pos   int
 	}
 
-	// words is free text.
+	// words is a search for free text.
 	words struct {
-		fold  string // in lower case
+		fold  string // the text in lower case
 		regex *regexp.Regexp
 		text  string
 		pos   int

@@ -30,19 +30,19 @@ type eval func(e *env) Value
 // A machine runs a query on a view.
 type machine struct {
 	q     *Query
-	ctx   context.Context //nolint:containedctx // of the one call that it lives for
+	ctx   context.Context //nolint:containedctx // the context of the one call that the machine serves
 	v     *view.View
 	attrs map[string]*attribute
-	roles bool            // the query has a condition on the role, so that all rows can be selected
+	roles bool            // the query has a condition on the role, so all rows can be selected
 	few   bool            // only a few rows are read, so that making columns is not worth it
 	lacks map[string]lack // by the field of != or !~; used for hints
 
 	traces   []traceInfo
-	noStates string // why nothing tells of the states that the query asks for
+	noStates string // the reason why the states that the query uses are unknown, or empty
 	more     []Hint
 }
 
-// A lack is an inequality of a field. It does not select rows without the field, which may surprise
+// A lack is an inequality of a field. The inequality does not select rows without the field, which may surprise
 // the user.
 type lack struct {
 	x     *compare
@@ -50,8 +50,7 @@ type lack struct {
 	a     *attribute
 }
 
-// An attribute gives access to an attribute of rows and of their resources, by the name that the
-// application used.
+// An attribute reads an attribute of rows and of their resources. Its name is the name that the application used.
 type attribute struct {
 	parts     []part  // one for each possible stored name; the first part with a value counts
 	resources []Value // by the number of the resource in columns.Block.Resource

@@ -18,7 +18,7 @@ import (
 type Completion struct {
 	Text  string `json:"text"`
 	Kind  string `json:"kind"`            // name, attribute, value, operator or function
-	Count int    `json:"count,omitempty"` // the number of entries that have the attribute
+	Count int    `json:"count,omitempty"` // the number of entries with the attribute
 }
 
 const (
@@ -29,11 +29,11 @@ const (
 	maxCompletionSize = 300
 )
 
-// Complete returns completions of the last word of an unfinished query, and the offset at which
-// that word begins. After a comparison operator, the completions are values of the compared field
-// in the view; after a filter in braces they are operators, and after a | outside of braces functions. Elsewhere
-// they are names of the language and of attributes. Completions that begin
-// with the word come before those that only contain it. The error is the error of ctx.
+// Complete returns completions of the last word of an unfinished query, and the offset at which that word begins.
+// After a comparison operator, the completions are values of the compared field in the view. After a filter in
+// braces, they are operators; after a | outside of braces, they are functions. Elsewhere, they are names of the
+// language and of attributes. Completions that begin with the word precede those that only contain it. The error
+// is the error of ctx.
 func Complete(ctx context.Context, v *view.View, beginning string) (from int, list []Completion, err error) {
 	braces, open := unclosed(beginning)
 	from, field, word := lastWord(beginning, open)
@@ -75,8 +75,8 @@ func completions(kind string, texts ...string) (list []Completion) {
 	return list
 }
 
-// unclosed returns how many braces are open at the end of a text, and the offset of a text in quotes, a regular
-// expression or a comment that is not closed, or -1.
+// unclosed returns how many braces are open at the end of a text. It also returns the offset of a quoted text,
+// regular expression or comment that is not closed, or -1.
 func unclosed(text string) (braces, open int) {
 	l := &lexer{s: text}
 	if err, ok := errors.AsType[*Error](l.all()); ok && err.Pos < len(text) && strings.IndexByte("\"`'/", text[err.Pos]) >= 0 {
@@ -85,8 +85,9 @@ func unclosed(text string) (braces, open int) {
 	return l.braces, -1
 }
 
-// lastWord returns the last word of a text, which is what is open at its end, and the offset at which it begins. If a
-// comparison operator is before the word, it also returns the compared field.
+// lastWord returns the last word of a text and the offset at which the word begins. A quoted text or regular
+// expression that is still open is the last word; open is its offset. If a comparison operator precedes the word,
+// lastWord also returns the compared field.
 func lastWord(text string, open int) (from int, field, word string) {
 	wordAt := func(s string) int {
 		return strings.LastIndexAny(s, " (){}=<>!~|&,") + 1
@@ -109,7 +110,7 @@ func lastWord(text string, open int) (from int, field, word string) {
 	return from, name[wordAt(name):], word
 }
 
-// namesIn returns the names that can occur in a query of a view. Names without a colon come first.
+// namesIn returns the names that can occur in a query on a view. Names without a colon are first.
 func namesIn(v *view.View) []Completion {
 	var list []Completion
 	add := func(names map[string]fieldKind) {

@@ -15,50 +15,50 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Contrast says how rows differ from others.
+// A Contrast describes how a set of rows differs from the other rows.
 type Contrast struct {
 	In     int64 `json:"in"` // rows
 	Others int64 `json:"others"`
-	// Fields are sorted by the largest difference of shares that one of their values has. Fields that
-	// have the same value in all rows, or another in nearly every row, are left out.
+	// Fields are sorted by the largest difference of shares among the values of the field. Fields with the same value
+	// in all rows, or with a different value in nearly every row, are left out.
 	Fields []FieldShares `json:"fields"`
 }
 
-// FieldShares has the values of a field, those with the largest difference of shares first.
+// FieldShares holds the values of a field, sorted by difference of shares, the largest first.
 type FieldShares struct {
 	Field  string       `json:"field"`  // as in a query: service, .user or resource.host.name
-	Points float64      `json:"points"` // for who shows them: the largest difference that it shows, in percent
+	Points float64      `json:"points"` // set by callers that display the field: the largest difference shown, in percent
 	Values []ValueShare `json:"values"`
-	More   int          `json:"more"` // for who shows them: values that it leaves out
+	More   int          `json:"more"` // set by callers that display the field: the number of values not shown
 }
 
-// A ValueShare has the numbers of rows with a value.
+// A ValueShare counts the rows with a value in both sets.
 type ValueShare struct {
 	Value  Value  `json:"-"`
-	Text   string `json:"value"` // for who shows it
+	Text   string `json:"value"` // set by callers that display the value
 	Where  string `json:"where"` // a filter that selects the rows with the value
 	In     int64  `json:"in"`
 	Others int64  `json:"others"`
-	// Difference is the share of the rows with the value, from 0 to 1, minus that of the others.
+	// Difference is the share of the rows with the value, from 0 to 1, minus the same share of the other rows.
 	Difference float64 `json:"-"`
-	// Chance reports that one of the values that were compared has such a difference by chance more often
-	// than one time in twenty, if both sets of rows are chosen at random. A value that all of at least three rows
-	// have and none of at least three others is never said to be chance, few as they are.
+	// Chance reports that the difference may be due to chance: if both sets of rows were chosen at random, one of the
+	// compared values would differ this much more often than one time in twenty. Chance is never set for a value that
+	// all of at least three rows and none of at least three other rows have.
 	Chance bool `json:"chance"`
 }
 
 const (
-	contrastSample = 1000 // rows of each set in which attributes are looked for
-	contrastFields = 8    // attributes whose values are counted
-	fewestApart    = 3    // rows of each set that a value tells apart for certain
+	contrastSample = 1000 // the number of rows of each set in which attributes are looked for
+	contrastFields = 8    // the number of attributes whose values are counted
+	fewestApart    = 3    // if a value separates sets of at least this many rows, that is never chance
 )
 
 // contrastFixed are the fields that all rows have.
 var contrastFixed = []string{"service", "level", "status", "name", "kind"}
 
-// ContrastOf compares rows with others, which may be of another view, by their service, level, status,
-// name, kind and attributes. A sample of both says which attributes may differ; the rows with their values
-// are counted in all.
+// ContrastOf compares rows with other rows, which may belong to another view. It compares their service, level,
+// status, name, kind and attributes. It chooses the attributes that may differ from a sample of both sets, and
+// then counts the values in all rows.
 func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	c := &Contrast{In: int64(in.Rows.Len()), Others: int64(others.Rows.Len())}
 	names, looked, err := contrastNames(ctx, [2]Run{in, others}, c)
@@ -101,7 +101,7 @@ func ContrastOf(ctx context.Context, in, others Run) (*Contrast, error) {
 	return c, nil
 }
 
-// most returns the largest difference of a value that is not by chance.
+// most returns the largest difference among the values whose difference is not due to chance.
 func (f *FieldShares) most() float64 {
 	most := 0.0
 	for i := range f.Values {
@@ -112,7 +112,7 @@ func (f *FieldShares) most() float64 {
 	return most
 }
 
-// shares returns the values of a field that is neither constant nor an id.
+// shares returns the shares of a field's values. It returns no values for a field that is constant or an id.
 func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	f := FieldShares{Field: name}
 	total := int64(0)
@@ -136,8 +136,11 @@ func (c *Contrast) shares(name string, counts *valueCounts) FieldShares {
 	return f
 }
 
-// isIDs reports whether so many different values in so many rows are likely to be ids: on average, a
-// value is in less than two rows.
+// isIDs reports whether a field with so many different values in so many rows probably holds ids. This is so if a
+// value occurs in fewer than two rows on average. IsChance reports whether the difference between two samples may
+// be due to chance. The samples have rows[0] and rows[1] rows, of which with[0] and with[1] have a value. IsChance
+// returns true if two random samples would differ this much more often than one time in twenty, in any of the
+// given number of comparisons. It uses Fisher's exact test with Bonferroni's correction.
 func isIDs(values int, rows int64) bool { return rows > 20 && int64(values) > rows/2 }
 
 // IsChance reports whether two samples of some rows differ as much in how many rows have a value, in one of
@@ -154,7 +157,7 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	both := float64(with[0]+with[1]) / (in + others)
 	apart := float64(with[0])/in - float64(with[1])/others
 	if math.Abs(apart) < 1.5*math.Sqrt(both*(1-both)*(1/in+1/others)) {
-		return true // which needs no exact test
+		return true // no exact test is needed
 	}
 	if apart < 0 {
 		with[0], with[1], rows[0], rows[1] = with[1], with[0], rows[1], rows[0]
@@ -162,7 +165,8 @@ func IsChance(with, rows [2]int64, compared int) bool {
 	return 2*math.Pow(10, -stat.MoreOften(int(with[0]), int(rows[0]), int(with[1]), int(rows[1])))*float64(max(1, compared)) > .05
 }
 
-// Where returns a filter for the rows in which a field has a text. A service without a name is nil.
+// Where returns a filter for the rows in which a field has the given text. An empty text of the field service
+// stands for nil.
 func Where(field, text string) string {
 	if text == "" && field == "service" {
 		return "service = nil"
@@ -170,18 +174,18 @@ func Where(field, text string) string {
 	return where(field, stringValue(text))
 }
 
-// where returns a filter for the rows in which a field has a value, or nothing if there is none.
+// where returns a filter for the rows in which a field has the given value, or "" if there is no such filter.
 func where(field string, v Value) string {
 	if v.kind == kindNil && field[0] != '.' && !slices.Contains(ofAllRows, field) {
-		return "!(" + field + " != nil)" // of what only spans have, = nil is false for other rows
+		return "!(" + field + " != nil)" // for a field that only spans have, "= nil" is false for other rows
 	}
 	if f := v.float(); v.kind == kindFloat && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		return "" // which a query cannot name
+		return "" // a query cannot name these numbers
 	}
 	return field + " = " + v.literal()
 }
 
-// ofAllRows are fields for which = nil selects all rows without a value.
+// ofAllRows are fields for which "= nil" selects all rows without a value.
 var ofAllRows = []string{"service", "name", "target", "message"}
 
 // literal returns v as it is written in a query.
@@ -197,15 +201,15 @@ func (v Value) literal() string {
 	return v.String()
 }
 
-// A sampled counts in how many rows of a sample an attribute has which value.
+// A sampled counts the values of an attribute in a sample of rows.
 type sampled struct {
 	field  string
 	n      int
-	values map[uint64][2]int // rows of both sets, by the hash of a value
+	values map[uint64][2]int // the number of rows of each set, by the hash of the value
 }
 
-// contrastNames returns the attributes that differ most in a sample, and how many values of each attribute it
-// has compared.
+// contrastNames returns the attributes that differ most in a sample. For each attribute of the sample, it also
+// returns how many values it compared.
 func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []string, looked map[string]int, err error) {
 	seed := maphash.MakeSeed()
 	known := make(map[string]*sampled)
@@ -258,7 +262,7 @@ func contrastNames(ctx context.Context, sides [2]Run, c *Contrast) (names []stri
 		most := 0.0
 		for _, n := range s.values {
 			d := math.Abs(float64(n[0])/max(1, sizes[0]) - float64(n[1])/max(1, sizes[1]))
-			if c.In == 0 || c.Others == 0 { // nothing differs: those with few values first
+			if c.In == 0 || c.Others == 0 { // nothing differs: attributes with few values first
 				d = float64(n[0]+n[1]) / float64(s.n)
 			}
 			most = max(most, d)

@@ -7,18 +7,18 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A counter counts how many rows of two sets have which values of a field.
+// A counter counts the values of a field in two sets of rows.
 type counter struct {
-	ctx  context.Context //nolint:containedctx // of one call
+	ctx  context.Context //nolint:containedctx // the context of one call
 	v    *view.View
 	sets [2]view.Set[view.Row]
 	// Rows with the same code have the same values of the fixed fields and of the attributes of their
 	// resources.
 	flags, metas, resources codeCounts
-	unknown                 bool // of some rows the view does not know the name or the resource
+	unknown                 bool // the view does not know the name or the resource of some rows
 }
 
-// A codeCounts has for each code the rows of both sets with it, and one of these rows.
+// A codeCounts counts, for each code, the rows of both sets with that code. It also holds one such row.
 type codeCounts struct {
 	n   [][2]int64
 	row []view.Row
@@ -43,7 +43,7 @@ func (c *codeCounts) merge(o *codeCounts) {
 	}
 }
 
-// valueCounts has for each value the rows of both sets with it.
+// valueCounts counts, for each value, the rows of both sets with that value.
 type valueCounts struct {
 	values []Value
 	n      [][2]int64
@@ -68,7 +68,7 @@ func (c *valueCounts) add(v Value, n [2]int64) {
 	c.n[i][1] += n[1]
 }
 
-// roleCodes is how many roles are told apart for each name.
+// roleCodes is the number of roles that are counted separately for each name.
 const roleCodes = 16
 
 // countFixed counts the codes of all rows.
@@ -130,7 +130,7 @@ func (c *counter) field(name string, out *valueCounts) error {
 	return nil
 }
 
-// coded adds the counts of the values of a field by codes. It returns false if that cannot be done.
+// coded counts the values of a field by codes. It returns false if the field has no codes.
 func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err error) {
 	var codes *codeCounts
 	switch f.kind {
@@ -160,8 +160,8 @@ func (c *counter) coded(m *machine, f *field, out *valueCounts) (ok bool, err er
 	return true, nil
 }
 
-// attribute counts the values of an attribute by the codes of its column. It returns false if the
-// column does not have them all.
+// attribute counts the values of an attribute by the codes of its column. It returns false if the column does not
+// have all values.
 func (c *counter) attribute(m *machine, name string, out *valueCounts) (ok bool, err error) {
 	a, err := m.attribute(name)
 	if err != nil || len(a.parts) != 1 || a.parts[0].column == nil || c.unknown {

@@ -63,12 +63,12 @@ func asError(err error) *Error {
 	return e
 }
 
-// maxTry is the maximum length of a query for which findTry searches a valid one.
+// maxTry is the maximum length of a query that findTry tries to correct.
 const maxTry = 1000
 
-// findTry sets Try to a complete, valid query. This is the query that the error proposes, with
-// further mistakes corrected. If there is none, it is the query with its missing closing brackets.
-// Otherwise it is the text of the query as a phrase, if the user can have meant a phrase.
+// findTry sets Try to a complete, valid query. Its first choice is the query that the error proposes, with further
+// mistakes corrected. If the error proposes none, it adds missing closing brackets to the query. Otherwise it
+// quotes the text of the query as a phrase, if the user may have meant a phrase.
 func (e *Error) findTry() {
 	next, err := e.Try, e
 	e.Try = ""
@@ -94,8 +94,8 @@ func (e *Error) findTry() {
 	}
 }
 
-// isCondition reports whether an invalid query was meant as a query, and not as free text. This is
-// so if it has braces or a | and is not JSON, or if it compares a field.
+// isCondition reports whether an invalid query was meant as a query, and not as free text. This is so if the text
+// contains a brace or a | and is not JSON, or if it compares a field.
 func isCondition(text string) bool {
 	if !strings.HasPrefix(text, `{"`) && strings.ContainsAny(text, "{|") {
 		return true
@@ -112,8 +112,8 @@ func isCondition(text string) bool {
 	return false
 }
 
-// WithValue completes an error with an unfinished comparison: the result offers the query with the
-// value that the field has most often in v. It returns e itself if there is nothing to offer.
+// WithValue completes an error with an unfinished comparison. The returned error offers the query with the most
+// frequent value of the field in v. WithValue returns e itself if it has no value to offer.
 func (e *Error) WithValue(ctx context.Context, v *view.View) *Error {
 	if e.Unfinished == "" {
 		return e
@@ -316,8 +316,8 @@ func (p *parser) refuse(t *token) *Error {
 	return e
 }
 
-// tableAt returns the pipeline of a function of TraceQL metrics. In it, a stage that computes a
-// table replaces the function. The function is token number at.
+// tableAt returns the pipeline that computes a table in place of a function of TraceQL metrics. The function is
+// token number at.
 func (p *parser) tableAt(at int) string {
 	inside := func(open int) (text string, next int) {
 		next = p.closing(open)

@@ -16,14 +16,13 @@ type floatSum struct {
 	wide  *big.Float // the sum of the floats outside of midRange
 }
 
-// midRange reports whether x is in the range in which squares, and the sums of squares, are exact
-// in parts.
+// midRange reports whether x is in the range in which a floatSum can add x and its square exactly as parts.
 func midRange(x float64) bool {
 	a := math.Abs(x)
 	return x == 0 || a > 0x1p-480 && a < 0x1p480
 }
 
-// add adds a float. Its range must be suitable for parts: see midRange.
+// add adds a float. The float must be in a range that suits parts: see midRange.
 func (s *floatSum) add(x float64) {
 	n := 0
 	for _, y := range s.parts {
@@ -67,13 +66,13 @@ func (s *floatSum) addTo(x *big.Float) {
 	}
 }
 
-// A sums computes the exact sum of numbers and of their squares. So the result does not depend on
-// the order of the numbers.
+// A sums computes the exact sum of numbers and of their squares. The result therefore does not depend on the order
+// of the numbers.
 type sums struct {
 	n           int64
 	low         uint64 // with high, the sum of the whole numbers in two's complement
 	high        int64
-	low2        [3]uint64 // the sum of their squares, the lowest bits first
+	low2        [3]uint64 // the sum of the squares of the whole numbers, the lowest bits first
 	floats      floatSum
 	floats2     floatSum
 	rise, fall  bool // a number was +Inf, or -Inf
@@ -160,7 +159,7 @@ func (s *sums) total() *big.Float {
 	return x
 }
 
-// infinite returns the sum if it is not finite. The value is nil if both +Inf and -Inf were added.
+// infinite returns the sum if the sum is not finite. The value is nil if both +Inf and -Inf were added.
 func (s *sums) infinite() (v Value, is bool) {
 	switch {
 	case s.rise && s.fall:

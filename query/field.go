@@ -53,9 +53,9 @@ const (
 	fieldLinkTrace
 	fieldLinkSpan
 	fieldScopeVersion
-	fieldIsRoot // the field parent, which is nil if no span of the view is above
+	fieldIsRoot // the field parent, which is nil if the row has no span above it in the view
 
-	// Of execution traces, in stateFields.
+	// The fields from execution traces, which are in stateFields.
 	fieldRunning
 	fieldRunnable
 	fieldSyscall
@@ -67,7 +67,7 @@ const (
 	fieldNet
 	fieldSleep
 	fieldBlocked
-	fieldStates // how the span was found in one
+	fieldStates // how the span was found in an execution trace
 )
 
 // bareNames are the names that need no scope. They are valid in all filters.
@@ -166,8 +166,8 @@ func enumNames(kind valueKind) []string {
 	return names
 }
 
-// attributeName returns the name of an attribute as it is written after the dot in a query. It is
-// in quotes if the lexer, within braces or not, would read anything else than the name.
+// attributeName returns the name of an attribute as a query writes it after the dot. The name is quoted if the
+// lexer would otherwise read it differently, in braces or outside of them.
 func attributeName(name string) string {
 	for _, context := range [2][2]string{{"{.", "=1}"}, {".", " = 1"}} {
 		if tokens, err := lex(context[0] + name + context[1]); err != nil || !isAttribute(tokens, name) {
@@ -177,7 +177,7 @@ func attributeName(name string) string {
 	return name
 }
 
-// isAttribute reports whether tokens, without a first brace, begin with the attribute of that name and a
+// isAttribute reports whether tokens, after an optional brace, begin with the attribute of that name and a
 // comparison.
 func isAttribute(tokens []token, name string) bool {
 	if tokens[0].text == "{" {
@@ -190,7 +190,7 @@ func isAttribute(tokens []token, name string) bool {
 	return ok && f.kind == fieldAttribute && f.name == name
 }
 
-// fieldNamed returns the field that a word names. If the word is not a field, ok is false.
+// fieldNamed returns the field that a word names. It returns false if the word is not a field.
 func fieldNamed(t *token, inBraces bool) (f *field, ok bool) {
 	f = &field{text: t.text, pos: t.pos, end: t.end}
 	parts := t.parts
@@ -243,13 +243,13 @@ func nearest(word string, names []string) string {
 	return text.Nearest(word, names, (len(word)+1)/3)
 }
 
-// isTypo reports whether a word is so similar to a name that it is probably a misspelling of it.
+// isTypo reports whether a word is so similar to a name that the word is probably a misspelling.
 func isTypo(word, name string) bool {
 	return text.Distance(word, name) <= 1+len(word)/8
 }
 
-// role returns the role of the rows to which a comparison of the field applies, if it applies to
-// one role only. The comparison is false for rows of other roles. So a comparison with nil does not
+// role returns the only role to whose rows a comparison of the field applies. It returns false if the comparison
+// applies to several roles. The comparison is false for rows of other roles, so a comparison with nil does not
 // select them.
 func (f *field) role() (role view.Role, ok bool) {
 	switch {

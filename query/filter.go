@@ -15,7 +15,7 @@ const words64 = columns.Words
 // blockBits has a bit for each row of a block.
 type blockBits [words64]uint64
 
-// A node is a part of a compiled filter. It removes the rows for which it is false from a set.
+// A node is a part of a compiled filter. It removes from a set the rows for which the part is false.
 type node interface {
 	refine(e *env, k int, b *columns.Block, set *blockBits)
 	cost() int

@@ -17,9 +17,9 @@ type grouping struct {
 	rows    view.Set[view.Row]
 	keys    []eval
 	coder   *coder
-	codes   []uint32 // of the rows of a block, and room for as many
+	codes   []uint32 // the codes of the rows of a block, followed by a buffer of the same size
 	groups  *groups
-	numbers []uint32 // by code: the number of its group plus 1, or 0 if it is not known
+	numbers []uint32 // by code: the number of the code's group plus 1, or 0 if the group is not known
 	key     []byte
 	members []member
 }
@@ -27,13 +27,14 @@ type grouping struct {
 // A member is the index of a row in a block, and the number of its group.
 type member struct{ i, group int32 }
 
-// A coder numbers the rows of a view: those with the same number are in one group.
+// A coder numbers the rows of a view. Rows with the same number are in the same group.
 type coder struct {
 	parts []coded
-	width uint64 // all numbers are below it
+	width uint64 // the numbers are less than width
 }
 
-// A coded is a value of rows that has a number below width. The function sets the numbers of the rows of a block, or noCode.
+// A coded is an expression whose values have numbers less than width. The function of sets the number of each row
+// of a block, or noCode.
 type coded struct {
 	width uint64
 	of    func(b *columns.Block, codes []uint32)
@@ -41,10 +42,11 @@ type coded struct {
 
 const (
 	noCode   = math.MaxUint32
-	maxCodes = 1 << 20 // the memory of a goroutine for the groups of codes has 4 bytes for each
+	maxCodes = 1 << 20 // limits a goroutine's table of group numbers, which takes 4 bytes for each code
 )
 
-// of sets the numbers of the rows of a block, or noCode. It needs room for as many.
+// of sets the numbers of the rows of a block, or noCode. It uses room, which must be as long as codes, as a
+// buffer.
 func (c *coder) of(b *columns.Block, codes, room []uint32) {
 	clear(codes)
 	for k := range c.parts {
@@ -64,7 +66,8 @@ func (c *coder) of(b *columns.Block, codes, room []uint32) {
 	}
 }
 
-// coderOf returns a coder for the groups of by. It returns nil if by has no such numbers, or too many.
+// coderOf returns a coder for the groups of by. It returns nil if the expressions of by cannot be numbered or have
+// too many numbers.
 func (m *machine) coderOf(by []expr) *coder {
 	c := &coder{width: 1}
 	for _, x := range by {
@@ -114,7 +117,7 @@ func (m *machine) codedOf(x expr) *coded {
 	return nil
 }
 
-// parentServices returns the codes of the service of the row above, as [machine.field] has it.
+// parentServices returns the codes of the service of the parent row. The parent is the same as in [machine.field].
 func (m *machine) parentServices(n int) *coded {
 	return &coded{uint64(n + 1), func(b *columns.Block, codes []uint32) {
 		for i, up := range b.Parent {
@@ -134,7 +137,7 @@ func (m *machine) parentServices(n int) *coded {
 	}}
 }
 
-// bucketCodes returns the codes of bucket(start, …) and of bucket(start - …, …).
+// bucketCodes returns codes for bucket(start, …) and bucket(start - …, …).
 func (m *machine) bucketCodes(x *binary) *coded {
 	f, isField := x.a.(*field)
 	shift := int64(0)
@@ -201,7 +204,7 @@ func (x *grouping) of(k int, b *columns.Block) []member {
 	return x.members
 }
 
-// know remembers the number of the group of a code.
+// know records the number of the group of a code.
 func (x *grouping) know(code, n uint32) {
 	if more := int(code) + 1 - len(x.numbers); more > 0 {
 		x.numbers = append(x.numbers, make([]uint32, more)...)
@@ -246,8 +249,7 @@ func (x *grouping) add(keep []keeps, b *columns.Block, members []member) {
 	}
 }
 
-// manyGroups is the number of groups from which on a goroutine merges its groups into the common
-// ones.
+// manyGroups is the number of groups at which a goroutine merges its groups into the common groups.
 const manyGroups = groupChunk
 
 // group computes the accumulators for each group of rows.
@@ -258,7 +260,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	}
 	coder := m.coderOf(by)
 	twice := slices.IndexFunc(keep, func(k keeps) bool { return k.duration && k.fn == "quantile" })
-	if coder == nil { // a second pass would take too long then
+	if coder == nil { // without codes, a second pass would take too long
 		twice = -1
 	}
 	if twice >= 0 {
@@ -312,8 +314,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 	return all, nil
 }
 
-// sortOut makes a second pass over the rows. It collects the durations that are needed for exact
-// quantiles of the groups.
+// sortOut makes a second pass over the rows. It collects the durations that exact quantiles of the groups need.
 func (m *machine) sortOut(k *keeps, at int, all *groups, start func(g *groups) *grouping) error {
 	spreads := make([]*spread, len(all.keys)) // by group; nil for a group with few durations
 	again := false

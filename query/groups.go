@@ -22,7 +22,7 @@ const (
 type groups struct {
 	width int // the number of accumulators of a group
 	seed  maphash.Seed
-	slots []uint64 // by hash: upper half the hash, lower half the number of the group plus 1; 0 if free
+	slots []uint64 // by hash: the upper half is the hash, the lower half the number of the group plus 1; 0 if free
 	keys  []string // of each group
 	text  strings.Builder
 	accs  [][]accumulator

@@ -23,8 +23,8 @@ func (q *Query) with(from, to int, text string) string {
 	return q.text[:from] + text + q.text[to:]
 }
 
-// lackHints returns hints about the rows that an inequality did not select because they do not have
-// the attribute. Rows that were selected, or to which the field does not apply, do not count.
+// lackHints returns hints about the rows that an inequality did not select because they do not have the attribute.
+// It does not count rows that were selected, nor rows to which the field does not apply.
 func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	var hints []Hint
 	for _, text := range slices.Sorted(maps.Keys(m.lacks)) {
@@ -55,11 +55,11 @@ func (q *Query) lackHints(m *machine, selected view.Set[view.Row]) []Hint {
 	return hints
 }
 
-// maxHints is the maximum number of hints why nothing was selected.
+// maxHints is the maximum number of hints about an empty result.
 const maxHints = 5
 
-// emptyHints returns hints why a query selected nothing. A reason can be an attribute that no row
-// has, or a comparison with a value of a kind that the attribute never has.
+// emptyHints returns hints that explain why a query selected nothing. For example, no row has an attribute, or an
+// attribute never has values of the kind to which it is compared.
 func (q *Query) emptyHints(m *machine) []Hint {
 	var hints []Hint
 	add := func(h Hint) {
@@ -172,8 +172,8 @@ func (m *machine) names() map[string]bool {
 	return names
 }
 
-// noneHint returns a hint that no row has the attribute x, and which field or attribute the user
-// may have meant. The hint is empty if x is not an attribute or some row has it.
+// noneHint returns a hint that no row has the attribute x, and names the field or attribute that the user may have
+// meant. The hint is empty if x is not an attribute or if a row has it.
 func (m *machine) noneHint(x expr) (h Hint) {
 	f, ok := x.(*field)
 	if !ok || !f.kind.isAttribute() || !m.hasNone(f.name) {
@@ -214,8 +214,8 @@ func (q *Query) isIn(ctx context.Context, v *view.View) bool {
 	return err == nil && r.Rows.Len() > 0
 }
 
-// otherKind returns a hint that an attribute never has values of the kind with which it is
-// compared. The hint is empty if it has such values.
+// otherKind returns a hint that an attribute never has values of the kind to which the query compares it. The hint
+// is empty if the attribute has such values.
 func (q *Query) otherKind(m *machine, f *field, l *literal) (h Hint) {
 	a, err := m.attribute(f.name)
 	if err != nil {

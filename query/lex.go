@@ -49,12 +49,12 @@ const maxQuery = 64 << 10
 type lexer struct {
 	s      string
 	pos    int
-	braces int // that are open
+	braces int // the number of open braces
 	tokens []token
 
-	parens  int  // that are open
-	inStage bool // after a |, where the arguments of functions are not free text
-	stageAt int  // the number of parentheses that were open at that |
+	parens  int  // the number of open parentheses
+	inStage bool // after a |, where arguments of functions are not free text
+	stageAt int  // the number of parentheses that were open at the |
 }
 
 func (l *lexer) fail(pos int, hint, text string, args ...any) *Error {
@@ -177,10 +177,10 @@ func (l *lexer) next(space bool) (token, error) {
 	return token{}, l.fail(at, "", "unexpected %q", r)
 }
 
-// textLength returns the length of the unquoted text that begins at l.pos, such as 127.0.0.1,
-// price: or a->b. It returns 0 if the characters here are part of the query language. An unquoted
-// text is in a filter without braces and is delimited by blanks. It contains something that cannot
-// occur in the language, and no comparison.
+// textLength returns the length of the unquoted text that begins at l.pos, such as 127.0.0.1, price: or a->b. An
+// unquoted text is in a filter without braces and is delimited by blanks. It contains something that cannot occur
+// in the query language, and no comparison. textLength returns 0 if the characters at l.pos are part of the query
+// language.
 func (l *lexer) textLength(space bool) int {
 	if !space && !l.isBehind("(", "!") && !l.isBehind(comparisons...) || l.braces > 0 || l.inStage {
 		return 0
@@ -249,10 +249,9 @@ func isText(s string, inParens bool) bool {
 	return false
 }
 
-// pathCanBegin reports whether a slash at l.pos begins a text such as /cart. This is so if free
-// text is allowed here, a blank or a comparison is before the slash, a letter is after it, and no
-// later slash ends a regular expression. A slash for division has a blank after it or no blank
-// before it.
+// pathCanBegin reports whether a slash at l.pos begins a text such as /cart. Free text must be allowed here, a
+// blank or a comparison must precede the slash, a letter must follow it, and no later slash may end a regular
+// expression. A slash for division, in contrast, has a blank after it or no blank before it.
 func (l *lexer) pathCanBegin(space bool) bool {
 	r, _ := utf8.DecodeRuneInString(l.s[l.pos+1:])
 	return (space || l.isBehind(comparisons...)) && l.braces == 0 && !l.inStage && (r == '_' || unicode.IsLetter(r)) && !l.regexEnds()
@@ -291,8 +290,8 @@ func (l *lexer) path() token {
 	return token{kind: tokenString, text: l.s[at:l.pos], pos: at}
 }
 
-// regexCanBegin reports whether a slash at l.pos begins a regular expression and is not a division.
-// This is so if a term can begin here and no blank is after the slash.
+// regexCanBegin reports whether a slash at l.pos begins a regular expression and is not a division. This is so if
+// a term can begin here and no blank follows the slash.
 func (l *lexer) regexCanBegin(space bool) bool {
 	if !space || l.pos+1 >= len(l.s) || l.s[l.pos+1] == ' ' {
 		return false
@@ -355,7 +354,7 @@ func (l *lexer) quoted(at int) (string, int, error) {
 		}
 	}
 	closed := l.s + string(q)
-	if at == len(l.s)-1 && at > 0 { // nothing follows it: it is one too many
+	if at == len(l.s)-1 && at > 0 { // nothing follows the quote: it is one too many
 		closed = l.s[:at]
 	}
 	return "", 0, l.fail(at, "", "the text has no closing quote").trying(closed)

@@ -10,16 +10,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Near is a row for which most conditions of a query hold.
+// A Near is a row that fulfills most conditions of a query.
 type Near struct {
 	Row view.Row
-	// Failed are the conditions that do not hold, with the row's value behind them: ".n > 3: it is 2".
+	// Failed are the conditions that do not hold, each followed by the row's value: ".n > 3: it is 2".
 	Failed []string
 }
 
-// Nearest returns rows that the query does not select, at most n: those for which the most conditions
-// hold. The conditions are the parts between && of the query's last {…}. The error is the error
-// of ctx, or an [*Error].
+// Nearest returns up to n rows that the query does not select but that fulfill the most of its conditions. The
+// conditions are the parts between && of the query's last {…}. The error is the error of ctx, or an [*Error].
 func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error) {
 	f := lastFilter(q.root.set)
 	if f == nil || f.x == nil {
@@ -29,7 +28,7 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 	type condition struct {
 		text  string
 		holds view.Set[view.Row]
-		value eval // nil: the condition has no single value
+		value eval // nil if the condition has no single value
 	}
 	var conditions []condition
 	for _, x := range conjuncts(f.x, nil) {
@@ -96,7 +95,7 @@ func (q *Query) Nearest(ctx context.Context, v *view.View, n int) ([]Near, error
 	return near, nil
 }
 
-// lastFilter returns the filter whose rows s selects, nil if there are several.
+// lastFilter returns the filter whose rows s selects, or nil if s selects the rows of several filters.
 func lastFilter(s spanset) *filter {
 	switch s := s.(type) {
 	case *filter:

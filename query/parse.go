@@ -69,7 +69,7 @@ type parser struct {
 	braces int // the number of open braces
 	hints  []Hint
 	ifNone []Hint // hints for a result without rows
-	bare   bool   // a word that is not a name is free text, for instance on the right of a comparison
+	bare   bool   // a word that is not a name is free text, for example on the right of a comparison
 }
 
 func (p *parser) peek() *token { return &p.tokens[p.at] }
@@ -85,7 +85,7 @@ func (p *parser) next() *token {
 // is reports whether the next token is the given mark.
 func (p *parser) is(mark string) bool { return p.peek().is(mark) }
 
-// take skips the next token if it is the given mark, and reports whether it is.
+// take skips the next token if it is the given mark. It reports whether it skipped the token.
 func (p *parser) take(mark string) bool {
 	if p.is(mark) {
 		p.next()
@@ -130,7 +130,7 @@ func describe(t *token) string {
 	return t.text
 }
 
-// deeper enters a nested bracket. The function that it returns leaves it.
+// deeper enters a nested bracket. The returned function leaves the bracket.
 func (p *parser) deeper() (func(), error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, p.fail(p.peek(), "", "brackets are nested more than %d deep", maxDepth)
@@ -184,8 +184,8 @@ func (p *parser) check(q *pipeline) error {
 	return nil
 }
 
-// isFilter reports whether the next tokens are a filter without braces. This is so if there is no {
-// before the first | at this level.
+// isFilter reports whether the next tokens are a filter without braces. This is so if no { precedes the first | at
+// this level.
 func (p *parser) isFilter() bool {
 	depth := 0
 	for _, t := range p.tokens[p.at:] {
@@ -466,7 +466,7 @@ func (p *parser) comparison(a expr, op string, t *token) (expr, error) {
 	return c, p.comparable(a, &literal{value: c.value, word: l.word, pos: l.pos, end: l.end})
 }
 
-// inList parses the list behind in.
+// inList parses the list after the operator in.
 func (p *parser) inList(c *compare, t *token) (expr, error) {
 	if err := p.want("("); err != nil {
 		return nil, err
@@ -508,7 +508,7 @@ func isID(x expr) bool {
 	return ok && slices.Contains([]fieldKind{fieldSpanID, fieldParentID, fieldTraceID, fieldLinkTrace, fieldLinkSpan}, f.kind)
 }
 
-// wholeID returns an id as rows have it: some programs leave out the zeros before it, or have capitals.
+// wholeID returns an id in the form that rows have: it adds missing leading zeros and converts capitals.
 func wholeID(f *field, id string) string {
 	size := 16
 	if f.kind == fieldTraceID || f.kind == fieldLinkTrace {
@@ -591,7 +591,7 @@ func (p *parser) sum() (expr, error) {
 	return a, err
 }
 
-// not parses !x, whose precedence is between those of a product and of a sum.
+// not parses !x. The precedence of ! is between the precedences of products and sums.
 func (p *parser) not() (expr, error) {
 	if p.is("!") || p.isWord("not") {
 		done, err := p.deeper()

@@ -30,9 +30,8 @@ type Result struct {
 	values []eval // of Selected
 }
 
-// SelectedTable returns the values that select(…) asks for, with a line for each row. The lines are
-// in the order of the query, or in the order of time if the query does not sort. The table is nil
-// if the query has no select(…).
+// SelectedTable returns the values that select(…) requests, one line for each row. The lines are in the order of
+// the query, or in the order of time if the query does not sort. The table is nil if the query has no select(…).
 func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	if r.m == nil {
 		return nil, nil //nolint:nilnil // a query without select(…) has no table
@@ -57,18 +56,18 @@ func (r *Result) SelectedTable(ctx context.Context) (*Table, error) {
 	return t, nil
 }
 
-// A Table is the result of aggregates. It has a line for each group.
+// A Table is the result of aggregates. It has one line for each group.
 type Table struct {
 	Columns []string
 	Lines   [][]Value
 	groups  int  // the number of columns that come from by(…)
-	spans   bool // it counts spans only
+	spans   bool // the table counts spans only
 }
 
 // Options change how [Query.Run] works.
 type Options struct {
-	// From and To, if not zero, restrict the result to rows whose time overlaps the time between
-	// them.
+	// From and To restrict the result to rows whose time overlaps the period between From and To. A zero time sets no
+	// limit.
 	From, To time.Time
 }
 
@@ -160,7 +159,7 @@ func (q *Query) Words() []string {
 	return all
 }
 
-// MakesTable reports whether the query computes a table, and does not only select rows.
+// MakesTable reports whether the query computes a table instead of only selecting rows.
 func (q *Query) MakesTable() bool { return countTables(q.root.stages) > 0 }
 
 // selectable reports whether rows with these flags can be selected.
@@ -174,8 +173,8 @@ func (m *machine) selectable(f view.Flags) bool {
 	return m.roles
 }
 
-// where returns the rows for which an expression is true. It only considers rows of within, or all
-// rows if within is nil.
+// where returns the rows for which an expression is true. It considers only rows of within, or all rows if within
+// is nil.
 func (m *machine) where(x expr, within view.Set[view.Row]) (view.Set[view.Row], error) {
 	n, err := m.filter(x)
 	if err != nil {
@@ -215,11 +214,10 @@ func (m *machine) block(e *env, n node, k int, within view.Set[view.Row]) blockB
 	return set
 }
 
-// First returns the rows that the query selects, in the order of their numbers, as they are found.
-// It returns false if the query is not a single filter. It only considers rows of within, or all
-// rows if within is nil. First makes no columns of attributes. So it finds the first rows at once,
-// but takes longer than Run for all of them. A user interface can show these rows while Run is
-// still running.
+// First yields the rows that the query selects, in the order of their numbers, as soon as it finds them. It
+// returns false if the query is not a single filter. It considers only rows of within, or all rows if within is
+// nil. First makes no columns of attributes. It therefore finds the first rows at once, but takes longer than Run
+// for all rows. A user interface can show these rows while Run is still running.
 func (q *Query) First(ctx context.Context, v *view.View, within view.Set[view.Row]) (rows iter.Seq2[view.Row, error], ok bool) {
 	f, ok := q.root.set.(*filter)
 	if !ok || len(q.root.stages) > 0 {
@@ -273,7 +271,7 @@ func (m *machine) set(s spanset) (view.Set[view.Row], error) {
 	return m.v.NewSet(), nil
 }
 
-// tracesOf returns the traces of rows.
+// tracesOf returns the traces of the rows in s.
 func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	t := make(view.Set[uint32], m.v.Columns().Traces()/64+1)
 	for r := range s.All() {
@@ -282,8 +280,8 @@ func (m *machine) tracesOf(s view.Set[view.Row]) view.Set[uint32] {
 	return t
 }
 
-// inTraces reports whether row r belongs to one of the traces of rows. A row without a trace is a
-// trace of its own.
+// inTraces reports whether row r belongs to one of the traces. A row without a trace is a trace of its own; it
+// matches if rows contains it.
 func (m *machine) inTraces(traces view.Set[uint32], rows view.Set[view.Row], r view.Row) bool {
 	n := m.v.Columns().Trace(uint32(r))
 	if n == 0 {
@@ -341,7 +339,7 @@ func (m *machine) structure(s *structural) (view.Set[view.Row], error) {
 			found[i] = b[i] &^ found[i]
 		}
 	case s.union:
-		// Add the rows of a that have a matching row of b. This is the reverse relation.
+		// Add the rows of a that have a matching row of b, by the inverse relation.
 		other := map[string]string{">>": "<<", "<<": ">>", ">": "<", "<": ">", "~": "~"}[s.op]
 		back := m.related(other, b, a)
 		for i := range found {
@@ -374,7 +372,7 @@ func (m *machine) related(op string, a, b view.Set[view.Row]) view.Set[view.Row]
 	case "<<":
 		m.above(a, b, out)
 	case "~":
-		// For each parent, find whether it has none, one or more children in a.
+		// For each parent, determine whether a has none, one or several of its children.
 		one, more := v.NewSet(), v.NewSet()
 		for r := range a.All() {
 			if up := v.Parent(r); one.Has(up) {
@@ -431,7 +429,7 @@ func (m *machine) above(a, b, out view.Set[view.Row]) {
 	}
 }
 
-// stages runs the stages on rows, stores in r what they compute, and returns the rows that remain.
+// stages runs the stages on rows and stores their tables and orders in r. It returns the remaining rows.
 func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view.Set[view.Row], error) {
 	var by []expr
 	var err error
@@ -469,7 +467,7 @@ func (m *machine) stages(list []stage, rows view.Set[view.Row], r *Result) (view
 				}
 			}
 			if len(calls) < countTables(list) {
-				continue // the last aggregate computes the table for all of them
+				continue // the last aggregate computes the table for all aggregates
 			}
 			r.Table, err = m.table(calls, by, rows)
 		case *stageSort:
@@ -521,8 +519,7 @@ func (r *Result) cut(n int, rows view.Set[view.Row]) view.Set[view.Row] {
 	return kept
 }
 
-// InTime returns rows in the order of their times. A row without a time stays behind the row before
-// it.
+// InTime returns rows in the order of their times. A row without a time stays after the row that precedes it.
 func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	list := slices.Collect(rows.All())
 	times := make(map[view.Row]int64)
@@ -544,7 +541,7 @@ func InTime(v *view.View, rows view.Set[view.Row]) []view.Row {
 	return list
 }
 
-// orderIn compares two values in ascending or descending order. Missing values come last in both.
+// orderIn compares two values in ascending or descending order. Missing values are last in both orders.
 func orderIn(desc bool, a, b Value) int {
 	n := Compare(a, b)
 	if desc && a.class() != math.MaxInt && b.class() != math.MaxInt {
@@ -586,7 +583,7 @@ func (m *machine) sort(x expr, desc bool, rows view.Set[view.Row], r *Result) er
 	return nil
 }
 
-// A Run is one recording of a program, with the set of its rows that are compared.
+// A Run is one recording of a program, with the set of rows to compare.
 type Run struct {
 	View *view.View
 	Rows view.Set[view.Row]

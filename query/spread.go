@@ -6,8 +6,8 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// A spread counts durations in buckets by their approximate size. With these counts, an exact
-// quantile only needs the durations of one bucket from a second pass.
+// A spread counts durations in buckets by their approximate size. These counts determine the bucket of a quantile.
+// An exact quantile then needs only the durations of this bucket, from a second pass.
 type spread struct {
 	n      int64
 	counts [spreadBuckets]uint32
@@ -37,7 +37,7 @@ type wanted struct {
 	d int64
 }
 
-// addWanted appends a duration to a list if it is in a wanted bucket of s, which may be nil.
+// addWanted appends a duration to a list if it is in a wanted bucket of s. s may be nil.
 func (s *spread) addWanted(list []wanted, d int64) []wanted {
 	if s != nil && s.wanted[spreadBucket(d)] {
 		list = append(list, wanted{s, d})
@@ -45,7 +45,7 @@ func (s *spread) addWanted(list []wanted, d int64) []wanted {
 	return list
 }
 
-// keepWanted keeps the durations of a list in their spreads.
+// keepWanted stores the durations of a list in their spreads.
 func keepWanted(list []wanted) {
 	for _, x := range list {
 		x.s.values = append(x.s.values, x.d)
@@ -62,7 +62,7 @@ func (s *spread) find(rank int64) (bucket int, before int64) {
 	return bucket, before
 }
 
-// quantile returns an exact quantile. Its bucket must be wanted, and the second pass must be done.
+// quantile returns an exact quantile. The quantile's bucket must be wanted, and the second pass must be done.
 func (s *spread) quantile(q float64) int64 {
 	bucket, before := s.find(stat.Rank(q, s.n))
 	var list []int64
@@ -74,12 +74,12 @@ func (s *spread) quantile(q float64) int64 {
 	return stat.Nth(list, int(stat.Rank(q, s.n)-before))
 }
 
-// maxTook is the maximum number of durations that are kept one by one. They take about as much
-// memory as a spread.
+// maxTook is the maximum number of durations that are stored individually. They take about as much memory as a
+// spread.
 var maxTook = 1 << 10
 
-// durations collects durations to compute quantiles. It keeps up to maxTook of them one by one. If
-// there are more, it keeps a spread.
+// durations collects durations to compute quantiles. It stores up to maxTook durations individually, and uses a
+// spread for more.
 type durations struct {
 	all    []int64
 	spread *spread
@@ -95,7 +95,7 @@ func (d *durations) add(x int64) {
 	}
 }
 
-// makeSpread moves the durations that were kept one by one to a spread.
+// makeSpread moves the individually stored durations to a spread.
 func (d *durations) makeSpread() {
 	if d.spread == nil {
 		d.spread = new(spread)
@@ -121,8 +121,8 @@ func (d *durations) merge(b *durations) {
 	}
 }
 
-// want announces the quantiles that will be asked for. If it returns true, all durations must
-// be passed to addWanted, and the result to keepWanted, before the call of quantile.
+// want announces the quantiles that will be requested. If want returns true, all durations must be passed to
+// addWanted, and the resulting list to keepWanted, before quantile is called.
 func (d *durations) want(qs []float64) bool {
 	if d.spread == nil {
 		return false
@@ -134,7 +134,7 @@ func (d *durations) want(qs []float64) bool {
 	return true
 }
 
-// quantile returns an exact quantile of the durations. There must be at least one.
+// quantile returns an exact quantile of the durations. d must hold at least one duration.
 func (d *durations) quantile(q float64) int64 {
 	if d.spread != nil {
 		return d.spread.quantile(q)

@@ -12,8 +12,7 @@ var aggregates = map[string]bool{
 	"quantile": true, "histogram": true, "values": true, "compare": false,
 }
 
-// refused maps functions of TraceQL metrics, which make time series, to the query to write in their
-// place.
+// refused maps functions of TraceQL metrics, which compute time series, to the equivalent query of this language.
 var refused = map[string]string{
 	"rate":                "count() by(bucket(start, 1s))",
 	"count_over_time":     "count() by(bucket(start, 1s))",
@@ -169,7 +168,7 @@ func (p *parser) column() (expr, error) {
 	return p.sum()
 }
 
-// fieldColumn is the kind of a field that stands for a column of a table.
+// fieldColumn is the kind of a field that names a column of a table.
 const fieldColumn fieldKind = 255
 
 // aggregate parses an aggregate with its comparison and its by(…).

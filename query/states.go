@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// stateFields have how long the goroutine of a span was in some states.
+// stateFields maps the fields for the time that a span's goroutine spent in some states to these states.
 var stateFields = map[fieldKind][]gotrace.State{
 	fieldRunning: {gotrace.Running}, fieldRunnable: {gotrace.Runnable}, fieldSyscall: {gotrace.Syscall}, fieldGC: {gotrace.GCWork, gotrace.GCWait},
 	fieldMutex: {gotrace.Mutex}, fieldSync: {gotrace.Sync}, fieldChan: {gotrace.Chan}, fieldSelect: {gotrace.Select}, fieldNet: {gotrace.Net},
@@ -17,8 +17,8 @@ var stateFields = map[fieldKind][]gotrace.State{
 	fieldBlocked: {gotrace.Mutex, gotrace.Sync, gotrace.Chan, gotrace.Select, gotrace.Net, gotrace.Sleep, gotrace.Other},
 }
 
-// stateField compiles a field that execution traces in the files tell. It is nil for spans of which they tell
-// nothing.
+// stateField compiles a field whose values are in the execution traces of the files. The field is nil for spans
+// that the execution traces do not cover.
 func (m *machine) stateField(f *field) (eval, error) {
 	states, err := m.v.States(m.ctx)
 	if err != nil {
@@ -42,8 +42,8 @@ func (m *machine) stateField(f *field) (eval, error) {
 	}, nil
 }
 
-// NoStates says why nothing is known of what the spans of a view did, or why execution traces were not read to their ends. It
-// returns "" where neither is so.
+// NoStates returns the reason why the states of a view's spans are unknown, or why execution traces were not read
+// to their ends. It returns "" if neither applies.
 func NoStates(v *view.View, states *view.States) string {
 	if problems := states.Problems(); len(problems) > 0 {
 		return errors.Join(problems...).Error()

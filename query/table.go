@@ -8,8 +8,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Where returns a filter that selects the rows of a line of t, without the filter of the query that
-// computed t. It is empty if t has no groups, or if no filter can select them, as those with NaN.
+// Where returns a filter that selects the rows of a line of t, without the filter of the query that computed t. It
+// returns "" if t has no groups, or if no filter can select the rows, for example if a value is NaN.
 func (t *Table) Where(line []Value) string {
 	var all []string
 	for i, v := range line[:min(t.groups, len(line))] {
@@ -29,9 +29,9 @@ func (t *Table) Where(line []Value) string {
 	return strings.Join(all, " && ")
 }
 
-// Spread returns for each line of t how many of its rows begin in each of the periods of the given
-// number of nanoseconds that begin at from. Rows are those of which t was computed. The counts of a line
-// are found by its Where. The result is empty if t has no groups.
+// Spread counts when the rows of each line of t begin. It returns, for each line, the number of rows that begin in
+// each of the given number of periods. The periods are every nanoseconds long, and the first begins at from. rows
+// are the rows of which t was computed. The key of a line is its Where. The result is empty if t has no groups.
 func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row], from, every int64, periods int) (map[string][]uint32, error) {
 	out := make(map[string][]uint32)
 	if t.groups == 0 {
@@ -39,7 +39,7 @@ func (t *Table) Spread(ctx context.Context, v *view.View, rows view.Set[view.Row
 	}
 	every = max(1, every)
 	of := fmt.Sprintf("start >= %d", from)
-	if to := from + every*int64(periods); to > from { // a number can say when they end
+	if to := from + every*int64(periods); to > from { // the end of the periods fits into an int64
 		of += fmt.Sprintf(" && start < %d", to)
 	}
 	if t.spans {

@@ -46,8 +46,8 @@ func (p *parser) primary() (expr, error) {
 	return nil, p.fail(t, "", "expected a value, found %s", describe(t))
 }
 
-// compared reports whether there is an operator right before or after the tokens from first to
-// last, or before or after the parentheses around them.
+// compared reports whether an operator is right before or after the tokens from first to last, or before or after
+// the parentheses around these tokens.
 func (p *parser) compared(first, last int) bool {
 	before, behind := first-1, last+1
 	for before >= 0 && p.tokens[before].text == "(" && p.tokens[behind].text == ")" {

@@ -10,8 +10,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A textNode is the filter node of free text. It only reads entries whose raw bytes may contain the
-// text.
+// A textNode is the filter node of free text. It reads only entries whose raw bytes may contain the text.
 type textNode struct {
 	is    func(e *env) bool
 	texts []string // every match contains one of them, in any case; if empty, any entry can match
@@ -33,7 +32,7 @@ func (n *textNode) refine(e *env, k int, b *columns.Block, set *blockBits) {
 
 func (n *textNode) cost() int { return 500 }
 
-// textsOf returns texts in lower case. Everything that x matches contains at least one of them.
+// textsOf returns texts in lower case. Everything that x matches contains at least one of the texts.
 func textsOf(x *words) []string {
 	if x.regex == nil {
 		return []string{x.fold}
@@ -50,15 +49,15 @@ func textsOf(x *words) []string {
 }
 
 const (
-	// maxTexts is the maximum number of texts to search for.
+	// maxTexts is the maximum number of texts that are searched for.
 	maxTexts = 8
-	// minText is the minimum length of these texts. Nearly every entry contains a shorter text.
+	// minText is the minimum length of the texts. Nearly every entry would contain a shorter text.
 	minText = 3
 )
 
-// required returns a list of texts. Everything that the regular expression matches contains at
-// least one of them. The list is empty if there are no such texts. If there are several such lists,
-// it returns the one with the longest texts.
+// required returns a list of texts. Everything that the regular expression matches contains at least one of the
+// texts. The list is empty if there are no such texts. If several such lists exist, required returns the list with
+// the longest texts.
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:

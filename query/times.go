@@ -21,10 +21,9 @@ func parseTimestamp(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time", s)
 }
 
-// ParseTime parses a time as given to --since and --until. It accepts a time in the format of RFC
-// 3339. It accepts a time of day such as 15:04 or 15:04:05.000, which is on the day of the first
-// row of v in the given zone. It also accepts a duration: +30s is 30 seconds after the first row,
-// and -10m is 10 minutes before the last row.
+// ParseTime parses a time as given to --since and --until. The time can be in the format of RFC 3339. It can be a
+// time of day such as 15:04 or 15:04:05.000, on the day of the first row of v in the given zone. It can also be a
+// duration: +30s is 30 seconds after the first row, and -10m is 10 minutes before the last row.
 func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	first, last, ok := Span(v)
 	if d, err := time.ParseDuration(s); err == nil && (strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-")) {
@@ -54,8 +53,8 @@ func ParseTime(s string, v *view.View, zone *time.Location) (time.Time, error) {
 	return t, err
 }
 
-// Span returns the first and the last time in the view, in nanoseconds since 1970. It returns false
-// if nothing has a time. It ignores resources, links and the entries of the recorder itself.
+// Span returns the first and the last time in the view, in nanoseconds since 1970. It returns false if no row has
+// a time. It ignores resources, links and the entries of the recorder itself.
 func Span(v *view.View) (first, last int64, ok bool) {
 	for k := range v.Columns().Blocks() {
 		b := v.Columns().Block(k)
@@ -78,7 +77,7 @@ func Span(v *view.View) (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// Period returns the times of o, in nanoseconds since 1970. A nil o has all times.
+// Period returns the times of o, in nanoseconds since 1970. The period of a nil o is unlimited.
 func (o *Options) Period() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if o != nil && !o.From.IsZero() {

@@ -22,7 +22,7 @@ const (
 	kindNil      valueKind = iota // no value
 	kindBool                      // true or false
 	kindInt                       // a whole number below 2^63
-	kindUint                      // a whole number from 2^63 on
+	kindUint                      // a whole number of 2^63 or more
 	kindFloat                     // a number
 	kindDuration                  // a number of nanoseconds
 	kindTime                      // nanoseconds since 1970
@@ -33,7 +33,7 @@ const (
 	kindRole                      // a role of a row
 )
 
-// A Value is the result of an expression. The zero Value is nil: there is no value.
+// A Value is the result of an expression. The zero Value is nil: no value.
 type Value struct {
 	s    string
 	n    int64 // for kindUint and kindFloat, the bits of the number
@@ -79,8 +79,8 @@ func (v Value) number() (float64, bool) {
 	return 0, false
 }
 
-// Any returns v as a Go value: nil, bool, int64, float64, [time.Duration], [time.Time] or string.
-// Whole numbers from 2^63 on are a uint64.
+// Any returns v as a Go value: nil, bool, int64, float64, [time.Duration], [time.Time] or string. It returns whole
+// numbers of 2^63 or more as uint64.
 func (v Value) Any() any {
 	switch v.kind {
 	case kindNil:

@@ -76,10 +76,10 @@ func (c columnsOf) Keys() []columns.Key {
 type attributeReader struct {
 	v    *View
 	name string
-	// replaces, if set, reads an attribute of a span's end that replaces this one even if the end lacks it: a
-	// status is replaced as a whole.
+	// replaces, if set, reads an attribute of a span's end. If the end has this attribute, the end's value replaces
+	// the span's value even if the end lacks this reader's attribute: a status is replaced as a whole.
 	replaces *attributeReader
-	at       []int32 // by shape: the index of the attribute in the shape, -1 for none
+	at       []int32 // by shape: the index of the attribute in the shape, or -1 if the shape lacks it
 	size     []int32 // by shape: the size of all its encoded names, as stored in version 2
 }
 
@@ -87,7 +87,7 @@ func (c columnsOf) Attribute(name string) func(row uint32) (format.Value, bool) 
 	return c.v.attribute(name).value
 }
 
-// attribute returns a reader of the attribute with this stored name.
+// attribute returns a reader of the attribute with the given stored name.
 func (v *View) attribute(name string) *attributeReader {
 	a := &attributeReader{v: v, name: name, at: make([]int32, len(v.shapes)), size: make([]int32, len(v.shapes))}
 	for i, s := range v.shapes {
@@ -103,8 +103,8 @@ func (v *View) attribute(name string) *attributeReader {
 	return a
 }
 
-// raw calls fn with the encoded value of the attribute of row r, if the row has it. If the end of a
-// span has the attribute, fn gets that value, otherwise the value of the span's own entry.
+// raw calls fn with the encoded value of the attribute of row r, if the row has the attribute. A value from the
+// end of the span has precedence over a value from the span's own entry.
 func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	v := a.v
 	if of, id := v.endOf(r); id != 0 {
@@ -116,7 +116,7 @@ func (a *attributeReader) raw(r Row, fn func(value []byte)) {
 	a.rawOf(v.fileOf(r), v.id(r), fn)
 }
 
-// rawOf is raw for a single entry. It reports whether the entry has the attribute.
+// rawOf is like raw, but reads a single entry. It reports whether the entry has the attribute.
 func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (has bool) {
 	shape := f.shapes[id]
 	if shape != unknown && a.at[shape] < 0 {
@@ -132,7 +132,8 @@ func (a *attributeReader) rawOf(f *fileView, id uint32, fn func(value []byte)) (
 	return has
 }
 
-// in returns the encoded value in the entry b, which has the given shape, or nil if the entry has none.
+// in returns the encoded value in the entry b, or nil if the entry does not have the attribute. The entry has the
+// given shape.
 func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	at := wire.Nowhere
 	if shape != unknown {
@@ -147,7 +148,7 @@ func (a *attributeReader) in(b []byte, columns bool, shape uint16) []byte {
 	return nil
 }
 
-// find returns the offset of the value in the entry b, which has the given shape.
+// find returns the offset of the value in the entry b. The entry has the given shape.
 func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	var l wire.Layout
 	n, p := wire.Count(b, l.Parse(b, 0))
@@ -165,7 +166,7 @@ func (a *attributeReader) find(b []byte, columns bool, shape uint16) int {
 	return wire.SkipText(b, p)
 }
 
-// value returns the attribute of a row and reports whether the row has it.
+// value returns the attribute of a row, and whether the row has the attribute.
 func (a *attributeReader) value(row uint32) (value format.Value, ok bool) {
 	a.raw(Row(row), func(b []byte) { value, ok = decodeValue(b) })
 	return value, ok
@@ -380,7 +381,7 @@ func (a *attributeReader) block(k int, fn func(i int, value []byte)) {
 // A blockBytes is the byte range of a file that holds the entries of a block.
 type blockBytes struct {
 	file          *fileView
-	first, behind uint32 // the entries from first to before behind; they may include the ends of the last spans
+	first, behind uint32 // the entries from first to before behind, possibly with the ends of the last spans
 	from, to      int64
 }
 

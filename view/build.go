@@ -18,7 +18,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// A builder makes the views of a list of files. Each view has more entries than the one before.
+// A builder makes the views of a list of files. Each view has more entries than the view before.
 type builder struct {
 	growingColumns
 
@@ -40,7 +40,7 @@ type builder struct {
 	traces    traces
 	traceAt   traceTable
 
-	joined  uint32 // the rows before it are joined
+	joined  uint32 // rows with smaller numbers are joined
 	late    bool   // some parent has a larger number than its child
 	fresh   []want // wants of the rows added since the last join
 	waiting wants  // for spans that have not been found yet
@@ -71,7 +71,7 @@ type growingFile struct {
 	runs   []fileRun
 	shapes []uint16 // the shapes of the entries
 	damage error
-	flight Row // the row in which a flight recorder describes the file, 0 if no flight recorder wrote it
+	flight Row // the row in which a flight recorder describes the file, or 0 for files of other recorders
 }
 
 // A fileRun is the start of a run: the number of unfolded entries before it in its file, and its
@@ -106,7 +106,7 @@ func newBuilder(files []*format.File, o *Options) *builder {
 // isFolded reports whether entry id has no row of its own.
 func (f *growingFile) isFolded(id uint32) bool { return f.folded.Has(id) }
 
-// visible returns how many entries before id have rows of their own.
+// visible returns the number of entries before id that have rows of their own.
 func (f *growingFile) visible(id uint32) uint32 {
 	w := f.folded[id/64] & (1<<(id%64) - 1)
 	return id - f.before[id/64] - uint32(bits.OnesCount64(w))
@@ -126,7 +126,7 @@ func (f *growingFile) row(id uint32) Row {
 	return r.row + Row(n-r.visible)
 }
 
-// fold records that entry id, which is the latest, has no row of its own.
+// fold records that entry id has no row of its own. The entry must be the latest one.
 func (f *growingFile) fold(id uint32) {
 	f.folded.Add(id)
 	f.count++
@@ -203,10 +203,10 @@ type taker struct {
 	chunk   *chunk
 	numbers *numbers
 
-	traces, wants, names, places int // how many items of the chunk's slices were used
+	traces, wants, names, places int // the number of used items of each slice of the chunk
 }
 
-// numbersOf returns the numbers of the chunk's parser. It first adds those that are new.
+// numbersOf returns the numbers of the chunk's parser, after adding the parser's new numbers.
 func (b *builder) numbersOf(c *chunk) *numbers {
 	m := b.numbers[c.parser]
 	if m == nil {
@@ -305,8 +305,8 @@ func (b *builder) traceNumber(id [16]byte) uint32 {
 	return b.traceAt.numbers[at]
 }
 
-// find returns the slot of a trace and its tag. If the trace is not in the table, this is the free
-// slot for it. If known is nil, find assumes that the trace is not in the table.
+// find returns the slot of a trace and its tag. If the trace is not in the table, find returns a free slot for the
+// trace. If known is nil, find assumes that the trace is not in the table.
 func (t *traceTable) find(id [16]byte, known *traces) (at uint64, tag uint8) {
 	mask := uint64(len(t.tags) - 1)
 	h := spanmap.Hash(binary.LittleEndian.Uint64(id[:]), binary.LittleEndian.Uint64(id[8:]))
@@ -349,7 +349,7 @@ func (t *taker) record(r *record, id uint32) {
 		f.fold(id) // all files share one root
 		return
 	}
-	parent, below := Row(0), Row(0) // parent in the tree, and parent of the entry
+	parent, below := Row(0), Row(0) // the parent in the tree, and the parent of the entry
 	if id > 0 {
 		if f.isFolded(r.parent) && r.parent > 0 {
 			parent = t.unfolded(r.parent, id)
@@ -408,7 +408,8 @@ func (t *taker) record(r *record, id uint32) {
 	s.meta[i], s.resource[i] = meta, resource
 }
 
-// unfolded returns the row that the folded entry id is part of. Entry below is a child of entry id.
+// unfolded returns the row into which the entry id, which is folded, is folded. Entry below is a child of entry
+// id.
 func (t *taker) unfolded(id, below uint32) Row {
 	for id > 0 && t.file.isFolded(id) {
 		if id >= t.chunk.first && id < below {
@@ -420,7 +421,7 @@ func (t *taker) unfolded(id, below uint32) Row {
 	return t.file.row(id)
 }
 
-// isHalf reports whether row r is a span that is part of another row.
+// isHalf reports whether row r is a span that is folded into another row.
 func (b *builder) isHalf(r Row) bool {
 	return b.isFolded(r) && b.flags(b.firstOf(r)).Role() == RoleSpan
 }

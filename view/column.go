@@ -12,20 +12,19 @@ import (
 // blockRows is the number of rows of a block.
 const blockRows = columns.BlockRows
 
-// A block holds the fields of consecutive rows that never change. A view may only read the rows of
-// its last block that are in the view, because the builder may be adding others to it.
+// A block holds the fields of consecutive rows that never change. A view may only read the rows of its last block
+// that are in the view, because the builder may be adding rows to that block.
 type block struct {
 	start [blockRows]int64
-	id    [blockRows]uint16 // of the entry in its file, from idBlock.base on
+	id    [blockRows]uint16 // of the entry in its file, relative to idBlock.base
 	trace [blockRows]uint32
 	text  [blockRows]uint32
 }
 
-// An idBlock completes the ids of a block. It is separate from the block, because the block then
-// fills whole pages.
+// An idBlock completes the ids of a block. It is separate, so that the block fills whole pages.
 type idBlock struct {
 	base uint32
-	ids  *[blockRows]uint32 // if set, replaces the ids in the block, because one is too far from base
+	ids  *[blockRows]uint32 // if not nil, replaces the ids in the block, because one id is too far from base
 }
 
 // A state holds the fields of the rows of a block that later entries can change. It is copied
@@ -33,7 +32,7 @@ type idBlock struct {
 type state struct {
 	duration [blockRows]int64
 	parent   [blockRows]uint32
-	end      [blockRows]uint32 // the entry that ends it, 0 for none
+	end      [blockRows]uint32 // the entry that ends the span, or 0
 	flags    [blockRows]uint16
 	meta     [blockRows]uint16
 	resource [blockRows]uint16
@@ -69,7 +68,7 @@ func (c *storedColumns) runOf(r Row) int {
 // fileNumber returns the number of the file that row r is in.
 func (c *storedColumns) fileNumber(r Row) int { return c.runs[c.runOf(r)].file }
 
-// runsSince returns the file and the rows of each run, as far as these are not before row was.
+// runsSince yields the file and the rows of each run. It omits rows with smaller numbers than row was.
 func (c *storedColumns) runsSince(was uint32) iter.Seq2[int, rowRun] {
 	return func(yield func(int, rowRun) bool) {
 		for i, run := range c.runs {
@@ -104,9 +103,8 @@ func (c *storedColumns) id(r Row) uint32 {
 	return b.base + uint32(c.blocks[r/blockRows].id[r%blockRows])
 }
 
-// growingColumns holds the columns of a builder, which grow and change. Rows before shared are
-// visible to a view: the state of their block is copied before its first change. For each block,
-// owned is true after that copy.
+// growingColumns holds the columns of a builder, which grow and change. Rows before shared are visible to a view:
+// the state of their block is copied before its first change. owned is true for each block whose state was copied.
 type growingColumns struct {
 	storedColumns
 

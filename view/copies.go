@@ -25,11 +25,10 @@ func (s *rowBits) add(r Row) {
 	(*s)[r/64] |= 1 << (r % 64)
 }
 
-// copies finds the rows that several files of one process share, as the snapshots of a flight
-// recorder do. Spans in different files are copies if their trace id, span id, start and resource
-// are equal. Files belong to one process if they share a span, or if a flight recorder wrote them
-// in one process. The other rows of such files are copies if they have the same parent and the same
-// content.
+// copies finds rows that several files of one process share, such as snapshots of a flight recorder. Spans in
+// different files are copies if their trace id, span id, start and resource are equal. Files belong to one process
+// if they share a span, or if flight recorders of one process wrote them. The other rows of such files are copies
+// if they have the same parent and the same content.
 type copies struct {
 	rows      rowBits // rows that are copies of others
 	n         int
@@ -37,11 +36,11 @@ type copies struct {
 	known     map[string]uint32
 	numbers   []uint32             // by resource: equal resources have equal numbers
 	times     map[holding]interval // the times of all rows that have a time
-	process   []int                // for each file, an earlier file of the same process, or itself if there is none
-	names     []string             // by file: the name of its process, "" if the file does not name it
+	process   []int                // for each file, an earlier file of the same process, or the file itself
+	names     []string             // by file: the name of its process, or "" if the file does not name its process
 }
 
-// A holding is a pair of a file and a resource of which the file has rows.
+// A holding identifies the rows of one resource in one file.
 type holding struct {
 	file     int
 	resource uint32
@@ -57,8 +56,8 @@ func (i interval) has(t int64) bool { return i.from <= t && t <= i.to }
 // none is the empty interval.
 var none = interval{math.MaxInt64, math.MinInt64}
 
-// joinSpanCopies joins the spans that are in several files: each becomes one row. Rows before was
-// are already joined with each other. It reports whether it joined any.
+// joinSpanCopies joins the spans that are in several files: all copies of a span become one row. Rows before was
+// are already joined with each other. joinSpanCopies reports whether it joined any spans.
 func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	if len(b.files) < 2 {
 		return false, nil
@@ -84,8 +83,8 @@ func (b *builder) joinSpanCopies(was uint32) (joined bool, err error) {
 	return len(groups) > 0, err
 }
 
-// joinOtherCopies is joinSpanCopies for all rows except spans, including resources. All rows must
-// have their final parents before the call. It returns moves for the rows that are below copies.
+// joinOtherCopies is like joinSpanCopies, for all rows except spans, including resources. All rows must have their
+// final parents before the call. It returns moves for the rows that are below copies.
 func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	sharing := b.copies.sharing()
 	if !slices.Contains(sharing, true) {
@@ -108,8 +107,7 @@ func (b *builder) joinOtherCopies(was uint32) (below []move, err error) {
 	return b.belowHalves(), nil
 }
 
-// joinResources joins equal resources of one process into one row. It reports whether it joined
-// any.
+// joinResources joins equal resources of one process into one row. It reports whether it joined any resources.
 func (b *builder) joinResources(sharing []bool) (joined bool) {
 	kept := make(map[holding]int)
 	for n := 1; n < len(b.resources); n++ {
@@ -169,7 +167,7 @@ func (b *builder) numberResources() error {
 	return nil
 }
 
-// noteTimes extends copies.times by the times of the rows from row was on.
+// noteTimes extends copies.times by the times of row was and later rows.
 func (b *builder) noteTimes(was uint32) {
 	for file, run := range b.runsSince(was) {
 		at, last := none, holding{file: -1}
@@ -195,7 +193,7 @@ func (b *builder) noteTimes(was uint32) {
 	}
 }
 
-// timesSince returns the interval of the times of the rows from row was on.
+// timesSince returns the interval of the times of row was and later rows.
 func (b *builder) timesSince(was uint32) interval {
 	if was == 0 {
 		return interval{math.MinInt64, math.MaxInt64}
@@ -209,8 +207,7 @@ func (b *builder) timesSince(was uint32) interval {
 	return all
 }
 
-// windows returns for each pair of file and resource the period in which other files also have rows
-// of the resource.
+// windows returns, for each holding, the period in which other files also have rows of the holding's resource.
 func (c *copies) windows() map[holding]interval {
 	byResource := make(map[uint32][]holding)
 	for h := range c.times {
@@ -240,9 +237,9 @@ func (c *copies) windows() map[holding]interval {
 // A rowKey is equal for rows that are copies of each other.
 type rowKey [4]uint64
 
-// shared returns groups of rows that are copies of each other but not joined yet. The rows of a
-// group are from different files, in the order of the rows. Only rows for which wanted returns true
-// and whose time is in the interval are considered.
+// shared returns groups of rows that are copies of each other but not joined yet. The rows of a group are from
+// different files and sorted by row number. shared considers only rows for which wanted returns true and whose
+// time is in the interval.
 func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key func(r Row) (rowKey, error)) ([][]Row, error) {
 	windows := b.copies.windows()
 	if len(windows) == 0 {
@@ -277,7 +274,7 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 			}
 		}
 	}
-	// Most rows are in a single file. So only rows whose hash occurs twice are compared.
+	// Most rows are in a single file. So compare only rows whose hash occurs twice.
 	size := uint64(64)
 	for size < uint64(b.n)*4 {
 		size *= 2
@@ -313,8 +310,8 @@ func (b *builder) shared(in interval, wanted func(file int, role Role) bool, key
 		for to < len(all) && all[to].key == all[from].key {
 			to++
 		}
-		// A file can have the same record several times. Its first occurrence then matches the
-		// first ones in the other files.
+		// A file can have the same record several times. Its n-th occurrence matches the n-th occurrence in each other
+		// file.
 		var equal [][]Row
 		times := make(map[int]int)
 		for _, x := range all[from:to] {
@@ -379,9 +376,8 @@ func (b *builder) contentKey(r Row) (k rowKey, err error) {
 	return k, nil
 }
 
-// joinProcesses finds the files that flight recorders of one process have written. These are files
-// that name the same process. Files that have rows of the same resource are also of one process,
-// unless they name different processes.
+// joinProcesses finds the files that flight recorders of one process wrote. Two files are of one process if they
+// name the same process, or if they have rows of the same resource and do not name different processes.
 func (b *builder) joinProcesses() error {
 	c := &b.copies
 	flights := make(map[any]int) // the first file of each process or resource
@@ -431,7 +427,7 @@ func (c *copies) first(file int) int {
 	return file
 }
 
-// join records that one process wrote both files.
+// join records that the same process wrote files i and j.
 func (c *copies) join(i, j int) {
 	i, j = c.first(i), c.first(j)
 	c.process[max(i, j)] = min(i, j)
@@ -450,7 +446,7 @@ func (c *copies) sharing() []bool {
 	return all
 }
 
-// Copies returns the number of rows that are copies of other rows. There are copies if several
-// files contain the same records of one process, as the snapshots of a flight recorder do. Each
-// copy is folded into the row with the most information.
+// Copies returns the number of rows that are copies of other rows. Copies occur if several files contain the same
+// records of one process, such as snapshots of a flight recorder. Each copy is folded into the row with the most
+// information.
 func (v *View) Copies() int { return v.copies }

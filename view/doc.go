@@ -18,23 +18,23 @@
 // the end of a span: these are part of the span's row. Rows are numbered in the order of the files,
 // and keep their numbers while a file grows. Row 0 is the root.
 //
-// Every row except the root has a parent row. By default this is the parent of its entry. If the
-// entry names a span as its parent, then the parent is the row of that span: a span names its
+// Every row except the root has a parent row. By default this is the row of the entry's parent. If the
+// entry names a span as its parent, then the parent is the row of that span. A span names its
 // parent with parent_span_id, and a log record names its span with its span_id. The named span may
-// come later or be in another file. If several spans have the same ids, the parent is the first one
-// in the same file, or else the first one in the other files. A row that is below no resource
+// come later or be in another file. If several spans have the same ids, the parent is the first of them
+// in the same file, or else the first in the other files. A row that is below no resource
 // belongs to the resource of its parent. Children are sorted by time, with links first. A child
-// without a time stays behind its earlier sibling.
+// without a time stays after its earlier sibling.
 //
 // A span failed if its status is error. It also failed if its status is unset and it has an event
 // named exception, which the SDK records when a span ends in a panic. [Flags.Failed] is the one
 // place that applies this rule. [Flags.Status] returns the recorded status.
 //
 // A span that was open when its recorder began a new file is in both files. If both files are in
-// the view, the later half of the span is part of the row of the earlier half, as an end is.
+// the view, the later half of the span is folded into the row of the earlier half, like an end.
 //
-// Several files of one process can contain the same records, as the snapshots of a flight recorder
-// do. Such copies are one row. Spans are copies if they have the same ids, start and resource.
+// Several files of one process can contain the same records, for example snapshots of a flight recorder.
+// Copies of a record are one row. Spans are copies if they have the same ids, start and resource.
 // Other records are copies if they have the same content and the same parent. See [View.Copies].
 //
 // # Memory and time

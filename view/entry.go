@@ -12,18 +12,17 @@ import (
 	"github.com/entrace-go/entrace/internal/text/jsontext"
 )
 
-// Entry returns the entry of row r as the view shows it. The caller owns it. The entry's Parent is
-// a row. The entry of a span has the values of the span's end and the trace id. It has the parent's
-// span id only if the parent is not in the view. The entry of a log record has the ids of its span.
+// Entry returns the entry of row r as the view shows it. The caller owns the entry. The entry's Parent is a row.
+// The entry of a span has the values of the span's end and the trace id. It has the parent's span id only if the
+// parent is not in the view. The entry of a log record has the ids of its span.
 func (v *View) Entry(r Row) (*format.TraceEntry, error) { return v.NewReader().Entry(r) }
 
-// A Reader reads entries as [View.Entry] does, but reuses its memory for each of them. It is not
-// safe for concurrent use.
+// A Reader reads entries like [View.Entry], but reuses the memory of the entry. It is not safe for concurrent use.
 type Reader struct {
 	v          *View
 	raw, later entrybytes.Window
 	entry, end format.TraceEntry
-	ids        []idOfSpan // the ids that Ref has read, by row modulo the length
+	ids        []idOfSpan // ids that Ref has read, by row modulo the length
 }
 
 type idOfSpan struct {
@@ -34,7 +33,7 @@ type idOfSpan struct {
 // NewReader returns a Reader of v.
 func (v *View) NewReader() *Reader { return &Reader{v: v} }
 
-// Name returns the name of row r, as [View.Name] does.
+// Name is like [View.Name].
 func (rd *Reader) Name(r Row) string {
 	if n := rd.v.meta(r); n != unknown {
 		return rd.v.metas[n].Name
@@ -46,8 +45,7 @@ func (rd *Reader) Name(r Row) string {
 	return strings.Clone(e.Metadata.Name)
 }
 
-// Ref returns the ids of row r, as [View.Ref] does. It caches the ids of recent spans, which takes
-// a megabyte.
+// Ref is like [View.Ref], but caches the ids of recent spans. The cache takes a megabyte.
 func (rd *Reader) Ref(r Row) format.SpanRef {
 	if rd.ids == nil {
 		rd.ids = make([]idOfSpan, 1<<16)
@@ -169,7 +167,7 @@ func fold(e, end *format.TraceEntry) {
 	foldAttributes(e, end)
 }
 
-// setPlace copies the source location from end to m, as far as end has one.
+// setPlace copies the source location from end to m. It copies only the fields that end has.
 func setPlace(m, end *format.Metadata) {
 	if end.ModulePath.Valid {
 		m.ModulePath = end.ModulePath
@@ -203,8 +201,8 @@ func foldAttributes(e, end *format.TraceEntry) {
 	}
 }
 
-// marksOf returns the marks of the attributes of a span. If the end has an attribute, its marks are
-// those that the end has for it.
+// marksOf returns the marks of the attributes of a span. For an attribute of the end, it returns the marks in the
+// end.
 func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 	if !slices.ContainsFunc(e.Attributes, isMark) && !slices.ContainsFunc(end.Attributes, isMark) {
 		return nil
@@ -232,8 +230,8 @@ func marksOf(e, end *format.TraceEntry) (marks []format.Attribute) {
 
 func isMark(a format.Attribute) bool { return slices.Contains(marksOfNames, a.Name) }
 
-// firsts maps each name to the index of its first attribute. It is nil for short lists, because a
-// linear search is faster there.
+// firsts maps each name to the index of its first attribute. It is nil for short lists, in which a linear search
+// is faster.
 type firsts map[string]int
 
 func firstOf(list []format.Attribute, more int) firsts {
@@ -247,7 +245,7 @@ func firstOf(list []format.Attribute, more int) firsts {
 	return f
 }
 
-// of returns the index of the first attribute with this name, or -1 if there is none.
+// of returns the index of the first attribute with the given name, or -1 if there is none.
 func (f firsts) of(list []format.Attribute, name string) int {
 	if f != nil {
 		if i, ok := f[name]; ok {

@@ -12,7 +12,7 @@ import (
 type finder struct {
 	v     *View
 	texts []needle    // if empty, any entry can match
-	hits  Set[uint32] // of the entries of a block, which count from its first one
+	hits  Set[uint32] // the entries of a block that match, relative to the block's first entry
 }
 
 func (c columnsOf) Finder(texts ...string) columns.Finder {
@@ -32,7 +32,7 @@ func (c columnsOf) Finder(texts ...string) columns.Finder {
 	return f
 }
 
-// otherCases maps an ASCII letter to the letter outside ASCII that is another case of it.
+// otherCases maps an ASCII letter to a non-ASCII letter that is another case of it.
 var otherCases = map[string]string{"i": "\u0130", "k": "\u212a", "s": "\u017f"}
 
 // longestASCII returns the longest part of a text that is only ASCII. Other characters can be
@@ -161,8 +161,8 @@ func newNeedle(text string) needle {
 // A search caches the next offset of the rare byte of a needle, for its lower and its upper case.
 type search struct{ low, up int }
 
-// next returns the offset of the next match at or after from, or -1 if there is none. The argument
-// from must not get smaller from call to call.
+// next returns the offset of the next match at or after the offset from, or -1 if there is none. from must not
+// decrease from call to call.
 func (s *search) next(n *needle, b []byte, from int) int {
 	for {
 		s.low = indexFrom(b, n.low, s.low, from+n.rare)
@@ -181,8 +181,8 @@ func (s *search) next(n *needle, b []byte, from int) int {
 	}
 }
 
-// indexFrom returns the offset of the first c at or after from, or len(b) if there is none. The
-// argument known is the result of the last call: if it is at least from, it is still right.
+// indexFrom returns the offset of the first c at or after the offset from, or len(b) if there is none. known is
+// the result of the last call. If known is at least from, it is still the result.
 func indexFrom(b []byte, c byte, known, from int) int {
 	if known >= from && known > 0 {
 		return known
@@ -196,8 +196,7 @@ func indexFrom(b []byte, c byte, known, from int) int {
 	return len(b)
 }
 
-// equalFold reports whether b equals fold, ignoring the case of ASCII letters in b. The text fold
-// is in lower case.
+// equalFold reports whether b equals fold, ignoring the case of ASCII letters in b. fold is in lower case.
 func equalFold(b []byte, fold string) bool {
 	for i, c := range b {
 		if c != fold[i] && (c < 'A' || c > 'Z' || c|0x20 != fold[i]) {

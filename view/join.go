@@ -27,14 +27,14 @@ type wants struct {
 	seen  []uint64 // a Bloom filter with hashes of the trace and the low half of the span id
 }
 
-// A wantSlot is a slot of the hash table, for a span to which rows refer.
+// A wantSlot is a slot of the hash table. It belongs to a span that rows refer to.
 type wantSlot struct {
 	span  uint64
 	trace uint32
 	first int32 // an index of wants.all plus 1, or 0 if the slot is free
-	// found has at most two rows of each file: the first row of the span, and the first one that
-	// did not begin in an earlier file. starts has only the latter rows. files has the same by
-	// file, once found is long.
+	// found has at most two rows of each file: the first row of the span, and the first row that did not begin in an
+	// earlier file. starts has only rows of the second kind. Once found is long, files holds the same information by
+	// file.
 	found, starts []Row
 	files         map[*growingFile]hit
 }
@@ -105,8 +105,7 @@ func (b *builder) look(w *wants, from, to uint32) error {
 	return nil
 }
 
-// fewRows is the number of rows of a span up to which they are searched one by one, and not by
-// file.
+// fewRows is the maximum number of rows of a span that are searched individually. More rows are searched by file.
 const fewRows = 8
 
 // A hit describes the rows of a wanted span in one file.
@@ -115,7 +114,7 @@ type hit struct {
 	starts bool // one of the rows did not begin in an earlier file
 }
 
-// hitIn returns the rows that were found of a span in a file, and whether there are any.
+// hitIn returns the rows of a span that were found in a file, and whether there are any.
 func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	if s.files != nil {
 		h, ok = s.files[f]
@@ -132,7 +131,7 @@ func (b *builder) hitIn(s *wantSlot, f *growingFile) (h hit, ok bool) {
 	return h, ok
 }
 
-// foundAt adds row r to the rows of a wanted span. It must be greater than all rows added before.
+// foundAt adds row r to the rows of a wanted span. r must be greater than all rows added before.
 func (b *builder) foundAt(s *wantSlot, r Row) {
 	f, starts := b.fileOf(r), b.startsSpan(r)
 	h, ok := b.hitIn(s, f)
@@ -168,10 +167,9 @@ func (b *builder) spanID(r Row) (uint64, error) {
 	return id, nil
 }
 
-// best returns the row that a want refers to. This is the first row of the span in the same file,
-// or else the first row in any file. For a later half, it is the first row of another file that did
-// not begin in an earlier file, or else the first row of another file before the half itself. The
-// result is noRow if there is none.
+// best returns the row that a want refers to. This is the first row of the span in the same file, or else the
+// first row in any file. For a later half, it is the first row of another file that did not begin in an earlier
+// file, or else the first row of another file before the half itself. best returns noRow if there is no such row.
 func (b *builder) best(x want, s *wantSlot) Row {
 	own := b.fileOf(x.row)
 	if !x.half {
@@ -199,8 +197,8 @@ func (b *builder) best(x want, s *wantSlot) Row {
 // startsSpan reports whether the span at row r did not begin in an earlier file.
 func (b *builder) startsSpan(r Row) bool { return b.flags(r)&flagContinued == 0 }
 
-// hang moves rows below the spans that they name: the rows added from row was on, and earlier rows
-// whose span has only now been found.
+// hang moves rows below the spans that they name. These are the rows added from row was on, and earlier rows whose
+// span was found only now.
 func (b *builder) hang(was uint32) error {
 	for _, h := range b.halves {
 		id, err := b.spanID(h)
@@ -254,14 +252,14 @@ func (b *builder) hang(was uint32) error {
 	return err
 }
 
-// A move puts a row below another one.
+// A move puts a row below another row.
 type move struct {
 	want
 
 	to Row
 }
 
-// keepWaiting keeps the wants whose span was not found, and marks their rows as missing it.
+// keepWaiting keeps the wants whose span was not found, and marks their rows as missing a parent.
 func (b *builder) keepWaiting(fresh *wants) {
 	found := false
 	for i := range b.waiting.slots {
@@ -269,7 +267,7 @@ func (b *builder) keepWaiting(fresh *wants) {
 	}
 	old := []*wants{fresh}
 	if found {
-		// Spans are rarely found late, so building a new table is the least work.
+		// Spans are rarely found late. Building a new table is therefore the least work.
 		w := b.waiting
 		b.waiting = wants{}
 		old = append(old, &w)
@@ -337,8 +335,8 @@ func (b *builder) belowHalves() (below []move) {
 	return below
 }
 
-// moveLast corrects b.last. If a first half was folded into an earlier first half, the last half now
-// belongs to that earlier half.
+// moveLast corrects b.last. If a first half was folded into an earlier first half, its last half now belongs to
+// the earlier first half.
 func (b *builder) moveLast() {
 	for _, h := range slices.Sorted(maps.Keys(b.last)) {
 		if b.isFolded(h) {
@@ -381,7 +379,7 @@ func (b *builder) setParent(r, to Row) {
 	b.late = b.late || to > r
 }
 
-// moveAll applies moves. If there are several moves of one row, the last one counts.
+// moveAll applies moves. If a row has several moves, the last one counts.
 func (b *builder) moveAll(moves []move) {
 	moves = slices.DeleteFunc(moves, func(m move) bool {
 		return m.half || m.to == b.parent(m.row) || b.firstOf(m.to) == b.parent(m.row) || b.flags(m.row).Role() == RoleFolded
@@ -398,9 +396,9 @@ func (b *builder) moveAll(moves []move) {
 		moves[last] = m
 	}
 	moves = moves[:last+1]
-	// Moving a row below a later one can close a cycle. So remove all moving rows, each with its
-	// subtree, and put them back one by one. Following tops from a row leads to the root of the
-	// subtree that the row is in so far.
+	// Moving a row below a later one can close a cycle. So remove all moving rows, each with its subtree, and put the
+	// rows back one by one. Following tops from a row leads to the root of the subtree that currently contains the
+	// row.
 	tops := make([]uint32, b.n)
 	for r := range tops {
 		tops[r] = b.states[r/blockRows].parent[r%blockRows]
@@ -456,11 +454,11 @@ func (b *builder) inheritResources() {
 	}
 }
 
-// isFolded reports whether row r is part of another one. It can be called for the root's parent
-// before there is any row.
+// isFolded reports whether row r is part of another row. It can be called for the root's parent before there is
+// any row.
 func (b *builder) isFolded(r Row) bool { return uint32(r) < b.n && b.flags(r).Role() == RoleFolded }
 
-// firstOf returns the row that row r is folded into, or r itself if it is not folded.
+// firstOf returns the row into which row r is folded, or r itself if r is not folded.
 func (b *builder) firstOf(r Row) Row {
 	for b.isFolded(r) {
 		r = b.parent(r)

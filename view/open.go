@@ -7,9 +7,9 @@ import (
 	"github.com/entrace-go/entrace/internal/core/mapping"
 )
 
-// OpenFor reports whether the span at row r has not ended, and how long it was open at least. That
-// duration ends at the last time in the files that contain the span. The time at which a recorder
-// closed a file does not count.
+// OpenFor reports whether the span at row r has not ended. It also returns the minimum duration of such a span:
+// the time from its start to the last time in the files that contain the span. The time at which a recorder closed
+// a file does not count.
 func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	start := v.start(r)
 	if f := v.flags(r); f.Role() != RoleSpan || !f.Open() || start == noTime {
@@ -23,8 +23,8 @@ func (v *View) OpenFor(r Row) (d time.Duration, open bool) {
 	return max(0, time.Duration(last-start)), true
 }
 
-// Lasted returns the duration of the span at row r. For a span that has not ended, it returns how long the span was open at
-// least, as [View.OpenFor] does. It reports false where neither is known.
+// Lasted returns the duration of the span at row r. For a span that has not ended, it returns the minimum
+// duration, like [View.OpenFor]. It returns false if neither is known.
 func (v *View) Lasted(r Row) (d time.Duration, known bool) {
 	if d, known = v.Duration(r); !known {
 		d, known = v.OpenFor(r)

@@ -19,28 +19,29 @@ import (
 type record struct {
 	start, duration int64
 	parent          uint32 // the parent in the entry
-	text            uint32 // for a span: the low half of its id; otherwise the number of the message
+	text            uint32 // the low half of the id for a span, otherwise the number of the message
 	flags           uint32 // Flags and the bits below
 	meta, shape     uint16
 }
 
 // The bits of record.flags above the Flags.
 const (
-	recordIsEnd     = 1 << (16 + iota) // it is the end of its parent, if the parent is a span
-	recordHasStatus                    // it has a status, even if it is not a status of OTLP
+	recordIsEnd     = 1 << (16 + iota) // the end of its parent, if the parent is a span
+	recordHasStatus                    // has a status, even a status that OTLP does not have
 	recordHasKind
-	recordHasTook  // it has a duration
-	recordRenames  // it is an end with a new name for its span
-	recordPlaces   // it is an end with a source location
-	recordIsMarked // it is an event if its parent is not a span
-	recordTraces   // it has a trace id
-	recordWants    // it names a span as its parent
-	recordExcepts  // it is an exception event
+	recordHasTook  // has a duration
+	recordRenames  // an end with a new name for its span
+	recordPlaces   // an end with a source location
+	recordIsMarked // an event if its parent is not a span
+	recordTraces   // has a trace id
+	recordWants    // names a span as its parent
+	recordExcepts  // an exception event
 )
 
 const (
 	noTime = columns.NoTime
-	// maxAlone is the longest duration of a span without a start. A longer one is the time of its end.
+	// maxAlone is the longest duration of a span without a start. A longer duration is really the time of the span's
+	// end.
 	maxAlone = int64(365 * 24 * time.Hour)
 	noTook   = columns.NoDuration
 	// unknown is the number of a meta, shape or resource that did not fit into its table.
@@ -82,10 +83,10 @@ type chunk struct {
 	names       []string          // of the records with recordRenames, in order
 	places      []format.Metadata // of the records with recordPlaces, in order
 	parser      *parser           // the records contain numbers of this parser
-	metas       []string          // the metas of the parser that the records can refer to; likewise the next two
+	metas       []string          // these metas, messages and shapes of parser can occur in records
 	messages    []string
 	shapes      []*shape
-	err         error // why there are fewer records than entries
+	err         error // the reason why there are fewer records than entries
 }
 
 func (c *chunk) reset(file int, first, last uint32) {
@@ -93,12 +94,11 @@ func (c *chunk) reset(file int, first, last uint32) {
 	c.records, c.traces, c.wants, c.names, c.places = c.records[:0], c.traces[:0], c.wants[:0], c.names[:0], c.places[:0]
 }
 
-// Limits of what one parser keeps in memory. Anything beyond them is read from the file again when
-// needed.
+// Limits of the memory of one parser. Data beyond these limits is read from the file again when needed.
 const (
 	maxMessages    = 1 << 16
-	maxMessageSize = 4 << 20 // of all messages together
-	maxTextSize    = 1 << 10 // one
+	maxMessageSize = 4 << 20 // of all messages
+	maxTextSize    = 1 << 10 // of one message
 	maxMetaSize    = 8 << 20
 	maxPlaceSize   = 8 << 10 // size of one head
 	maxNodes       = 1 << 16
@@ -151,14 +151,14 @@ type shape struct {
 	path  []*node
 }
 
-// A node is an attribute name in the parser's tree of names. The path from the root to the node
-// holds the names before it.
+// A node is an attribute name in the parser's tree of names. The path from the root to the node holds the names
+// that precede the node's name.
 type node struct {
 	name  []byte // encoded
 	field field
 	up    *node
 	kids  map[string]*node
-	last  *node // the kid that was used last
+	last  *node // the child that was used last
 	shape *shape
 }
 
@@ -284,8 +284,8 @@ func (w *parser) shapeOf(n *node) *shape {
 	return s
 }
 
-// values holds the attributes of an entry that have a meaning for the view. If an attribute occurs
-// twice, the first one counts.
+// values holds the attributes of an entry that have a meaning for the view. If an attribute occurs twice, the
+// first value counts.
 type values struct {
 	trace, span, parent, kind, status []byte // nil if missing
 	time, took                        uint64
@@ -294,8 +294,7 @@ type values struct {
 	seen                              uint16 // a bit for each field that was read
 }
 
-// text returns the text at p, or nil if the value is of another kind. It also returns the offset
-// behind the value.
+// text returns the text at p, or nil if the value is of another kind. It also returns the offset after the value.
 func text(b []byte, p int) ([]byte, int) {
 	if p+1 < len(b) && b[p] <= wire.KindBytes && b[p+1] < wire.Tag16 {
 		if end := p + 2 + int(b[p+1]); end <= len(b) {
@@ -310,8 +309,8 @@ func text(b []byte, p int) ([]byte, int) {
 	return b[at:end:end], end
 }
 
-// number returns the number at p, its kind, and the offset behind it. The kind is KindString if the
-// value is not a number. The offset is wire.Nowhere if it is one of more than 64 bits.
+// number returns the number at p, its kind, and the offset after it. The kind is KindString if the value is not a
+// number. The offset is wire.Nowhere if the number has more than 64 bits.
 func number(b []byte, p int) (uint64, wire.Kind, int) {
 	if p < len(b) && b[p] >= wire.KindU128 {
 		return 0, wire.KindString, wire.Nowhere
@@ -331,14 +330,14 @@ func number(b []byte, p int) (uint64, wire.Kind, int) {
 	return uint64(b[p+1]), b[p], end
 }
 
-// isTrue reports whether the value at p is true. It also returns the offset behind the value.
+// isTrue reports whether the value at p is true. It also returns the offset after the value.
 func isTrue(b []byte, p int) (bool, int) {
 	end := wire.SkipValues(b, p, 1)
 	return end <= len(b) && b[p] == wire.KindBool && b[p+1] == 1, end
 }
 
-// value reads the value of field f at p and returns the offset behind it. It returns wire.Nowhere
-// if the fast path cannot read the value.
+// value reads the value of field f at p and returns the offset after it. It returns wire.Nowhere if the fast path
+// cannot read the value.
 func (v *values) value(b []byte, p int, f field) int {
 	if f == fieldNone || v.seen&(1<<f) != 0 {
 		return wire.SkipValues(b, p, 1)
@@ -371,9 +370,9 @@ func (v *values) value(b []byte, p int, f field) int {
 	return end
 }
 
-// attributes reads the n attributes at p. The argument guess is the shape that they are likely to
-// have, or nil. It returns their shape, or nil if there is no room for a new shape. It also returns
-// the offset behind them, or wire.Nowhere if the fast path cannot read them.
+// attributes reads the n attributes at p. guess is their likely shape, or nil. attributes returns their shape, or
+// nil if there is no room for a new shape. It also returns the offset after the attributes, or wire.Nowhere if the
+// fast path cannot read them.
 func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	if w.columns {
 		return w.columnsOf(b, p, n, guess, v)
@@ -418,8 +417,7 @@ func (w *parser) attributes(b []byte, p, n int, guess *shape, v *values) (*shape
 	return w.shapeOf(at), p
 }
 
-// columnsOf is like attributes, for version 2 of the format, in which all names come before the
-// values.
+// columnsOf is like attributes, for version 2 of the format, in which all names precede the values.
 func (w *parser) columnsOf(b []byte, p, n int, guess *shape, v *values) (*shape, int) {
 	s := guess
 	var fields []field // nil if the shape is known
@@ -590,7 +588,7 @@ func (w *parser) add(c *chunk, h *head, v *values) (wantsPlace bool) {
 	case hasSpan && !h.hasMessage && r.start != noTime:
 		role = RoleSpan
 		r.text = uint32(span)
-		if r.start == 0 { // it is unknown, as in OTLP
+		if r.start == 0 { // the start is unknown, as in OTLP
 			r.start = noTime
 			if r.duration > maxAlone { // the time of the end
 				r.duration = 0
@@ -737,7 +735,7 @@ func metadataOf(b []byte) format.Metadata {
 	return m
 }
 
-// hexDigits parses the first 16 bytes of s as hexadecimal digits.
+// hexDigits parses the first 16 bytes of s, which are hexadecimal digits.
 func hexDigits(s []byte) (uint64, bool) {
 	hi, ok := hex8(binary.LittleEndian.Uint64(s))
 	lo, ok2 := hex8(binary.LittleEndian.Uint64(s[8:]))
@@ -747,7 +745,7 @@ func hexDigits(s []byte) (uint64, bool) {
 // hex8 parses eight hexadecimal digits at once. The first digit is in the lowest byte of x.
 func hex8(x uint64) (uint32, bool) {
 	const ones = 0x0101010101010101
-	letters := x >> 6 & ones // 1 where it can only be a letter
+	letters := x >> 6 & ones // 1 where a byte can only be a letter
 	n := x&(0xf*ones) + 9*letters
 	// The check: formatting n in lower case must give x again. A letter stands for 10 to 15, a
 	// digit for less than 10.

@@ -24,8 +24,8 @@ type source struct {
 	entries entrybytes.Entries
 }
 
-// chunkEnd returns the entry behind the end of a chunk that begins with entry first. It is at most
-// limit.
+// chunkEnd returns the end of a chunk that begins with entry first. The entry at the end is not part of the chunk.
+// The end is at most limit.
 func (s *source) chunkEnd(first, limit uint32) uint32 {
 	n := min(limit-first, chunkEntries)
 	from := s.entries.Offset(first)
@@ -39,7 +39,7 @@ func (s *source) chunkEnd(first, limit uint32) uint32 {
 // every entry.
 func (s *source) parse(w *parser, c *chunk) {
 	e, gap := s.entries, s.entries.Gap()
-	ahead := uint32(chunkEntries) // few entries after one that the fast path refuses, because it may refuse more
+	ahead := uint32(chunkEntries) // use small steps after an entry that the fast path refuses, because it may refuse more
 	for id := c.first; id < c.last; {
 		from, last := e.Offset(id), min(c.last-id, ahead)+id
 		ahead *= 4
@@ -74,24 +74,24 @@ func (s *source) parse(w *parser, c *chunk) {
 type pass struct {
 	ctx     context.Context //nolint:containedctx // of the one call that it lives for
 	sources []*source
-	until   []uint32 // for each source: the entry to stop before
+	until   []uint32 // for each source: the entry before which parsing stops
 	take    func(c *chunk) error
 
 	mu    sync.Mutex
-	moved sync.Cond // signals that turn or err has changed
+	moved sync.Cond // signals changes of turn and err
 	file  int
 	next  []uint32       // for each source: the first entry that is not in a chunk yet
 	count int            // the number of chunks begun so far
 	ready map[int]*chunk // parsed chunks by their turn
-	turn  int            // the number of the chunk that take is called with now or next
+	turn  int            // the number of the chunk that take is processing or processes next
 	busy  bool           // take is being called
 	ahead int
 	free  []*chunk
 	err   error
 }
 
-// run parses the entries of each file from p.next to before p.until. Each goroutine uses one of the
-// parsers. There must be at least one parser.
+// run parses the entries of each file from p.next to before p.until. Each goroutine uses one parser. There must be
+// at least one parser.
 func (p *pass) run(parsers []map[bool]*parser) error {
 	p.moved.L = &p.mu
 	p.ready = make(map[int]*chunk)
@@ -105,8 +105,8 @@ func (p *pass) run(parsers []map[bool]*parser) error {
 	return p.err
 }
 
-// workersFor returns the number of goroutines to use for a number of entries, at most most. If most
-// is not positive, the limit is GOMAXPROCS.
+// workersFor returns the number of goroutines to use for a number of entries, at most the number most. If most is
+// not positive, the limit is GOMAXPROCS.
 func workersFor(entries uint64, most int) int {
 	if most <= 0 {
 		most = runtime.GOMAXPROCS(0)
@@ -131,7 +131,7 @@ func (p *pass) work(w map[bool]*parser) {
 	}
 }
 
-// begin returns the next chunk to parse and its turn. The chunk is nil if there is none left.
+// begin returns the next chunk to parse and its turn. The chunk is nil if none is left.
 func (p *pass) begin() (*chunk, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,8 +157,8 @@ func (p *pass) begin() (*chunk, int) {
 	return c, p.count - 1
 }
 
-// end marks c as parsed. It then passes all parsed chunks whose turn has come to the consumer. If
-// another goroutine is already doing this, that goroutine will also pass c.
+// end marks c as parsed. It then passes all parsed chunks whose turn it is to the consumer. If another goroutine
+// is already passing chunks, that goroutine also passes c.
 func (p *pass) end(c *chunk, turn int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

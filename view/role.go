@@ -53,7 +53,8 @@ func (f Flags) Role() Role { return Role(f & roleBits) }
 // Level returns the level of the row's entry.
 func (f Flags) Level() format.Level { return format.Level(f & levelBits >> levelShift) }
 
-// Severity returns the level of a row as it is shown: ERROR for a span that failed, whatever its entry says.
+// Severity returns the level that is shown for a row. It is ERROR for a failed span, whatever the entry's level
+// is.
 func (f Flags) Severity() format.Level {
 	if f.Failed() {
 		return format.LevelError
@@ -88,14 +89,14 @@ func (f Flags) IsError() bool {
 	return f.Failed() || f.Level() >= format.LevelError && f.Role() != RoleEvent
 }
 
-// Took returns the duration of row i of a block. If the row is not a span with a duration, ok is
-// false.
+// Took returns the duration of row i of a block. It returns false if the row is not a span with a duration.
 func Took(b *columns.Block, i int) (d int64, ok bool) {
 	d = b.Duration[i]
 	return d, d != columns.NoDuration && Flags(b.Flags[i]).Role() == RoleSpan
 }
 
-// EndOf returns when row i of a block ends, which has a start time: what is no span may say how long something took before.
+// EndOf returns the time at which row i of a block ends. The row must have a start time. Rows other than spans end
+// when they start, even if they record a duration.
 func EndOf(b *columns.Block, i int) int64 {
 	start := b.Start[i]
 	if d, ok := Took(b, i); ok && start+d > start {

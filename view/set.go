@@ -39,8 +39,9 @@ func (s Set[N]) All() iter.Seq[N] {
 	}
 }
 
-// Sample returns numbers in the set in ascending order, always the same: about n, or all if there are no more. Each is in
-// it by chance, whatever is beside it, as requests of a trace often have the same number of rows.
+// Sample returns about n numbers of the set in ascending order, or all numbers if the set has at most n. Repeated
+// calls return the same sample. Each number is chosen at random, independently of its neighbors, because requests
+// of a trace often have the same number of rows.
 func (s Set[N]) Sample(n int) iter.Seq[N] {
 	return func(yield func(N) bool) {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same every time

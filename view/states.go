@@ -16,11 +16,11 @@ import (
 	"github.com/entrace-go/entrace/internal/read/gotrace"
 )
 
-// A Join says how a span was found in an execution trace.
+// A Join is the way in which a span was found in an execution trace.
 type Join uint8
 
-// The joins. A marked span has written its id into the trace. A matched one has the name of a task that began
-// at the same time, below the task of its parent; nothing else tells that they are the same.
+// The joins. A marked span has written its id into the trace. A matched span has the name of a task that began at
+// the same time, below the task of the span's parent; there is no other evidence that they are the same.
 const (
 	NotJoined Join = iota
 	Marked
@@ -32,8 +32,8 @@ func (j Join) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
 
 func (j Join) String() string { return [...]string{"none", "marked", "matched"}[j] }
 
-// States say what the goroutines of spans did, as far as execution traces in the files of a view tell. They are
-// for use by packages of this module, and safe for concurrent use.
+// States hold the states of spans' goroutines, as far as execution traces in the files of a view record them. They
+// are for use by packages of this module, and safe for concurrent use.
 type States struct {
 	v      *View
 	traces []ExecTrace
@@ -46,10 +46,10 @@ type States struct {
 type ExecTrace struct {
 	ExecTraceData
 	*gotrace.Trace
-	Err error // why Trace is nil
+	Err error // the reason why Trace is nil
 }
 
-// A SpanStates has what a trace says about a span.
+// A SpanStates holds the data of an execution trace about a span.
 type SpanStates struct {
 	Trace int // an index of Traces
 	*gotrace.Span
@@ -65,19 +65,19 @@ type joinedSpan struct {
 
 type statesOnce struct {
 	once sync.Once
-	done chan struct{} // closed when s and err are there
+	done chan struct{} // closed when s and err are set
 	s    *States
 	err  error
 }
 
-// execTraceName is the name of the entry that package control/provider writes.
+// execTraceName is the name of the entries with execution traces that package control/provider writes.
 const execTraceName = "exec.trace"
 
 const maxExecTraces = 1 << 10
 
-// States reads the execution traces in the files, once: that goes on if ctx ends before, so that a reader that comes
-// again finds it done. Traces that cannot be read say so in [ExecTrace.Err], damaged ones in
-// [gotrace.Trace.Damage]; an error is that of ctx. Without execution traces States are empty.
+// States reads the execution traces in the files once. If ctx ends before, the reading continues, so that a later
+// call finds the result. Errors of unreadable traces are in [ExecTrace.Err], errors of damaged traces in
+// [gotrace.Trace.Damage]. The error is the error of ctx. Without execution traces, States are empty.
 func (v *View) States(ctx context.Context) (*States, error) {
 	k := &v.statesKept
 	k.once.Do(func() {
@@ -114,16 +114,15 @@ func (v *View) readStates(ctx context.Context) (*States, error) {
 	return s, nil
 }
 
-// An ExecTraceData is the file of an execution trace.
+// An ExecTraceData is the encoded data of an execution trace.
 type ExecTraceData struct {
-	File int // of the view
-	Row  Row // of its entry; 0 if the file was made from it
+	File int // the number of the file in the view
+	Row  Row // the row of the execution trace's entry, or 0 if the file was made from the execution trace
 	Data io.ReaderAt
 	Size int64
 }
 
-// ExecTraces returns the files of the execution traces in the files of the view. They can be read until these
-// are closed.
+// ExecTraces returns the execution traces in the files of the view. They can be read until the files are closed.
 func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) {
 	for i := range v.builder.files {
 		if data, size := v.madeFrom(i); data != nil {
@@ -146,7 +145,7 @@ func (v *View) ExecTraces(ctx context.Context) (all []ExecTraceData, err error) 
 	return all, err
 }
 
-// madeFrom returns the execution trace from which a file was made, nil if there is none.
+// madeFrom returns the execution trace from which a file was made, or nil if the file was not made from one.
 func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
 	if v.builder.options.ExecTrace == nil {
 		return nil, 0
@@ -154,7 +153,7 @@ func (v *View) madeFrom(file int) (data io.ReaderAt, size int64) {
 	return v.builder.options.ExecTrace(v.builder.files[file].file)
 }
 
-// HasStates reports whether the view may have execution traces, without looking for them among its rows.
+// HasStates reports whether the view may have execution traces. It does not search the rows for them.
 func (v *View) HasStates() bool {
 	for i := range v.builder.files {
 		if data, _ := v.madeFrom(i); data != nil {
@@ -197,20 +196,20 @@ func (v *View) execTraces(ctx context.Context) ([]Row, error) {
 	return rows[:min(len(rows), maxExecTraces)], err
 }
 
-// execTraces keeps the execution traces that have been read, for the views that a view is extended to. It is safe for
+// execTraces caches the execution traces that were read, so that extended views can reuse them. It is safe for
 // concurrent use.
 type execTraces struct {
-	mu  sync.Mutex // held while one is read, so that no two views read the same
+	mu  sync.Mutex // held while a trace is read, so that no two views read the same trace
 	all map[execTraceKey]*gotrace.Trace
 }
 
-// An execTraceKey stays when a view is extended, other than a row.
+// An execTraceKey identifies an execution trace. Unlike a row, it does not change when a view is extended.
 type execTraceKey struct {
 	file int
 	id   uint32
 }
 
-// read returns a trace whose clock the caller may set.
+// read returns a trace. The caller may set the clock of the returned trace.
 func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotrace.Trace, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -227,7 +226,7 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 		if k.all == nil {
 			k.all = make(map[execTraceKey]*gotrace.Trace)
 		}
-		t = t.From(nil) // the source belongs to this view
+		t = t.From(nil) // the source belongs to this view, so do not keep it
 		k.all[key] = t
 	}
 	t = t.From(x.Data)
@@ -237,7 +236,7 @@ func (k *execTraces) read(ctx context.Context, v *View, x ExecTraceData) (*gotra
 	return t, nil
 }
 
-// read reads a trace and joins its spans with rows.
+// read reads an execution trace and joins its spans with rows.
 func (s *States) read(ctx context.Context, x ExecTraceData) error {
 	t, err := s.v.builder.execTraces.read(ctx, s.v, x)
 	if ctx.Err() != nil {
@@ -255,7 +254,7 @@ func (s *States) read(ctx context.Context, x ExecTraceData) error {
 	return s.joinTasks(ctx, t)
 }
 
-// joinMarked joins the spans that have written their ids.
+// joinMarked joins the spans that have written their ids into the trace.
 func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 	const bits = 24
 	var may [1 << bits / 64]uint64 // by the low bits of an id
@@ -274,8 +273,8 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 		return nil
 	}
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.span, b.span)) })
-	// Of spans with the same id the one that the trace knows most of counts.
-	same := make(map[int32]int) // spans that do not count: where the one that does is in marks
+	// Among spans with the same id, use the span of which the trace records most.
+	same := make(map[int32]int) // unused spans: the index in marks of the span that is used instead
 	n := 0
 	for _, x := range marks[1:] {
 		if x.id != marks[n].id {
@@ -336,8 +335,8 @@ func (s *States) joinMarked(ctx context.Context, t *gotrace.Trace) error {
 	return nil
 }
 
-// join says that a row is a span of the last trace. If another trace has it, the one that knows more of it
-// counts.
+// join records that row r is the given span of the last trace. If another trace also has the span, the trace that
+// records more of it counts.
 func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	b := &s.blocks[r/blockRows]
 	if *b == nil {
@@ -345,7 +344,7 @@ func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	}
 	at := &(*b)[r%blockRows]
 	j := joinedSpan{uint16(len(s.traces) - 1), how, span}
-	s.rows[j.trace][span] = r // also of the one that knows less, for the names in its paths
+	s.rows[j.trace][span] = r // also for the trace that records less, for the names in its paths
 	if *at == 0 {
 		s.joined = append(s.joined, j)
 		*at = uint32(len(s.joined))
@@ -357,7 +356,7 @@ func (s *States) join(t *gotrace.Trace, r Row, span int32, how Join) {
 	}
 }
 
-// setClock tells a trace without clocks the time: no mark is before its span begins.
+// setClock sets the clock of a trace without clocks, such that no mark is before its span begins.
 func (s *States) setClock(t *gotrace.Trace) {
 	at, wall, known := int64(0), int64(0), false
 	for span, r := range s.rows[len(s.rows)-1] {
@@ -372,12 +371,12 @@ func (s *States) setClock(t *gotrace.Trace) {
 }
 
 const (
-	matchBefore = 2_000     // nanoseconds that a task may begin before its span
-	matchAfter  = 2_000_000 // and behind it: the first span that a program begins takes so long
-	maxMatches  = 256       // tasks that are looked at for a span
+	matchBefore = 2_000     // a task may begin so many nanoseconds before its span
+	matchAfter  = 2_000_000 // … or so many after it: the first span of a program takes this long to begin
+	maxMatches  = 256       // the number of tasks that are compared with a span
 )
 
-// joinTasks joins spans with tasks of their name.
+// joinTasks joins spans with tasks of the same name.
 func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 	byName := make(map[string][]int32)
 	for i := range t.Spans {
@@ -401,7 +400,7 @@ func (s *States) joinTasks(ctx context.Context, t *gotrace.Trace) error {
 			continue
 		}
 		list := byName[s.v.Name(r)]
-		at, _ := t.Time(start) // there are clocks
+		at, _ := t.Time(start) // the trace has clocks here
 		up := gotrace.NoSpan
 		if j := s.joinedAt(s.v.Parent(r)); j != nil && int(j.trace) == trace {
 			up = j.span
@@ -438,8 +437,8 @@ func (s *States) joinedAt(r Row) *joinedSpan {
 	return nil
 }
 
-// Of returns what the span at row r did, and whether a trace tells: one may have the span, as Join says, and not tell on
-// which goroutine it was when. The span must not be changed.
+// Of returns the states of the span at row r, and whether they are known. A trace may contain the span, as Join
+// says, and not record which goroutine it used when. The span must not be changed.
 func (s *States) Of(r Row) (x SpanStates, known bool) {
 	j := s.joinedAt(r)
 	if j == nil {
@@ -450,14 +449,14 @@ func (s *States) Of(r Row) (x SpanStates, known bool) {
 	return x, x.Handed != gotrace.Unknown
 }
 
-// Is reports whether it is this span of a trace that [States.Of] returns for row r: overlapping traces have the same
-// span twice.
+// Is reports whether [States.Of] returns the given span of the given trace for row r. Overlapping traces have the
+// same span twice.
 func (s *States) Is(r Row, trace int, span int32) bool {
 	j := s.joinedAt(r)
 	return j != nil && int(j.trace) == trace && j.span == span
 }
 
-// Problems says which execution traces cannot be read, or not to their end.
+// Problems returns an error for each execution trace that cannot be read, or not to its end.
 func (s *States) Problems() (all []error) {
 	for _, t := range s.traces {
 		switch {
@@ -470,13 +469,13 @@ func (s *States) Problems() (all []error) {
 	return all
 }
 
-// Joined returns how many spans are joined.
+// Joined returns the number of joined spans.
 func (s *States) Joined() int { return len(s.joined) }
 
 // Traces returns the traces, in the order of their rows.
 func (s *States) Traces() []ExecTrace { return s.traces }
 
-// Row returns the row of a span of a trace, and whether the view has it.
+// Row returns the row of a span of a trace, and whether the span has a row in the view.
 func (s *States) Row(trace int, span int32) (Row, bool) {
 	if span < 0 || int(span) >= len(s.rows[trace]) {
 		return 0, false
@@ -484,11 +483,11 @@ func (s *States) Row(trace int, span int32) (Row, bool) {
 	return s.rows[trace][span], s.rows[trace][span] != 0
 }
 
-// An attributeSource reads an attribute of Bytes in pieces, without a copy of the whole.
+// An attributeSource reads an attribute of kind Bytes in pieces, without copying the whole value.
 type attributeSource struct {
 	a    *attributeReader
 	r    Row
-	skip int // from the value's beginning to the bytes
+	skip int // the offset of the bytes in the value
 	size int64
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/entrace-go/entrace/internal/read/columns"
 )
 
-// Stored gives access to the file entries that the rows come from. It is for use by packages of
-// this module.
+// Stored gives access to the file entries from which the rows were made. It is for use by packages of this module.
 func (v *View) Stored() columns.Stored[Row] { return storedRows{v} }
 
 // storedRows implements columns.Stored.

@@ -7,18 +7,16 @@ import (
 	"slices"
 )
 
-// A Tree holds the rows of a view in depth-first order: parents come before their children, and
-// siblings are in order. The position of a row in this order is its rank. A Tree takes 12 bytes for
-// each row.
+// A Tree holds the rows of a view in depth-first order: parents precede their children, and siblings are in order.
+// The position of a row in this order is its rank. A Tree takes 12 bytes for each row.
 type Tree struct {
 	v     *View
 	ranks []uint32 // rank of each row; for a folded row, the number of ranks
 	rows  []uint32 // by rank
-	ends  []uint32 // for each row, the rank behind all its descendants
+	ends  []uint32 // for each row, the rank after all its descendants
 }
 
-// Tree returns the tree of v. The first call builds it, which takes some ten nanoseconds for each
-// row.
+// Tree returns the tree of v. The first call builds the tree, which takes some ten nanoseconds for each row.
 func (v *View) Tree() *Tree {
 	v.treeOnce.Do(func() { v.tree = newTree(v) })
 	return v.tree
@@ -38,7 +36,7 @@ func (t *Tree) Rank(r Row) int {
 	return int(t.ranks[r])
 }
 
-// End returns the rank behind the last descendant of row r. It is Rank(r)+1 if r has no children.
+// End returns the rank after the last descendant of row r. It is Rank(r)+1 if r has no children.
 func (t *Tree) End(r Row) int {
 	if int(r) >= len(t.ends) {
 		return len(t.rows)
@@ -81,7 +79,7 @@ func newTree(v *View) *Tree {
 		size[v.parent(Row(r))] += size[r]
 	}
 	odd := t.unsorted(size)
-	next := t.rows // for now, the rank for the next child of each row
+	next := t.rows // temporarily, the rank for the next child of each row
 	t.ranks[0], next[0] = 0, 1
 	for r := range n {
 		if size[r] == 0 {
@@ -126,7 +124,7 @@ func (t *Tree) unsorted(size []uint32) map[uint32][]uint32 {
 				odd[p] = []uint32{}
 			case isLink || lastIsLink:
 			case start == noTime:
-				continue // a child without a time stays behind the child before it
+				continue // a child without a time stays after the child before it
 			case v.start(Row(l)) != noTime && start < v.start(Row(l)):
 				odd[p] = []uint32{}
 			}
@@ -232,8 +230,8 @@ func (t *Tree) orderAny(size []uint32) {
 	}
 }
 
-// isSorted reports whether siblings are in order. It can return false for sorted siblings if some
-// have no time or are links.
+// isSorted reports whether siblings are in order. It can return false for sorted siblings if some siblings have no
+// time or are links.
 func (t *Tree) isSorted(kids []uint32) bool {
 	for i := 1; i < len(kids); i++ {
 		a, b := Row(kids[i-1]), Row(kids[i])
@@ -244,7 +242,7 @@ func (t *Tree) isSorted(kids []uint32) bool {
 	return true
 }
 
-// MaxDepth returns the depth of the deepest row. It is 0 if there is only the root.
+// MaxDepth returns the depth of the deepest row. It is 0 if the view has only the root.
 func (v *View) MaxDepth() int {
 	most := 0
 	if v.late {
@@ -267,8 +265,8 @@ func (v *View) MaxDepth() int {
 	return most
 }
 
-// maxDepth is like MaxDepth, but does not need the tree. Every parent must have a smaller number
-// than its children.
+// maxDepth is like MaxDepth, but does not need the tree. Every parent must have a smaller number than its
+// children.
 func (v *View) maxDepth() int {
 	depths := make([]uint32, v.n)
 	most := uint32(0)

@@ -16,23 +16,21 @@ import (
 
 // Options change how [New] works.
 type Options struct {
-	// Workers is how many goroutines build the view. The default is runtime.GOMAXPROCS.
+	// Workers is the number of goroutines that build the view. The default is runtime.GOMAXPROCS.
 	Workers int
-	// Clock, if set, returns the correction that is added to the times of all records that a
-	// service has written to a file. The service is "" if it is not known. Clock must always return
-	// the same result for the same arguments.
+	// Clock, if set, returns a correction, which is added to the times of all records that a service has written to a
+	// file. The service is "" if it is not known. Clock must always return the same result for the same arguments.
 	Clock func(f *format.File, service string) time.Duration
-	// ExecTrace, if set, returns the execution trace of Go from which a file was made and its size, nil if it was
-	// made from none. It must be readable as long as the view is used.
+	// ExecTrace, if set, returns the Go execution trace from which a file was made, and its size. It returns nil for
+	// other files. The data must be readable as long as the view is used.
 	ExecTrace func(f *format.File) (data io.ReaderAt, size int64)
 }
 
 // A Row is the number of a row.
 type Row uint32
 
-// A View has the rows of one or several files, as they were when the view was made. It is safe for
-// concurrent use. It cannot be used after one of its files is closed: reading an entry then fails
-// with [format.ErrClosed].
+// A View holds the rows of one or several files, as they were when the view was made. It is safe for concurrent
+// use. It cannot be used after one of its files is closed: reading an entry then fails with [format.ErrClosed].
 type View struct {
 	storedColumns
 
@@ -45,7 +43,7 @@ type View struct {
 	resources []resource
 	last      map[Row]Row // for the first half of a span: the last half
 	late      bool
-	copies    int // how many of the folded rows are copies
+	copies    int // the number of folded rows that are copies
 	copied    rowBits
 
 	treeOnce    sync.Once
@@ -72,9 +70,9 @@ type fileView struct {
 }
 
 // New makes a view of at least one file. If a recorder wrote several of the files one after the
-// other, the earlier file must come first. A nil o means defaults.
+// other, the earlier file must precede the later one. A nil o means defaults.
 //
-// Damaged entries, and all entries behind them in their file, are not part of the view: see
+// Damaged entries, and all entries after them in their file, are not part of the view: see
 // [View.Damage]. The error is the error of ctx, or of reading a file.
 func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	if o == nil {
@@ -84,8 +82,8 @@ func New(ctx context.Context, files []*format.File, o *Options) (*View, error) {
 	return b.extend(ctx)
 }
 
-// Extend returns a view of the current contents of the files. It returns v if nothing was added to
-// them. The new view has the added entries; v does not change. Rows keep their numbers.
+// Extend returns a view of the current contents of the files. It returns v if nothing was added to the files. The
+// new view includes the added entries; v does not change. Rows keep their numbers.
 func (v *View) Extend(ctx context.Context) (*View, error) {
 	for _, f := range v.builder.files {
 		if err := f.entries.Grow(ctx); err != nil {
@@ -173,8 +171,8 @@ func (v *View) Damage(file int) error {
 // fileOf returns the file that row r is in.
 func (v *View) fileOf(r Row) *fileView { return &v.files[v.fileNumber(r)] }
 
-// endOf returns the entry with the end of row r, 0 for none, and the row that has it: another one if the
-// end is of a later half of a span.
+// endOf returns the entry with the end of row r, or 0 if there is none. It also returns the row of that entry,
+// which is another row if a later half of the span has the end.
 func (v *View) endOf(r Row) (of Row, id uint32) {
 	if last, ok := v.last[r]; ok && v.end(last) != 0 {
 		r = last
@@ -185,8 +183,8 @@ func (v *View) endOf(r Row) (of Row, id uint32) {
 // ID returns the number of the file that row r is in, and the id of its entry there.
 func (v *View) ID(r Row) (file int, id uint32) { return v.fileNumber(r), v.id(r) }
 
-// Row returns the row of an entry of a file, and whether there is one. For the end of a span it
-// returns the row of the span.
+// Row returns the row of an entry of a file, and whether the entry has a row. For the end of a span it returns the
+// row of the span.
 func (v *View) Row(file int, id uint32) (Row, bool) {
 	if file < 0 || file >= len(v.files) || id >= v.files[file].n {
 		return 0, false
@@ -213,11 +211,12 @@ func (v *View) Flags(r Row) Flags { return v.flags(r) }
 // Role returns the role of row r.
 func (v *View) Role(r Row) Role { return v.flags(r).Role() }
 
-// Parent returns the parent of row r. If r is folded, this is the row that r is part of. The parent
-// may have a larger number than r. The parent of the root is the root.
+// Parent returns the parent of row r. If r is folded, this is the row into which r is folded. The parent may have
+// a larger number than r. The parent of the root is the root.
 func (v *View) Parent(r Row) Row { return v.parent(r) }
 
-// Outermost returns the outermost span at or above the span at row r, up to the first row above that is none.
+// Outermost returns the outermost span above the span at row r, or r itself. It stops below the first ancestor
+// that is not a span.
 func (v *View) Outermost(r Row) Row {
 	for up := v.Parent(r); v.Role(up) == RoleSpan; up = v.Parent(up) {
 		r = up
@@ -244,8 +243,8 @@ func (v *View) Time(r Row) (time.Time, bool) {
 	return time.Unix(0, t).UTC(), true
 }
 
-// Duration returns the duration of the span at row r. It returns false if r is not a span or has no
-// duration, for instance because it has not ended.
+// Duration returns the duration of the span at row r. It returns false if r is not a span or has no duration, for
+// example because the span has not ended.
 func (v *View) Duration(r Row) (time.Duration, bool) {
 	d := v.duration(r)
 	if d == noTook || v.flags(r).Role() != RoleSpan {
@@ -254,7 +253,7 @@ func (v *View) Duration(r Row) (time.Duration, bool) {
 	return time.Duration(d), true
 }
 
-// Metadata returns the metadata of row r as [View.Entry] does, mostly without reading the entry.
+// Metadata returns the same metadata of row r as [View.Entry], usually without reading the entry.
 func (v *View) Metadata(r Row) format.Metadata {
 	if n := v.meta(r); n != unknown {
 		m := v.metas[n]
@@ -268,8 +267,8 @@ func (v *View) Metadata(r Row) format.Metadata {
 	return e.Metadata
 }
 
-// Name returns the name of row r. For a span or event this is its own name, otherwise the name of
-// its entry.
+// Name returns the name of row r. For a span or event, this is the name of the span or event. Otherwise it is the
+// name of the row's entry.
 func (v *View) Name(r Row) string {
 	if n := v.meta(r); n != unknown {
 		return v.metas[n].Name
@@ -277,7 +276,7 @@ func (v *View) Name(r Row) string {
 	return v.NewReader().Name(r)
 }
 
-// Message returns the message of row r, and whether it has one.
+// Message returns the message of row r, and whether the row has a message.
 func (v *View) Message(r Row) (string, bool) {
 	if !v.flags(r).HasMessage() {
 		return "", false
@@ -292,7 +291,7 @@ func (v *View) Message(r Row) (string, bool) {
 	return e.Message.Value, e.Message.Valid
 }
 
-// Resource returns the row of the resource that row r belongs to, or 0 if there is none.
+// Resource returns the row of the resource to which row r belongs, or 0 if there is none.
 func (v *View) Resource(r Row) Row {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].row
@@ -303,8 +302,7 @@ func (v *View) Resource(r Row) Row {
 	return r
 }
 
-// Service returns the service that row r belongs to, or "" if the resource of r does not name a
-// service.
+// Service returns the service to which row r belongs, or "" if the resource of r does not name a service.
 func (v *View) Service(r Row) string {
 	if n := v.resource(r); n != unknown {
 		return v.resources[n].service
@@ -324,7 +322,7 @@ func serviceIn(e *format.TraceEntry) string {
 	return e.Message.Value
 }
 
-// Services returns the services that the resources name, sorted.
+// Services returns the names of services in the resources, sorted.
 func (v *View) Services() []string {
 	var all []string
 	for _, r := range v.resources[1:] {
@@ -336,7 +334,7 @@ func (v *View) Services() []string {
 	return slices.Compact(all)
 }
 
-// TraceID returns the id of the trace that row r belongs to, or zero if it is not known.
+// TraceID returns the id of the trace to which row r belongs, or zero if the trace is not known.
 func (v *View) TraceID(r Row) [16]byte { return v.traces.at(v.trace(r)) }
 
 // Owner returns r if row r is a span. Otherwise it returns the nearest span above r, or 0 if there
@@ -352,8 +350,8 @@ func (v *View) Owner(r Row) Row {
 	return v.owners[r]
 }
 
-// usualDepth is the number of levels that Owner climbs before it computes the owners of all rows.
-// Log records and events are seldom deeper below their span.
+// usualDepth is the number of levels that Owner climbs before it computes the owners of all rows. Log records and
+// events are seldom deeper below their span.
 const usualDepth = 64
 
 // findOwners computes the owners of all rows.
@@ -388,8 +386,8 @@ func (v *View) attributeID(r Row, name string) (id [8]byte, err error) {
 	return id, nil
 }
 
-// Span returns the row of the span with the given ids, and whether it is in the view. If several
-// spans have the ids, it returns the first one.
+// Span returns the row of the span with the given ids, and whether the span is in the view. If several spans have
+// the ids, it returns the first one.
 func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	low := binary.BigEndian.Uint32(ref.SpanID[4:])
 	for k, b := range v.blocks {
@@ -407,8 +405,8 @@ func (v *View) Span(ref format.SpanRef) (Row, bool) {
 	return 0, false
 }
 
-// Missing returns the ids of the span that row r names as its parent, and true, if that span is not
-// in the view. For a log record, this is the span that it was logged in.
+// Missing returns the ids of the span that row r names as its parent, and true, if this span is not in the view.
+// For a log record, this is the span in which the record was logged.
 func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 	if !v.flags(r).Missing() {
 		return ref, false, nil
@@ -425,17 +423,16 @@ func (v *View) Missing(r Row) (ref format.SpanRef, missing bool, err error) {
 // Children returns the children of row r, in order. The caller owns the slice.
 func (v *View) Children(r Row) []Row { return slices.Collect(v.Tree().Children(r)) }
 
-// SkipChildren can be returned by the function passed to [View.Walk]. Walk then skips all rows
-// below the current one.
+// SkipChildren can be returned by the function passed to [View.Walk]. Walk then skips all rows below the current
+// row.
 var SkipChildren = errors.New("skip the children") //nolint:revive,staticcheck // named as fs.SkipDir, and as that no error
 
-// Walk calls fn for row r and all rows below it, parents first and children in order, until fn
-// returns an error. The argument depth is the depth below the first row. The argument last reports
-// whether the row is the last child of its parent.
+// Walk calls fn for row r and all rows below it, parents first and children in order, until fn returns an error.
+// depth is the depth below row r. last reports whether the row is the last child of its parent.
 func (v *View) Walk(r Row, fn func(r Row, depth int, last bool) error) error {
 	t := v.Tree()
 	rank, end := t.Rank(r), t.End(r)
-	var ends []int // of the rows above
+	var ends []int // the ends of the rows above
 	for rank < end {
 		for len(ends) > 0 && ends[len(ends)-1] <= rank {
 			ends = ends[:len(ends)-1]

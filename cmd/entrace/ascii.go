@@ -14,13 +14,13 @@ func isASCII() bool {
 	return runtime.GOOS != "windows" && (locale == "C" || locale == "POSIX")
 }
 
-// inASCII replaces the characters beyond ASCII that tree prints.
+// inASCII replaces the non-ASCII characters that tree prints.
 var inASCII = strings.NewReplacer(
 	"└─", "`-", "├─", "|-", "│", "|", "⋯", "...", "…", "...", "→", "->", "•", "*", "µ", "u", "≥", ">=",
 )
 
-// An asciiWriter replaces the characters that a tree is drawn with by ASCII, also in the texts of the
-// trace. A Write must not end within a character.
+// An asciiWriter replaces the characters that draw a tree by ASCII, even in the texts of the trace. A Write must
+// not end within a character.
 type asciiWriter struct{ w io.Writer }
 
 func (a asciiWriter) Write(p []byte) (int, error) {

@@ -82,7 +82,7 @@ func (a *app) cat(ctx context.Context, name string, o *lookFlags) error {
 	}
 }
 
-// catSelected prints the entries that the flags select, of a file of any format.
+// catSelected prints the entries that the flags select. The file can have any format.
 func (a *app) catSelected(ctx context.Context, name string, o *lookFlags) error {
 	l, err := a.lookRows(ctx, []string{name}, o)
 	if err != nil {

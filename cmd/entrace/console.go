@@ -22,12 +22,12 @@ import (
 // A consoleLog passes on the output of a command, and records its lines.
 type consoleLog struct {
 	rec *recorder.Recorder
-	ref format.SpanRef // of the command
+	ref format.SpanRef // the span of the command
 
 	streams []*lineStream
 }
 
-// stream returns the pipe that the command gets in place of w.
+// stream returns the pipe that replaces w in the command.
 func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -38,25 +38,25 @@ func (c *consoleLog) stream(w *os.File, name string) (*os.File, error) {
 	go func() {
 		_, err := io.Copy(s, from)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = from.Close() // if w takes no more, the command is told as without a pipe
+			_ = from.Close() // if w accepts no more data, the command gets the same error as without a pipe
 		}
 		s.ended <- err
 	}()
 	return to, nil
 }
 
-// started closes what only the command uses.
+// started closes the ends of pipes that only the command uses.
 func (c *consoleLog) started() {
 	for _, s := range c.streams {
 		_ = s.to.Close()
 	}
 }
 
-// consoleDelay is how long run still records what is printed after the end of a command, as other processes may print
-// to the same output.
+// consoleDelay is how long run still records output after the end of a command. Other processes may still print to
+// the same output.
 const consoleDelay = 2 * time.Second
 
-// finish waits for the end of the output. What is printed later is passed on by a process of its own, and not recorded.
+// finish waits for the end of the output. A separate process passes on later output, which is not recorded.
 func (c *consoleLog) finish() {
 	end := time.Now().Add(consoleDelay)
 	for _, s := range c.streams {
@@ -76,7 +76,7 @@ func (c *consoleLog) finish() {
 	}
 }
 
-// drainCommand is the name of the command that passes on what is printed later.
+// drainCommand is the name of the command that passes on this later output.
 const drainCommand = "pass-on"
 
 // close records the last lines, which have no newline at the end.
@@ -86,7 +86,7 @@ func (c *consoleLog) close() {
 	}
 }
 
-// maxLine is the most bytes in one record. A longer line becomes several records.
+// maxLine is the maximum number of bytes in one record. A longer line becomes several records.
 const maxLine = 64 << 10
 
 // A lineStream is one output of a command. Write first passes the bytes on to w, and then records them.
@@ -121,7 +121,7 @@ func (s *lineStream) Write(b []byte) (int, error) {
 		from += i + newline
 	}
 	s.rest = append(s.rest[:0], s.rest[from:]...)
-	_ = s.batch.Write() // the recorder counts the records that it could not write
+	_ = s.batch.Write() // the recorder counts the records that are not written
 	return n, err
 }
 
@@ -200,7 +200,7 @@ func parseLine(line string, now time.Time) *otel.Log {
 	return l
 }
 
-// rustFields is before the names of attributes in the JSON lines of Rust's crate tracing-subscriber.
+// rustFields is a prefix of attribute names in the JSON lines of Rust's crate tracing-subscriber.
 const rustFields = "fields."
 
 // escapes matches the escape sequences that color a terminal.
@@ -218,10 +218,10 @@ func jsonFields(line string) (fields []otel.KeyValue, ok bool) {
 	return fields, true
 }
 
-// maxFlat is how many objects within each other have their fields joined with dots.
+// maxFlat is the maximum nesting depth of objects whose fields are joined with dots.
 const maxFlat = 16
 
-// flat adds a value, or for an object its values, with the names of package slogadapter for groups.
+// flat adds a value, or the values in an object. It joins names as package slogadapter does for groups.
 func flat(fields []otel.KeyValue, name string, v otel.Any, depth int) []otel.KeyValue {
 	if v.Kind != otel.Map || depth == 0 {
 		return append(fields, otel.KeyValue{Key: name, Value: v})
@@ -270,7 +270,7 @@ var klogLevel = regexp.MustCompile(`^([IWEF])\d{4} \d\d:\d\d:\d\d`)
 
 var klogLevels = map[string]string{"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "FATAL"}
 
-// levelInText returns the name of the level in a line of plain text, "" if there is none.
+// levelInText returns the name of the level in a line of plain text, or "" if there is none.
 func levelInText(line string) string {
 	if m := klogLevel.FindStringSubmatch(line); m != nil {
 		return klogLevels[m[1]]

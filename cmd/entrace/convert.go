@@ -29,13 +29,13 @@ type convertFlags struct {
 	force, list bool
 }
 
-// addOut adds the flags about the output.
+// addOut adds the flags for the output.
 func (f *convertFlags) addOut(c *cobra.Command) {
 	c.Flags().StringVar(&f.to, "to", "", "the format of OUT")
 	c.Flags().BoolVar(&f.force, "force", false, "replace an OUT that is there")
 }
 
-// weights are what the frames of a flame graph can weigh.
+// weights are the values that frames of a flame graph can have as weights.
 var weights = [...]string{"time", "cpu"}
 
 func (a *app) convertCommand() *cobra.Command {
@@ -136,7 +136,7 @@ func (a *app) encode(ctx context.Context, names []string, out string, flags *con
 	return errors.Join(err, t.Damage())
 }
 
-// open opens files and folders as one view, and reports on stderr which entries are not in them yet.
+// open opens files and folders as one view. It reports on stderr which entries are missing so far.
 func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.Trace, error) {
 	if err := checkFrom(o.from); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (a *app) open(ctx context.Context, names []string, o *lookFlags) (*convert.
 	return t, nil // Trace.Damage reports damage after the whole entries were read
 }
 
-// A progress shows a progress bar for long work, only on a terminal.
+// A progress shows a progress bar for long work. It does so only on a terminal.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	begun time.Time
@@ -220,7 +220,7 @@ type progress struct {
 
 func (a *app) progress() *progress { return &progress{begun: time.Now(), app: a} }
 
-// showAfter is how long work lasts before the bar is shown.
+// showAfter is the time after which the bar is shown.
 const showAfter = time.Second
 
 func (p *progress) update(done, total int64) {

@@ -102,7 +102,7 @@ func (a *app) critical(ctx context.Context, names []string, o *criticalOptions) 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// path prints the path of a span: the measured one if there is one.
+// path prints the path of a span: the measured path if there is one.
 func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, least float64) error {
 	if !o.inferred {
 		m, err := analyze.Measured(ctx, p.v, r)
@@ -129,7 +129,7 @@ func (p *rowPrinter) path(ctx context.Context, r view.Row, o *criticalOptions, l
 
 const (
 	criticalColumns = 30 // the approximate width of the column with the times
-	maxAsync        = 20 // the most asynchronous spans that are printed
+	maxAsync        = 20 // the maximum number of asynchronous spans that are printed
 )
 
 // critical prints a critical path for people.

@@ -96,14 +96,14 @@ const (
 	noLimit    = "none"
 )
 
-// A limit says by how much a number may grow.
+// A limit is the maximum growth of a number.
 type limit struct {
 	share float64 // growth in proportion to the number before
 	by    float64 // absolute growth
 }
 
-// parseLimit reads "+10%", or "+" and a text that the func number reads. For an empty text and for
-// noLimit it returns nil, which is no limit.
+// parseLimit reads "+10%", or "+" and a text that the func number reads. For an empty text or noLimit it returns
+// nil, which means no limit.
 func parseLimit(flag, s, like string, number func(s string) (float64, error)) (*limit, error) {
 	if s == "" || s == noLimit {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -154,7 +154,7 @@ func (f *finding) String() string {
 // diffLimits are the limits of a command line.
 type diffLimits struct {
 	p95, count          *limit
-	p95Text, countText  string // the limits as the flags have them
+	p95Text, countText  string // the limits as written on the command line
 	newErrors, newSpans bool
 	any                 bool
 }
@@ -193,7 +193,7 @@ func (o *diffOptions) limits() (l diffLimits, err error) {
 	return l, nil
 }
 
-// String names the limits as the command line has them.
+// String returns the limits as they are written on the command line.
 func (l *diffLimits) String() string {
 	all := l.texts()
 	if l.newErrors && l.newSpans {
@@ -202,7 +202,7 @@ func (l *diffLimits) String() string {
 	return strings.Join(slices.DeleteFunc(all[:], func(text string) bool { return text == "" }), " ")
 }
 
-// texts returns the flag of each limit, "" for a kind that has no limit.
+// texts returns the flag of each limit, or "" for a kind without a limit.
 func (l *diffLimits) texts() (all [numWorse]string) {
 	if l.p95 != nil {
 		all[slower] = "--max-p95 " + l.p95Text
@@ -219,7 +219,7 @@ func (l *diffLimits) texts() (all [numWorse]string) {
 	return all
 }
 
-// find returns which limits a path exceeds. seen holds all of them. found leaves out those that chance
+// find returns the limits that a path exceeds. seen has all these limits. found omits limits whose excess chance
 // can explain, unless --any-change is set.
 func (l *diffLimits) find(p *analyze.PathDiff) (found, seen finding) {
 	is, surely := p.IsNew()
@@ -342,7 +342,7 @@ type diffReport struct {
 	more           int // errors that exceed the limit of --fail-on more-errors
 }
 
-// summary says how many paths are worse, for each kind of limit that is set.
+// summary says how many paths are worse, for each kind of limit in use.
 func (r *diffReport) summary() string {
 	var parts []string
 	names := [numWorse]string{"slower", "with more spans", "with new errors", "new"}
@@ -368,7 +368,7 @@ func (r *diffReport) method() string {
 	return fmt.Sprintf("\"chance\" is that between %d and %d runs, over all paths together", r.d.Runs[0], r.d.Runs[1])
 }
 
-// verdict says which limits are exceeded, or that none is.
+// verdict prints which limits are exceeded, or that none is exceeded.
 func (r *diffReport) verdict(w io.Writer) {
 	texts := r.limits.texts()
 	for i, n := range r.worse {
@@ -387,7 +387,7 @@ func (r *diffReport) verdict(w io.Writer) {
 	}
 }
 
-// table prints the paths for people, first those that exceed a limit.
+// table prints the paths for people. Paths that exceed a limit are first.
 func (r *diffReport) table(w io.Writer, most int) error {
 	var order []int
 	for _, exceeds := range []bool{true, false} {
@@ -447,7 +447,7 @@ func (r *diffReport) table(w io.Writer, most int) error {
 	return nil
 }
 
-// diffChange returns how p95 has changed, and the probability of such a change by chance.
+// diffChange returns the change of p95, and the probability of such a change by chance.
 func diffChange(p *analyze.PathDiff, d *analyze.Diff) (change, chance string) {
 	switch {
 	case p.Before.Count == 0:
@@ -468,7 +468,7 @@ func diffChange(p *analyze.PathDiff, d *analyze.Diff) (change, chance string) {
 	return change, fmt.Sprintf("p=%.4f", p.P)
 }
 
-// diffStates says what the spans of a path that takes longer did more, on average.
+// diffStates returns the states in which the spans of a slower path spent more time, on average.
 func diffStates(p *analyze.PathDiff) string {
 	grown := p.After.P95 - p.Before.P95
 	text := []string{}
@@ -483,7 +483,7 @@ func diffStates(p *analyze.PathDiff) string {
 	return ": " + strings.Join(text, ", ")
 }
 
-// diffPath returns a path as text. A step has its service in front if the step above has another one.
+// diffPath returns a path as text. The service precedes the name of a step if the step above has another service.
 func diffPath(p *analyze.PathDiff) string {
 	var parts []string
 	service := ""

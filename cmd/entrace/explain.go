@@ -62,7 +62,7 @@ func (a *app) explain(ctx context.Context, names []string, o *explainOptions) er
 		return err
 	}
 	since, at := "", analyze.NoTime
-	if len(before) == 0 { // it divides, and does not select
+	if len(before) == 0 { // since divides the requests here, and selects nothing
 		since, o.since = o.since, ""
 	}
 	l, err := a.lookRows(ctx, names, &o.lookFlags)

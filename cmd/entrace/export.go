@@ -77,7 +77,7 @@ func (a *app) export(ctx context.Context, names []string, output, maxSize string
 	return errors.Join(asUsage(err), t.Damage())
 }
 
-// writeNew writes a file that has its name when it is complete.
+// writeNew writes a file. The file gets its name when it is complete.
 func writeNew(name string, replace bool, write func(w io.Writer) error) error {
 	f, err := osfile.CreateTemp(name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A growing file stays open for reading while its writer may rename it.
+// A growing file stays open for reading while its writer may rename the file.
 type growing struct {
 	*format.Follower
 
@@ -19,8 +19,8 @@ type growing struct {
 	rotated bool // the last entry says that another file follows
 }
 
-// openGrowing opens the file that [format.Find] finds for name. If a writer is only creating that
-// file, openGrowing waits for its first bytes.
+// openGrowing opens the file that [format.Find] finds for name. If a writer has only just created the file,
+// openGrowing waits for its first bytes.
 func openGrowing(ctx context.Context, name string) (*growing, error) {
 	for began := time.Now(); ; {
 		path := format.Find(name)
@@ -57,7 +57,7 @@ func (g *growing) is(path string) bool {
 
 func (g *growing) close() { _ = g.Close() } // nothing was written to it
 
-// wait waits a little. It returns false if ctx is done.
+// wait waits for a short time. It returns false if ctx is done.
 func wait(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

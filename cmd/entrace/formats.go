@@ -21,8 +21,8 @@ func formatNames(read bool) (names []string) {
 	return names
 }
 
-// inPlace reports whether the file name is a trace that is read in place, and not decoded first. If
-// from is not "", it is the format of the file.
+// inPlace reports whether the file name is a trace that can be read without decoding it first. If from is not "",
+// it is the format of the file.
 func inPlace(name, from string) (bool, error) {
 	if name == "-" {
 		return false, nil
@@ -51,7 +51,7 @@ func checkFrom(from string) error {
 	return usagef("--from: %w", &convert.FormatError{Format: convert.Format(from)})
 }
 
-// targetOf returns the format of the output: the one that --to names, or the one of the name out.
+// targetOf returns the format of the output: the format to, or else the format of the file name out.
 func targetOf(out, to string) (convert.Format, error) {
 	f := convert.Format(to)
 	if to == "" {

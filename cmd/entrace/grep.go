@@ -56,7 +56,7 @@ and 2 for anything else.`,
 	return c
 }
 
-// errNone is the error if a query selects nothing.
+// errNone is the error if a query selects no rows.
 var errNone = fmt.Errorf("%w: there is none", errQuiet)
 
 // asCheck wraps an error so that the command ends with status 2. An error that is an errQuiet, such as
@@ -222,13 +222,14 @@ func (p *rowPrinter) print(r view.Row) error {
 	return err
 }
 
-// name returns the name of a row, as FILE#ID.
+// name returns the name of a row in the form FILE#ID.
 func (l *look) name(r view.Row) string {
 	file, id := l.v.ID(r)
 	return l.Name(file) + "#" + strconv.FormatUint(uint64(id), 10)
 }
 
-// tree prints the rows below the root in the order of the tree. most is the greatest depth, 0 for all.
+// tree prints the rows below the root in the order of the tree. The parameter most is the maximum depth, or 0 for
+// all depths.
 func (p *rowPrinter) tree(ctx context.Context, only view.Set[view.Row], most int) error {
 	n := 0
 	return p.v.Walk(0, func(r view.Row, depth int, _ bool) error {

@@ -19,7 +19,7 @@ import (
 // An info is the output of 'entrace info --json'.
 type info struct {
 	File       string         `json:"file"`
-	Files      int            `json:"files,omitempty"` // if there are several
+	Files      int            `json:"files,omitempty"` // if there are several files
 	Version    format.Version `json:"version"`
 	Format     string         `json:"format"`
 	Entries    int            `json:"entries"`
@@ -30,14 +30,14 @@ type info struct {
 	Logs       int            `json:"logs"`
 	Events     int            `json:"events"`
 	Links      int            `json:"links"`
-	MaxDepth   int            `json:"max_depth"` // of the view; the root has 0
+	MaxDepth   int            `json:"max_depth"` // in the view; the root has depth 0
 	Services   []string       `json:"services"`
-	FirstTime  *time.Time     `json:"first_time"`        // null without any
+	FirstTime  *time.Time     `json:"first_time"`        // null if no row has a time
 	LastTime   *time.Time     `json:"last_time"`         // the latest end of a row
 	Ended      bool           `json:"ended"`             // all files are whole and closed
-	Rotated    bool           `json:"rotated"`           // another file follows
+	Rotated    bool           `json:"rotated"`           // another file follows this one
 	Live       bool           `json:"live"`              // a process is writing
-	Pending    int            `json:"in_crash_buffer"`   // how many of the entries are only in the crash buffer
+	Pending    int            `json:"in_crash_buffer"`   // the number of entries that are only in the crash buffer
 	Journal    string         `json:"journal,omitempty"` // why more entries may exist
 	State      string         `json:"state"`             // in words; a summary for several files
 	States     []fileState    `json:"states"`            // of each file
@@ -49,7 +49,7 @@ type info struct {
 type fileState struct {
 	File    string `json:"file"`
 	State   string `json:"state"`
-	Trigger string `json:"trigger,omitempty"` // of a flight recorder's file
+	Trigger string `json:"trigger,omitempty"` // for a flight recorder's file
 	Reason  string `json:"reason,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func (a *app) info(ctx context.Context, name string, o *lookFlags) error {
 	return errors.Join(err, t.Damage())
 }
 
-// count goes once over the rows of only, or over all rows if only is nil.
+// count counts the rows of only, or all rows if only is nil, in one pass.
 func (in *info) count(v *view.View, only view.Set[view.Row]) {
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for r := range v.Rows() {
@@ -205,5 +205,5 @@ func (in *info) text(zone *time.Location) string {
 
 func clampDuration(n uint64) time.Duration { return time.Duration(min(n, math.MaxInt64)) }
 
-// maxServices is how many services info names.
+// maxServices is the maximum number of services in the output of info.
 const maxServices = 20

@@ -13,21 +13,21 @@ import (
 	"github.com/entrace-go/entrace/internal/write/deadtrace"
 )
 
-// lastSize is how much of a file readLast looks at.
+// lastSize is the maximum number of bytes that readLast reads.
 const lastSize = 4 << 20
 
-// A lastPart is the entries at the end of a file.
+// A lastPart holds the entries at the end of a file.
 type lastPart struct {
 	entries []*format.TraceEntry
-	end     int64 // the offset at which the last one ends
-	isET    bool  // nothing follows
+	end     int64 // the offset at which the last entry ends
+	isET    bool  // nothing can follow the entries
 }
 
 // ended reports whether the last entry marks a clean end.
 func (p *lastPart) ended() bool { return len(p.entries) > 0 && p.entries[len(p.entries)-1].IsEnd() }
 
-// readLast reads the entries in the last lastSize bytes of a file, or returns nil: [recorder.Open] then reads
-// all of it.
+// readLast reads the entries in the last lastSize bytes of a file. If it returns nil, [recorder.Open] must read
+// the whole file.
 func readLast(name string) (*lastPart, error) {
 	name = format.Find(name)
 	if strings.HasSuffix(name, tracename.ET) {
@@ -40,8 +40,8 @@ func readLast(name string) (*lastPart, error) {
 	return &lastPart{entries: entries, end: end}, nil
 }
 
-// lastOfET reads the last entries of an ET, whose index says where they are. Only an ET that a recorder has
-// written has its entries in the order of time: it has one mark of its end, at the end.
+// lastOfET reads the last entries of an ET, using the ET's index. Only an ET written by a recorder has its entries
+// in the order of time: such an ET has one end mark, at its end.
 func lastOfET(name string) (*lastPart, error) {
 	f, err := format.Open(name, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// lookFlags say which rows of a trace a command looks at.
+// lookFlags select the rows of a trace that a command uses, and determine how files are opened.
 type lookFlags struct {
 	query, since, until, from, maxTemp string
 	redact                             string // the value of --redact
@@ -23,13 +23,13 @@ type lookFlags struct {
 	time                               timeStyle
 	json                               bool
 
-	compares bool                    // times of several services are compared: clocks that seem to be wrong are told
-	once     bool                    // the trace is only encoded, and only once
-	progress func(done, total int64) // nil: open shows a bar of its own
+	compares bool                    // times of several services are compared: clocks that seem to be wrong are reported
+	once     bool                    // the trace is encoded only once, and not used otherwise
+	progress func(done, total int64) // if nil, open shows a bar of its own
 	whole    func(v *view.View)      // if not nil, called with the view of all rows before a part is selected
 }
 
-// add adds the flags that say how files are opened and what of them is looked at.
+// add adds the flags that determine how files are opened and which rows are used.
 func (o *lookFlags) add(c *cobra.Command) {
 	o.addQuery(c)
 	o.addTimes(c)
@@ -44,7 +44,7 @@ func (o *lookFlags) addTimes(c *cobra.Command) {
 	flags.StringArrayVar(&o.clock, "clock", nil, "what a clock was late, as `NAME=+120ms` of a file or service, or auto")
 }
 
-// addFrom adds the flags that say how files of other formats are opened.
+// addFrom adds the flags for opening files of other formats.
 func (o *lookFlags) addFrom(c *cobra.Command) {
 	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
 	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
@@ -60,7 +60,7 @@ func (o *lookFlags) addDescendants(c *cobra.Command) {
 	c.Flags().BoolVar(&o.descendants, "descendants", false, "with -q, --since or --until: also what is below what they select, and not only what is above")
 }
 
-// addPrint adds the flags that say how rows are printed.
+// addPrint adds the flags for printing rows.
 func (o *lookFlags) addPrint(c *cobra.Command) {
 	o.addTime(c)
 	c.Flags().BoolVar(&o.json, "json", false, "print JSON, an object a line")
@@ -151,7 +151,7 @@ func (a *app) tellTry(text string) {
 // shellQuoted returns a text as one argument of a shell.
 func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// lookRows is like look, but refuses a query that makes a table. Commands that print rows use it.
+// lookRows is like look, but refuses a query that makes a table. It is for commands that print rows.
 func (a *app) lookRows(ctx context.Context, names []string, o *lookFlags) (*look, error) {
 	if q, err := query.Parse(o.query); err == nil && q.MakesTable() {
 		return nil, errTable
@@ -181,7 +181,7 @@ func (o *lookFlags) between(v *view.View) (*query.Options, error) {
 	return between, nil
 }
 
-// first returns the earliest time of all entries, the zero time if none has one.
+// first returns the earliest time of all entries, or the zero time if no entry has a time.
 func (l *look) first() (t time.Time) {
 	if first, _, ok := query.Span(l.v); ok {
 		t = time.Unix(0, first).UTC()
@@ -189,7 +189,7 @@ func (l *look) first() (t time.Time) {
 	return t
 }
 
-// tellNone prints the times of the trace on stderr if --since and --until have selected nothing.
+// tellNone prints the times of the trace on stderr if --since and --until select nothing.
 func (a *app) tellNone(l *look, o *lookFlags) {
 	if o.since == "" && o.until == "" || l.result.Rows.Len() > 0 {
 		return
@@ -254,7 +254,7 @@ func (a *app) openPart(ctx context.Context, names []string, o *lookFlags) (*conv
 	return t, errors.Join(err, l.Close())
 }
 
-// rows returns the selected rows in the order of the query, or in the order of time if the query has none.
+// rows returns the selected rows in the order of the query, or in the order of time if the query does not sort.
 func (l *look) rows() []view.Row {
 	if l.result.Order != nil {
 		return l.result.Order

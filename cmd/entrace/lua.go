@@ -136,7 +136,7 @@ func readScript(in io.Reader, name string) (string, error) {
 	return string(b), err
 }
 
-// An entryFile is a file together with the value that opened it. Close closes that value.
+// An entryFile is a file and the value that opened the file. Close closes this value.
 type entryFile struct {
 	*format.File
 

@@ -43,18 +43,18 @@ const (
 
 func main() {
 	collectAt(10) // frequent collections cost little: the large blocks of memory hold no pointers
-	// A broken pipe becomes an ordinary error, so that temporary files are removed. The signal is not
-	// ignored, because the command of run would inherit that.
+	// Turn a broken pipe into an ordinary error, so that temporary files are removed. Do not ignore the signal,
+	// because the command of run would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second interrupt kills the process if it ignores ctx
+	context.AfterFunc(ctx, stop) // a second interrupt kills a process that ignores ctx
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// collectAt sets by how many percent the heap may grow before the next garbage collection. GOGC in the
-// environment has priority.
+// collectAt sets the percentage by which the heap may grow before the next garbage collection. GOGC in the
+// environment has precedence.
 func collectAt(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
@@ -67,7 +67,7 @@ type app struct {
 	out, err io.Writer
 	color    bool // print colors to out
 	started  bool // the command line was understood
-	width    int  // columns of out; 0: ask the terminal
+	width    int  // columns of out; if 0, ask the terminal
 
 	exit func(code int) // ends the process
 }
@@ -131,7 +131,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 	return exitData
 }
 
-// isBrokenPipe reports whether err means that the reader of the output has closed it.
+// isBrokenPipe reports whether err means that the reader of the output has closed the pipe.
 func isBrokenPipe(err error) bool {
 	if runtime.GOOS == "windows" {
 		const brokenPipe, noData = syscall.Errno(109), syscall.Errno(232)
@@ -140,7 +140,7 @@ func isBrokenPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE)
 }
 
-// isInterrupt reports whether err means that a signal has asked the command to end.
+// isInterrupt reports whether err means that a signal told the command to end.
 func isInterrupt(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
 }
@@ -180,7 +180,7 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 
-		DisableSuggestions: true, // they are several lines
+		DisableSuggestions: true, // each suggestion has several lines
 	}
 	color := root.PersistentFlags().String("color", "auto", "color the output: always, never, or auto: on a terminal, unless NO_COLOR is set")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
@@ -226,10 +226,11 @@ Exit status: 0 fine, 1 a problem with the data, 2 wrong usage.`,
 	return root
 }
 
-// release and commit are what `make release` builds. Then the rest of what a binary was made of is the same wherever it is built.
+// The build with `make release` sets release and commit. The other values in a build are then independent of the
+// machine.
 var release, commit string
 
-// A build says what a binary was made of.
+// A build describes the source and tools of a binary.
 type build struct {
 	Version string  `json:"version"`
 	Commit  *string `json:"commit"` // nil if it is not known
@@ -260,7 +261,7 @@ func version() string {
 	return buildOf(info).String()
 }
 
-// buildOf returns what a binary was made of, whose information may be nil.
+// buildOf returns the description of a binary with the given build information, which may be nil.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if info != nil {
@@ -280,7 +281,7 @@ func buildOf(info *debug.BuildInfo) build {
 	return b
 }
 
-// String returns the version, with the commit if it does not contain that.
+// String returns the version, followed by the commit if the version does not contain it.
 func (b build) String() string {
 	text := b.Version
 	if b.Commit != nil && len(*b.Commit) >= 12 && release == "" && !strings.Contains(text, (*b.Commit)[:12]) {
@@ -297,7 +298,7 @@ func completeTraces(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"et", "iet"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// takes returns a check that a command has so many arguments.
+// takes returns a check of the number of arguments. The number must be from least to most.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -318,8 +319,8 @@ func isTerminal(w any) bool {
 // stdinName is the printed name of the standard input.
 const stdinName = "standard input"
 
-// content opens the bytes of the trace name, "-" for the standard input. It reports on stderr which
-// entries come from a crash buffer and which are missing.
+// content opens the bytes of the trace name, or of the standard input for "-". It reports on stderr which entries
+// come from a crash buffer and which are missing.
 func (a *app) content(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(a.in), nil
@@ -339,8 +340,9 @@ func (a *app) content(name string) (io.ReadCloser, error) {
 	}{src.Reader(), src}, nil
 }
 
-// known explains the errors [convert.ErrNoTrace], by another folder that has a trace, and [format.ErrNotEntrace]: if name is a
-// file of another kind that this program knows, known returns an error that names the kind. It returns other errors unchanged.
+// known explains two errors. To [convert.ErrNoTrace], it adds another folder that has a trace. For
+// [format.ErrNotEntrace], it returns an error that names the kind of the file, if it knows the kind. It returns
+// other errors unchanged.
 func known(name string, err error) error {
 	if errors.Is(err, convert.ErrNoTrace) {
 		return fmt.Errorf("%w%s", err, otherFolder(name))
@@ -361,8 +363,7 @@ func known(name string, err error) error {
 	return err
 }
 
-// knownRing returns an error that says what to do with a ring or a crash buffer. It returns nil if the
-// file name is neither.
+// knownRing returns an error that says what to do with a ring or a crash buffer. It returns nil for other files.
 func knownRing(name string) error {
 	f, err := osfile.OpenRead(name)
 	if err != nil {
@@ -394,8 +395,9 @@ func knownRing(name string) error {
 	return fmt.Errorf("%s is the ring of a process that died: 'entrace recover %s' makes a trace from it", name, filepath.Dir(name))
 }
 
-// tellJournal prints notes about the journal of the file name on stderr: that n entries come from the journal, -1 if it is
-// not known how many, and if missing is not nil, why entries are missing.
+// tellJournal prints notes about the journal of the file name on stderr. The first says that n entries come from
+// the journal; if n is -1, their number is not known. If missing is not nil, the second says why entries are
+// missing.
 func (a *app) tellJournal(name string, n int, missing error) {
 	if n != 0 {
 		what := "the last entries are"
@@ -419,7 +421,7 @@ func (a *app) tellJournal(name string, n int, missing error) {
 	}
 }
 
-// count returns n with the noun that goes with it.
+// count returns n with the singular noun one or the plural noun more.
 func count(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -439,11 +441,11 @@ func torn(name string, err error) error {
 	return err
 }
 
-// maxCopied is the largest temporary file.
+// maxCopied is the maximum size of a temporary file.
 const maxCopied = 8 << 30
 
-// seekable returns the path of a file to open for name. For "-" and for a compressed file it copies what is there to a
-// temporary file, which done removes. Cut says why not all of a compressed file could be read.
+// seekable returns the path of a file to open for name. For "-" and for a compressed file, it copies the content
+// to a temporary file, which done removes. cut is the reason why a compressed file could not be read to its end.
 func (a *app) seekable(name string) (path string, done func(), cut, err error) {
 	in := a.in
 	if name != "-" {

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// With the tag man the program writes its man pages into a folder, which is its argument, and nothing else.
+// With the build tag man, the program only writes its man pages into the folder that its argument names.
 func init() {
 	root := (&app{}).root()
 	root.DisableAutoGenTag = true
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
-		c.Long = strings.ReplaceAll(c.Long, "\n  ", "\n      ") // examples, as Markdown has them
+		c.Long = strings.ReplaceAll(c.Long, "\n  ", "\n      ") // indent examples for Markdown
 	}
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "entrace", Manual: "entrace"}, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// tellStates says on the standard error which execution traces cannot be read, or not to their end.
+// tellStates reports on stderr which execution traces cannot be read, or not to their end.
 func (a *app) tellStates(ctx context.Context, v *view.View) error {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (a *app) tellStates(ctx context.Context, v *view.View) error {
 	return nil
 }
 
-// measured prints a measured path for people. Steps that take less than the share least of the whole are folded.
+// measured prints a measured path for people. It folds steps with less than the share least of the whole time.
 func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
 	how := "measured"
 	if m.Join == view.Matched {
@@ -43,10 +43,12 @@ func (p *rowPrinter) measured(m *analyze.MeasuredPath, least float64) error {
 	return p.columns(p.fold(lines, shorter, "shorter step", short), stepColumns)
 }
 
-// maxFollowIndent is how many levels of waits are indented: a queue has one for each that waits in it.
+// maxFollowIndent is the maximum number of indented levels of waits. A queue has one level for each waiting
+// goroutine.
 const maxFollowIndent = 3
 
-// stepText says what a goroutine did, where, for which span, who ended it, and how many steps like it there are.
+// stepText describes a step: the state of the goroutine, the place, the span, who ended the wait, and how often it
+// occurs.
 func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) string {
 	text := p.paint(colorBold, s.State)
 	if s.Span != m.Span {
@@ -58,7 +60,7 @@ func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) 
 			text += fmt.Sprintf(", ended by its goroutine %d", by.Goroutine)
 		} else {
 			text += ", ended by " + p.spanText(by.Span, by.Goroutine)
-			if !s.Followed { // else the next steps say it
+			if !s.Followed { // otherwise the next steps say this
 				text += requestText(by.Request)
 			}
 		}
@@ -75,7 +77,7 @@ func (p *rowPrinter) stepText(m *analyze.MeasuredPath, s *analyze.MeasuredStep) 
 	return text
 }
 
-// spanText names a span, or a goroutine that works for none.
+// spanText names a span, or a goroutine if no span is known.
 func (p *rowPrinter) spanText(r view.Row, goroutine int64) string {
 	if r == 0 {
 		return fmt.Sprintf("goroutine %d", goroutine)
@@ -83,7 +85,7 @@ func (p *rowPrinter) spanText(r view.Row, goroutine int64) string {
 	return safe(p.v.Name(r))
 }
 
-// requestText says of which request a span is.
+// requestText names the request of a span.
 func requestText(request string) string {
 	if request != "" {
 		request = " " + safe(request)
@@ -108,7 +110,7 @@ func (p *rowPrinter) pathHead(how string, span view.Row, open bool, end string) 
 	return nil
 }
 
-// step returns the columns of a step. Its share is left out where the whole is 0.
+// step returns the columns of a step. The share is empty if the whole time is 0.
 func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 	share := ""
 	if whole > 0 {
@@ -117,7 +119,7 @@ func (p *rowPrinter) step(after, took, whole int64, text string) []string {
 	return []string{p.paint(colorDim, "+"+duration(after)), p.paint(colorBlue, duration(took)), share, text}
 }
 
-// stepColumns are the sides of the columns of steps.
+// stepColumns are the alignments of the columns of steps.
 const stepColumns = "rrrl"
 
 // fold adds a line for steps that are left out.

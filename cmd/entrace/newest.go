@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onFiles returns what a command does with the files of its arguments.
+// onFiles returns a function that runs a command on the files in its arguments.
 func onFiles[O any](do func(ctx context.Context, names []string, o O) error, o O) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, names []string) error { return do(c.Context(), names, o) }
 }
@@ -58,10 +58,10 @@ func isTraceName(s string) bool {
 	return err == nil && (fi.IsDir() || ext == ".et" || ext == ".iet")
 }
 
-// otherFolder names a folder in dir that has the traces of a flight recorder, for the end of an error. It returns "" if
-// there is none.
+// otherFolder names a folder in dir that has the traces of a flight recorder, for the end of an error message. It
+// returns "" if there is no such folder.
 func otherFolder(dir string) string {
-	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // none if dir cannot be a pattern
+	names, _ := filepath.Glob(filepath.Join(dir, "*-traces")) // no names if dir is not a valid pattern
 	for _, name := range names {
 		if newest, err := newestTrace(name); err == nil && newest != "" {
 			return fmt.Sprintf(", but %s has: give it as the DIR", name)
@@ -70,7 +70,7 @@ func otherFolder(dir string) string {
 	return ""
 }
 
-// newestTrace returns the last modified trace in a folder, "" if the folder has no trace.
+// newestTrace returns the last modified trace in a folder, or "" if the folder has no trace.
 func newestTrace(dir string) (newest string, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// attributes returns the application's attributes of an entry. Attributes that differ between siblings
-// come first, and attributes that are the same in all siblings come last. In flat output the siblings
-// are not compared.
+// attributes returns the application's attributes of an entry. Attributes that differ between siblings are first,
+// and attributes that are the same in all siblings are last. Flat output does not compare siblings.
 func (p *printer) attributes(r view.Row, e *format.TraceEntry) []format.Attribute {
 	if p.flat {
 		list := interest.Readable(e)
@@ -73,7 +72,7 @@ func (s timeStyle) format(t, first time.Time) string {
 	return ""
 }
 
-// timeOf returns the column with the time of an entry.
+// timeOf returns the text of the time column for an entry.
 func (p *printer) timeOf(r view.Row) string {
 	if p.time == timeNone {
 		return ""

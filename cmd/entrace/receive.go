@@ -134,7 +134,7 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	if !f.otlp.on {
 		return r.Serve(ctx, l)
 	}
-	// When one of the two servers ends, the other ends too.
+	// When one of the two servers ends, end the other server.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
@@ -147,8 +147,8 @@ func (a *app) receive(ctx context.Context, f *receiveFlags) error {
 	return errors.Join(err, <-served)
 }
 
-// repeatAfter is how long the same error of one address is not printed again. maxTold is how many
-// printed errors are remembered.
+// repeatAfter is the time in which the same error of one address is not printed again. maxTold is the maximum
+// number of printed errors that are remembered.
 const (
 	repeatAfter = time.Minute
 	maxTold     = 1000
@@ -184,7 +184,7 @@ func describe(a net.Addr) string {
 	return a.Network() + "://" + a.String()
 }
 
-// tls returns the TLS configuration of the flags, nil if no flag asks for TLS.
+// tls returns the TLS configuration of the flags, or nil if no flag requests TLS.
 func (f *receiveFlags) tls() (*tls.Config, error) {
 	if (f.cert == "") != (f.key == "") {
 		return nil, usagef("--tls-cert and --tls-key must be used together")

@@ -51,7 +51,7 @@ func (f *otlpFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.until, "until", "", "end when this `QUERY` selects something that came by OTLP")
 }
 
-// followGrace is how long serveOTLP waits at the end for lines of --console that are not printed yet.
+// followGrace is the maximum time that serveOTLP waits at the end for lines of --console that are not printed yet.
 const followGrace = 5 * time.Second
 
 // errMatched ends the receiver when the query of --until has selected something.
@@ -168,13 +168,13 @@ func listenOTLP(address, token string, config *tls.Config) (net.Listener, error)
 	return l, nil
 }
 
-// repeats has the errors that were printed lately.
+// repeats remembers the errors that were printed recently.
 type repeats struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 }
 
-// isNew reports whether an error with that key was not printed within repeatAfter.
+// isNew reports whether no error with the given key was printed within repeatAfter.
 func (r *repeats) isNew(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,10 +188,10 @@ func (r *repeats) isNew(key string) bool {
 	return true
 }
 
-// addresses match what differs in what the same client causes again.
+// addresses matches the parts of an error that differ when the same client causes the error again.
 var addresses = regexp.MustCompile(`:\d+\b|"[^"]*"`)
 
-// tellNew prints err, unless one with that key was printed a short while ago.
+// tellNew prints err, unless an error with the same key was printed within repeatAfter.
 func (a *app) tellNew(r *repeats, key string, err error) {
 	if r.isNew(addresses.ReplaceAllString(key, "")) {
 		a.tell(err)
@@ -205,14 +205,14 @@ func (a *app) tell(err error) {
 	}
 }
 
-// tellOf prints err with the path of its file on stderr, unless err is nil.
+// tellOf prints err and the path of its file on stderr, unless err is nil.
 func (a *app) tellOf(path string, err error) {
 	if err != nil {
 		a.say("%s: %s", path, err)
 	}
 }
 
-// locked returns a copy of a whose outputs several goroutines may use at once.
+// locked returns a copy of a. Several goroutines may use its outputs at once.
 func (a *app) locked() *app {
 	own := *a
 	own.out, own.err = &lockedWriter{w: a.out}, &lockedWriter{w: a.err}

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/redact"
 )
 
-// redactFlag adds the flag --redact to c. Its value is "" without the flag.
+// redactFlag adds the flag --redact to c. The value is "" if the flag is not given.
 func redactFlag(c *cobra.Command, to *string, what string) {
 	c.Flags().StringVar(to, "redact", "", what+"; with a `FILE` by the policy in it")
 	c.Flags().Lookup("redact").NoOptDefVal = "default"
@@ -27,10 +27,10 @@ func policyOf(flag string) (*redact.Policy, error) {
 	return p, nil
 }
 
-// redactRead is the help of --redact where a command reads files.
+// redactRead is the help of --redact in commands that read files.
 const redactRead = "replace secrets in what is read, which stays as it is"
 
-// tellReplaced prints how many secrets r has replaced, by rule.
+// tellReplaced prints how many secrets r has replaced, for each rule.
 func (a *app) tellReplaced(r *redact.Redactor) {
 	if r == nil {
 		return
@@ -42,7 +42,7 @@ func (a *app) tellReplaced(r *redact.Redactor) {
 	a.say("%s", text)
 }
 
-// replaced returns how many secrets r has replaced, and how many by each rule.
+// replaced returns how many secrets r has replaced, and a text with the number for each rule.
 func replaced(r *redact.Redactor) (all int, rules string) {
 	var by []string
 	r.Each(func(rule string, n uint64) {

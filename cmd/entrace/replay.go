@@ -131,7 +131,7 @@ func (a *app) printReplay(r *replay.Result, dry bool, target *replay.Target) err
 	return nil
 }
 
-// pace returns the value of --speed, 0 for max.
+// pace returns the value of --speed, or 0 for max.
 func (f *replayFlags) pace() (float64, error) {
 	if f.speed == "max" {
 		return 0, nil

@@ -101,7 +101,8 @@ func appendJSONValue(b []byte, v format.Value) []byte {
 	return v.AppendDecimal(b)
 }
 
-// answer prints an answer as one JSON object, in which rows are as appendJSON has them. With indent it has several lines.
+// answer prints an answer as one JSON object. Rows in it have the form of appendJSON. If indent is not empty, the
+// object has several lines.
 func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
 	b, err := p.form().JSON(answer, indent)
 	if err == nil {
@@ -110,7 +111,7 @@ func (p *rowPrinter) answer(w io.Writer, answer any, indent string) error {
 	return err
 }
 
-// form is how answers are printed with --json.
+// form returns the Form of answers that are printed with --json.
 func (p *rowPrinter) form() *analyze.Form {
 	return &analyze.Form{
 		Row: func(r view.Row) (any, error) {

@@ -34,7 +34,7 @@ import (
 type runFlags struct {
 	output, protocol, against string
 	redact                    string
-	policy                    *redact.Policy // the one that redact names
+	policy                    *redact.Policy // the policy that --redact names
 	view, console, verbose    bool
 	noConfigFile              bool
 }
@@ -84,10 +84,10 @@ with 128 and the number of a signal that ended it, 126 or 127 if it cannot be st
 	return c
 }
 
-// A statusError ends the command with a status of its own.
+// A statusError ends the command with a given status.
 type statusError struct {
 	code int
-	err  error // nil: no message is printed
+	err  error // nil if no message is printed
 }
 
 func (e *statusError) Error() string {
@@ -99,7 +99,7 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.err }
 
-// The exit codes of run if the command has not run to its end.
+// The exit codes of run if the command did not run to its end.
 const (
 	exitOwnFailure   = 125
 	exitNotStartable = 126
@@ -142,18 +142,18 @@ type running struct {
 	cmd     *exec.Cmd
 	span    otel.Span
 	ref     format.SpanRef
-	console *consoleLog // nil: lines are not recorded
+	console *consoleLog // nil if lines are not recorded
 	signals chan os.Signal
 	passing sync.WaitGroup // the goroutine that passes signals on to the command
 	asked   bool           // a signal has asked the command to end
 }
 
-// hiddenCommand returns a command for a process that run starts.
+// hiddenCommand returns a command for a process that run starts itself.
 func hiddenCommand(name string, do func() error) *cobra.Command {
 	return &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return do() }}
 }
 
-// passOn does what drainCommand is for.
+// passOn implements drainCommand.
 func passOn() error {
 	_, err := io.Copy(os.Stdout, os.Stdin)
 	return err
@@ -253,7 +253,7 @@ func statusOf(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// environment returns the environment of the command, made from own, the one of this process.
+// environment returns the environment of the command. It is made from own, the environment of this process.
 func (r *running) environment(own []string) []string {
 	kept := make(map[string]string)
 	var unset []string
@@ -315,7 +315,7 @@ func (r *running) environment(own []string) []string {
 	return list
 }
 
-// self returns the name of the file that the command writes if it uses this module itself.
+// self returns the name of the file to which the command records if it uses this module itself.
 func (r *running) self() string { return tracename.Base(r.file) + ".self.et" }
 
 // begin records that the command starts.
@@ -365,8 +365,7 @@ func numberAttribute(name string, n int64) otel.Attribute {
 	return otel.NewAttribute(name, &otel.Any{Kind: otel.Int, Int: n})
 }
 
-// parseTraceparent reads the traceparent header of W3C. For a header that it does not understand it
-// returns no parent.
+// parseTraceparent reads a W3C traceparent header. It returns no parent if it does not understand the header.
 func parseTraceparent(s string) (r format.SpanRef, flags uint32) {
 	var version byte
 	var trace, span []byte
@@ -417,7 +416,7 @@ func (r *running) end(ctx context.Context, state *os.ProcessState) {
 	r.report(ctx)
 }
 
-// names returns the files that the run has made.
+// names returns the files that the run has written.
 func (r *running) names() []string {
 	list := []string{format.Find(r.file)}
 	self := format.Find(r.self())
@@ -427,7 +426,7 @@ func (r *running) names() []string {
 	return list
 }
 
-// report prints a summary of the trace to stderr, compares it and shows it, as the flags say.
+// report prints a summary of the trace to stderr. Depending on the flags, it also compares the trace and shows it.
 func (r *running) report(ctx context.Context) {
 	own := *r.app
 	own.out = r.err
@@ -457,7 +456,7 @@ func (r *running) report(ctx context.Context) {
 	}
 }
 
-// againstLines is the most lines that --against prints.
+// againstLines is the maximum number of lines that --against prints.
 const againstLines = 3
 
 // topLines prints a summary like that of top, in at most five lines.

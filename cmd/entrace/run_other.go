@@ -14,7 +14,7 @@ var detached *syscall.SysProcAttr
 
 const witnessCommand = "bear-witness"
 
-// A witness says that the console sends an interrupt to the command as well.
+// A witness reports that the console also sends an interrupt to the command.
 type witness struct{}
 
 func newWitness() *witness { return nil }

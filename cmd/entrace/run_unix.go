@@ -20,25 +20,26 @@ var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
 }
 
-// detached is of processes that outlive this one.
+// detached starts a process in a new session, so that it outlives this process.
 var detached = &syscall.SysProcAttr{Setsid: true}
 
 // ofTerminal are the signals that a terminal sends to its whole foreground process group.
 var ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGHUP}
 
-// A witness is a process in the group of this one that says which of these signals it gets. A signal that it gets as
-// well, the command has got from the terminal; one that it does not get is for this process alone, and is passed on.
+// A witness is a process in this process's group that reports the signals it gets. If the witness also gets a
+// signal, the signal came from the terminal, and the command got it as well. Otherwise the signal was sent only to
+// this process, which passes it on.
 type witness struct {
 	in  io.WriteCloser
 	out io.Reader
-	got uint64 // a bit for each signal that it has got, and that this process has not asked for yet
+	got uint64 // a bit for each signal that the witness got, and that saw has not returned yet
 }
 
-// witnessCommand is the name of the command that runs it.
+// witnessCommand is the name of the command that runs a witness.
 const witnessCommand = "bear-witness"
 
-// witnessWait is how long a witness waits for a signal after it was asked for one. It counts the time itself, so that a
-// busy machine delays the signal and the answer alike.
+// witnessWait is how long a witness waits for a signal before it answers. The witness itself measures the time, so
+// that a busy machine delays the signal and the answer equally.
 const witnessWait = 100 * time.Millisecond
 
 // newWitness returns nil if this process is not in the foreground of a terminal.
@@ -57,13 +58,13 @@ func newWitness() *witness {
 	if errors.Join(err, err2) != nil || cmd.Start() != nil {
 		return nil
 	}
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it listens now
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // the witness listens now
 		return nil
 	}
 	return &witness{in: in, out: out}
 }
 
-// saw reports whether the terminal has sent a signal that this process has got.
+// saw reports whether the terminal sent the signal s, which this process got.
 func (w *witness) saw(s os.Signal) bool {
 	n, isNumber := s.(syscall.Signal)
 	if w == nil || !isNumber || !slices.Contains(ofTerminal, s) {
@@ -85,8 +86,8 @@ func (w *witness) close() {
 	}
 }
 
-// bearWitness is what a witness does, until its input ends: it writes the number of each signal, and answers a byte with
-// 0 when the signals before it have had their time.
+// bearWitness runs a witness until its input ends. It writes the number of each signal. It answers each input byte
+// with 0 after witnessWait, when earlier signals have arrived.
 func bearWitness() error {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, ofTerminal...)
@@ -107,7 +108,7 @@ func bearWitness() error {
 	return err
 }
 
-// signalOf returns the number of the signal that ended a process, 0 if no signal did.
+// signalOf returns the number of the signal that ended a process, or 0 if no signal did.
 func signalOf(state *os.ProcessState) int {
 	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return int(w.Signal())

@@ -16,8 +16,8 @@ func isStack(name string) bool {
 	return name == "stack" || name == "stacktrace"
 }
 
-// ofProgram reports whether a function belongs to the program. Functions of the runtime and of packages
-// that only wait or run code for others do not.
+// ofProgram reports whether a function belongs to the program. Functions of the runtime, and of packages that only
+// wait or run other code, do not belong to it.
 func ofProgram(function string) bool {
 	for _, prefix := range []string{
 		"runtime.", "runtime/", "sync.", "sync/", "internal/", "syscall.", "time.", "testing.", "go.opentelemetry.io/otel/sdk/",
@@ -29,8 +29,8 @@ func ofProgram(function string) bool {
 	return function != "panic"
 }
 
-// ownFrame returns the first frame of a stack that belongs to the program, and how many frames and
-// lines are before it. ok is false if the stack has no such frame.
+// ownFrame returns the first frame of a stack that belongs to the program, and the numbers of frames and lines
+// before this frame. ok is false if the stack has no such frame.
 func ownFrame(text string) (f callstack.Frame, frames, before int, ok bool) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for at := 0; at < len(lines); {
@@ -64,8 +64,8 @@ func foldStack(text string) string {
 	return what + rest[before]
 }
 
-// placeIn returns the first place of the program in a stack, for the line of an entry. It leaves the
-// function out if the text said, which is in that line already, names it.
+// placeIn returns the first place of the program in a stack, for the line of an entry. It omits the function if
+// said, which is already in that line, names the function.
 func placeIn(text, said string) string {
 	f, _, _, ok := ownFrame(text)
 	place := path.Base(f.File) + ":" + strconv.Itoa(f.Line)

@@ -23,8 +23,8 @@ func statesOf(t *convert.Trace) []convert.State {
 	return states
 }
 
-// stateText describes the states of files in a few words. For one file it returns the state of that
-// file, for several files the number of files in each state, and for none "".
+// stateText describes the states of files in a few words. For one file it returns the state of that file, for
+// several files the number of files in each state, and for no files "".
 func stateText(states []convert.State) string {
 	if len(states) == 1 {
 		return states[0].String()
@@ -67,8 +67,8 @@ func stateOfTitle(states []convert.State) string {
 	return text
 }
 
-// stateLines returns a line for each file whose state is more than "ended", and no lines if the trace
-// has only one file.
+// stateLines returns a line for each file whose state is more than "ended". It returns no lines if the trace has
+// only one file.
 func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 	if len(states) == 1 {
 		return nil
@@ -81,8 +81,8 @@ func stateLines(t *convert.Trace, states []convert.State) (lines []string) {
 	return lines
 }
 
-// fileName returns the name of a file of a trace. A trace in ENTRACE's own format may be found under
-// another name than the user gave.
+// fileName returns the name of a file of a trace. A trace in ENTRACE's own format can have another name than the
+// user gave.
 func fileName(t *convert.Trace, file int) string {
 	if _, own := t.Format(file).Own(); own && t.Name(file) != stdinName {
 		return t.View().Files()[file].Name()

@@ -117,7 +117,7 @@ func (a *app) stats(ctx context.Context, names []string, o *statsOptions) error 
 	return errors.Join(err, w.Flush(), l.Damage())
 }
 
-// cell returns the text of a value in a table. A time is in the zone of style.
+// cell returns the text of a value in a table. Times are printed in the zone of style.
 func cell(v query.Value, style timeStyle) string {
 	switch x := v.Any().(type) {
 	case nil:
@@ -135,8 +135,8 @@ func cell(v query.Value, style timeStyle) string {
 	return safe(v.String())
 }
 
-// table prints a table in columns. Columns of numbers are aligned to the right. It keeps the texts of
-// only one line in memory.
+// table prints a table in columns. Columns of numbers are aligned to the right. table keeps only the texts of one
+// line in memory.
 func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	sides := []byte(strings.Repeat("l", len(t.Columns)))
 	for _, line := range t.Lines {
@@ -171,8 +171,8 @@ func (a *app) table(w io.Writer, t *query.Table, style timeStyle) error {
 	}, string(sides))
 }
 
-// printColumns prints lines of texts in columns. sides has an r or an l for each column: the side to which it is aligned.
-// The texts must be safe for a terminal. printColumns iterates over the lines twice.
+// printColumns prints lines of texts in columns. sides has an r or an l for each column, for right or left
+// alignment. The texts must be safe for a terminal. printColumns iterates over the lines twice.
 func printColumns(w io.Writer, lines iter.Seq[[]string], sides string) error {
 	width := make([]int, len(sides))
 	for line := range lines {
@@ -213,7 +213,7 @@ func writeSpaces(b *bytes.Buffer, n int) {
 	}
 }
 
-// maxBar is the greatest length of a bar.
+// maxBar is the maximum length of a bar.
 const maxBar = 50
 
 // bars prints a histogram as bars.
@@ -242,7 +242,7 @@ func (a *app) bars(w io.Writer, t *query.Table, style timeStyle) error {
 	return nil
 }
 
-// tableJSON prints a table as one JSON object a line.
+// tableJSON prints a table as one JSON object per line.
 func tableJSON(w io.Writer, t *query.Table) error {
 	var b []byte
 	for _, line := range t.Lines {

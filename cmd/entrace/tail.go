@@ -142,7 +142,7 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 		}
 		return torn(name, errors.Join(err, l.damage()))
 	}
-	// Open the file first: printing can take a while, and the file may get another name in that time.
+	// Open the file first: printing can take a while, and the file may be renamed in that time.
 	grows, err := openGrowing(ctx, name)
 	if err != nil {
 		return known(name, err)
@@ -178,14 +178,14 @@ func (a *app) tailFile(ctx context.Context, name string, o tailOptions) error {
 // asRows reports whether tail prints rows of a view. Otherwise it prints entries as they arrive.
 func (o *tailOptions) asRows() bool { return o.selects() || len(o.clock) > 0 || o.json && !o.raw }
 
-// A diedError is the error that the program which wrote a file has died. The text says how.
+// A diedError reports that the program that wrote a file has died. The text says how.
 type diedError string
 
 func (e diedError) Error() string { return string(e) }
 
-// died returns a [diedError] if the program that wrote a file has died. The error names the state of the
-// file, the spans that were open, and the command that finishes the file. The word is the state of the
-// file, "" if a program still writes it.
+// died returns a [diedError] if the program that wrote a file has died. The error names the state of the file, the
+// spans that were open, and the command that finishes the file. word is the state of the file, or "" if a program
+// is still writing it.
 func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	name = format.Find(name)
 	if lock, _ := osfile.LockHolder(name); lock != osfile.LockFree {
@@ -224,10 +224,10 @@ func (a *app) died(ctx context.Context, name string) (word string, died error) {
 	return s.Word, diedError(text)
 }
 
-// maxOpen is the most names of open spans in a diedError.
+// maxOpen is the maximum number of open spans that a diedError names.
 const maxOpen = 10
 
-// follow shows the new entries of a growing file, and then of the files that follow it.
+// follow shows the new entries of a growing file, and then the entries of the files that follow.
 func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 	first := g
 	for {
@@ -236,7 +236,7 @@ func (a *app) follow(ctx context.Context, g *growing, l *lines) error {
 			return err
 		}
 		l.close()
-		// The next file is about to get the name.
+		// The next file is about to get the name of this file.
 		for g.is(g.path) {
 			if lock, _ := osfile.LockHolder(g.path); lock == osfile.LockFree && g.is(g.path) {
 				return nil // the program died before the rotation, or the file has its last name
@@ -302,17 +302,16 @@ type lines struct {
 
 	o       tailOptions
 	name    string
-	last    *lastPart            // of a large file
+	last    *lastPart            // for a large file
 	rows    *rowTail             // the whole file, if it had to be read
 	f       *format.File         // the file; used to look up the beginning of a span
-	follows bool                 // the last lines are printed, new entries follow
-	spans   map[string]spanStart // by span id: spans that began since and have not ended
+	follows bool                 // the last lines are printed, and new entries follow
+	spans   map[string]spanStart // by span id: spans that began after the start and have not ended
 	first   time.Time
 	line    []byte
 }
 
-// open reads the last entries of a large file in one of ENTRACE's own formats, and the whole of any
-// other file.
+// open reads the last entries of a large file in one of ENTRACE's own formats. It reads any other file completely.
 func (l *lines) open(ctx context.Context, own bool) (err error) {
 	if own {
 		l.name = format.Find(l.name)
@@ -343,7 +342,7 @@ func (l *lines) path() string {
 	return l.f.Name()
 }
 
-// hasJournal reports whether some entries came from the journal of a dead program.
+// hasJournal reports whether entries came from the journal of a dead program.
 func (l *lines) hasJournal() bool {
 	if l.f == nil {
 		return false
@@ -352,7 +351,7 @@ func (l *lines) hasJournal() bool {
 	return n > 0
 }
 
-// skipIn makes g, the follower of the file, continue after the entries that l has read.
+// skipIn makes g, the follower of the file, continue after the entries that l has already read.
 func (l *lines) skipIn(g *growing) (err error) {
 	size, id, last := int64(0), int64(0), new(format.TraceEntry)
 	if l.last != nil {
@@ -376,7 +375,7 @@ func (l *lines) damage() error {
 	return l.rows.Damage()
 }
 
-// close closes the file. Then l can be used for the file that follows.
+// close closes the file. Then l can be used for the next file.
 func (l *lines) close() {
 	switch {
 	case l.rows != nil:
@@ -391,7 +390,7 @@ func (l *lines) close() {
 // errMoved is the error if the name of the followed file belongs to another file now.
 var errMoved = errors.New("the file was renamed")
 
-// grow prints the rows that are new after entry id of a growing file.
+// grow prints the new rows after entry id of a growing file.
 func (l *lines) grow(ctx context.Context, g *growing, id uint32) error {
 	if l.rows == nil {
 		l.name = g.path
@@ -416,8 +415,8 @@ type spanStart struct {
 	attributes []format.Attribute
 }
 
-// maxStarts bounds lines.spans, since some spans never end. If the beginning of a span was not kept, the
-// line at its end has no name.
+// maxStarts limits the size of lines.spans, because some spans never end. If the beginning of a span was not kept,
+// the line at the span's end has no name.
 const maxStarts = 100_000
 
 // begin prints the last lines of the entries that the file has.

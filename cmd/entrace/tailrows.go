@@ -16,7 +16,7 @@ type rowTail struct {
 
 	app   *app
 	o     *tailOptions
-	left  int // how many of the rows that exist at the start are printed; -1: all
+	left  int // the number of existing rows that are printed; -1 for all
 	out   *bufio.Writer
 	shown view.Set[view.Row]
 	lines lines
@@ -33,15 +33,15 @@ func (a *app) openTail(ctx context.Context, name string, o *tailOptions) (*rowTa
 	return t, nil
 }
 
-// A happened is a row that is complete: for a span, one that has ended. at is the time of its end.
+// A happened is a complete row. A span is complete when it has ended; at is the time of its end.
 type happened struct {
 	row  view.Row
 	at   int64
 	span bool
 }
 
-// compare orders rows by the time of their end. Rows can have the same time if the clock is coarse: then
-// a span comes after the rows below it.
+// compare orders rows by the time of their end. If a coarse clock gives rows the same time, a span comes after the
+// rows below it.
 func (a happened) compare(b happened) int {
 	switch {
 	case a.at != b.at:

@@ -27,10 +27,10 @@ func safe(s string) string {
 	return s
 }
 
-// colors are what programs print to color their texts.
+// colors matches the sequences with which programs color their texts.
 var colors = regexp.MustCompile(`^\x1b\[[0-9;]*m`)
 
-// escaped returns s without colors, and escapes all characters from offset i on that would act on a terminal.
+// escaped returns s without colors. From offset i on, it escapes all characters that would act on a terminal.
 func escaped(s string, i int) string {
 	b := append(make([]byte, 0, len(s)+16), s[:i]...)
 	for i < len(s) {
@@ -168,13 +168,13 @@ func levelColor(l format.Level) string {
 type line struct {
 	b        []byte
 	colors   bool
-	measured bool // columns is counted
+	measured bool // whether columns is counted
 	columns  int  // the width of the line so far
 	begun    bool // the line has a word
-	from, at int  // offsets in b of the color and of the text, as start has set them
+	from, at int  // offsets in b of the color and of the text, set by start
 }
 
-// begin begins a line that has so many columns already.
+// begin begins a line that already has the given number of columns.
 func (l *line) begin(columns int) { l.columns, l.begun = columns, false }
 
 // next begins a word.
@@ -186,7 +186,7 @@ func (l *line) next() {
 	l.columns++
 }
 
-// start begins text of a color, "" for none. The color ends at stop.
+// start begins text of the given color, or without a color if color is "". The color ends at stop.
 func (l *line) start(color string) {
 	if l.from = len(l.b); l.colors && color != "" {
 		l.b = append(append(append(l.b, "\x1b["...), color...), 'm')

@@ -74,7 +74,7 @@ func (a *app) top(ctx context.Context, names []string, o *topOptions) error {
 	return errors.Join(err, l.Damage())
 }
 
-// failures says how many requests failed, and how many spans and log records say that something did.
+// failures returns the number of failed requests, and the number of failed spans and error log records.
 func failures(o *analyze.Overview) string {
 	says := plural(o.Errors, "error")
 	if o.Failed > 0 {
@@ -89,7 +89,7 @@ type overviewPrinter struct {
 	*analyze.Overview
 }
 
-// titleLine prints what a trace is.
+// titleLine prints the name, the state and the contents of a trace.
 func (p *overviewPrinter) titleLine() {
 	fmt.Fprintf(p.w, "%s %s: %s, %s, %s", p.paint(colorBold, safe(title(p.l.Trace))), safe(stateOfTitle(statesOf(p.l.Trace))),
 		plural(p.Spans, "span"), plural(p.Logs, "log record"), plural(p.Events, "event"))
@@ -102,7 +102,7 @@ func (p *overviewPrinter) titleLine() {
 	fmt.Fprintln(p.w)
 }
 
-// rowsBelow prints rows below a head, and a line below each.
+// rowsBelow prints rows below a head. Each row is followed by the line that more returns.
 func (p *overviewPrinter) rowsBelow(head string, list []view.Row, more func(r view.Row) string) error {
 	if len(list) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (p *overviewPrinter) never() error {
 	return p.rowsBelow(never, p.NeverEnded, func(r view.Row) string { return openPlace(p.v, r) })
 }
 
-// runtime prints what grows, and what many goroutines do.
+// runtime prints the growing values of the runtime, and the stacks of many goroutines.
 func (p *overviewPrinter) runtime() {
 	var list []string
 	for _, g := range p.Growth {
@@ -150,7 +150,7 @@ func (p *overviewPrinter) runtime() {
 	}
 }
 
-// manyGoroutines is how many goroutines with the same stack are told of.
+// manyGoroutines is the least number of goroutines with the same stack that are reported.
 const manyGoroutines = 10
 
 // begins prints the head of a part.
@@ -185,7 +185,7 @@ func (p *overviewPrinter) all() error {
 	return err
 }
 
-// openPlace returns the place at which the goroutine of an open span was last seen, "" if unknown.
+// openPlace returns the place where the goroutine of an open span was last seen, or "" if the place is unknown.
 func openPlace(v *view.View, r view.Row) string {
 	for up := r; v.Role(up) == view.RoleSpan; up = v.Parent(up) {
 		if place := stackBelow(v, up); place != "" {
@@ -195,8 +195,8 @@ func openPlace(v *view.View, r view.Row) string {
 	return ""
 }
 
-// stackBelow returns the place in the program of the last stack among the children of row r, "" if no
-// child has a stack.
+// stackBelow returns the place in the program of the last stack among the children of row r, or "" if no child has
+// a stack.
 func stackBelow(v *view.View, r view.Row) (place string) {
 	for kid := range v.Tree().Children(r) {
 		if role := v.Role(kid); role != view.RoleOther && role != view.RoleLog {
@@ -286,7 +286,7 @@ func (p *overviewPrinter) gaps() error {
 	return p.columns(lines, "lll")
 }
 
-// what names a row in a few words.
+// what describes a row in a few words.
 func what(v *view.View, r view.Row) string {
 	s, ok := v.Message(r)
 	if !ok || v.Role(r) != view.RoleLog {

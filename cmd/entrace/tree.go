@@ -52,8 +52,7 @@ has it all. Of a damaged file it prints what is whole and exits with 1.`,
 	return c
 }
 
-// each calls fn for every name, and joins the errors. If there are several names, each error has its
-// name in front.
+// each calls fn for every name, and joins the errors. If there are several names, each error begins with its name.
 func each(names []string, fn func(name string) error) error {
 	var errs []error
 	for _, name := range names {
@@ -66,13 +65,13 @@ func each(names []string, fn func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// maxIndent is how many levels are drawn. A deeper row prints its depth as a number.
+// maxIndent is the maximum number of drawn levels. A deeper row prints its depth as a number.
 const maxIndent = 40
 
 type treeOptions struct {
 	lookFlags
 
-	depth int  // 0: all levels
+	depth int  // 0 for all levels
 	bare  bool // print no attributes
 	full  bool // shorten nothing
 
@@ -147,7 +146,7 @@ type treeLine struct {
 	last  bool
 }
 
-// linesAtOnce is how many rows make a batch.
+// linesAtOnce is the number of rows of a batch.
 const linesAtOnce = 512
 
 // A treeBatch is a sequence of rows that one goroutine prints.
@@ -159,7 +158,8 @@ type treeBatch struct {
 	done  chan struct{}
 }
 
-// all prints everything below the root, on several cores. most is the greatest depth, 0 for all.
+// all prints all rows below the root, on several cores. The parameter most is the maximum depth, or 0 for all
+// depths.
 func (p *printer) all(ctx context.Context, w io.Writer, most int) error {
 	jobs := make(chan *treeBatch)
 	var wait sync.WaitGroup
@@ -259,7 +259,7 @@ func (p *printer) batch(b *treeBatch) {
 	b.out = p.b
 }
 
-// maxStates is the most states of files that are printed below the first line.
+// maxStates is the maximum number of file states that are printed below the first line.
 const maxStates = 20
 
 // title returns the title of a trace: the name of its file, with the number of other files.
@@ -276,12 +276,12 @@ type printer struct {
 	line
 
 	title  string
-	states []convert.State // of the files; nil: not asked for
+	states []convert.State // the states of the files; nil if they are not printed
 	v      *view.View
 	bare   bool
 	flat   bool                // every row is one line
 	only   view.Set[view.Row]  // the rows to print, nil for all
-	width  int                 // columns of the terminal, 0 if the output is none
+	width  int                 // columns of the terminal, or 0 if the output is not a terminal
 	lines  [maxIndent + 1]bool // whether a level has more rows below
 	time   timeStyle
 	first  time.Time // the earliest time of all entries
@@ -289,7 +289,7 @@ type printer struct {
 	read   *view.Reader
 	ranker *interest.Ranker
 	value  []byte          // of an attribute
-	strips *analyze.Strips // nil: not asked for
+	strips *analyze.Strips // nil if states are not printed
 }
 
 func (a *app) printer(v *view.View, style timeStyle) printer {
@@ -363,8 +363,8 @@ func (p *printer) entry(r view.Row, depth int, last bool) error {
 // minWrap is the narrowest terminal, in columns, for which lines are wrapped.
 const minWrap = 20
 
-// wrapped breaks a line into lines that fit on the terminal. All but the first are indented. A line that
-// is broken loses its colors.
+// wrapped breaks a line into lines that fit on the terminal. All lines but the first are indented. A line that is
+// broken loses its colors.
 func (p *printer) wrapped(line string) string {
 	const indent = "    "
 	text := plain(line)
@@ -383,7 +383,7 @@ func (p *printer) wrapped(line string) string {
 	return b.String() + text
 }
 
-// bar returns the characters that a line has for a level above it.
+// bar returns the characters that a line has for the given level above it.
 func (p *printer) bar(level int) string {
 	if p.lines[level] {
 		return "│  "
@@ -391,7 +391,7 @@ func (p *printer) bar(level int) string {
 	return "   "
 }
 
-// fewLines is how many lines of a long text are printed to a terminal.
+// fewLines is the maximum number of lines of a long text that are printed to a terminal.
 const fewLines = 6
 
 // below prints a text of several lines, with before in front of each line.
@@ -459,7 +459,7 @@ func (p *printer) summary() string {
 	return fmt.Sprintf("%s %s: %s", p.paint(colorBold, safe(p.title)), safe(stateOfTitle(p.states)), what)
 }
 
-// lineOf returns the line of an entry. indent is how many columns come before it.
+// lineOf returns the line of an entry. indent is the number of columns before the line.
 func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	p.b = p.b[:0]
 	p.begin(indent)
@@ -467,8 +467,8 @@ func (p *printer) lineOf(r view.Row, e *format.TraceEntry, indent int) string {
 	return string(p.b)
 }
 
-// row prints an entry, and returns the texts that belong in lines below it. If p.flat is set, every row
-// is one line, and more is empty.
+// row prints an entry, and returns the texts that belong in lines below the entry. If p.flat is set, every row is
+// one line, and more is empty.
 func (p *printer) row(r view.Row, e *format.TraceEntry) (more []string) {
 	if first, rest, several := strings.Cut(e.Message.Value, "\n"); several && !p.flat {
 		e.Message.Value = first
@@ -565,8 +565,8 @@ func (p *printer) head(r view.Row, role view.Role, e *format.TraceEntry) {
 
 func (p *printer) level(l format.Level) { p.word(levelColor(l), l.String()) }
 
-// On a terminal a value has at most maxValue runes. A value that does not fit in the line is cut. If fewer
-// than minValue runes would be left of it, the line ends with … instead.
+// On a terminal a value has at most maxValue runes. A value that does not fit in the line is cut. If fewer than
+// minValue runes of the value would remain, the line ends with … instead.
 const (
 	maxValue = 80
 	minValue = 8
@@ -578,10 +578,10 @@ func isZero(v format.Value) bool {
 	return ok && n == 0
 }
 
-// The letters of states in a strip, and how many it has.
+// The number of letters in a strip, and the least duration of a span with a strip.
 const (
 	stripWidth = 20
-	stripLeast = time.Millisecond // shorter spans have none
+	stripLeast = time.Millisecond // shorter spans have no strip
 )
 
 var stateLetters = map[string]byte{
@@ -589,7 +589,7 @@ var stateLetters = map[string]byte{
 	"net": 'N', "sleep": 'z', "other": '-',
 }
 
-// strip says what the goroutine of a span did.
+// strip prints the states of a span's goroutine.
 func (p *printer) strip(r view.Row) {
 	if p.strips == nil {
 		return
@@ -653,7 +653,7 @@ func (p *printer) attr(e *format.TraceEntry, name string) {
 	}
 }
 
-// terminalWidth returns the width of the terminal w in columns, 0 if w is not a terminal.
+// terminalWidth returns the width of the terminal w in columns, or 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

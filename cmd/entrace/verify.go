@@ -42,7 +42,7 @@ where each is, never what it is, and exits with 1 if there is any. entrace redac
 	return c
 }
 
-// verifySecrets prints where a trace has secrets.
+// verifySecrets prints the places where a trace has secrets.
 func (a *app) verifySecrets(ctx context.Context, name string) error {
 	t, err := a.open(ctx, []string{name}, &lookFlags{})
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) verifySecrets(ctx context.Context, name string) error {
 func (a *app) verifyExecTraces(ctx context.Context, path string, found func(problem error)) {
 	t, err := convert.Open(ctx, []string{path}, nil)
 	if err != nil {
-		return // the entries have problems, which are told
+		return // the entries have problems, which are reported elsewhere
 	}
 	defer t.Close()
 	states, err := t.View().States(ctx)
@@ -111,13 +111,13 @@ func (a *app) verify(ctx context.Context, name string) error {
 		if errors.Is(problem, format.ErrTruncated) && torn(name, problem) == nil {
 			return
 		}
-		if !errors.Is(problem, format.ErrNumbered) { // an application may name its attributes so
+		if !errors.Is(problem, format.ErrNumbered) { // an application may have attributes with such names
 			problems++
 		}
 		tell(problem)
 	})
 	if path != name && errors.Is(err, format.ErrNotEntrace) {
-		err = fmt.Errorf("%s: %w", name, format.ErrNotEntrace) // and not the name of a temporary file
+		err = fmt.Errorf("%s: %w", name, format.ErrNotEntrace) // do not name the temporary file
 	}
 	if err != nil {
 		return known(name, err)

@@ -72,7 +72,7 @@ on with those of the next program; --follow=false leaves a file as it is. view e
 	return c
 }
 
-// onceAfter is how long --once waits for another page.
+// onceAfter is how long --once waits for a new page.
 const onceAfter = 5 * time.Second
 
 func (a *app) view(ctx context.Context, names []string, o *viewOptions) error {
@@ -234,17 +234,17 @@ func viewServer(handler http.HandlerFunc) *http.Server {
 	return &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, Handler: handler}
 }
 
-// A shownTrace is the trace that the page shows. With --follow, another trace takes its place when the
-// names lead to other files.
+// A shownTrace is the trace that the page shows. With --follow, another trace replaces it when the names lead to
+// other files.
 type shownTrace struct {
 	open func(ctx context.Context) (*convert.Trace, error)
 
 	mu  sync.Mutex
-	all []*convert.Trace // the last one is shown; a paused page still shows an earlier one
+	all []*convert.Trace // the last trace is shown; a paused page still shows an earlier one
 }
 
-// openShown opens the trace. With --follow it waits until the trace exists, and calls waits once before
-// that. The result is nil if there is an error, or if ctx is done.
+// openShown opens the trace. With --follow it waits until the trace exists, and calls waits once before waiting.
+// It returns nil if there is an error, or if ctx is done.
 func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, waits func()) (*shownTrace, error) {
 	s := &shownTrace{open: func(ctx context.Context) (*convert.Trace, error) { return a.open(ctx, names, &o.lookFlags) }}
 	for told := false; ; told = true {
@@ -253,7 +253,7 @@ func (a *app) openShown(ctx context.Context, names []string, o *viewOptions, wai
 			s.all = append(s.all, t)
 			return s, nil
 		}
-		// The file may be there without its first entry.
+		// The file may exist without its first entry.
 		if notYet := errors.Is(err, convert.ErrNoTrace) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrTruncated); !o.follow || !notYet {
 			return nil, err
 		}
@@ -272,8 +272,8 @@ func (s *shownTrace) now() *convert.Trace {
 	return s.all[len(s.all)-1]
 }
 
-// reopen opens the files to which the names lead now and returns their view. The view is nil if these
-// files are shown already.
+// reopen opens the files to which the names lead now and returns their view. The view is nil if the page already
+// shows these files.
 func (s *shownTrace) reopen(ctx context.Context) (*view.View, error) {
 	if !s.now().Outdated() {
 		return nil, nil //nolint:nilnil // there is no other one
@@ -369,9 +369,9 @@ func hostsOf(addr *net.TCPAddr, host string) []string {
 	return hosts
 }
 
-// openBrowser opens address in a browser. Other users can read the arguments of a process, so the address
-// with its token is not an argument: the browser opens a temporary file that redirects to the address.
-// remove removes that file.
+// openBrowser opens address in a browser. Other users can read the arguments of a process, so the address with its
+// token is not an argument: the browser opens a temporary file that redirects to the address. The returned
+// function removes the file.
 func openBrowser(ctx context.Context, address string) (remove func(), err error) {
 	remove = func() {}
 	var name string

@@ -18,22 +18,22 @@ type Config struct {
 	// file grows as trace.iet and becomes trace.et when the Collector ends. A file whose name ends with
 	// .iet keeps that name.
 	Path string `mapstructure:"path"`
-	// Durability says which records survive a failure after the exporter has accepted them: "process",
-	// which is the default, "writethrough", "power" or "buffered". See package recorder.
+	// Durability determines which records survive a failure after the exporter has accepted them: "process", which is
+	// the default, "writethrough", "power" or "buffered". See package recorder.
 	Durability string `mapstructure:"durability"`
 	// BufferDir is the folder of the crash buffer. The default is /dev/shm, or, in a container, the folder
 	// of Path.
 	BufferDir string `mapstructure:"buffer_dir"`
-	// MaxFileSize and MaxFileAge say when a new file begins: when the growing file reaches one of them. 0
-	// means no bound. The defaults are 256 MiB and 0.
+	// MaxFileSize and MaxFileAge limit the growing file. When the file reaches one of the limits, a new file begins.
+	// 0 means no limit. The defaults are 256 MiB and 0.
 	MaxFileSize Size          `mapstructure:"max_file_size"`
 	MaxFileAge  time.Duration `mapstructure:"max_file_age"`
-	// KeepFiles and KeepBytes bound the finished files. When a new file begins, the oldest finished files
-	// are removed. 0 means no bound. The defaults are 50 and 2 GiB.
+	// KeepFiles and KeepBytes limit the finished files. When a new file begins, the oldest finished files are
+	// removed. 0 means no limit. The defaults are 50 and 2 GiB.
 	KeepFiles int  `mapstructure:"keep_files"`
 	KeepBytes Size `mapstructure:"keep_bytes"`
-	// Redact says which values are replaced as secrets: "off", which is the default, "default", or the
-	// name of a file with a policy. See package redact.
+	// Redact determines which values are replaced as secrets: "off", which is the default, "default", or the name of
+	// a file with a policy. See package redact.
 	Redact string `mapstructure:"redact"`
 }
 

@@ -35,7 +35,7 @@ type files struct {
 
 	mu   sync.Mutex
 	rec  *recorder.Recorder // nil before Start and after Shutdown
-	sink *receive.Files     // of rec
+	sink *receive.Files     // the sink of rec
 }
 
 func newFiles(cfg *Config, log *zap.Logger) *files { return &files{cfg: cfg, log: log} }
@@ -80,7 +80,7 @@ func (f *files) Start(context.Context, component.Host) error {
 	return err
 }
 
-// Shutdown closes the recorder if no other exporter uses it. The file is finished then.
+// Shutdown closes the recorder if no other exporter uses it. The file is then finished.
 func (f *files) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
 	rec, sink := f.rec, f.sink
@@ -93,9 +93,9 @@ func (f *files) Shutdown(ctx context.Context) error {
 	return rec.Close(ctx)
 }
 
-// take records a request in the encoding of OTLP, as "entrace receive" does. When it returns, the records are as safe
-// as the durability says. The error is not permanent: nothing was recorded, and the sender may try again. Records that
-// are lost for good are logged.
+// take records a request in the encoding of OTLP, as "entrace receive" does. When take returns, the records are as
+// safe as the durability guarantees. The error is not permanent: nothing was recorded, and the sender may try
+// again. Records that are permanently lost are logged.
 func (f *files) take(ctx context.Context, signal codec.Signal, marshal func() ([]byte, error)) error {
 	f.mu.Lock()
 	sink := f.sink

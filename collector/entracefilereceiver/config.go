@@ -9,11 +9,11 @@ import (
 
 // A Config is the configuration of the receiver.
 type Config struct {
-	// Paths are files and folders. Each trace in a folder is read, but not those in its subfolders. Files
-	// that do not exist yet are read when they appear.
+	// Paths are files and folders. Each trace in a folder is read, but not traces in its subfolders. Files that do
+	// not exist yet are read when they appear.
 	Paths []string `mapstructure:"paths"`
-	// StartAt says which records of the files that exist at the start are sent: "beginning" means all, and
-	// "end", the default, means those recorded later. Files that appear later are sent as a whole.
+	// StartAt selects the records to send from files that exist at the start: "beginning" means all records, and
+	// "end", the default, means records written later. Files that appear later are sent completely.
 	StartAt string `mapstructure:"start_at"`
 	// PollInterval is the time between two scans of the files and folders. The default is half a second.
 	PollInterval time.Duration `mapstructure:"poll_interval"`

@@ -24,33 +24,33 @@ import (
 type file struct {
 	path string
 	info os.FileInfo
-	gone int // how many times in a row it was missing and had not grown
-	cut  int // how many times it had fewer entries than were read
+	gone int // for how many scans in a row the file was missing and had not grown
+	cut  int // for how many scans it had fewer entries than were read
 
-	file *format.File // nil: no more entries are expected
+	file *format.File // nil if no more entries are expected
 	view *view.View
 
-	seen  view.Row   // all rows before it are sent, except those in open
+	seen  view.Row   // rows before it are sent, except the rows in open
 	open  []view.Row // spans that had not ended when they were read
-	quiet int        // how many times in a row it had not grown
+	quiet int        // for how many scans in a row it had not grown
 	ended bool       // nothing more will be written
-	sent  int        // how many records were sent
+	sent  int        // the number of records that were sent
 
-	// The next three identify the content in another file: how many entries were read, how many bytes they
-	// take, and a hash of the last one.
+	// The next three fields identify the same content in another file: the number of entries that were read, their
+	// size in bytes, and a hash of the last entry.
 	entries int
 	size    int64
 	last    [sha256.Size]byte
 }
 
-// Limits for a file that has not grown in that many scans: a writer that has released its file counts as
-// dead, and a removed file counts as finished.
+// After so many scans without growth of a file, a writer that has released the file counts as dead, and a removed
+// file counts as finished.
 const (
 	quietBeforeDead = 2
 	quietBeforeGone = 10
 )
 
-// errRenamed says that a file lost its name while it was opened. A new file may have the name now.
+// errRenamed says that a file lost its name while it was opened. Another file may have the name now.
 var errRenamed = errors.New("the file was renamed or replaced while it was opened")
 
 // openFile opens the file that info describes, to read it from its beginning.
@@ -84,8 +84,8 @@ func (x *file) close() {
 	x.file, x.view = nil, nil
 }
 
-// note records how much was read. It ignores the entry that recovery adds after the entries of a journal,
-// because each recovery writes another one.
+// note records how much was read. It ignores the entry that recovery adds after the entries of a journal, because
+// each recovery writes a different entry.
 func (x *file) note() {
 	n := x.view.Entries(0)
 	if n > 0 && x.lastEntry(n).IsRecovered() {
@@ -96,7 +96,7 @@ func (x *file) note() {
 	}
 }
 
-// lastEntry returns the last of n entries, an empty entry if it cannot be read.
+// lastEntry returns the last of n entries, or an empty entry if the last one cannot be read.
 func (x *file) lastEntry(n int) *format.TraceEntry {
 	e, err := x.file.Entry(uint32(n - 1))
 	if err != nil {
@@ -105,7 +105,7 @@ func (x *file) lastEntry(n int) *format.TraceEntry {
 	return e
 }
 
-// sizeOf returns how many bytes the first n entries of a file take, without the gaps between them.
+// sizeOf returns the total size of the first n entries of a file in bytes, without the gaps between entries.
 func sizeOf(f *format.File, n int) int64 {
 	raw := f.Raw()
 	return raw.Offset(uint32(n)) - raw.Offset(0) - int64(n)*int64(raw.Gap())
@@ -117,8 +117,8 @@ func hashOf(f *format.File, n int) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// continues reports whether x begins with the entries that were read from was. In that case x is a later
-// form of was: the writer ended, or somebody recovered the file.
+// continues reports whether x begins with the entries that were read from was. If so, x is a later form of was:
+// the writer ended, or somebody recovered the file.
 func (x *file) continues(was *file) bool {
 	return was.entries > 0 && was.entries <= x.entries && sizeOf(x.file, was.entries) == was.size && hashOf(x.file, was.entries) == was.last
 }
@@ -145,8 +145,8 @@ func (x *file) reopen() bool {
 	return true
 }
 
-// skip marks the present entries as sent. An open span is still sent when it ends, unless its writer is
-// already dead.
+// skip marks the current entries as sent. An open span is still sent when it ends, unless its writer is already
+// dead.
 func (x *file) skip() {
 	lock, _ := osfile.LockHolder(x.path)
 	for r := range x.view.Rows() {
@@ -157,9 +157,8 @@ func (x *file) skip() {
 	x.seen = view.Row(x.view.Len())
 }
 
-// next returns the rows of a role that have become complete. A span is complete when it has ended, or when
-// nothing more will be written. If another file follows, the writer writes an open span again to that
-// file.
+// next returns the rows of the given role that have become complete. A span is complete when it has ended, or when
+// nothing more will be written. If another file follows, the writer repeats an open span in that file.
 func (x *file) next(ctx context.Context, role view.Role) (rows []view.Row, err error) {
 	v, err := x.view.Extend(ctx)
 	if err != nil {
@@ -213,7 +212,7 @@ func (x *file) end() (rotated bool) {
 // errGone says that a file was removed while a process may have been writing it.
 var errGone = errors.New("the file was removed, and does not grow any more")
 
-// damage returns why some entries of the file were not read, nil if all were.
+// damage returns the reason why some entries of the file were not read, or nil if all were read.
 func (x *file) damage() error {
 	_, missing := x.file.Journal()
 	if errors.Is(missing, format.ErrLocked) {
@@ -226,8 +225,8 @@ func (x *file) damage() error {
 	return errors.Join(damage, missing)
 }
 
-// scan finds files that are new, were renamed, or were replaced, and sends their new records. With skip it
-// does not send the records that exist already.
+// scan finds files that are new, were renamed, or were replaced, and sends their new records. If skip is set, scan
+// does not send records that already exist.
 func (r *reader) scan(ctx context.Context, skip bool) {
 	paths := r.find()
 	maps.DeleteFunc(r.told, func(path, _ string) bool { return !slices.Contains(paths, path) })
@@ -236,7 +235,7 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 	for _, path := range paths {
 		info, err := osfile.Stat(path)
 		if err != nil {
-			continue // it has been renamed meanwhile
+			continue // the file was renamed in the meantime
 		}
 		if x := r.known(info); x != nil {
 			x.path, x.gone = path, 0
@@ -299,11 +298,11 @@ func (r *reader) scan(ctx context.Context, skip bool) {
 	})
 }
 
-// maxForgotten is for how many scans a removed file is remembered, so that its ET is recognized later.
-// Writing the ET may take long if it is large.
+// maxForgotten is the number of scans for which a removed file is remembered, so that its ET is recognized later.
+// Writing a large ET may take long.
 const maxForgotten = 10_000
 
-// known returns the file that info describes, nil if it is new. A file that was read to its end and has
+// known returns the file that info describes, or nil if the file is new. A file that was read to its end and has
 // changed since then also counts as new.
 func (r *reader) known(info os.FileInfo) *file {
 	for _, x := range r.files {
@@ -314,9 +313,9 @@ func (r *reader) known(info os.FileInfo) *file {
 	return nil
 }
 
-// shorter returns the earlier state of x, if that was read to its end and had more entries than x;
-// otherwise nil. Recovery cuts a file before it adds the entries of the journal. After a while x counts as
-// a new file, to which the file system has given the number of the old one.
+// shorter returns the earlier state of x if that state was read to its end and had more entries than x. Otherwise
+// it returns nil. Recovery cuts a file before it adds the entries of the journal. After maxCut scans, x counts as
+// a new file that got the file number of the old file.
 func (r *reader) shorter(x *file) *file {
 	for _, was := range r.files {
 		if was.view == nil && was.gone == 0 && os.SameFile(was.info, x.info) && x.entries < was.entries && was.cut < maxCut {
@@ -327,11 +326,11 @@ func (r *reader) shorter(x *file) *file {
 	return nil
 }
 
-// maxCut is for how many scans a file may have fewer entries than were read from it.
+// maxCut is the number of scans for which a file may have fewer entries than were read from it.
 const maxCut = 100
 
-// tell logs that a file cannot be opened, but only the second time. A file that is being created has no
-// beginning for a moment.
+// tell logs that a file cannot be opened, but only when this happens the second time. A file that is being created
+// has no beginning for a moment.
 func (r *reader) tell(path string, err error) {
 	was, again := r.told[path]
 	text := err.Error()
@@ -344,8 +343,8 @@ func (r *reader) tell(path string, err error) {
 	}
 }
 
-// find returns the names of the traces at the paths. An x.et hides its x.iet, which will soon be removed.
-// Links in folders are not followed.
+// find returns the names of the traces at the paths. An x.et hides its x.iet, which will soon be removed. find
+// does not follow links in folders.
 func (r *reader) find() (names []string) {
 	for _, path := range r.cfg.Paths {
 		list, err := os.ReadDir(path)

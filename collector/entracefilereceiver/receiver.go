@@ -25,12 +25,12 @@ var (
 type signal struct {
 	kind otlp.Signals
 	role view.Role
-	// consume passes an OTLP message to the next component, and returns how many records it has.
+	// consume passes an OTLP message to the next component, and returns the number of records in the message.
 	consume func(ctx context.Context, message []byte) (records int, err error)
 }
 
-// A reader is the receiver of one signal. Each reader reads the files itself, so that a slow next
-// component of one signal does not delay the other signal.
+// A reader is the receiver of one signal. Each reader reads the files separately, so that a slow next component of
+// one signal does not delay the other signal.
 type reader struct {
 	cfg    *Config
 	log    *zap.Logger
@@ -54,7 +54,7 @@ func (r *reader) Start(context.Context, component.Host) error {
 	if r.stop != nil {
 		return nil
 	}
-	ctx, stop := context.WithCancel(context.Background()) // the ctx of Start ends with it
+	ctx, stop := context.WithCancel(context.Background()) // the ctx of Start ends when Start returns
 	r.stop, r.done = stop, make(chan struct{})
 	if len(r.find()) == 0 {
 		r.log.Info("there is no trace yet", zap.Strings("paths", r.cfg.Paths))
@@ -141,7 +141,7 @@ func (r *reader) send(ctx context.Context, x *file, rows []view.Row) error {
 		&otlp.EncodeOptions{Protobuf: true, Signals: r.signal.kind, Rows: slices.Values(rows)})
 }
 
-// A messages function is an io.Writer for Encode. Each call gets one message after its size.
+// A messages function is an io.Writer for Encode. Each call gets one message, which follows its size.
 type messages func(message []byte) error
 
 const sizeOfSize = 4
@@ -154,7 +154,7 @@ const (
 	lastTry  = 10 * time.Second
 )
 
-// deliver passes a message to the next component, and repeats that until the component accepts it. While
+// deliver passes a message to the next component. It repeats this until the component accepts the message. While
 // it waits, nothing more is read. A message that the component permanently refuses is logged.
 func (r *reader) deliver(ctx context.Context, message []byte) error {
 	for pause := firstTry; ; pause = min(2*pause, lastTry) {

@@ -9,7 +9,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// attributes adds the attributes of the entry, in their order.
+// attributes adds the attributes of the entry, in order.
 func (d *decoder) attributes() error {
 	if err := d.restOf(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (d *decoder) restOf() error {
 	return nil
 }
 
-// mapOf returns the map that belongs to a letter, -1 for none.
+// mapOf returns the map that belongs to a letter, or -1 if no map does.
 func mapOf(letter byte) int {
 	switch letter {
 	case asString:
@@ -110,7 +110,7 @@ func (d *decoder) typed(letter byte, a *format.Attribute) error {
 	return nil
 }
 
-// maxDigits is how many characters a number of 128 bits has at most.
+// maxDigits is the maximum number of characters of a number of 128 bits.
 const maxDigits = 40
 
 var (
@@ -184,7 +184,7 @@ func (d *decoder) own(letter byte) error {
 	return nil
 }
 
-// unordered adds the attributes of a row without attribute_order, as in a table that another program made.
+// unordered adds the attributes of a row without attribute_order. Other programs make tables with such rows.
 func (d *decoder) unordered() error {
 	role := d.texts[colRole]
 	plain := !d.valid[colRole] || role == view.RoleSpan.String()

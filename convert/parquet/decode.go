@@ -16,13 +16,13 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// Decode reads the Parquet table r and writes its entries to w, as the documentation of the package
-// describes. Parquet is read from its end: if r is not an [input.File], its content is kept in memory or
-// in a temporary file in os.TempDir.
+// Decode reads the Parquet table r and writes its entries to w, as the documentation of the package describes.
+// Parquet is read from its end: if r is not an [input.File], Decode copies the content to memory or to a temporary
+// file in os.TempDir.
 //
-// If the input is damaged, the error is an [*input.Error]. It names the offset of the page or the footer,
-// the row group and its row, and the column. The rows before the damage are written. For a file that was
-// cut off, the error is [format.ErrTruncated]: without its footer nothing of the file can be read.
+// If the input is damaged, the error is an [*input.Error]. It names the offset of the page or the footer, the row
+// group and the row in it, and the column. Rows before the damage are written. If the file was cut off, the error
+// is [format.ErrTruncated]: nothing of a file can be read without its footer.
 func Decode(ctx context.Context, r io.Reader, w *format.Writer) (err error) {
 	in, err := input.Open(ctx, r, "")
 	if err != nil {
@@ -58,7 +58,7 @@ const (
 	rowsPerByte = 64
 )
 
-// attributeSize is what an attribute takes in memory beside its texts.
+// attributeSize is the memory of an attribute without its texts, in bytes.
 const attributeSize = 48
 
 // A decoder converts rows to entries.
@@ -67,25 +67,25 @@ type decoder struct {
 	footer *footer
 	w      *format.Writer
 
-	// The leaves of columns that the file does not have are nil.
+	// The leaves of missing columns are nil.
 	scalars [numScalars]*leaf
 	keys    [numMaps]*leaf
 	values  [numMaps]*leaf
-	all     []*leaf // by their place in the file
+	all     []*leaf // in the order of the file
 
 	memory   memory
 	group    int64    // the row group, from 0 on
-	row      int64    // the row in it
-	declared int64    // rows of the row groups so far
-	ids      []uint32 // of the rows, by the entries that they became
+	row      int64    // the row in the group
+	declared int64    // the number of rows of the row groups so far
+	ids      []uint32 // the ids of the rows, by the number of their entries
 	entry    format.TraceEntry
 	attrs    [numMaps][]format.Attribute
 	texts    [numScalars]string
 	numbers  [numScalars]int64
 	valid    [numScalars]bool
 	rest     format.TraceEntry
-	length   int   // of the texts of the present row
-	total    int64 // of the texts of all rows
+	length   int   // the length of the texts of the current row
+	total    int64 // the length of the texts of all rows
 }
 
 // The bounds for the bytes of all texts: a base, and a number for each byte of the file.
@@ -94,7 +94,7 @@ const (
 	textsFactor = 1024
 )
 
-// bind finds the columns of the table among those of the file.
+// bind finds the columns of the table in the file.
 func (d *decoder) bind() error {
 	for i := range d.footer.leaves {
 		s := &d.footer.leaves[i]
@@ -122,8 +122,8 @@ func (d *decoder) bind() error {
 	return nil
 }
 
-// place returns where the leaf of a column is stored, and its type. It returns nil if the column is
-// unknown.
+// place returns the field that stores the leaf of a column, and the type of the column. It returns nil if the
+// column is unknown.
 func (d *decoder) place(s *leafSchema) (**leaf, meta.Type) {
 	if len(s.path) == 1 && s.maxRep == 0 {
 		for i := range scalars {
@@ -206,7 +206,7 @@ func (d *decoder) at(l *leaf, err error) error {
 
 func (d *decoder) unit() string { return fmt.Sprintf("row group %d, row %d", d.group, d.row) }
 
-// bad returns the error of a value that no entry can have.
+// bad returns the error for a value that no entry can have.
 func (d *decoder) bad(column int, detail string) error {
 	return d.wrong(column, problem(errValue, detail))
 }
@@ -219,7 +219,7 @@ func (d *decoder) wrong(column int, err error) error {
 	return e
 }
 
-// excess returns the error for a row that is too large, or that exceeds what the file may have in all.
+// excess returns the error for a row that is too large, or that exceeds a limit of the whole file.
 func (d *decoder) excess(err error) error {
 	return &input.Error{Offset: d.footer.off, Unit: d.unit(), Err: err}
 }
@@ -260,7 +260,7 @@ func (d *decoder) readRow() error {
 	if d.length > format.DefaultMaxEntrySize {
 		return d.excess(format.ErrTooLarge)
 	}
-	// A text of a dictionary may be in every row.
+	// A text of a dictionary may occur in every row.
 	if d.total += int64(d.length); d.total > textsFloor+textsFactor*d.size {
 		return d.excess(problem(format.ErrTooLarge, "more text than a file of this size can hold"))
 	}
@@ -281,7 +281,7 @@ func (d *decoder) root() error {
 	return err
 }
 
-// scalar reads the value of a row in a column that is no map.
+// scalar reads the value of a row in a column that is not a map.
 func (d *decoder) scalar(i int, l *leaf) error {
 	ok, err := l.next()
 	if err != nil {
@@ -323,7 +323,7 @@ func (d *decoder) mapping(i int) error {
 	d.attrs[i] = slices.Grow(d.attrs[i], 1+k.more())
 	for n := 0; ; n++ {
 		if k.def < k.elemDef {
-			// None, and so the only one.
+			// No element, so there must not be another one.
 			if v.def >= v.elemDef || n > 0 {
 				return d.at(v, errPairs)
 			}
@@ -343,7 +343,7 @@ func (d *decoder) mapping(i int) error {
 			return d.at(v, errPairs)
 		}
 		if !kok {
-			// The last row of the group: what would come next is none.
+			// This is the last row of the group, so nothing comes next.
 			k.def, v.def = -1, -1
 			return nil
 		}
@@ -393,7 +393,7 @@ func (d *decoder) optional(column int) format.Optional[string] {
 	return format.Optional[string]{Value: d.texts[column], Valid: d.valid[column]}
 }
 
-// make makes an entry from the present row.
+// make makes an entry from the current row.
 func (d *decoder) make(id uint32) error {
 	e := &d.entry
 	*e = format.TraceEntry{Attributes: e.Attributes[:0]}

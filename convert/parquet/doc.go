@@ -6,7 +6,7 @@
 //
 // # The table
 //
-// There is a row for each entry of the logical view, in the order of the file. The end of a span is part
+// The table has a row for each entry of the logical view, in the order of the file. The end of a span is part
 // of the row of its span. Null means absent.
 //
 //	id               INT64   the entry's id in the file; those of span ends are left out
@@ -51,35 +51,35 @@
 // # The order of attributes
 //
 // In attribute_order the letters T, S, P, D, K and X stand for trace_id, span_id,
-// parent_span_id, duration_nano, kind and status; M and N for time_unix_nano as U64
-// and as I64; s, f, b and y for the next attribute in the maps of strings, floats,
-// bools and bytes; i and u for the next one in attributes_int as I64 and U64; U, v
-// and w for the next in attributes_big as U64, U128 and I128; and + for the next
-// attribute of attribute_rest. That is an encoded entry of version 1, which has the
-// attributes that a map cannot hold: those of a name that comes again, and names and
+// parent_span_id, duration_nano, kind and status. M and N stand for time_unix_nano as U64
+// and as I64. The letters s, f, b and y stand for the next attribute in the maps of strings, floats,
+// bools and bytes; i and u for the next attribute in attributes_int, as I64 and U64; U, v
+// and w for the next attribute in attributes_big, as U64, U128 and I128. The sign + stands for the next
+// attribute of attribute_rest. The column attribute_rest holds an encoded entry of version 1. This entry has the
+// attributes that a map cannot hold: attributes whose name occurred before, and names and
 // strings that are not UTF-8.
 //
 // # From a table
 //
 // [Decode] reads files with these columns, whichever program wrote them, for example DuckDB's COPY. Rows
 // must be in the order of ids. Only id, parent and name are required. Any other column is an error,
-// because it would be lost. Children of a missing row go below the root. Without attribute_order the order
-// is the columns first and then the maps as above, and whole numbers are I64. Values may be plain, in
-// dictionaries or in runs; bytes and whole numbers may also be in the delta encodings. Compression may be
-// none, snappy or zstd.
+// because it would be lost. Children of a missing row are moved below the root. Without attribute_order,
+// attributes have the order of the columns and then of the maps above, and whole numbers are I64. Values may
+// be plain, in dictionaries or in runs; bytes and whole numbers may also be in the delta encodings. Compression
+// may be none, snappy or zstd.
 //
 // A file that was cut off has no footer and cannot be read at all. Three things are treated as an attack:
-// pages and footers of more than 128 MiB, pages of all columns that together take more than 144 MiB in
-// memory, and more rows than 64 for each byte of the file (and 262,144).
+// pages and footers of more than 128 MiB; pages of all columns that together take more than 144 MiB in
+// memory; and more rows than 262,144 plus 64 for each byte of the file.
 //
 // # What is lost
 //
-// To Parquet: nothing of the view. Span ends are folded into their spans. So a live recording that is
-// converted back has other ids, but the same content. Of other traces every entry is restored as it was,
-// with its kinds and the order of its attributes. Bytes of names, messages and places that are not UTF-8
-// become U+FFFD.
+// To Parquet: nothing of the view. Span ends are folded into their spans. A live recording that is
+// converted back therefore has other ids, but the same content. In other traces, every entry is restored
+// unchanged, with its kinds and the order of its attributes. Bytes of names, messages and places that are not
+// UTF-8 become U+FFFD.
 //
-// From Parquet: service, role and ids that attribute_order does not name, which follow from other columns,
-// and the key-value metadata of the file. If dictionaries give a file far more text than its size allows
-// for, the error is [format.ErrTooLarge] at that place.
+// From Parquet: service, role, ids that attribute_order does not name, and the key-value metadata of the file.
+// Service, role and these ids follow from other columns. If dictionaries give a file far more text than its size
+// allows, the error is [format.ErrTooLarge] at that place.
 package parquet

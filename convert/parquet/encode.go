@@ -16,7 +16,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// How large the parts of a file are.
+// The sizes of the parts of a file.
 const (
 	batchRows     = 512
 	rowGroupRows  = 64 << 10
@@ -25,14 +25,14 @@ const (
 	pageBytes     = 256 << 10
 )
 
-// Encode writes the entries of v to w as a Parquet table, as the documentation of the package describes
-// it. It returns the errors of v, w and ctx. It needs memory for a group of rows.
+// Encode writes the entries of v to w as a Parquet table, as the documentation of the package describes. It
+// returns the errors of v, w and ctx. It needs memory for one group of rows.
 func Encode(ctx context.Context, w io.Writer, v *view.View) error {
 	return EncodeRows(ctx, w, v, func(view.Row) bool { return true })
 }
 
-// EncodeRows does the same as [Encode] for the rows for which keep returns true. Their ids and parents are
-// the same as in the table of all rows of v.
+// EncodeRows is like [Encode], but writes only the rows for which keep returns true. The ids and parents are the
+// same as in the table of all rows of v.
 func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.Row) bool) error {
 	out := pq.NewGenericWriter[any](w, schema(),
 		pq.Compression(&zstd.Codec{Level: zstd.SpeedDefault}), pq.DataPageVersion(1), pq.PageBufferSize(pageBytes),
@@ -59,7 +59,7 @@ func EncodeRows(ctx context.Context, w io.Writer, v *view.View, keep func(view.R
 	return out.Close()
 }
 
-// write starts to write the batches that flush sends. The returned function waits until all are written,
+// write starts to write the batches that flush sends. The returned function waits until all batches are written,
 // and panics if the writer given to Encode panicked.
 func (e *encoder) write() (wait func() error) {
 	var err error
@@ -69,7 +69,7 @@ func (e *encoder) write() (wait func() error) {
 		defer close(done)
 		defer func() {
 			if failed = recover(); failed != nil {
-				for b := range e.full { // nobody must wait for it
+				for b := range e.full { // drain, so that flush does not block
 					e.free <- b
 				}
 			}
@@ -86,17 +86,17 @@ func (e *encoder) write() (wait func() error) {
 	}
 }
 
-// A batch holds the rows that are not written yet: the values of each leaf, and the texts that they point
-// into. A map has a leaf for the keys and then one for the values.
+// A batch holds the rows that are not written yet: the values of each leaf, and the texts to which the values
+// point. A map has a leaf for the keys, followed by a leaf for the values.
 type batch struct {
 	values [numScalars + 2*numMaps][]pq.Value
 	texts  []byte
 	rows   int
-	err    error // of writing it or an earlier batch
+	err    error // the error of writing this batch or an earlier one
 }
 
-// writeBatches passes the batches to the library, and ends each row group that is large enough. After an
-// error it receives the other batches and drops them.
+// writeBatches passes the batches to the library, and ends each row group that is large enough. After an error it
+// drops the remaining batches.
 func writeBatches(out *pq.GenericWriter[any], full <-chan *batch, free chan<- *batch) (err error) {
 	rows, size := 0, 0
 	for b := range full {
@@ -130,7 +130,7 @@ type encoder struct {
 	out  *pq.GenericWriter[any]
 	keep func(view.Row) bool
 	read *view.Reader
-	one  bool // there is one file: rows have the ids of its entries
+	one  bool // there is only one file: rows have the ids of its entries
 
 	*batch // the batch that is being filled
 
@@ -139,10 +139,10 @@ type encoder struct {
 	order []byte
 	hexes []byte // ids in hex
 	rest  []format.Attribute
-	maps  [numMaps]int // how many attributes of the row each has
+	maps  [numMaps]int // the number of attributes of the row in each map
 }
 
-// entry adds row r. Its entry in the file is raw.
+// entry adds row r. raw is the row's entry in the file.
 func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	if !e.keep(r) {
 		return nil
@@ -162,8 +162,8 @@ func (e *encoder) entry(r view.Row, raw *format.TraceEntry) error {
 	return nil
 }
 
-// asStored changes the view's entry of a span to the form in the file: it removes the attributes that its
-// place in the view implies, and adds those that its place in the file does not imply.
+// asStored changes the view's entry of a span to the form in the file. It removes the attributes that the span's
+// place in the view implies, and adds the attributes that the span's place in the file does not imply.
 func asStored(entry, raw *format.TraceEntry) {
 	if _, has := raw.Attribute(format.AttrTraceID); !has {
 		for i := range entry.Attributes {
@@ -185,7 +185,7 @@ func asStored(entry, raw *format.TraceEntry) {
 	}
 }
 
-// row adds row r, whose parent in the file is stored.
+// row adds row r. stored is the row's parent in the file.
 func (e *encoder) row(r, stored view.Row, entry *format.TraceEntry) {
 	role := e.v.Role(r)
 	parent := e.v.Parent(r)
@@ -397,7 +397,7 @@ func (e *encoder) text(col int, s string, valid bool) {
 // textIfAny adds a text, or none if it is empty.
 func (e *encoder) textIfAny(col int, s string) { e.text(col, s, s != "") }
 
-// add adds a value of a row to a leaf, or none.
+// add adds a value of a row to a leaf, or null if valid is false.
 func (e *encoder) add(leaf int, v pq.Value, def int, valid bool) {
 	switch {
 	case !valid:
@@ -420,17 +420,17 @@ func (e *encoder) bytes(b []byte) pq.Value {
 	return pq.ByteArrayValue(e.texts[from:len(e.texts):len(e.texts)])
 }
 
-// flush sends the batch to be written, and takes another one.
+// flush sends the batch to the writer, and gets another batch.
 func (e *encoder) flush() error {
 	e.full <- e.batch
 	e.batch = <-e.free
 	return e.err
 }
 
-// names finds attributes whose name occurred before in the entry. A map cannot hold them.
+// names finds attributes whose name occurred before in the entry. A map cannot hold such attributes.
 type names struct {
 	all  []format.Attribute
-	seen map[string]int // the first of each name, when there are many
+	seen map[string]int // the first index of each name; used for many attributes
 }
 
 func newNames(all []format.Attribute) names {
@@ -444,7 +444,7 @@ func newNames(all []format.Attribute) names {
 	return n
 }
 
-// before reports whether the name of attribute i came before it.
+// before reports whether an earlier attribute has the name of attribute i.
 func (n *names) before(i int) bool {
 	if n.seen != nil {
 		return n.seen[n.all[i].Name] < i

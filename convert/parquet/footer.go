@@ -16,18 +16,18 @@ import (
 
 const (
 	magic = "PAR1"
-	// tailSize is the size of the part after the metadata: its length and the magic number.
+	// tailSize is the size of the part after the metadata: the length of the metadata and the magic number.
 	tailSize = 8
-	// maxElements bounds the schema; that of a table of entries has some fifty.
+	// maxElements limits the schema. The schema of a table of entries has about fifty elements.
 	maxElements = 1024
-	// maxRows bounds the rows of a row group and the values of a chunk.
+	// maxRows limits the rows of a row group and the values of a chunk.
 	maxRows = 1 << 40
 )
 
 // A footer is the metadata at the end of a file.
 type footer struct {
-	off    int64  // its offset in the file
-	b      []byte // its bytes
+	off    int64  // the footer's offset in the file
+	b      []byte // the footer's bytes
 	leaves []leafSchema
 	groups uint64 // row groups
 	at     int    // the offset in b of the first unread row group
@@ -37,10 +37,10 @@ type footer struct {
 type leafSchema struct {
 	path     []string
 	physical meta.Type
-	unit     int64 // of a time, in nanoseconds; else 1
+	unit     int64 // for a time, the unit in nanoseconds; otherwise 1
 	maxRep   int
 	maxDef   int
-	elemDef  int // the definition level from which on the map has an element, when maxRep is 1
+	elemDef  int // if maxRep is 1, the least definition level at which the map has an element
 }
 
 // readFooter reads the metadata of a file.
@@ -78,7 +78,7 @@ func readFooter(r io.ReaderAt, size int64) (*footer, error) {
 	return f, f.parse()
 }
 
-// parse reads all but the row groups.
+// parse reads the metadata except the row groups.
 func (f *footer) parse() error {
 	w := walker{b: f.b}
 	var elements []meta.SchemaElement
@@ -118,7 +118,7 @@ func (f *footer) damage(at int, unit, detail string) *input.Error {
 	return &input.Error{Offset: f.off + int64(at), Unit: unit, Err: problem(errCorrupt, detail)}
 }
 
-// schema finds the leaves of a schema, whose elements are in the order of a walk.
+// schema finds the leaves of a schema. The elements are in depth-first order.
 func (f *footer) schema(elements []meta.SchemaElement) error {
 	type level struct {
 		left int32
@@ -162,7 +162,7 @@ func (f *footer) schema(elements []meta.SchemaElement) error {
 	return nil
 }
 
-// next reads the next row group, which an error calls unit.
+// next reads the next row group. unit is its name in errors.
 func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	w := walker{b: f.b, off: f.at}
 	w.pass(kindStruct, 1)
@@ -189,7 +189,7 @@ func (f *footer) next(unit string) (*meta.RowGroup, error) {
 	return g, nil
 }
 
-// unitOf returns the unit of a column of times in nanoseconds, 1 for other columns.
+// unitOf returns the unit of a column of times in nanoseconds, or 1 for other columns.
 func unitOf(e *meta.SchemaElement) int64 {
 	if t, ok := e.LogicalType.Value.(*meta.TimestampType); ok && t.Unit.Value != nil {
 		return int64(t.Unit.Value.Duration())

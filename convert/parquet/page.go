@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxPage is how large a page, a dictionary or the footer may be. Writers end a page at a
-	// megabyte or so, DuckDB at a hundred; ours have one entry more than rowGroupBytes at most.
+	// maxPage is the maximum size of a page, a dictionary or the footer. Most writers end a page at about a megabyte,
+	// DuckDB at about a hundred; our pages exceed rowGroupBytes by at most one entry.
 	maxPage = 128 << 20
-	// maxResident is the maximum memory of all data that is held at once: a page and a dictionary of each
-	// column, and one page as it is in the file.
+	// maxResident is the maximum memory of all data that is held at once: a page and a dictionary of each column, and
+	// one page as stored in the file.
 	maxResident = 144 << 20
 	// spare is the space after the bytes of a page, because the library reads several bytes at a time.
 	spare = 32
@@ -29,37 +29,37 @@ const (
 
 // A leaf is a reader of a column's values, in the order of rows.
 //
-// Its methods return values of the page, which are valid until a later row is read.
+// Its methods return values in the memory of the page. These values are valid until a later row is read.
 type leaf struct {
 	leafSchema
 
 	column   string
 	memory   *memory
 	codec    meta.CompressionCodec
-	off, end int64 // of the unread part of the chunk
+	off, end int64 // the unread part of the chunk
 	page     int64 // offset of the page
-	left     int64 // values of the chunk in pages that are not read yet
+	left     int64 // the number of values of the chunk in unread pages
 
 	reps, defs []byte // levels of the page's values, nulls included
-	at, inPage int    // the value that next will go to, and the number of values
-	rep        int    // the repetition level of the present value
+	at, inPage int    // the value that next reads, and the number of values in the page
+	rep        int    // the repetition level of the current value
 	def        int
 
 	values  values
-	indices []int32 // of values in dict, if they are there
+	indices []int32 // indices of values in dict, if inDict is set
 	inDict  bool
 	dict    values
 	val     int    // the next value to read
-	last    []byte // the value before, of BYTE_ARRAY
+	last    []byte // the previous value of a BYTE_ARRAY
 
-	unpacked []byte   // the page, of BYTE_ARRAY
-	before   []byte   // the page before, in a map: it may have the beginning of the row
-	began    rowStart // where the present row began
-	taken    [4]int64 // the memory of the chunk, by its kind
+	unpacked []byte   // the page of a BYTE_ARRAY
+	before   []byte   // for a map, the previous page, which may have the beginning of the row
+	began    rowStart // where the current row began
+	taken    [4]int64 // the memory of the chunk, by kind
 }
 
-// memory is shared by all leaves of a file. It holds the file, a buffer for a page, and the sum of the
-// memory that the leaves use.
+// memory is shared by all leaves of a file. It holds the file, a buffer for a page, and the total memory that the
+// leaves use.
 type memory struct {
 	r        io.ReaderAt
 	packed   []byte
@@ -75,11 +75,11 @@ const plainDictionary meta.Encoding = 2
 const (
 	ofPages = iota
 	ofLevels
-	ofValues // that are decoded, and places of texts
+	ofValues // decoded values, and places of texts
 	ofDictionary
 )
 
-// A rowStart is the place where a row has begun.
+// A rowStart is the place where a row began.
 type rowStart uint8
 
 const (
@@ -99,7 +99,7 @@ func (l *leaf) open(c *meta.ColumnMetaData) {
 	}
 }
 
-// need counts size bytes of memory for the chunk. The next page of the chunk reuses them.
+// need reserves size bytes of memory for the chunk. The next page of the chunk reuses this memory.
 func (l *leaf) need(what int, size int64) error {
 	more := max(size-l.taken[what], 0)
 	l.taken[what] += more
@@ -113,7 +113,7 @@ func (m *memory) take(size int64) error {
 	return nil
 }
 
-// next goes to the next value, and reports false at the end of the chunk.
+// next reads the next value. It returns false at the end of the chunk.
 func (l *leaf) next() (bool, error) {
 	for l.at == l.inPage {
 		if l.left == 0 {
@@ -139,7 +139,7 @@ func (l *leaf) next() (bool, error) {
 	return true, nil
 }
 
-// more returns how many values of the page follow in the same row.
+// more returns the number of following values of the page that belong to the same row.
 func (l *leaf) more() int {
 	rest := l.reps[l.at:l.inPage]
 	if n := bytes.IndexByte(rest, 0); n >= 0 {
@@ -173,10 +173,10 @@ func (l *leaf) load() error {
 	}
 }
 
-// headerSize is how much of a page is read to find its header; most are smaller.
+// headerSize is the number of bytes of a page that are read to find its header. Most headers are smaller.
 const headerSize = 512
 
-// header reads the header of the next page, and the page. The page is in a buffer.
+// header reads the header of the next page, and the page itself into a buffer.
 func (l *leaf) header() (*meta.PageHeader, []byte, error) {
 	l.page = l.off
 	h := new(meta.PageHeader)
@@ -234,8 +234,8 @@ func (m *memory) read(off, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// unpack decompresses a page into memory that stays valid longer than the row. A row of a map may span
-// several pages. Usually it began in the latest page, and the buffer of the page before that is free.
+// unpack decompresses a page into memory that stays valid longer than the row. A row of a map may span several
+// pages. Usually it began in the latest page. The buffer of the page before that is then free.
 func (l *leaf) unpack(codec meta.CompressionCodec, b []byte, size int) (out []byte, err error) {
 	if l.maxRep > 0 && l.began != inNoPage {
 		l.unpacked, l.before = l.before, l.unpacked
@@ -276,7 +276,7 @@ func (m *memory) decompress(codec meta.CompressionCodec, dst, src []byte, size i
 	dst = dst[:size:cap(dst)]
 	switch n := 0; codec {
 	case meta.Snappy:
-		// Without this the library allocates what src claims.
+		// Otherwise the library allocates as much memory as src claims.
 		if n, err = snappy.DecodedLen(src); err == nil && n == size {
 			out, err = snappy.Decode(dst, src)
 		}
@@ -324,7 +324,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	}
 	l.at, l.inPage = 0, 0
 	l.values.data, l.last = nil, nil
-	var raw [2][]byte // of repetition, of definition
+	var raw [2][]byte // levels of repetition and of definition
 	if h.Type == meta.DataPageV2 {
 		reps, defs := int(v2.RepetitionLevelsByteLength), int(v2.DefinitionLevelsByteLength)
 		if reps < 0 || defs < 0 || reps+defs > min(len(body), size) {
@@ -337,7 +337,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 		body, size = body[reps+defs:], size-reps-defs
 	}
 	b, err := body[:0], error(nil)
-	if size > 0 { // else some writers compress nothing, and some do not
+	if size > 0 { // for empty pages, some writers compress nothing and others do not compress
 		b, err = l.unpack(codec, body, size)
 	}
 	if err == nil && h.Type == meta.DataPage {
@@ -360,7 +360,7 @@ func (l *leaf) data(h *meta.PageHeader, body []byte) error {
 	return nil
 }
 
-// prefixed splits b after the bytes whose length is at the beginning of b.
+// prefixed splits b after the bytes whose length is stored at the beginning of b.
 func prefixed(b []byte) (head, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, errLevels
@@ -369,13 +369,13 @@ func prefixed(b []byte) (head, rest []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// decode decodes the n values in b, and their levels.
+// decode decodes the n values in b, and the values' levels.
 func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err error) {
 	defer contain(&err)
 	if err := l.need(ofLevels, int64(min(l.maxRep, 1)+min(l.maxDef, 1))*int64(n)); err != nil {
 		return err
 	}
-	set := n // values that are not null
+	set := n // the number of values that are not null
 	if l.maxRep > 0 {
 		l.reps, err = unrun(l.reps, raw[0], bits.Len(uint(l.maxRep)), n)
 	}
@@ -397,7 +397,7 @@ func (l *leaf) decode(enc meta.Encoding, raw [2][]byte, b []byte, n int) (err er
 	return err
 }
 
-// value goes to the next value that is not null. It is value i of v.
+// value reads the next value that is not null. The value is number i of v.
 func (l *leaf) value() (v *values, i int, err error) {
 	v, i = &l.values, l.val
 	l.val++
@@ -413,7 +413,7 @@ func (l *leaf) value() (v *values, i int, err error) {
 	return v, i, nil
 }
 
-// bytes returns the value, of a BYTE_ARRAY.
+// bytes returns the value of a BYTE_ARRAY.
 func (l *leaf) bytes() ([]byte, error) {
 	v, i, err := l.value()
 	if err != nil {
@@ -433,7 +433,7 @@ func (l *leaf) bytes() ([]byte, error) {
 	return b, nil
 }
 
-// fixed returns the value, of an INT32 or INT64, a DOUBLE or a BOOLEAN.
+// fixed returns the value of an INT32, INT64, DOUBLE or BOOLEAN.
 func (l *leaf) fixed() (format.Value, error) {
 	v, i, err := l.value()
 	switch {

@@ -5,8 +5,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// The columns of the table that hold one value a row, in its order. Part of the
-// format.
+// The columns with one value per row, in the order of the table. They are part of the format.
 const (
 	colID = iota
 	colParent
@@ -33,7 +32,7 @@ const (
 	numScalars
 )
 
-// The columns that are maps, which come behind the others.
+// The columns that are maps. They follow the other columns.
 const (
 	mapString = iota
 	mapInt
@@ -45,20 +44,20 @@ const (
 	numMaps
 )
 
-// A column is one of the table.
+// A column describes one column of the table.
 type column struct {
 	name     string
 	physical meta.Type
 	is       property
 }
 
-// A property is one of a column.
+// A property is a property of a column. Properties are bits.
 type property uint8
 
 const (
 	optional property = 1 << iota
 	text              // a STRING
-	dict              // few values, or those that come again and again
+	dict              // few values, or values that occur repeatedly
 )
 
 func (c *column) has(p property) bool { return c.is&p > 0 }
@@ -96,8 +95,8 @@ var maps = [numMaps]column{
 	mapBig:    {"attributes_big", meta.ByteArray, text},
 }
 
-// The letters of colOrder: which column the next attribute of an entry is in, and
-// of which kind it is. Part of the format.
+// The letters of colOrder. A letter gives the column and the kind of the next attribute of an entry. The letters
+// are part of the format.
 const (
 	inTraceID      = 'T'
 	inSpanID       = 'S'
@@ -114,20 +113,19 @@ const (
 	asFloat  = 'f'
 	asBool   = 'b'
 	asBytes  = 'y'
-	asBigU64 = 'U' // in mapBig, as are the next two
+	asBigU64 = 'U' // in mapBig, like the next two
 	asU128   = 'v'
 	asI128   = 'w'
 	inRest   = '+'
 )
 
-// What the columns kind and status say where a span has no such attribute.
+// The values of the columns kind and status for a span without such an attribute.
 const (
 	kindInternal = "internal"
 	statusUnset  = "UNSET"
 )
 
-// A table is a group of columns in an order of its own; the library's groups are
-// in that of names.
+// A table is a group of columns in its own order. The library sorts the columns of a group by name.
 type table struct {
 	pq.Group
 	names []string

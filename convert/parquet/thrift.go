@@ -21,25 +21,25 @@ const (
 )
 
 const (
-	// maxDepth bounds how deep structures nest. The library recurses once a level.
+	// maxDepth limits the nesting depth of structures. The library recurses once per level.
 	maxDepth = 16
-	// maxItems bounds the items of all lists in one structure. The library needs up to a
-	// kilobyte for each, which may be a single byte in the file.
+	// maxItems limits the items of all lists in one structure. The library needs up to a kilobyte for each item,
+	// which may be a single byte in the file.
 	maxItems = 1 << 15
 )
 
-// A walker skips a structure in Thrift's compact protocol. The library decodes the structure afterwards:
-// it allocates memory for as many items as a list claims, and recurses as deep as structures nest. A
-// walker refuses structures that exceed the bounds. It also refuses sets, maps and lists of booleans,
-// which Parquet's metadata does not have.
+// A walker skips a structure in Thrift's compact protocol before the library decodes it. The library allocates
+// memory for as many items as a list claims, and recurses as deep as structures nest. A walker refuses structures
+// that exceed the limits. It also refuses sets, maps and lists of booleans, which Parquet's metadata does not
+// have.
 //
-// The first error sticks: after it the walker is at the end of b.
+// After the first error, the walker is at the end of b.
 type walker struct {
 	b      []byte
 	off    int
-	items  int // of the lists so far
+	items  int // the number of items of the lists so far
 	failed bool
-	short  bool // the error is that b ends too early
+	short  bool // the error is that b is too short
 }
 
 func (w *walker) fail() { w.failed, w.off = true, len(w.b) }
@@ -79,7 +79,7 @@ func (w *walker) list() (kind byte, n uint64) {
 	return head & 15, n
 }
 
-// next reads the header of a field and returns its kind. id is the id of the field before it.
+// next reads the header of a field and returns its kind. id is the id of the previous field.
 func (w *walker) next(id *int16) byte {
 	head := w.byte()
 	switch {
@@ -130,7 +130,7 @@ func (w *walker) pass(kind byte, depth int) {
 	}
 }
 
-// unmarshal decodes a value that a walker has checked.
+// unmarshal decodes a value that a walker has already checked.
 func unmarshal(b []byte, v any) (err error) {
 	defer contain(&err)
 	return thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(v)

@@ -13,19 +13,19 @@ import (
 type values struct {
 	n       int
 	int32s  []int32
-	int64s  []int64 // INT32 too
+	int64s  []int64 // also INT32
 	doubles []float64
 	bools   []byte // 0 is false
 
-	// BYTE_ARRAY: value i is data[offsets[i]+gap:offsets[i+1]], behind the first prefixes[i] bytes
-	// of the value before it if there are prefixes.
+	// For BYTE_ARRAY, value i is data[offsets[i]+gap:offsets[i+1]]. If there are prefixes, the first prefixes[i]
+	// bytes of the previous value precede it.
 	data     []byte
 	offsets  []uint32
 	gap      uint32
 	prefixes []int32
 }
 
-// decode decodes the values in b, of which there are most at the most. Those of BYTE_ARRAY alias b.
+// decode decodes the values in b, at most the number most. Values of BYTE_ARRAY alias b.
 func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (err error) {
 	defer contain(&err)
 	v.n, v.data, v.prefixes = 0, nil, nil
@@ -41,7 +41,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 			v.bools[i] = b[i/8] >> (i % 8) & 1
 		}
 	case kind == meta.Boolean && enc == meta.RLE && len(b) >= 4:
-		// Not by the encoding of booleans: the library takes the byte of a run for eight values.
+		// Do not use the encoding of booleans: the library treats the byte of a run as eight values.
 		v.bools, err = unrun(v.bools, b[4:], 1, most)
 		v.n = len(v.bools)
 	case kind == meta.ByteArray && enc == meta.Plain:
@@ -75,7 +75,7 @@ func (v *values) decode(kind meta.Type, enc meta.Encoding, b []byte, most int) (
 	return err
 }
 
-// fixedSize returns how many bytes a value of a type takes, 0 if the size varies.
+// fixedSize returns the number of bytes of a value of the given type, or 0 if the size varies.
 func fixedSize(kind meta.Type) int {
 	switch kind {
 	case meta.Int32:
@@ -86,7 +86,7 @@ func fixedSize(kind meta.Type) int {
 	return 0
 }
 
-// plainTexts finds values that each have their length before them.
+// plainTexts finds values that are each preceded by their length.
 func (v *values) plainTexts(b []byte, most int) {
 	v.data, v.offsets, v.gap = b, v.offsets[:0], 4
 	at := 0
@@ -100,7 +100,7 @@ func (v *values) plainTexts(b []byte, most int) {
 	v.offsets = append(v.offsets, uint32(at))
 }
 
-// texts finds values whose lengths are all at the beginning of b.
+// texts finds values whose lengths are all stored at the beginning of b.
 func (v *values) texts(b []byte, most int) (err error) {
 	v.int32s, v.data, err = deltas(v.int32s, b, most)
 	v.offsets, v.gap = append(v.offsets[:0], 0), 0
@@ -126,8 +126,9 @@ func deltas(dst []int32, b []byte, most int) (numbers []int32, rest []byte, err 
 	return numbers, b[end:], err
 }
 
-// deltasEnd returns where the DELTA_BINARY_PACKED numbers at the beginning of b end. It returns 0 if there
-// are more than most or they are damaged. The library allocates memory for as many as the header claims.
+// deltasEnd returns the end of the DELTA_BINARY_PACKED numbers at the beginning of b. It returns 0 if the header
+// claims more numbers than most, or if the numbers are damaged. The library would allocate memory for all claimed
+// numbers.
 func deltasEnd(b []byte, most, width int) int {
 	at := 0
 	next := func() uint64 {
@@ -163,12 +164,11 @@ func deltasEnd(b []byte, most, width int) int {
 	return at
 }
 
-// runSlack is how many numbers runs may hold beyond those that there are. DuckDB packs 256 at
-// a time.
+// runSlack is how many numbers runs may hold beyond the needed numbers. DuckDB packs 256 at a time.
 const runSlack = 1024
 
-// runs returns the runs that hold the first n numbers of width bits. The library allocates memory for as
-// many numbers as a run claims.
+// runs returns the runs that hold the first n numbers of width bits. It limits the runs because the library
+// allocates memory for as many numbers as a run claims.
 func runs(b []byte, width, n int) ([]byte, error) {
 	at, got := 0, uint64(0)
 	for got < uint64(n) {
@@ -179,7 +179,7 @@ func runs(b []byte, width, n int) ([]byte, error) {
 		at += size
 		length, count := (width+7)/8, head>>1
 		if head&1 != 0 {
-			// Eight numbers a group. Some writers leave out what pads the last one.
+			// A group has eight numbers. Some writers omit the padding of the last group.
 			length, count = int(count)*width, 8*count
 			if missing := length - (len(b) - at); missing > 0 && missing < width {
 				b = append(make([]byte, 0, len(b)+missing+spare), b...)[:len(b)+missing]

@@ -1,5 +1,5 @@
-// Package otlp receives what other programs of a test send by OTLP: child processes, programs in other
-// languages, and this program if it has an OTLP exporter.
+// Package otlp receives OTLP from other programs of a test: child processes, programs in other
+// languages, and the test program itself if it has an OTLP exporter.
 //
 //	tr := otlp.New(t)
 //	cmd := exec.CommandContext(t.Context(), "python3", "service.py")
@@ -7,8 +7,8 @@
 //	…
 //	tr.Eventually(`{ name = "GET /cart" && status != error }`, 1, 10*time.Second)
 //
-// The endpoint takes OTLP over HTTP and gRPC, on the loopback interface. It has goroutines until the test
-// ends, so that it does not work within testing/synctest; package entracetest does.
+// The endpoint accepts OTLP over HTTP and gRPC on the loopback interface. Its goroutines run until the test
+// ends, so it does not work within testing/synctest; package entracetest does.
 package otlp
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/entrace-go/entrace/internal/otel/receive"
 )
 
-// A Trace has what was sent to its endpoint, and what this program records with its providers.
+// A Trace holds the data sent to its endpoint, and the data that this program records with its providers.
 type Trace struct {
 	*entracetest.Trace
 
@@ -29,7 +29,7 @@ type Trace struct {
 	address string
 }
 
-// New returns a Trace of t whose endpoint listens until t and its subtests have ended.
+// New returns a Trace of t. Its endpoint listens until t and its subtests have ended.
 func New(t testing.TB, list ...entracetest.Option) *Trace {
 	t.Helper()
 	tr := &Trace{Trace: entracetest.New(t, list...), t: t}
@@ -58,8 +58,8 @@ func New(t testing.TB, list ...entracetest.Option) *Trace {
 // Endpoint returns the URL of the endpoint.
 func (tr *Trace) Endpoint() string { return tr.address }
 
-// Environ returns environment variables, as "NAME=value", with which OpenTelemetry's SDKs send all spans and
-// log records to the endpoint soon.
+// Environ returns environment variables, as "NAME=value". With them, OpenTelemetry's SDKs send all spans and log
+// records to the endpoint with little delay.
 func (tr *Trace) Environ() []string {
 	return []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + tr.address, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
@@ -68,11 +68,11 @@ func (tr *Trace) Environ() []string {
 	}
 }
 
-// beforeDeadline is how long before the deadline of go test Eventually gives up, so that the failure is
+// beforeDeadline is the time before the deadline of go test at which Eventually gives up, so that the failure is
 // reported.
 const beforeDeadline = time.Second
 
-// Eventually is that of entracetest.Trace, but it ends before go test gives up.
+// Eventually is like the method of entracetest.Trace, but gives up before the deadline of go test.
 func (tr *Trace) Eventually(query string, n int, d time.Duration) []entracetest.Row {
 	tr.t.Helper()
 	if t, ok := tr.t.(interface{ Deadline() (time.Time, bool) }); ok {

@@ -11,19 +11,19 @@ import (
 	"github.com/entrace-go/entrace/query"
 )
 
-// An Explanation says why a recording is slower than another one, or fails more often: its causes, ranked.
+// An Explanation ranks the causes why a recording is slower than another one, or fails more often.
 type Explanation struct {
 	Verdict  string     `json:"verdict"`  // a sentence
 	Found    bool       `json:"found"`    // a cause is sure
-	Complete bool       `json:"complete"` // all requests were compared, and not a part of them
+	Complete bool       `json:"complete"` // all requests were compared, not only some
 	Looked   Looked     `json:"looked"`
-	Chance   [2]int     `json:"chance"`     // how often chance did as much, and in how many tries; none if there is no sure cause
-	Since    *Since     `json:"since"`      // nil: with a baseline, and without a sure cause
+	Chance   [2]int     `json:"chance"`     // how often chance did as much, of how many tries; or zeros
+	Since    *Since     `json:"since"`      // nil with a baseline, and without a sure cause
 	Causes   []Cause    `json:"causes"`     // at most six
-	More     int        `json:"more"`       // causes that are left out
-	Shares   []Evidence `json:"shares"`     // what the selected requests have more often than the others
+	More     int        `json:"more"`       // the number of causes that are left out
+	Shares   []Evidence `json:"shares"`     // properties that the selected requests have more often than the others
 	Failed   [2]int     `json:"failed"`     // requests, before and now
-	Apart    int        `json:"logs_apart"` // log records that belong to no request, and were not looked at
+	Apart    int        `json:"logs_apart"` // log records that belong to no request; they were not analyzed
 
 	odd   []*oddity
 	tried tried
@@ -37,20 +37,20 @@ const (
 // Looked counts what was compared: requests, and tests of each kind.
 type Looked struct {
 	Requests  [2]int  `json:"requests"` // before and now
-	Series    int     `json:"series"`   // times of operations and of calls between services
+	Series    int     `json:"series"`   // the number of series: times of operations, and of calls between services
 	Errors    int     `json:"errors"`
 	Habits    int     `json:"habits"`
-	AllSlower float64 `json:"all_slower"` // by how much all times moved together, in standard deviations
+	AllSlower float64 `json:"all_slower"` // the shift that all times have in common, in standard deviations
 	Spread    float64 `json:"spread"`
 }
 
-// Since is when the requests begin that are compared with those before them.
+// Since is the time that divides a recording: requests from then on are compared with earlier requests.
 type Since struct {
 	At    Time  `json:"at_unix_nano"`
-	After int64 `json:"after_nano"` // since the first request
+	After int64 `json:"after_nano"` // the time since the first request
 }
 
-// A Cause is a service that others suffer from.
+// A Cause is a service from which other services suffer.
 type Cause struct {
 	Service   string     `json:"service"`
 	Operation string     `json:"operation"` // of the first evidence
@@ -58,16 +58,16 @@ type Cause struct {
 	Score     float64    `json:"score"` // the sum of Parts, which are shares of the time and of the requests
 	Sure      bool       `json:"sure"`
 	Parts     Parts      `json:"parts"`
-	Evidence  []Evidence `json:"evidence"` // at most five, what says most first
+	Evidence  []Evidence `json:"evidence"` // at most five, the most significant first
 	More      int        `json:"more"`
-	Query     string     `json:"query"`   // selects what the first evidence is about
-	Command   string     `json:"command"` // shows it; set by commands
+	Query     string     `json:"query"`   // selects the rows of the first evidence
+	Command   string     `json:"command"` // a command that shows the evidence; set by commands
 }
 
-// Parts are what a score is the sum of.
+// Parts are the terms of which a score is the sum.
 type Parts struct {
-	Time  float64 `json:"time"`      // of its own
-	Calls float64 `json:"calls"`     // between it and others
+	Time  float64 `json:"time"`      // the service's own time
+	Calls float64 `json:"calls"`     // the time of calls between the service and others
 	Acts  float64 `json:"behaviour"` //nolint:misspell // errors, and what it does no longer; the key is that of the schema
 }
 
@@ -75,21 +75,21 @@ type Parts struct {
 type Evidence struct {
 	Kind      string  `json:"kind"` // slower, slower calls, error, warning, new or no longer
 	Operation string  `json:"operation"`
-	Place     string  `json:"place,omitempty"` // in the source
+	Place     string  `json:"place,omitempty"` // the place in the source
 	Pattern   string  `json:"pattern,omitempty"`
-	After     string  `json:"after,omitempty"` // what calls did before what they do no longer
+	After     string  `json:"after,omitempty"` // what calls did right before the thing that they no longer do
 	Before    Count   `json:"before"`
 	Now       Count   `json:"now"`
-	Over      int64   `json:"over_nano,omitempty"` // from there on a call is slow
+	Over      int64   `json:"over_nano,omitempty"` // a call that takes longer is slow
 	Text      string  `json:"text"`                // a sentence
 	Share     float64 `json:"share"`
-	Log10P    float64 `json:"log10p"` // of the chance
+	Log10P    float64 `json:"log10p"` // the decimal logarithm of the probability that this is chance
 	Sure      bool    `json:"sure"`
 
 	about item
 }
 
-// A Count is how many calls of an operation a sign is in.
+// A Count says how many calls of an operation show a sign.
 type Count struct {
 	N      int   `json:"n"`
 	Of     int   `json:"of"`
@@ -127,13 +127,13 @@ func (w *workload) oddity(o *oddity, kind string, share float64, sure bool) Evid
 	return e
 }
 
-// query returns a query that selects what the evidence is about.
+// query returns a query that selects the rows of the evidence.
 func (e *Evidence) query(service string) string {
 	of := query.Where("service", service)
 	switch e.Kind {
 	case "slower", "slow":
 		over := e.Over
-		if e.Now.N == 0 { // all of them are a little slower
+		if e.Now.N == 0 { // all calls are a little slower
 			over = e.Before.Median
 		}
 		return "{ " + of + " && " + query.Where("name", e.Operation) + " && self > " + strconv.FormatInt(over, 10) + "ns }"
@@ -145,7 +145,7 @@ func (e *Evidence) query(service string) string {
 			return "{ " + of + " && " + query.Where("name", e.about.name) + " && (span:failed || level >= error) }"
 		}
 		found := false
-		for _, text := range []string{e.about.said(), e.about.cause} { // up to what differs, or would have to be escaped
+		for _, text := range []string{e.about.said(), e.about.cause} { // up to a part that varies or needs escapes
 			if text = strings.TrimRight(text[:strings.IndexAny(text+"<", "<…\"\\\t\r")], " :"); text != "" {
 				of, found = of+` && "`+text+`"`, true
 			}

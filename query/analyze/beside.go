@@ -12,35 +12,36 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Beside is a name of which spans of other requests ran during a span.
+// A Beside describes spans of one name and of other requests that ran during a span.
 type Beside struct {
-	Row     view.Row `json:"row"` // the one that ran longest meanwhile
+	Row     view.Row `json:"row"` // the span of that name that ran longest during the span
 	Name    string   `json:"name"`
 	Service string   `json:"service"`
 	Count   int      `json:"count"`
 	Open    bool     `json:"open"`
-	Took    int64    `json:"took_nano"` // how long of the span they ran
-	In      float64  `json:"in"`        // the share of the compared spans during most of whose time one ran
-	Others  float64  `json:"others"`    // the same of the others
+	Took    int64    `json:"took_nano"` // how long spans of that name ran during the span
+	In      float64  `json:"in"`        // the share of the compared spans during most of whose time such a span ran
+	Others  float64  `json:"others"`    // the same share of the other spans
 
 	chance bool    // the shares may differ by chance
-	p      float64 // -log10 of the chance, of one name
+	p      float64 // -log10 of the probability that chance does this, for one name
 }
 
 const (
 	maxBeside    = 5
-	besideLooked = 12   // names that are looked at
-	besideSample = 4000 // spans of each set
-	besideFewest = 3    // of the compared spans, without the one that is asked about
+	besideLooked = 12   // the number of names that are compared
+	besideSample = 4000 // the number of spans of each set that are compared
+	besideFewest = 3    // the least number of compared spans, without the span of the question
 )
 
-// RanBeside returns what ran during a span and during others in its set, and less often during the others of its name, as far as
-// it is of other requests. What has not ended is told in any case.
+// RanBeside returns the spans of other requests that ran during the span r. It returns only names that ran more
+// often during the spans of in than during the spans of others. Spans that have not ended are returned in any
+// case.
 func RanBeside(v *view.View, r view.Row, in, others view.Set[view.Row]) []Beside {
 	return besidesOf(v).ran(r, in, others)
 }
 
-// besides compares what runs beside spans.
+// besides compares the spans that run at the same time as other spans.
 type besides struct {
 	v     *view.View
 	whole []view.Row // the outermost spans, in the order of the tree
@@ -92,7 +93,7 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Row, b.Row))
 	})
 	list = list[:min(len(list), besideLooked)]
-	// What ran during the span itself was looked for, and says nothing about the others.
+	// The spans in list were chosen because they ran during r, so r must not count.
 	slow := slices.Clone(in)
 	slow[r/64] &^= 1 << (r % 64)
 	for i, c := range b.coverages(list) {
@@ -106,7 +107,7 @@ func (b *besides) ran(r view.Row, in, others view.Set[view.Row]) []Beside {
 	return out
 }
 
-// coverages returns when spans of some names run, which are looked up once for each name.
+// coverages returns when the spans of each name run. It computes this once for each name.
 func (b *besides) coverages(list []*Beside) (all []*coverage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,21 +133,22 @@ func (b *besides) coverages(list []*Beside) (all []*coverage) {
 	return all
 }
 
-// outermost returns the one that a row is below.
+// outermost returns the outermost span above a row.
 func (b *besides) outermost(r view.Row) view.Row {
 	t := b.v.Tree()
 	return b.whole[max(1, sort.Search(len(b.whole), func(i int) bool { return t.Rank(b.whole[i]) > t.Rank(r) }))-1]
 }
 
-// addShares says during which part of two sets of spans one of another request, with the name of x, ran for most of the time.
-// Unlike whether one ran at all, that is not likelier for long spans. Compared is how many names x was chosen from.
+// addShares compares two sets of spans: for each set, it computes the share of spans during most of whose time a
+// span with the name of x in another request ran. Long spans do not increase this share, as they would if any
+// overlap counted. compared is the number of names from which x was chosen.
 func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row], compared int) {
 	own := operation{x.Service, x.Name}
 	most := func(r view.Row) bool {
 		from, to, timed := during(b.v, r)
 		of := c.one
 		if operationOf(b.v, b.outermost(r)) == own {
-			of = c.two // its own request is one
+			of = c.two // the request itself has the same name and counts as one
 		}
 		to = max(to, from+1)
 		return timed && 2*(of.until(c.at, to)-of.until(c.at, from)) > to-from
@@ -164,19 +166,19 @@ func (b *besides) addShares(x *Beside, c *coverage, in, others view.Set[view.Row
 	x.chance = rows[0] < besideFewest || query.IsChance(ran, rows, compared)
 }
 
-// A coverage says for how long at least one, and at least two, of some spans run.
+// A coverage says when at least one span, and when at least two spans, of a list run.
 type coverage struct {
-	at       []int64 // when a span begins or ends, ascending
+	at       []int64 // the times at which spans begin or end, ascending
 	one, two covered
 }
 
-// A covered has for how long enough spans ran before each time, and whether they do from then on.
+// A covered says, for each time, how long enough spans ran before it, and whether enough spans run after it.
 type covered struct {
 	before []int64
 	runs   []bool
 }
 
-// coverageOf takes the times over.
+// coverageOf returns the coverage of spans. It sorts begins and ends, and keeps them.
 func coverageOf(begins, ends []int64) *coverage {
 	slices.Sort(begins)
 	slices.Sort(ends)
@@ -211,7 +213,7 @@ func (c *covered) add(times []int64, at int64, runs bool) {
 	c.before, c.runs = append(c.before, before), append(c.runs, runs)
 }
 
-// until returns for how long enough spans ran until a time.
+// until returns how long enough spans ran before the time at.
 func (c *covered) until(times []int64, at int64) int64 {
 	n, _ := slices.BinarySearch(times, at+1)
 	if n--; n < 0 {
@@ -223,7 +225,7 @@ func (c *covered) until(times []int64, at int64) int64 {
 	return c.before[n]
 }
 
-// during returns from when to when a span was open.
+// during returns the times between which a span was open.
 func during(v *view.View, r view.Row) (from, to int64, timed bool) {
 	from, timed = v.Start(r)
 	took, _ := v.Lasted(r)

@@ -10,41 +10,41 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// The thresholds of a ranking. docs/explain.md says where they come from.
+// The thresholds of a ranking. docs/explain.md explains their values.
 const (
-	few           = 3      // with fewer values before, nothing is said of an operation
-	slowRatio     = 1.5    // a value is slow if it is larger than that times the 95th percentile before,
-	slowFloor     = 0.02   // and that share of the median request
-	leastStep     = 0.05   // a median that moved by less is no cause, however sure
-	leastShared   = 0.0003 // of the time of all, else what an operation has in common with others is the machine's noise
-	leastTime     = 0.0005 // nor is what makes less of the time of all requests
-	leastZ        = 3      // a shift of the median counts from here on
-	always        = 0.95   // a habit is done in so many of the calls
-	lookAt        = 1.0    // -log10 of the chance from which on a change is looked at
+	few           = 3      // an operation with fewer values before is not judged
+	slowRatio     = 1.5    // a value is slow if it exceeds this many times the 95th percentile before, …
+	slowFloor     = 0.02   // … plus this share of the time of the median request
+	leastStep     = 0.05   // a median that moved by a smaller share is no cause, however sure
+	leastShared   = 0.0003 // the least share of all time with which a series counts for the common shift; less is noise
+	leastTime     = 0.0005 // a cause adds at least this share to the time of all requests
+	leastZ        = 3      // the least z at which a shift of the median counts
+	always        = 0.95   // a habit is done in at least this share of the calls
+	lookAt        = 1.0    // -log10 of the chance at which a change is examined
 	alpha         = 2.0    // -log10 of the chance of a false cause in each family of tests
-	eighths       = 8      // a sign in one part of the time alone is a burst
-	farOff        = 5      // a time so many limits off is compared with the times of all operations as well
-	calleeNow     = 1.1    // of an edge that is the only one of both ends, the callee is named first
-	notSure       = 0.5    // the weight of a cause of which nothing is sure
-	leastVariance = 3      // of a number of errors, for it to be normal
+	eighths       = 8      // the recording has so many parts; a sign that is in only one part is a burst
+	farOff        = 5      // a time that is so many limits away is also compared with the times of all operations
+	calleeNow     = 1.1    // of the only edge of both its ends, the callee ranks first
+	notSure       = 0.5    // the weight of a cause without sure evidence
+	leastVariance = 3      // the least variance of a number of errors that is considered normally distributed
 )
 
-// A series has the times of an operation, or of an edge, before and now.
+// A series holds the times of an operation or of an edge, before and now.
 type series struct {
 	operation
 
 	edge             bool
-	n, m             int // values before and now
+	n, m             int // the numbers of values before and now
 	med, now, limit  int64
 	slow, was        int    // values above the limit, now and before
-	kept             [2]int // slow, and all, without the part of the time with most slow ones
+	kept             [2]int // slow values and all values, without the part of the time with most slow values
 	tail, shift, far int64
 	u, variance, z   float64
 	auc, p           float64 // p is -log10 of the chance
-	off              []int64 // by how much the values before are off their median
+	off              []int64 // the differences of the values before from their median
 }
 
-// time is about how long all calls took before.
+// time is the approximate total time of the calls before.
 func (s *series) time() float64 { return float64(s.med) * float64(s.n) }
 
 func newSeries(what operation, edge bool, before, now []duration, floor int64) *series {
@@ -64,7 +64,7 @@ func newSeries(what operation, edge bool, before, now []duration, floor int64) *
 	s.tail = max(0, has-had*int64(s.m)/int64(s.n))
 	s.shift = max(0, s.now-s.med) * int64(s.m)
 	if s.slow > 0 {
-		s.far = v[s.m-s.slow+s.slow/2] - s.med // the middle one of the slow
+		s.far = v[s.m-s.slow+s.slow/2] - s.med // the middle slow value
 	}
 	for _, x := range b {
 		s.off = append(s.off, x-s.med)
@@ -87,14 +87,14 @@ func newSeries(what operation, edge bool, before, now []duration, floor int64) *
 	}
 	u, _ := stat.RankSum(b, v)
 	s.auc = u/float64(s.n*s.m) + .5
-	// Calls of one request are not independent of each other: the medians of requests are tested.
+	// Calls of one request are not independent of each other, so compare the medians of requests.
 	if s.u, s.variance = stat.RankSum(perRequest(before), perRequest(now)); s.variance > 0 {
 		s.z = s.u / math.Sqrt(s.variance)
 	}
 	return s
 }
 
-// tooks returns the times of a list, sorted.
+// tooks returns the sorted times of a list.
 func tooks(list []duration) []int64 {
 	out := make([]int64, len(list))
 	for i, d := range list {
@@ -104,7 +104,7 @@ func tooks(list []duration) []int64 {
 	return out
 }
 
-// perRequest returns the median of each request, sorted. Those of a request follow each other in a list.
+// perRequest returns the median of each request, sorted. The durations of a request are adjacent in the list.
 func perRequest(list []duration) (out []int64) {
 	for from := 0; from < len(list); {
 		to := from
@@ -118,7 +118,8 @@ func perRequest(list []duration) (out []int64) {
 	return out
 }
 
-// judge sets p. What all operations share, as a busy machine does, is taken out by the middle of all z and their scale.
+// judge sets p. It removes the shift that all operations share, for instance on a busy machine: mid is the center
+// of all z, and scale their scale.
 func (s *series) judge(mid, scale float64, off []int64) {
 	s.z = (s.z - mid) / scale
 	p := stat.MoreOften(s.kept[0], s.kept[1], s.was, s.n)
@@ -136,7 +137,7 @@ func (s *series) judge(mid, scale float64, off []int64) {
 
 func (s *series) moved() bool { return float64(s.now) > float64(s.med)*(1+leastStep) }
 
-// excess returns how much longer than before the calls took, and share how many of them.
+// excess returns how much longer the calls took than before, and the share of the calls that took longer.
 func (s *series) excess() (time, share float64) {
 	time, share = float64(s.tail), float64(s.slow)/float64(s.m)
 	if s.z > leastZ {
@@ -145,14 +146,14 @@ func (s *series) excess() (time, share float64) {
 	return time, share
 }
 
-// divide makes the requests from the i-th on those that are explained.
+// divide marks the requests from the i-th on as now; earlier requests are the baseline.
 func (w *workload) divide(i int) {
 	for k, q := range w.requests {
 		q.now = k >= i
 	}
 }
 
-// divided divides a list into the items before and those now.
+// divided splits a list into the items before and the items now.
 func divided[T any](list []T, isNow func(T) bool) (before, now []T) {
 	for _, x := range list {
 		if isNow(x) {
@@ -215,15 +216,15 @@ func (o operation) compare(p operation) int {
 	return cmp.Or(cmp.Compare(o.service, p.service), cmp.Compare(o.name, p.name))
 }
 
-// An oddity is a thing that the calls of an operation do or log more often than before, or no longer.
+// An oddity is an item that the calls of an operation do or log more often than before, or no longer do.
 type oddity struct {
 	operation
 
-	item   int // its number
-	after  int // a habit: what the calls do before it; 0 for all calls
+	item   int // the number of the item
+	after  int // for a habit, the item that the calls do before it; 0 for all calls
 	gone   bool
 	p      float64
-	counts [4]int // calls that did it before, of how many; the same now
+	counts [4]int // calls with the item before, all calls before, calls with the item now, all calls now
 	weight float64
 }
 
@@ -237,7 +238,7 @@ func (b bitset) and(c bitset) (n int) {
 	return n
 }
 
-// doing returns for each of some items which of the calls did it.
+// doing returns, for each of the given items, the calls that did it.
 func doing(list []*call, items []int) map[int]bitset {
 	out := make(map[int]bitset)
 	for _, x := range items {
@@ -253,13 +254,13 @@ func doing(list []*call, items []int) map[int]bitset {
 	return out
 }
 
-// A frequency is how many calls did a thing, and how many requests these are of.
+// A frequency says how many calls did an item, and how many requests these calls belong to.
 type frequency struct {
 	calls, requests int
 	last            *request
 }
 
-// frequencies returns how often each item was done. The calls of a request follow each other.
+// frequencies returns how often each item was done. The calls of a request are adjacent in the list.
 func frequencies(list []*call) map[int]frequency {
 	out := make(map[int]frequency)
 	for _, c := range list {
@@ -280,13 +281,13 @@ type stratum struct {
 	item    int
 }
 
-// strata compare an error in the operations of a service, each with itself (Mantel and Haenszel), so that another mix of
-// operations is no sign.
+// strata compare an error in each operation of a service with itself (Mantel and Haenszel), so that a different
+// mix of operations is no sign.
 type strata struct {
-	excess, variance float64 // of the requests with it
-	most             float64 // the surest operation
+	excess, variance float64 // of the number of requests with the error
+	most             float64 // the result of the surest operation
 	operations       int
-	counts           [4]int // as those of an oddity
+	counts           [4]int // as in an oddity
 }
 
 func (s strata) and(o *oddity, k, of, k0, of0 float64) strata {
@@ -300,13 +301,13 @@ func (s strata) and(o *oddity, k, of, k0, of0 float64) strata {
 	return s
 }
 
-// A tried is how many tests of each family were made.
+// A tried counts the tests of each family.
 type tried struct{ times, errors, spans, habits int }
 
 func need(n int, more float64) float64 { return alpha + more + math.Log10(float64(max(1, n))) }
 
-// oddities returns the errors and spans that are new or more frequent in the calls of an operation, and the habits that
-// these gave up. Calls are counted, and requests: the sign is as sure as the less sure of both.
+// oddities returns the errors and spans that are new or more frequent in the calls of an operation, and the habits
+// that these calls gave up. It tests both calls and requests; a sign is as sure as the less sure test.
 func (w *workload) oddities() (all []*oddity, n tried) {
 	everywhere := make(map[stratum]strata)
 	for _, op := range slices.SortedFunc(maps.Keys(w.byName), operation.compare) {
@@ -350,7 +351,8 @@ func (w *workload) oddities() (all []*oddity, n tried) {
 	return all, n
 }
 
-// gone returns what nearly all calls that went well did, or all that did another thing, and now leave out.
+// gone returns the items that calls now leave out, although nearly all successful calls did them before, or nearly
+// all successful calls that did another item.
 func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests int) {
 	often := frequencies(well)
 	things := slices.SortedFunc(maps.Keys(often), func(a, b int) int { return cmp.Or(often[b].calls-often[a].calls, a-b) }) // 0 comes first
@@ -360,7 +362,7 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 	})
 	things = things[:min(len(things), mostHabits)]
 	had, has := doing(well, things), doing(fine, things)
-	for _, x := range things[1:] { // the first is what all calls have
+	for _, x := range things[1:] { // the first item is the one that all calls have
 		tests++
 		var best *oddity
 		for _, after := range things {
@@ -376,7 +378,7 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 		if best == nil {
 			continue
 		}
-		kept := func(list []*call) (n, of int) { // requests that did it in each such call
+		kept := func(list []*call) (n, of int) { // counts requests whose calls of this kind all did the item
 			all := make(map[*request]bool)
 			for _, c := range list {
 				if c.does(best.after) {
@@ -400,7 +402,7 @@ func (w *workload) gone(op operation, well, fine []*call) (all []*oddity, tests 
 	return all, tests
 }
 
-// family returns the kind of an oddity as evidence, what one call of it weighs, and the bound of its family.
+// family returns the kind of evidence of an oddity, the weight of one of its calls, and the bound of its family.
 func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight, bound float64) {
 	switch {
 	case o.gone:
@@ -413,10 +415,10 @@ func (w *workload) family(o *oddity, n tried, more float64) (kind string, weight
 	return "error", 1, need(n.errors, more)
 }
 
-// unfit reports whether a call has an error, or has not ended, and may leave things out for that.
+// unfit reports whether a call has an error or has not ended. Such a call may leave out things for this reason.
 func (c *call) unfit() bool { return c.bad || c.request.view.Flags(c.row).Open() }
 
-// in reports whether a call deviates so.
+// in reports whether a call shows the oddity.
 func (o *oddity) in(c *call) bool {
 	if o.gone {
 		return !c.unfit() && !c.does(o.item) && c.does(o.after)
@@ -424,8 +426,9 @@ func (o *oddity) in(c *call) bool {
 	return c.does(o.item)
 }
 
-// blame gives each service its share of the requests with calls that deviate while no callee of theirs in another service
-// does, and each of its oddities the number of such calls.
+// blame returns a score for each service and a count for each of its oddities. A call counts if it shows an oddity
+// and no call of another service below it does. Each request adds to a service's score the largest weight of the
+// oddities of its counted calls; each oddity gets the number of its counted calls.
 func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[string]map[*oddity]int) {
 	byName := make(map[operation][]*oddity)
 	for _, o := range odd {
@@ -442,7 +445,7 @@ func (w *workload) blame(odd []*oddity) (score map[string]float64, why map[strin
 	below := make(map[*call]bool)
 	leaves := make(map[*request][]*call)
 	var order []*request
-	for _, c := range slices.Backward(w.all) { // callees before their callers
+	for _, c := range slices.Backward(w.all) { // callees precede their callers
 		if c.up != nil && (below[c] || deviates[c] != nil && c.service != c.up.service) {
 			below[c.up] = true
 		}

@@ -16,12 +16,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An itemKind is a kind of things that a call does or logs.
+// An itemKind is the kind of an item.
 type itemKind string
 
 const (
 	itemSpan    itemKind = "span" // a span of its own service
-	itemCall    itemKind = "call" // of another service
+	itemCall    itemKind = "call" // a call of another service
 	itemLog     itemKind = "log"
 	itemWarning itemKind = "warning"
 	itemError   itemKind = "error" // a log record, or a failed span
@@ -30,29 +30,29 @@ const (
 // An item is a thing that a call did or logged.
 type item struct {
 	kind  itemKind
-	place string // in the source, of a log record
-	name  string // of a failed span
+	place string // the place in the source, for a log record
+	name  string // the name of a failed span
 	text  string
 	cause string // the error that a log record has as an attribute
 }
 
-// said returns what a log record or a failed span says, behind its place.
+// said returns the text of a log record or of a failed span after its place.
 func (x item) said() string { return strings.TrimLeft(strings.TrimPrefix(x.text, x.place), " :") }
 
-// An operation is a span that a service is called by: its first one there.
+// An operation is the name and service of the span with which a call enters a service.
 type operation struct{ service, name string }
 
-// A call is one entry of a request into a service: the span that begins it, and all spans of the service and log records
-// below it.
+// A call is one entry of a request into a service. It covers the span that begins it, and all spans of the service
+// and log records below that span.
 type call struct {
 	operation
 
 	request    *request
 	row        view.Row
 	start, end int64
-	items      []int // numbers of items, ascending; 0 is the zero item, so that all calls have one in common
-	bad        bool  // it has an error
-	up         *call // of another service
+	items      []int // numbers of items, ascending; all calls have item 0, the zero item
+	bad        bool  // the call has an error
+	up         *call // the calling call, in another service
 }
 
 // did adds an item to a call.
@@ -67,7 +67,7 @@ func (w *workload) did(c *call, x item) {
 	}
 }
 
-// does reports whether a call did the item with that number.
+// does reports whether a call did the item with number n.
 func (c *call) does(n int) bool {
 	_, has := slices.BinarySearch(c.items, n)
 	return has
@@ -79,32 +79,32 @@ type request struct {
 	row         view.Row
 	start, took int64
 	failed      bool
-	now         bool // it is explained, and not a part of the baseline
-	eighth      int  // of the recording
+	now         bool // the request is explained; otherwise it is part of the baseline
+	eighth      int  // the part of the recording
 }
 
-// A duration is one of many of the same name.
+// A duration is the time of one call.
 type duration struct {
 	took int64
 	call *call
 }
 
-// A workload has what runs say of their services.
+// A workload holds the calls and durations of the services in all runs.
 type workload struct {
 	all      []*call // callers before callees
 	items    []item
-	numbers  map[item]int // in items
+	numbers  map[item]int // the index of each item in items
 	byName   map[operation][]*call
 	requests []*request
-	own      map[operation][]duration // how long each span was the deepest that was open
-	edges    map[operation][]duration // of calls to other services, what no span there accounts for; by both services
+	own      map[operation][]duration // for each span, the time in which it was the deepest open span
+	edges    map[operation][]duration // for calls, the time that no span of the callee accounts for
 	apart    int                      // log records that belong to no request
-	// triggered is when the cause of the latest file of a flight recorder began.
+	// triggered is the time at which the cause of a flight recorder's latest file began.
 	triggered Time
 }
 
-// workloadOf returns the requests of which runs have any row, and their number. If others is set, it adds other requests with
-// the same names, which are not now.
+// workloadOf returns the requests that have a selected row in a run, and their number. If others is set, it adds
+// other requests with the same names to the baseline.
 func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *workload, all int, err error) {
 	w = &workload{triggered: NoTime, items: make([]item, 1), numbers: make(map[item]int), byName: make(map[operation][]*call), own: make(map[operation][]duration), edges: make(map[operation][]duration)}
 	for i, run := range slices.Concat(before, now) {
@@ -117,13 +117,13 @@ func workloadOf(ctx context.Context, before, now []query.Run, others bool) (w *w
 	return w, all, nil
 }
 
-// mostHabits is how many things that an operation does are looked at, the most frequent.
+// mostHabits limits the items of an operation that are examined. The most frequent items are examined.
 const mostHabits = 200
 
-// maxRequests is how many requests of a run are compared, evenly taken from all.
+// maxRequests is the maximum number of requests of a run that are compared. They are evenly distributed.
 const maxRequests = 20_000
 
-// add adds the requests of a run, and returns how many it has.
+// add adds the requests of a run and returns their number.
 func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n int, err error) {
 	v, t := run.View, run.View.Tree()
 	var roots []view.Row
@@ -166,8 +166,8 @@ func (w *workload) add(ctx context.Context, run query.Run, now, others bool) (n 
 	return len(roots), nil
 }
 
-// triggeredAt returns when the request began for which a flight recorder made a file, or when that was asked for. It returns
-// NoTime if that is not known.
+// triggeredAt returns the start time of the request for which a flight recorder made a file, or the time at which the
+// file was requested. It returns NoTime if neither is known.
 func triggeredAt(v *view.View, r view.Row) Time {
 	e, err := v.NewReader().Entry(r)
 	if err != nil {
@@ -274,7 +274,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 				return err
 			}
 			said := patternWith(strings.TrimPrefix(text, v.Name(s.row)+": "), true)
-			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool { // a failed request is one error
+			if !slices.ContainsFunc(s.call.items[:min(len(s.call.items), mostHabits)], func(n int) bool { // one per request
 				e := x.items[n]
 				return e.kind == itemError && e.name == "" && (e.cause == said || strings.HasSuffix(e.text, said))
 			}) {
@@ -282,7 +282,7 @@ func (x *callReader) request(root view.Row, now bool) error {
 			}
 		}
 		list, key := x.own, operationOf(v, s.row)
-		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // of several it cannot be said which one it waited for
+		if slices.Sort(s.remotes); len(slices.Compact(s.remotes)) == 1 { // among several, the service is not known
 			list, key.name = x.edges, s.remotes[0]
 		}
 		list[key] = append(list[key], duration{s.own, s.call})
@@ -290,7 +290,8 @@ func (x *callReader) request(root view.Row, now bool) error {
 	return nil
 }
 
-// sweep gives each instant to the deepest span that is open, of several to the one that began last.
+// sweep assigns each instant to the deepest open span. If several spans are equally deep, it chooses the span that
+// began last.
 func sweep(spans []*member) {
 	slices.SortStableFunc(spans, func(a, b *member) int { return cmp.Compare(a.start, b.start) })
 	marks := make([]int64, 0, 2*len(spans))
@@ -298,7 +299,7 @@ func sweep(spans []*member) {
 		marks = append(marks, s.start, s.end)
 	}
 	slices.Sort(marks)
-	var open [][]*member // by depth, those that began last at the end; some of them have ended
+	var open [][]*member // by depth, in the order of their begin; some have already ended
 	for i, at := range marks[:len(marks)-1] {
 		for ; len(spans) > 0 && spans[0].start <= at; spans = spans[1:] {
 			for len(open) <= spans[0].depth {
@@ -339,10 +340,10 @@ func (x *callReader) log(r view.Row, c *call) error {
 	return err
 }
 
-// placeInText is a place in the source with which the text of a log record begins, as many loggers write it.
+// placeInText matches the place in the source at the beginning of a log record's text. Many loggers write one.
 var placeInText = regexp.MustCompile(`^([^\s\[\]{}=]*?[\w$.\[\]]+(?:#\d+|\.\w{1,4}:\d+))(?:[\s:)\]]|$)`)
 
-// place returns where in the source a log record was written, "" if it does not say so.
+// place returns the place in the source where a log record was written, or "" if the place is not recorded.
 func (x *callReader) place(r view.Row, text string) string {
 	if m := x.v.Metadata(r); m.File.Valid {
 		return m.File.Value + ":" + strconv.Itoa(int(m.Line.Value))

@@ -8,15 +8,15 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Clock is one that seems to be wrong.
+// A Clock is a clock that seems to be wrong.
 type Clock struct {
-	Name string // a service, or a file that has one service alone, as --clock takes it
+	Name string // a service, or a file with only one service, in the form of the flag --clock
 	Late time.Duration
 }
 
 // Clocks compares the clocks of services by the requests between them: the span of a server should be within the
-// span of the client that waits for it. It returns the services of which most server spans are outside of their client
-// spans, with the time to add to theirs. The names are those of the files.
+// span of the client that waits for it. It returns each service most of whose server spans are outside of their
+// client spans, with the time to add to the service's times. names are the names of the files.
 func Clocks(v *view.View, names []string) []Clock {
 	type unit struct {
 		file    int
@@ -55,7 +55,7 @@ func Clocks(v *view.View, names []string) []Clock {
 			c.outside++
 		}
 	}
-	// Compare each service with the one that calls it most, and that one with its own caller.
+	// Compare each service with the service that calls it most, and that service with its own caller.
 	caller, calling, late := make(map[unit]unit), make(map[unit]int), make(map[unit]int64)
 	var servers []unit
 	for _, key := range order {
@@ -107,7 +107,7 @@ func Clocks(v *view.View, names []string) []Clock {
 	return out
 }
 
-// Text is the correction as the flag --clock takes it.
+// Text returns the correction in the form of the flag --clock.
 func (c Clock) Text() string {
 	if c.Late > 0 {
 		return "+" + c.Late.String()

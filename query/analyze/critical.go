@@ -12,13 +12,12 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A CriticalPath describes what a span waited for. For each moment of the span, it has the deepest
-// descendant that the span was waiting for, or the span itself if it was not waiting. The path is
-// inferred from the times of the spans, because a trace does not record which span waited for
-// which.
+// A CriticalPath describes what a span waited for. For each moment of the span, it holds the deepest descendant
+// that the span was waiting for, or the span itself if it was not waiting. The path is inferred from the times of
+// the spans, because a trace does not record which span waited for another.
 type CriticalPath struct {
 	Span     view.Row `json:"span"`
-	Inferred bool     `json:"inferred"` // from times; a [MeasuredPath] is not
+	Inferred bool     `json:"inferred"` // true: the path is inferred from times; in a [MeasuredPath] it is false
 	Open     bool     `json:"open"`     // the span has not ended: the path leads to the last time in the trace
 	From     int64    `json:"from_unix_nano"`
 	Duration int64    `json:"duration_nano"`
@@ -34,14 +33,14 @@ type Step struct {
 	From     int64    `json:"from_unix_nano"`
 	Duration int64    `json:"duration_nano"`
 	Depth    int      `json:"depth"`           // below the span of the path
-	Span     view.Row `json:"span" null:"yes"` // 0: a goroutine that worked for no span
+	Span     view.Row `json:"span" null:"yes"` // 0 for a goroutine that worked for no span
 	// Beside lists the links and log records right below the span that name another span. Their
 	// times are within the step. A link without a time is in the first step of its span.
 	Beside []view.Row `json:"beside"`
-	// What the goroutine did, of a path that was measured.
+	// State and Goroutine say what the goroutine did; only in a path that was measured.
 	State     string `json:"state,omitzero"`
 	Goroutine int64  `json:"goroutine,omitzero"`
-	Count     int    `json:"count,omitzero"` // spans of steps that are joined
+	Count     int    `json:"count,omitzero"` // the number of spans, if steps are joined
 }
 
 // To is the end of the step.
@@ -114,8 +113,8 @@ type critical struct {
 	stack []waiting
 }
 
-// A waiting is a span of the path during the search. The path is still to be found between from and
-// to. Its children are in the order of their ends.
+// A waiting is a span of the path during the search. The path between from and to is not yet found. The children
+// are in the order of their ends.
 type waiting struct {
 	row      view.Row
 	from, to int64 // the path after to is already found
@@ -152,8 +151,8 @@ func (c *critical) find() {
 	c.beside()
 }
 
-// step adds a step to the path. It begins at from and ends at at.to. The path before from is still
-// to be found.
+// step adds a step to the path. The step lasts from the given time to at.to. The path before the step is not yet
+// found.
 func (c *critical) step(at *waiting, from int64) {
 	if from < at.to || at.row == c.path.Span && c.path.Duration == 0 {
 		c.path.Steps = append(c.path.Steps, Step{Span: at.row, Depth: len(c.stack) - 1, From: from, Duration: at.to - from})

@@ -20,20 +20,19 @@ type Diff struct {
 	// that the spans of a run are independent of each other. With several runs, the probabilities
 	// are computed from the differences between runs.
 	Runs [2]int
-	// Level is the significance level: a difference is significant if its probability is at most
-	// Level. LeastP is the smallest probability that this number of runs can give, 0 with one run
-	// on each side. Probabilities are corrected for the number of paths.
+	// Level is the significance level: a difference is significant if its probability is at most Level. LeastP is the
+	// smallest probability that this number of runs can give, or 0 with one run on each side. Probabilities are
+	// corrected for the number of paths.
 	Level, LeastP float64
 	// Traces is the number of traces that the rows belong to, before and after. A row without a
 	// trace counts as a trace of its own.
 	Traces [2]int
-	// Paths lists the paths of both sides, those of the services that [Explain] calls causes first, then those with the
-	// largest change of the self time.
+	// Paths lists the paths of both sides. Paths of the services that [Explain] names as causes are first. Otherwise
+	// the paths with the largest change of the self time are first.
 	Paths []PathDiff
-	// Other is the number of spans, before and after, that are not compared because there are too
-	// many paths.
+	// Other is the number of spans, before and after, that are not compared because the runs have too many paths.
 	Other [2]int
-	// Errors are the errors and warnings that calls have more often after, the surest first.
+	// Errors are the errors and warnings that are more frequent after, the surest first.
 	Errors []Evidence
 }
 
@@ -41,7 +40,7 @@ type Diff struct {
 // service, name and kind, and their parents are on the same path. A span with the same service,
 // name and kind as its parent is on its parent's path.
 type PathDiff struct {
-	Path   []PathStep `json:"path"` // from the top; the last step is that of the spans themselves
+	Path   []PathStep `json:"path"` // from the top; the last step is the step of the spans themselves
 	Before PathStats  `json:"before"`
 	After  PathStats  `json:"after"`
 	// P is the probability that chance makes the durations of any path this different. With one run
@@ -70,17 +69,17 @@ type PathStep struct {
 type PathStats struct {
 	Count  int   `json:"count"`
 	Errors int   `json:"errors"`
-	Roots  int   // the number of spans at the top of the path; for a top path itself, the number of traces
+	Roots  int   // the number of spans at the top of the path; for a path at the top, the number of traces
 	P50    int64 `json:"p50_nano"`  // of the ended spans; for several runs, the median of their values
 	P95    int64 `json:"p95_nano"`  // likewise
 	Self   int64 `json:"self_nano"` // the sum over all spans
-	Known  int   // the number of spans of which an execution trace tells what their goroutines did
+	Known  int   // the number of spans for which an execution trace records the states of their goroutines
 
-	states [gotrace.NumStates]int64 // microseconds, the sum over these
+	states [gotrace.NumStates]int64 // the sum over the known spans, in microseconds
 	took   []int64                  // durations of the ended spans of a single run
 }
 
-// Rate returns the number of spans of the path for each span at its top.
+// Rate returns the number of spans of the path for each span at the top of the path.
 func (s *PathStats) Rate() float64 { return float64(s.Count) / float64(max(1, s.Roots)) }
 
 const (
@@ -121,9 +120,8 @@ func (p *PathDiff) Change() (share float64, significant bool) {
 	return float64(p.After.P95)/float64(p.Before.P95) - 1, p.P <= p.level
 }
 
-// MoreSpans returns the relative change of the number of spans for each root span, and whether an
-// increase is significant. It returns 0 for root spans themselves, because their number is the
-// number of requests.
+// MoreSpans returns the relative change of the number of spans for each root span, and whether an increase is
+// significant. For root spans themselves it returns 0, because their number is the number of requests.
 func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 	if len(p.Path) < 2 || p.Before.Count == 0 {
 		return 0, false
@@ -131,8 +129,9 @@ func (p *PathDiff) MoreSpans() (share float64, significant bool) {
 	return p.After.Rate()/p.Before.Rate() - 1, p.CountP <= p.level
 }
 
-// Grew returns the states in which the goroutines of spans were longer after than before, the mean of a span, the
-// largest difference first. It returns nil unless execution traces tell of both sides.
+// Grew returns the states in which the goroutines of spans spent more time after than before, the largest
+// difference first. The times are means per span. Grew returns nil unless execution traces cover spans on both
+// sides.
 func (p *PathDiff) Grew() []StateTime {
 	if p.Before.Known == 0 || p.After.Known == 0 {
 		return nil
@@ -178,7 +177,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	} else if err := t.testRuns(ctx, d); err != nil {
 		return nil, err
 	}
-	change := func(p *PathDiff) float64 { // of a run
+	change := func(p *PathDiff) float64 { // per run
 		return math.Abs(float64(p.After.Self)/float64(d.Runs[1]) - float64(p.Before.Self)/float64(d.Runs[0]))
 	}
 	w, _, err := workloadOf(ctx, before, after, false)
@@ -188,7 +187,7 @@ func Compare(ctx context.Context, before, after []query.Run) (*Diff, error) {
 	x := w.rank(0)
 	causes := x.Causes
 	d.Errors = w.moreErrors(x)
-	rank := func(p *PathDiff) int { // -1, the largest of uint, if its service is no cause
+	rank := func(p *PathDiff) int { // -1, the largest uint, if the path's service is no cause
 		return slices.IndexFunc(causes, func(c Cause) bool { return c.Sure && c.Service == p.Path[len(p.Path)-1].Service })
 	}
 	slices.SortStableFunc(d.Paths, func(a, b PathDiff) int {
@@ -202,7 +201,7 @@ type paths struct {
 	before, runs int
 	traces       []int // of each run
 
-	texts map[string]uint32 // the number of each service or name, an index of names
+	texts map[string]uint32 // the number of each service or name, which is an index into names
 	names []string
 	known map[pathKey]int
 	list  []path
@@ -231,7 +230,7 @@ func (t *paths) text(s string) uint32 {
 	return n
 }
 
-// tooMany is the path number of spans for which there was no room for a path.
+// tooMany is the path number of spans beyond the maximum number of paths.
 const tooMany = -2
 
 // of returns the number of the path with the given key, or tooMany.
@@ -364,7 +363,7 @@ func (t *paths) compare(n int, all *Diff) PathDiff {
 	}
 	d.CountP = tail(d.Before.Count, d.After.Count, roots)
 	d.ErrorsP = tail(d.Before.Errors, d.After.Errors, [2]int{d.Before.Count, d.After.Count})
-	if d.Before.Count == 0 { // the spans are new, and so are their errors
+	if d.Before.Count == 0 { // the spans are new, and so are the errors
 		d.ErrorsP = tail(0, d.After.Errors, all.Traces)
 	}
 	return d
@@ -432,7 +431,7 @@ func mannWhitney(a, b []int64) float64 {
 	}
 	u, variance := stat.RankSum(a, b)
 	if variance <= 0 {
-		return 1 // all of them are equal
+		return 1 // all values are equal
 	}
 	z := max(0, math.Abs(u)-0.5) / math.Sqrt(variance)
 	return math.Erfc(z / math.Sqrt2)

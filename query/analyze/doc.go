@@ -1,6 +1,6 @@
 // Package analyze answers questions about a trace: what stands out in it ([Top]), what a request waited for
 // ([Critical], [Measured], [Waits]), and how two recordings differ ([Compare]). The commands and the page of
-// entrace view show these answers, and compute none of their own.
+// entrace view show these answers and compute none themselves.
 //
 //	q, err := query.Parse(`service = shop`)
 //	…
@@ -12,9 +12,9 @@
 //		fmt.Println(p.Count, p.Pattern)
 //	}
 //
-// The tags of an answer's fields are its keys in JSON. Keys that end in _nano are of nanoseconds, in int64; no other
-// number exceeds 2^53. A [Time] that is not known and a row 0 are null, a list is never null. A [Form] says how the
-// rows and tables of an answer are written: the commands write all of a row, the page the little that it shows.
+// The tags of an answer's fields are its keys in JSON. Keys that end in _nano hold nanoseconds as int64. All other
+// numbers are at most 2^53. An unknown [Time] and row 0 are null; a list is never null. A [Form] determines how the
+// rows and tables of an answer are encoded: the commands write all of a row, the page only the parts that it shows.
 //
-// All functions are safe for concurrent use. The caller owns what they return.
+// All functions are safe for concurrent use. The caller owns the returned values.
 package analyze

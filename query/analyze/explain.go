@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	splits    = 12      // parts, between which a recording without a baseline may be divided
-	fewApart  = 10      // requests before and behind, unless all are fewer than twice as many
-	exchanges = 20      // how often requests are exchanged, to see what chance does
-	mostTries = 100_000 // requests that are compared in all exchanges; twice as many if chance does as much in any
+	splits    = 12      // the number of parts between which a recording without a baseline can be divided
+	fewApart  = 10      // the fewest requests before and after the division, if there are twice as many
+	exchanges = 20      // how often requests are exchanged to measure the effect of chance
+	mostTries = 100_000 // the most requests compared in all exchanges; twice as many if chance once does as much
 )
 
-// Explain compares the runs now with those before. If there are none before, it compares requests of the runs now: those
-// from a time on, if since is one; else, if alike is set, those of which a run selects rows with others of the same names;
-// else those from the trigger of a flight recorder on, if this tells the cause; else those from the largest change on, which it
-// looks for.
+// Explain compares the runs now with the runs before. If before is empty, Explain compares requests of the runs
+// now with each other. It takes the first of these that applies: the requests from since on, if since is a time;
+// if alike is set, requests with selected rows compared with other requests of the same names; the requests after
+// the trigger of a flight recorder, if this shows the cause; the requests after the largest change, which Explain
+// finds.
 func Explain(ctx context.Context, before, now []query.Run, since Time, alike bool) (*Explanation, error) {
 	alone := len(before) == 0
 	w, all, err := workloadOf(ctx, before, now, alone && alike && since == NoTime)
@@ -105,7 +106,7 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 	return x, cmp.Or(err, ctx.Err())
 }
 
-// since ranks the requests from the i-th on beside those before.
+// since compares the requests from the i-th on with the earlier requests.
 func (w *workload) since(i int, more float64) *Explanation {
 	w.divide(i)
 	x := w.rank(more)
@@ -116,22 +117,23 @@ func (w *workload) since(i int, more float64) *Explanation {
 	return x
 }
 
-// sinceChange ranks the requests from the largest change on.
+// sinceChange compares the requests after the largest change with the earlier requests.
 func (w *workload) sinceChange() *Explanation {
 	n := len(w.requests)
 	x := w.since(n/2, math.Log10(splits))
 	for i := 1; i < splits; i++ {
 		at := n * i / splits
-		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() { // each try costs
+		if try := w.since(at, math.Log10(splits)); min(at, n-at) >= fewApart && try.apart() > x.apart() { // tries are slow
 			x = try
 		}
 	}
 	return x
 }
 
-// exchange says how often chance does as much: whole requests are exchanged, as calls of one are not independent, and ranked
-// again, which looks at so many places. A cause that more than a tenth of the tries have is none, or more than a twelfth if the
-// place was looked for.
+// exchange measures how often chance does as much. It exchanges whole requests, because the calls of a request are
+// not independent, and calls again to rank them. places is the number of places that again considers. The causes
+// are dismissed if chance did as much in more than one tenth of the tries, or one twelfth if the place was
+// searched for.
 func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swap func(i, k int), again func() *Explanation) {
 	tries := min(exchanges, mostTries/max(1, places*len(w.requests)))
 	if !x.Found || x.Chance[1] > 0 || tries < exchanges/4 {
@@ -155,7 +157,7 @@ func (w *workload) exchange(ctx context.Context, x *Explanation, places int, swa
 	}
 }
 
-// surest returns how sure the first cause is.
+// surest returns how sure the first sure cause is.
 func (x *Explanation) surest() (p float64) {
 	for _, c := range x.Causes {
 		if !c.Sure {
@@ -171,7 +173,7 @@ func (x *Explanation) surest() (p float64) {
 	return p
 }
 
-// apart says how much of now the first cause is to blame for. It is as large as can be where a change began.
+// apart measures how much of the requests now the first cause explains. It is largest where a change began.
 func (x *Explanation) apart() float64 {
 	if len(x.Causes) == 0 {
 		return 0
@@ -180,13 +182,13 @@ func (x *Explanation) apart() float64 {
 	return x.Causes[0].weight() * math.Sqrt(before*now/(before+now))
 }
 
-// An end is one of the two services of calls.
+// An end is the caller or the callee of calls.
 type end struct {
 	called  bool
 	service string
 }
 
-// rank explains what is different now. More is added to the bounds.
+// rank ranks the causes of the differences between before and now. It adds more to the bounds.
 func (w *workload) rank(more float64) *Explanation {
 	before, now := divided(w.requests, func(q *request) bool { return q.now })
 	x := &Explanation{Looked: Looked{Requests: [2]int{len(before), len(now)}}}
@@ -248,7 +250,7 @@ func (w *workload) rank(more float64) *Explanation {
 		}
 		time /= total
 		y, p := time*share, s.p
-		if !s.edge { // an operation is as sure as all of its service
+		if !s.edge { // an operation is as sure as the whole service
 			q := pools[s.service]
 			if all := stat.MoreOften(q.counts[0], q.counts[1], q.counts[2], q.counts[3]); q.n > 1 {
 				if q.moved*2 > q.n {
@@ -312,7 +314,8 @@ func (c *Cause) weight() float64 {
 	return c.Score * notSure
 }
 
-// moreErrors returns the errors and warnings that calls have more often now, the surest first, of those that rank looked at.
+// moreErrors returns the errors and warnings that are more frequent now, among the ones that rank examined, the
+// surest first.
 func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
 	for _, o := range x.odd {
 		if kind, _, bound := w.family(o, x.tried, 0); kind == "error" || kind == "warning" {
@@ -323,7 +326,7 @@ func (w *workload) moreErrors(x *Explanation) (list []Evidence) {
 	return list
 }
 
-// conclude sorts the causes, and says which it is.
+// conclude sorts the causes and sets the verdict.
 func (x *Explanation) conclude(causes map[string]*Cause) {
 	for _, c := range causes {
 		slices.SortFunc(c.Evidence, func(a, b Evidence) int {

@@ -13,10 +13,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Time is in nanoseconds since 1970, or NoTime, which is null in JSON.
+// A Time is a time in nanoseconds since 1970, or NoTime, which is null in JSON.
 type Time int64
 
-// NoTime is the time of what has none.
+// NoTime is the value of an unknown time.
 const NoTime Time = math.MinInt64
 
 // MarshalJSON implements [json.Marshaler].
@@ -27,15 +27,15 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(t), 10), nil
 }
 
-// A Form says how an answer encodes what readers see in forms of their own. Row is never called for row 0, which is null.
+// A Form determines how an answer encodes rows, tables and texts. Row is never called for row 0, which is null.
 type Form struct {
-	Row   func(r view.Row) (any, error) // the value that stands for a row
+	Row   func(r view.Row) (any, error) // returns the value that represents a row
 	Table func(t *query.Table) (any, error)
-	Text  func(s string) string // shortens texts; nil leaves them as they are
+	Text  func(s string) string // shortens texts; if nil, texts are not shortened
 }
 
-// JSON encodes an answer of this package, or a struct with such answers. All else in it is encoded by the tags of
-// its fields, as encoding/json does, but that lists which are nil are empty.
+// JSON encodes an answer of this package, or a struct with such answers. Other values are encoded by the tags of
+// their fields, as in encoding/json, except that nil lists are encoded as empty lists.
 func (f *Form) JSON(answer any, indent string) ([]byte, error) {
 	b, err := f.append(nil, reflect.ValueOf(answer))
 	if err != nil || indent == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A MeasuredPath says for each moment of a span what its goroutine did, and where it waited for another
-// goroutine, what that one did. Unlike a [CriticalPath] it is not inferred: Go's execution trace in the file tells
-// who ended a wait.
+// A MeasuredPath describes for each moment of a span what its goroutine did. If the goroutine waited for another
+// goroutine, the path describes what the other goroutine did. Unlike a [CriticalPath], it is not inferred: Go's
+// execution trace in the file records who ended a wait.
 type MeasuredPath struct {
 	Span     view.Row  `json:"span"`
 	Inferred bool      `json:"inferred"` // false
@@ -28,36 +28,36 @@ type MeasuredPath struct {
 	sums []StateTime
 }
 
-// Own says how long the goroutine of the span was in which state, the longest first.
+// Own returns how long the goroutine of the span was in each state, the longest first.
 func (p *MeasuredPath) Own() []StateTime { return p.own }
 
-// Sums says the same of the goroutines in the steps.
+// Sums returns how long the goroutines of the steps were in each state, the longest first.
 func (p *MeasuredPath) Sums() []StateTime { return p.sums }
 
-// A MeasuredStep is a period in which a goroutine was in one state, or a wait whose time the steps behind it
-// explain, which have a larger depth.
+// A MeasuredStep is a period in which a goroutine was in one state, or a wait that is followed. The steps after a
+// followed wait have a larger depth and explain its time.
 type MeasuredStep struct {
 	From      int64    `json:"from_unix_nano"`
-	Duration  int64    `json:"duration_nano"` // of [MeasuredPath.Lines]: of all, without those that are parts of others
+	Duration  int64    `json:"duration_nano"` // in [MeasuredPath.Lines], the total time of the joined steps
 	Depth     int      `json:"depth"`
-	Followed  bool     `json:"followed"` // the steps behind it explain it
+	Followed  bool     `json:"followed"` // the steps after this one explain it
 	State     string   `json:"state"`
 	Goroutine int64    `json:"goroutine"`
 	Span      view.Row `json:"span" null:"yes"`        // the span for which the goroutine worked
-	Stack     []Frame  `json:"stack"`                  // of a wait, the innermost first; none if it is not known
-	EndedBy   *Waker   `json:"ended_by"`               // nil for a timer or the network, and as long as nobody ended it
-	Frame     *Frame   `json:"frame,omitzero"`         // the one in Stack that is of the program itself
-	Via       string   `json:"via,omitzero"`           // the function of a library that waited and that Frame has called
-	Times     int      `json:"times,omitzero"`         // of [MeasuredPath.Lines]: how many look like this one
-	Request   string   `json:"other_request,omitzero"` // of [MeasuredPath.Lines]: of which request the span is, if that is another one
+	Stack     []Frame  `json:"stack"`                  // of a wait, the innermost first; empty if the stack is not known
+	EndedBy   *Waker   `json:"ended_by"`               // nil for a timer or the network, and if the wait has not ended
+	Frame     *Frame   `json:"frame,omitzero"`         // the frame of Stack that is in the program itself
+	Via       string   `json:"via,omitzero"`           // the library function that waited and that Frame called
+	Times     int      `json:"times,omitzero"`         // in [MeasuredPath.Lines], the number of similar steps
+	Request   string   `json:"other_request,omitzero"` // in [MeasuredPath.Lines], the request of Span, if it is another one
 
-	end int64 // of what counts in Duration
+	end int64 // the end of the time that Duration includes
 }
 
 // To is the end of the step.
 func (s *MeasuredStep) To() int64 { return s.From + s.Duration }
 
-// A Waker is who ended a wait.
+// A Waker is the goroutine that ended a wait.
 type Waker struct {
 	Goroutine int64    `json:"goroutine"`
 	Span      view.Row `json:"span" null:"yes"`
@@ -68,8 +68,7 @@ type Waker struct {
 // A Frame is a function and a line in it. It must not be changed.
 type Frame = gotrace.Frame
 
-// MeasuredShare is the least share of a span's time that must be known for its path to be printed as
-// measured.
+// MeasuredShare is the least share of a span's time that must be known for a path to be printed as measured.
 const MeasuredShare = .95
 
 // Measured returns the measured path of the span at row r. It returns nil if no execution trace has the span.
@@ -91,7 +90,7 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 		return nil, err
 	}
 	took, ended := v.Duration(r)
-	whole := max(to-from, int64(took)) // the trace may begin later than the span, or end earlier
+	whole := max(to-from, int64(took)) // the trace may begin after the span, or end before it
 	p := &MeasuredPath{Span: r, From: start, Duration: whole, Open: s.End == 0 && !ended, Join: s.Join, own: longestOf(s.Times)}
 	late := start - from
 	if s.Begin == 0 {
@@ -135,14 +134,15 @@ func Measured(ctx context.Context, v *view.View, r view.Row) (*MeasuredPath, err
 	return p, nil
 }
 
-// continues reports whether two steps are one: a goroutine runs on.
+// continues reports whether two steps are one, in which a goroutine runs on.
 func (s *MeasuredStep) continues(next *MeasuredStep) bool {
 	return !s.Followed && !next.Followed && s.Stack == nil && next.Stack == nil && s.State == next.State && s.Goroutine == next.Goroutine &&
 		s.Span == next.Span && s.Depth == next.Depth && s.To() == next.From
 }
 
-// Lines returns the steps that take at least a share of the whole, as a person reads them, and how many are
-// shorter, and how long these take. One line stands for several steps that look the same, as those of a queue do.
+// Lines returns the steps that take at least the share least of the whole time, as lines for people. It also
+// returns the number and the total time of shorter steps. Similar steps, such as waits for the same queue, are one
+// line.
 func (p *MeasuredPath) Lines(v *view.View, least float64) (lines []MeasuredStep, shorter int, took int64) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -172,7 +172,7 @@ func (p *MeasuredPath) Lines(v *view.View, least float64) (lines []MeasuredStep,
 	return lines, shorter, took
 }
 
-// tellRequests says of which requests the spans of a step are, if these are others than that of the span own.
+// tellRequests sets the requests of the spans of a step, if they are not the request of the span own.
 func (s *MeasuredStep) tellRequests(ranker *interest.Ranker, own view.Row) {
 	if s.Span != 0 {
 		s.Request = ranker.Request(s.Span, own)
@@ -197,7 +197,7 @@ func (s *MeasuredStep) alike(v *view.View, b *MeasuredStep) bool {
 		name(x.Span) == name(y.Span) && same(x.Frame, y.Frame)
 }
 
-// Longest returns the longest waits of the span's own goroutine, n at most.
+// Longest returns the longest waits of the span's own goroutine, at most n.
 func (p *MeasuredPath) Longest(v *view.View, n int) []MeasuredStep {
 	var list []MeasuredStep
 	for i := range p.Steps {
@@ -214,7 +214,7 @@ func (p *MeasuredPath) Longest(v *view.View, n int) []MeasuredStep {
 	return list
 }
 
-// Critical returns the steps that were not followed as a critical path, for which it does not matter what ended a wait.
+// Critical returns the steps that were not followed as a critical path. The path omits who ended a wait.
 func (p *MeasuredPath) Critical() *CriticalPath {
 	c := &CriticalPath{Span: p.Span, Open: p.Open, From: p.From, Duration: p.Duration}
 	for i := range p.Steps {

@@ -13,8 +13,8 @@ const maxPattern = 300
 // least six digits, <uuid> for UUIDs, and <text> for quoted texts.
 func patternOf(text string) string { return patternWith(text, false) }
 
-// patternWith is patternOf. If places is set, it keeps what tells a place in the source and a status: digits behind #, at
-// the end of a word behind :, behind line, and numbers from 100 to 599 that stand alone.
+// patternWith is like patternOf. If places is set, it keeps digits that identify a place in the source or a
+// status: digits after #, after line, after a colon at the end of a word, and separate numbers from 100 to 599.
 func patternWith(text string, places bool) string {
 	text, _, _ = strings.Cut(text, "\n")
 	if len(text) > maxPattern {
@@ -62,7 +62,7 @@ func patternWith(text string, places bool) string {
 	return b.String()
 }
 
-// isPlace reports whether a number tells a place in the source, or a status.
+// isPlace reports whether a number identifies a place in the source or a status.
 func isPlace(before, number, after string) bool {
 	ends := after == "" || strings.IndexByte(" :)]", after[0]) >= 0
 	switch {

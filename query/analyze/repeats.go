@@ -12,30 +12,30 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Repeat tells of calls that some spans make again and again, such as a query in a loop: five spans of one name and text
-// or more directly below the same span.
+// A Repeat describes calls that some spans make repeatedly, such as a query in a loop. A repeat consists of at
+// least five spans with the same name and text directly below the same span.
 type Repeat struct {
 	Service string `json:"service"` // of the repeated spans
 	Name    string `json:"name"`
-	Of      string `json:"of"` // the name of the spans that they are below
-	// Text is the query or the URL of the calls, with <number> and the like in place of the parts that
-	// differ. It is "" if none was recorded, or if the trace has too many calls to read them all.
+	Of      string `json:"of"` // the name of the parent spans
+	// Text is the query or the URL of the calls, with placeholders such as <number> for the parts that differ. It is
+	// "" if none was recorded, or if the trace has too many calls to read all texts.
 	Text      string   `json:"text"`
-	Spans     int      `json:"spans"` // that have five of them or more
-	Calls     int      `json:"calls"` // how many those have
+	Spans     int      `json:"spans"` // the number of parent spans with at least five calls
+	Calls     int      `json:"calls"` // the number of calls of these parent spans
 	Time      int64    `json:"time_nano"`
-	Most      view.Row `json:"most"` // the span with most calls
+	Most      view.Row `json:"most"` // the parent span with most calls
 	MostCalls int      `json:"most_calls"`
 }
 
-// A repeated is a Repeat with the spans of which it tells.
+// A repeated is a Repeat with its parent spans.
 type repeated struct {
 	Repeat
 
 	below []view.Row
 }
 
-// Call returns the text of the calls, behind their name unless it begins with that.
+// Call returns the name and the text of the calls, or only the text if it begins with the name.
 func (x *Repeat) Call() string {
 	if strings.HasPrefix(x.Text, x.Name) {
 		return x.Text
@@ -44,27 +44,27 @@ func (x *Repeat) Call() string {
 }
 
 const (
-	fewestCalls  = 5         // of one name and text below one span
-	maxCallTexts = 1_000_000 // calls whose texts are read
-	maxRepeats   = 10_000    // pairs of names that are counted
-	candidates   = 10        // repeats whose texts are read, for each that is asked for
+	fewestCalls  = 5         // the least number of calls with one name and text below one span
+	maxCallTexts = 1_000_000 // the maximum number of calls whose texts are read
+	maxRepeats   = 10_000    // the maximum number of pairs of names that are counted
+	candidates   = 10        // for each requested repeat, the number of repeats whose texts are read
 )
 
-// callTexts are the attributes that tell a call from others of the same name.
+// callTexts are the attributes that distinguish calls of the same name.
 var callTexts = []string{"db.query.text", "db.statement", "url.full", "http.url", "url.path", "http.target"}
 
-// A repeatKey says which spans are counted together.
+// Spans with the same repeatKey are counted together.
 type repeatKey struct{ service, name, of string }
 
-// A callKey says which spans below one span are counted together.
+// Below one span, spans with the same callKey are counted together.
 type callKey struct{ resource, name uint16 }
 
-// repeats counts what is below the spans of some blocks.
+// repeats counts the spans below the spans of some blocks.
 type repeats struct {
 	v     *view.View
 	rows  view.Set[view.Row]
 	t     *view.Tree
-	names []uint16 // by number of metadata, the first that has the same name
+	names []uint16 // by number of metadata: the first metadata with the same name
 	found map[repeatKey]*repeated
 	calls map[callKey]calls // below one span
 }
@@ -74,8 +74,8 @@ type calls struct {
 	time int64
 }
 
-// repeatsOf returns what spans do again and again, what takes most time first, limit of them at most. Only rows of the
-// given set are counted. Calls that are known to differ in their queries or URLs are no repeats.
+// repeatsOf returns the calls that spans repeat, at most limit, sorted by their total time in descending order. It
+// counts only rows of the given set. Calls whose queries or URLs are known to differ are no repeats.
 func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]Repeat, error) {
 	all := make(map[repeatKey]*repeated)
 	t, names := v.Tree(), namesOf(v.Columns().Metas())
@@ -121,12 +121,12 @@ func repeatsOf(ctx context.Context, v *view.View, rows view.Set[view.Row], limit
 	return list[:min(limit, len(list))], nil
 }
 
-// compare compares the order of two repeats: what takes most time comes first.
+// compare orders repeats: the repeat that takes most time is first.
 func (x *Repeat) compare(y *Repeat) int {
 	return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Most, y.Most), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Text, y.Text))
 }
 
-// add adds what other spans do.
+// add adds the calls of other spans.
 func (x *Repeat) add(y *Repeat) {
 	x.Spans, x.Calls, x.Time = x.Spans+y.Spans, x.Calls+y.Calls, x.Time+y.Time
 	if y.MostCalls > x.MostCalls || y.MostCalls == x.MostCalls && y.Most < x.Most {
@@ -134,7 +134,7 @@ func (x *Repeat) add(y *Repeat) {
 	}
 }
 
-// block counts what is below the spans of a block.
+// block counts the calls below the spans of a block.
 func (p *repeats) block(k int) {
 	b := p.v.Columns().Block(k)
 	for i, f := range b.Flags {
@@ -145,7 +145,7 @@ func (p *repeats) block(k int) {
 		if p.t.End(r)-p.t.Rank(r) <= fewestCalls {
 			continue
 		}
-		if len(p.calls) > 1000 { // to clear it takes long, each time
+		if len(p.calls) > 1000 { // clearing a large map takes long each time
 			p.calls = make(map[callKey]calls)
 		}
 		clear(p.calls)
@@ -168,7 +168,7 @@ func (p *repeats) block(k int) {
 	}
 }
 
-// add adds what the span at row r does again and again.
+// add adds the repeated calls of the span at row r.
 func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 	metas := p.v.Columns().Metas()
 	key := repeatKey{name: metas[call.name].Name, of: metas[meta].Name}
@@ -184,13 +184,13 @@ func (p *repeats) add(call callKey, r view.Row, meta uint16, n calls) {
 		p.found[key] = x
 	}
 	more := &Repeat{Calls: n.n, Time: n.time, Most: r, MostCalls: n.n}
-	if last := len(x.below) - 1; last < 0 || x.below[last] != r { // else its calls are of two resources
+	if last := len(x.below) - 1; last < 0 || x.below[last] != r { // otherwise the calls have two resources
 		more.Spans, x.below = 1, append(x.below, r)
 	}
 	x.add(more)
 }
 
-// namesOf returns for each metadata the number of the first that has the same name.
+// namesOf returns, for each metadata, the number of the first metadata with the same name.
 func namesOf(metas []format.Metadata) []uint16 {
 	first := make(map[string]uint16, len(metas))
 	names := make([]uint16, len(metas))
@@ -205,7 +205,7 @@ func namesOf(metas []format.Metadata) []uint16 {
 	return names
 }
 
-// byText returns the calls of x by their texts, as far as a span has enough of one text.
+// byText returns the calls of x by their texts. It only counts spans with enough calls of one text.
 func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Reader) ([]Repeat, error) {
 	all := make(map[string]*Repeat)
 	for _, of := range x.below {
@@ -218,7 +218,7 @@ func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Read
 			if err != nil {
 				return nil, err
 			}
-			if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which calls nothing
+			if _, waits := e.Attribute("wait.reason"); waits { // a goroutine of an execution trace, which makes no calls
 				return nil, nil
 			}
 			d, _ := v.Duration(kid)
@@ -242,7 +242,7 @@ func (x *repeated) byText(v *view.View, rows view.Set[view.Row], read *view.Read
 	return list, nil
 }
 
-// callText returns the query or the URL of a call, "" if it has none. The caller may keep it.
+// callText returns the query or the URL of a call, or "" if the call has none. The caller may keep it.
 func callText(e *format.TraceEntry) string {
 	for _, name := range callTexts {
 		if value, ok := e.Attribute(name); ok {

@@ -21,14 +21,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Requests are the spans of some rows that are below no other span, but for that of entrace run. Its methods can be called
-// concurrently.
+// Requests are the spans of some rows that have no span above them, except for a span of entrace run. The methods
+// are safe for concurrent use.
 type Requests struct {
 	view   *view.View
 	list   []timed
 	names  []operation
-	of     [][]*timed // of each name
-	where  string     // selects them
+	of     [][]*timed // the requests of each name
+	where  string     // a condition that selects the requests
 	beside func() *besides
 }
 
@@ -37,14 +37,14 @@ type timed struct {
 	row         view.Row
 	name        int32 // an index of names
 	failed      bool
-	start, took int64 // neverEnded
+	start, took int64 // took is neverEnded if the request has not ended
 }
 
 const (
 	neverEnded = -1
 	mostGroups = 5
-	maxSample  = 20_000 // requests of each side that are compared
-	maxWalked  = 1000   // requests of each side in which spans are looked at
+	maxSample  = 20_000 // the maximum number of requests of each side that are compared
+	maxWalked  = 1000   // the maximum number of requests of each side whose spans are examined
 )
 
 // RequestsOf returns the requests among some rows.
@@ -87,28 +87,29 @@ func RequestsOf(ctx context.Context, v *view.View, rows view.Set[view.Row]) (*Re
 	return q, nil
 }
 
-// A Heat counts requests by when they began, in columns of equal width, and how long they took, in rows that are equal on a
-// logarithmic scale.
+// A Heat counts requests by their start and duration. Its columns are periods of equal width; its rows are ranges
+// of durations, equal on a logarithmic scale.
 type Heat struct {
-	From     Time     `json:"from_unix_nano"` // of the first column
+	From     Time     `json:"from_unix_nano"` // the start of the first column
 	Width    int64    `json:"column_nano"`
 	Columns  int      `json:"columns"`
-	Edges    []int64  `json:"edges"` // the durations in nanoseconds from which on the rows are, and one more
+	Edges    []int64  `json:"edges"` // the least durations of the rows in nanoseconds, followed by the end of the last row
 	Requests int      `json:"requests"`
 	Failed   int      `json:"failed"`
-	Open     int      `json:"open"` // they have not ended
+	Open     int      `json:"open"` // the number of requests that have not ended
 	P50      int64    `json:"p50_nano"`
 	P95      int64    `json:"p95_nano"`
 	P99      int64    `json:"p99_nano"`
 	Longest  view.Row `json:"longest" null:"yes"`
-	// Cells has three numbers for each cell that has requests: how far it is behind the one before, its requests, and how many
-	// of them failed. The rows of a column are in order, and above them is one for those that have not ended.
+	// Cells has three numbers for each non-empty cell: its distance from the previous such cell, its number of
+	// requests, and how many of them failed. The rows of a column are in order. An additional row above them counts
+	// the requests that have not ended.
 	Cells []int `json:"cells"`
 }
 
-// Heat counts the requests in so many columns, at least two, and rows.
+// Heat counts the requests in the given numbers of columns, at least two, and rows.
 func (q *Requests) Heat(columns, rows int) *Heat {
-	columns = max(2, columns) // else a number cannot say how wide one is
+	columns = max(2, columns) // a single column could be too wide for an int64
 	h := &Heat{From: NoTime, Width: 1, Columns: columns, Edges: []int64{}, Requests: len(q.list), Cells: []int{}}
 	first, last, most := int64(math.MaxInt64), int64(math.MinInt64), int64(neverEnded)
 	took := make([]int64, 0, len(q.list))
@@ -130,7 +131,7 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	least := int64(0)
 	if len(took) > 0 {
 		least = slices.Min(took)
-		from := 0 // what is behind is not smaller
+		from := 0 // later values are not smaller
 		for i, q := range [...]float64{.5, .95, .99} {
 			k := int(stat.Rank(q, int64(len(took))))
 			*[...]*int64{&h.P50, &h.P95, &h.P99}[i] = stat.Nth(took[from:], k-from)
@@ -169,36 +170,37 @@ func (q *Requests) Heat(columns, rows int) *Heat {
 	return h
 }
 
-// A Box selects requests that began and took so long, up to and without the second number, or from Least on if Most is 0. Those
-// that have not ended are in it if both are 0.
+// A Box selects requests by their start and duration. The start is at least From and less than To. The duration is
+// at least Least and less than Most, or unlimited if Most is 0. If Least and Most are 0, requests that have not
+// ended are also selected.
 type Box struct {
 	From, To, Least, Most int64
-	Failed                bool // these alone
+	Failed                bool // only failed requests
 }
 
 func (b *Box) has(x *timed) bool {
 	return x.start >= b.From && x.start < b.To && (x.failed || !b.Failed) && (x.took >= b.Least && (x.took < b.Most || b.Most == 0) || b.Least == 0 && b.Most == 0)
 }
 
-// A Choice says what some requests have that others of the same names do not have.
+// A Choice describes how some requests differ from other requests of the same names.
 type Choice struct {
 	Requests int           `json:"requests"`
 	Failed   int           `json:"failed"`
-	Query    string        `json:"query"`  // selects them
-	Groups   []ChoiceGroup `json:"groups"` // of a service and name, those that took longest in all first; of several, all that have others come before
-	More     int           `json:"more"`   // groups that are left out
+	Query    string        `json:"query"`  // selects the requests
+	Groups   []ChoiceGroup `json:"groups"` // by service and name, by total time; if several, a group of all is first
+	More     int           `json:"more"`   // the number of groups that are left out
 }
 
-// A ChoiceGroup is some requests beside others.
+// A ChoiceGroup compares requests with others.
 type ChoiceGroup struct {
 	Service  string     `json:"service"`
 	Name     string     `json:"name"`
-	Text     string     `json:"text"` // how many they are, and how long they took
+	Text     string     `json:"text"` // the number of requests and their durations
 	Longest  view.Row   `json:"longest"`
-	Evidence []Evidence `json:"evidence"` // what tells them from the others
+	Evidence []Evidence `json:"evidence"` // what distinguishes the requests from the others
 }
 
-// Choose compares the requests in a box with the others of the same names.
+// Choose compares the requests in a box with the other requests of the same names.
 func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	c := &Choice{Query: q.query(b)}
 	byName := make([]compared, len(q.names))
@@ -245,7 +247,7 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 		})
 	}
 	work.Wait()
-	for i := 1; i < len(byName) && several > 1; i++ { // what all have is said of all
+	for i := 1; i < len(byName) && several > 1; i++ { // evidence for all requests is not repeated in each group
 		g := &c.Groups[i]
 		g.Evidence = slices.DeleteFunc(g.Evidence, func(e Evidence) bool {
 			return slices.ContainsFunc(c.Groups[0].Evidence, func(all Evidence) bool {
@@ -256,7 +258,7 @@ func (q *Requests) Choose(ctx context.Context, b Box) (*Choice, error) {
 	return c, cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// A compared has chosen requests, some of the others of the same names, and how many all are.
+// A compared holds chosen requests, a sample of the other requests of the same names, and the number of all these.
 type compared struct {
 	in, others []*timed
 	of         int
@@ -269,7 +271,8 @@ func (p *compared) time() (sum float64) {
 	return sum
 }
 
-// group compares some requests with others. It is one of so many, of which the first is asked for what ran meanwhile.
+// group compares some requests with others. groups is the number of groups; only the first group is compared with
+// the spans that ran at the same time.
 func (q *Requests) group(ctx context.Context, g *ChoiceGroup, p compared, first bool, groups int) error {
 	longest := slices.MaxFunc(p.in, func(a, b *timed) int { return cmp.Compare(a.took, b.took) })
 	*g = ChoiceGroup{Longest: longest.row, Evidence: []Evidence{}, Text: fmt.Sprintf("%d of %d", len(p.in), p.of)}
@@ -322,7 +325,7 @@ func median(list []*timed) int64 {
 	return stat.Quantile(all, .5)
 }
 
-// evenly returns at most n of a list.
+// evenly yields at most n evenly distributed items of a list.
 func evenly(list []*timed, n int) iter.Seq[*timed] {
 	return func(yield func(*timed) bool) {
 		for i := range min(n, len(list)) {
@@ -333,15 +336,16 @@ func evenly(list []*timed, n int) iter.Seq[*timed] {
 	}
 }
 
-// A spent has the time that spans of an operation take of some requests, and of others.
+// A spent is the time that the spans of an operation take, in the chosen and in the other requests.
 type spent struct {
-	time [2]float64 // of its own, in each
+	time [2]float64 // the self time, on each side
 	rows [2][]view.Row
 }
 
 func (s *spent) more() float64 { return s.time[0] - s.time[1] }
 
-// inside says where the time of some requests goes beside others, and what their errors say. It returns the rows of those spans.
+// inside compares where the chosen and the other requests spend their time, and which errors they have. It returns
+// the rows of the spans that it names.
 func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Evidence, spans [2][]view.Row, err error) {
 	t, texts := q.view.Tree(), errorTexts{v: q.view, ctx: ctx}
 	all, most, slow, said := spent{}, &spent{}, operation{}, make(map[string]int)
@@ -352,7 +356,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 			failed := view.Row(0)
 			for rank, end := t.Rank(x.row), t.End(x.row); rank < min(end, t.Rank(x.row)+maxWalked); rank++ {
 				r := t.Row(rank)
-				if q.view.Flags(r).IsError() { // a callee's comes behind its caller's
+				if q.view.Flags(r).IsError() { // the error of a callee follows the error of its caller
 					failed = r
 				}
 				if self, ended := q.view.SelfTime(r); ended {
@@ -391,7 +395,7 @@ func (q *Requests) inside(ctx context.Context, sides [2][]*timed) (list []Eviden
 	return list, spans, nil
 }
 
-// at returns the value of a key, which it makes.
+// at returns the value of a key. It adds a new value if there is none.
 func at[K comparable, V any](m map[K]*V, key K) *V {
 	if m[key] == nil {
 		m[key] = new(V)

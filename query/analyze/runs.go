@@ -9,17 +9,17 @@ import (
 	"github.com/entrace-go/entrace/internal/read/stat"
 )
 
-// This file has the test between runs. A run is one recording of a program. Other work of the
-// machine affects all durations of a run together. So the test compares runs, and not spans.
+// This file has the test between runs. A run is one recording of a program. Other work of the machine affects all
+// durations of a run together. The test therefore compares runs, not spans.
 //
 // Each path has three figures for each run: the logarithms of its 95th percentile, of its error
 // rate and of its number of spans for each root span. The statistic of a figure is the difference
-// of its means in the runs after and before, in units of the scatter between runs. If nothing has
-// changed, the runs before and after can be exchanged: every choice of the runs that are called
-// "after" is as probable as the true one. So the probability of a figure is the share of all
-// choices for which the largest statistic of all figures of all paths is at least as large as the
-// true statistic of the figure (Westfall and Young, 1993, maxT). It is corrected for the number of
-// paths. It is valid for any distribution, and also if all paths of a run are slow together.
+// of its means in the runs after and before, in units of the scatter between runs. If nothing has changed, the
+// runs before and after can be exchanged: every choice of the "after" runs is as probable as the true one. The
+// probability of a figure is therefore a share of all choices: the choices for which the largest statistic of all
+// figures of all paths is at least as large as the true statistic of the figure (Westfall and Young, 1993, maxT).
+// The probability is corrected for the number of paths. It is valid for any distribution, and also if all paths of
+// a run are slow together.
 
 const (
 	// maxLabelings is the maximum number of choices of the runs after that are tried. If there are
@@ -32,7 +32,7 @@ const (
 	scatterSample = 1000
 )
 
-// A figure is one number of a path for each run. The runs before come first.
+// A figure is one number of a path for each run. The runs before are first.
 type figure struct {
 	path   int
 	values []float64
@@ -72,7 +72,7 @@ func (f *family) addRates(path int, runs []PathStats, counts func(s *PathStats) 
 	})
 }
 
-// labelings returns the choices of after runs from before+after runs. The true choice comes first.
+// labelings returns the choices of after runs from before+after runs. The true choice is first.
 func labelings(before, after int) [][]bool {
 	n := before + after
 	truth := make([]bool, n)
@@ -95,8 +95,7 @@ func labelings(before, after int) [][]bool {
 	return all
 }
 
-// previous changes a choice to its predecessor in lexical order. It returns false if it is the
-// first choice.
+// previous changes a choice to its predecessor in lexical order. It returns false if b is the first choice.
 func previous(b []bool) bool {
 	for i := len(b) - 1; i > 0; i-- {
 		if b[i] && !b[i-1] {
@@ -107,7 +106,7 @@ func previous(b []bool) bool {
 					ones++
 				}
 			}
-			for k := i + 1; k < len(b); k++ { // move the ones behind it as far back as possible
+			for k := i + 1; k < len(b); k++ { // move the following ones as far back as possible
 				b[k] = k >= len(b)-ones
 			}
 			return true

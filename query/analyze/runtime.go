@@ -13,7 +13,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A Runtime has the samples that a flight recorder took of the Go runtime of its program.
+// A Runtime holds the samples that a flight recorder took of its program's Go runtime.
 type Runtime struct {
 	Heap        []Sample `json:"heap"` // bytes
 	Goroutines  []Sample `json:"goroutines"`
@@ -24,25 +24,25 @@ type Runtime struct {
 type Sample struct {
 	Time  int64   `json:"time_unix_nano"`
 	Value float64 `json:"value"`
-	Count int     `json:"count"` // of the samples that it stands for; it is the largest of them
+	Count int     `json:"count"` // the number of samples that this sample represents; it is the largest of them
 }
 
-// A Growth says that something of the runtime grows all the time.
+// A Growth reports that a value of the runtime grows steadily.
 type Growth struct {
 	Of    string  `json:"of"` // "goroutines" or "MiB of the heap"
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
-	Time  int64   `json:"time_nano"` // between both
+	Time  int64   `json:"time_nano"` // the time between First and Last
 }
 
-// Goroutines have the same stack.
+// Goroutines counts goroutines with the same stack.
 type Goroutines struct {
 	Row   view.Row  `json:"row"`
 	In    string    `json:"in"`
 	Stack WholeText `json:"stack"`
 	Count int64     `json:"count"`
-	Spans int       `json:"spans"` // for how many spans they worked
-	Ended int       `json:"ended"` // how many of these have ended
+	Spans int       `json:"spans"` // the number of spans for which they worked
+	Ended int       `json:"ended"` // the number of these spans that have ended
 
 	of map[view.Row]bool
 }
@@ -51,9 +51,9 @@ type Goroutines struct {
 type WholeText string
 
 const (
-	maxSamples = 4000     // of each kind: each is the largest of as many
-	maxGroups  = 20       // of goroutines
-	maxDumped  = 2000     // entries of a dump: control/provider writes no more
+	maxSamples = 4000     // the maximum number of samples of each kind
+	maxGroups  = 20       // the maximum number of groups of goroutines
+	maxDumped  = 2000     // the maximum number of entries of a dump; control/provider writes no more
 	maxStack   = 16 << 10 // bytes
 
 	metricHeap       = "/memory/classes/heap/objects:bytes"
@@ -69,7 +69,7 @@ func find(ctx context.Context, v *view.View, text string) (*query.Result, error)
 	return q.Run(ctx, v, nil)
 }
 
-// RuntimeOf returns what package control/provider has sampled of the Go runtime.
+// RuntimeOf returns the samples of the Go runtime that package control/provider recorded.
 func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 	found, err := find(ctx, v, `{ (name = "runtime.metrics" && target = "runtime/metrics") || (name = "gc" && target = "runtime/debug") }`)
 	if err != nil {
@@ -85,7 +85,7 @@ func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 		add := func(list *[]Sample, name string) {
 			value, _ := e.Attribute(name)
 			f, err := strconv.ParseFloat(value.String(), 64)
-			if err == nil && timed && !math.IsNaN(f) && !math.IsInf(f, 0) { // which JSON cannot have
+			if err == nil && timed && !math.IsNaN(f) && !math.IsInf(f, 0) { // JSON has no such numbers
 				*list = append(*list, Sample{at, f, 1})
 			}
 		}
@@ -101,7 +101,7 @@ func RuntimeOf(ctx context.Context, v *view.View) (*Runtime, error) {
 	return x, nil
 }
 
-// some returns at most maxSamples of samples in order of time, each for some that follow each other.
+// some returns at most maxSamples samples in the order of time. Each represents several consecutive samples.
 func some(list []Sample) []Sample {
 	slices.SortStableFunc(list, func(a, b Sample) int { return cmp.Compare(a.Time, b.Time) })
 	step := max(1, (len(list)+maxSamples-1)/maxSamples)
@@ -116,8 +116,8 @@ func some(list []Sample) []Sample {
 
 func byValue(a, b Sample) int { return cmp.Compare(a.Value, b.Value) }
 
-// grows says what grows: in its last third it is never below one and a half times its most in the first third, which a heap
-// between collections and a pool that fills are not.
+// grows returns the values that grow. A value grows if, in its last third, it is never below one and a half times
+// its maximum in the first third. This is not so for a heap between collections, or a pool that fills.
 func (x *Runtime) grows() (list []Growth) {
 	add := func(of string, all []Sample, unit, least float64) {
 		n := len(all)
@@ -134,7 +134,7 @@ func (x *Runtime) grows() (list []Growth) {
 	return list
 }
 
-// addRuntime adds what grows, and the goroutines of the last dump that package control/provider wrote, by their stacks.
+// addRuntime adds the values that grow, and the last goroutine dump of package control/provider, grouped by stack.
 func (o *Overview) addRuntime(ctx context.Context, v *view.View) error {
 	x, err := RuntimeOf(ctx, v)
 	if err != nil {

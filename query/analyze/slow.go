@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	farAbove = 3   // slow calls of an operation are told if their median is that times the one of all
-	leastGap = 0.2 // between the shares of the calls that a value explains, and of the others
-	gapByRun = 0.5 // the same of what ran meanwhile, as many things do
+	farAbove = 3   // slow calls are reported if their median exceeds the median of all calls this many times
+	leastGap = 0.2 // the least difference between the shares of slow calls and of other calls that have a value
+	gapByRun = 0.5 // the same for spans that ran at the same time, because many spans do
 )
 
-// ofOutcome are attributes that say how a call ended, and not why. What a resource has is not looked at either: it says who is
-// slow, as the operation does, or who calls.
+// ofOutcome matches attributes that say how a call ended, and not why. Attributes of resources are not compared
+// either: they say who is slow, as the operation does, or who calls.
 var ofOutcome = regexp.MustCompile(`response|status|error|exception`)
 
-// A group is some calls of a service that were slow or had an error, beside the others of the same operation.
+// A group holds the calls of an operation that were slow or had an error, and the other calls of the operation.
 type group struct {
 	view  *view.View
-	sides map[bool][]*call // these, and the others
+	sides map[bool][]*call // true: the slow or failed calls; false: the others
 }
 
-// slow returns as causes the calls that were far slower than most of their operation, and those with an error, if they are at
-// most half of all. What matters most comes first.
+// slow returns as causes the calls that were far slower than most calls of their operation, and the calls with an
+// error, if they are at most half of all calls. The causes are sorted by importance.
 func (w *workload) slow() (list []Cause) {
 	add := func(service string, e Evidence, p Parts) {
 		list = append(list, Cause{Service: service, Operation: e.Operation, Kind: e.Kind, Score: e.Share, Sure: true, Parts: p, Evidence: []Evidence{e}, Query: e.query(service)})
@@ -55,10 +55,10 @@ func (w *workload) slow() (list []Cause) {
 			add(op.service, e, Parts{Time: over})
 		}
 		tell(stat.Slow(all), all[len(all)/2])
-		tell(mostSlow(all)) // it may hide few that are slow for another reason
+		tell(mostSlow(all)) // the many slow calls may hide few calls that are slow for another reason
 	}
 	byService, passes := make(map[string][]*call), make(map[*call]bool)
-	for _, c := range slices.Backward(w.all) { // callees come behind their callers
+	for _, c := range slices.Backward(w.all) { // callees follow their callers
 		if c.bad && c.up != nil {
 			passes[c.up] = true
 		}
@@ -82,8 +82,8 @@ func (w *workload) slow() (list []Cause) {
 	return list[:min(len(list), maxCauses)]
 }
 
-// mostSlow returns the durations of a sorted list without the few that are far shorter, and the median of those: where most
-// calls wait, it is those that are as fast as can be.
+// mostSlow returns the sorted durations without a few that are far shorter, and the median of these few. If most
+// calls wait, the few are the calls that are as fast as possible.
 func mostSlow(all []int64) (slow []int64, median int64) {
 	if n := len(stat.Fast(all)); n >= few && all[(n+len(all))/2] >= farAbove*farAbove*all[n/2] {
 		return all[n:], all[n/2]
@@ -91,8 +91,9 @@ func mostSlow(all []int64) (slow []int64, median int64) {
 	return nil, 0
 }
 
-// among makes slow calls and those with an error the causes, if something tells them from the others, an attribute or what ran
-// meanwhile, and they matter far more than what has begun. It reports whether it did.
+// among replaces the causes by the slow calls and the calls with errors, if two conditions hold: something
+// distinguishes these calls from the others (an attribute, or spans that ran at the same time), and they matter
+// far more than the causes found so far. It reports whether it replaced the causes.
 func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err error) {
 	w.divide(0)
 	causes := w.slow()
@@ -105,7 +106,7 @@ func (w *workload) among(ctx context.Context, x *Explanation) (told bool, err er
 	return told, err
 }
 
-// within adds to the sure causes what tells their calls from the others now.
+// within adds to the sure causes what distinguishes their calls from the other calls now.
 func (w *workload) within(ctx context.Context, causes []Cause) error {
 	for i := range causes {
 		c := &causes[i]
@@ -121,7 +122,7 @@ func (w *workload) within(ctx context.Context, causes []Cause) error {
 	return nil
 }
 
-// group returns the calls now that an evidence is about, and the others.
+// group returns the calls now to which an evidence applies, and the other calls.
 func (w *workload) group(service string, e *Evidence) *group {
 	g := &group{sides: make(map[bool][]*call)}
 	switch n, known := w.numbers[e.about]; {
@@ -129,7 +130,7 @@ func (w *workload) group(service string, e *Evidence) *group {
 		_, list := divided(w.own[operation{service, e.Operation}], func(d duration) bool { return d.call.request.now })
 		over := e.Over
 		if slow := stat.Slow(tooks(list)); len(slow) > 0 {
-			over = min(over, slow[0]-1) // those as well that were slow before
+			over = min(over, slow[0]-1) // include calls that were already slow before
 		}
 		for _, d := range list {
 			g.add(d.call, d.took > over)
@@ -144,21 +145,22 @@ func (w *workload) group(service string, e *Evidence) *group {
 	return g
 }
 
-// add adds a call, if it is explained and of the same run as those before.
+// add adds a call if it is now, and if its run is the run of the calls added before.
 func (g *group) add(c *call, in bool) {
 	if v := c.request.view; c.request.now && (g.view == nil || g.view == v) {
 		g.view, g.sides[in] = v, append(g.sides[in], c)
 	}
 }
 
-// why returns what tells the calls of a group from the others, one of so many. What ran meanwhile is looked at for slow calls.
+// why returns what distinguishes the calls of a group from the other calls. groups is the number of groups. For
+// slow calls, why also considers spans that ran at the same time.
 func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (list []Evidence, err error) {
 	if len(g.sides[true]) < few || len(g.sides[false]) < few {
 		return nil, nil
 	}
 	rows := []func(c *call) view.Row{func(c *call) view.Row { return c.row }, func(c *call) view.Row { return c.request.row }}
 	if !slices.ContainsFunc(g.sides[true], func(c *call) bool { return c.up != nil }) {
-		rows = rows[:1] // they are requests
+		rows = rows[:1] // the calls are requests
 	}
 	for i, rowOf := range rows {
 		in, others := g.view.NewSet(), g.view.NewSet()
@@ -174,11 +176,11 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 		if slow && i == 0 {
 			longest := slices.MaxFunc(g.sides[true], func(a, b *call) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 			ran = slices.DeleteFunc(RanBeside(g.view, longest.row, in, others), func(b Beside) bool {
-				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row) // there are more of them as they are slow
+				return operation{b.Service, b.Name} == operationOf(g.view, longest.request.row) // more ran as they are slow
 			})
 		}
 		if most := len(g.sides[true]) > len(g.sides[false]); most && slow {
-			return tellRan(list, ran, groups), nil // an attribute tells what most calls are, not what is wrong
+			return tellRan(list, ran, groups), nil // an attribute would describe most calls, not the problem
 		}
 		if list, err = tell(ctx, list, g.view, in, others, ran, groups); err != nil {
 			return nil, err
@@ -187,7 +189,7 @@ func (w *workload) why(ctx context.Context, g *group, slow bool, groups int) (li
 	return g.requests(list, groups), nil
 }
 
-// requests adds of which requests most of the calls are, if most of the others are of other ones.
+// requests adds the request name of most of the calls, if most of the other calls belong to other requests.
 func (g *group) requests(list []Evidence, groups int) []Evidence {
 	sides := make(map[bool]map[string]int)
 	for in, calls := range g.sides {
@@ -209,7 +211,8 @@ func (g *group) requests(list []Evidence, groups int) []Evidence {
 	return list
 }
 
-// tell adds to a list what tells spans from others, of one of so many groups: attributes, and what ran meanwhile.
+// tell adds to a list what distinguishes spans from others: attributes, and spans that ran at the same time.
+// groups is the number of groups.
 func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Set[view.Row], ran []Beside, groups int) ([]Evidence, error) {
 	c, err := query.ContrastOf(ctx, query.Run{View: v, Rows: in}, query.Run{View: v, Rows: others})
 	if err != nil {
@@ -226,7 +229,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 		if at := slices.IndexFunc(f.Values, func(x query.ValueShare) bool { return x.Difference > 0 }); at >= 0 {
 			x := f.Values[at]
 			p := stat.MoreOften(int(x.In), int(c.In), int(x.Others), int(c.Others))
-			// What a query cannot name, or is too long for a sentence, is not told.
+			// Omit values that a query cannot name or that are too long for a sentence.
 			if uint(len(x.Where)-1) >= maxPattern || x.Chance || x.Difference < leastGap || p < need(tests, 0) {
 				continue
 			}
@@ -239,7 +242,7 @@ func tell(ctx context.Context, list []Evidence, v *view.View, in, others view.Se
 	return tellRan(list, ran, groups), nil
 }
 
-// tellRan adds what ran meanwhile.
+// tellRan adds the spans that ran at the same time.
 func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	for _, b := range ran {
 		if b.p >= need(groups*besideLooked, 0) && b.In-b.Others >= gapByRun {
@@ -252,7 +255,7 @@ func tellRan(list []Evidence, ran []Beside, groups int) []Evidence {
 	return list
 }
 
-// addShare adds what calls share, unless their requests do as well, or there is much.
+// addShare adds an evidence that calls share, unless the list has the same pattern already or is full.
 func addShare(list []Evidence, e Evidence) []Evidence {
 	known := slices.ContainsFunc(list, func(l Evidence) bool { return l.Pattern == e.Pattern })
 	if e.Kind, e.Sure = "share", true; known || len(list) >= maxEvidence-1 {

@@ -11,29 +11,29 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// Strips say what the goroutines of spans did over their time.
+// Strips are the states of spans' goroutines over time.
 type Strips struct {
 	v       *view.View
 	states  *view.States
 	windows [][]*gotrace.Window // by execution trace, in the order of time
 }
 
-// A StateTime is a state, as the query language names it, and a time in nanoseconds.
+// A StateTime is the name of a state in the query language, and a time in nanoseconds.
 type StateTime struct {
 	State string `json:"state"`
 	Time  int64  `json:"time_nano"`
 }
 
-// An extent is from when to when some spans were open.
+// An extent is a period in which spans were open.
 type extent struct{ from, to int64 }
 
-// atOnce is how far apart spans may be that are read at once: a generation of an execution trace is about as
-// long.
+// atOnce is the maximum gap between spans that are read together. It is about the length of a generation of an
+// execution trace.
 const atOnce = int64(time.Second)
 
-// NewStrips reads what is needed for some rows. It reads parts of execution traces that take budget together at most,
-// the shortest parts first; of spans in others [Strips.Of] knows sums alone. Without execution traces, it has
-// nothing.
+// NewStrips reads the parts of execution traces that some rows need. The parts take at most budget in total; the
+// shortest parts are read first. For spans in other parts, [Strips.Of] knows only sums. If the files contain no
+// execution traces, the Strips are empty.
 func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budget time.Duration) (*Strips, error) {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func NewStrips(ctx context.Context, v *view.View, rows iter.Seq[view.Row], budge
 	return s, nil
 }
 
-// merged returns the extents in the order of time, those as one that are close together.
+// merged returns the extents in the order of time. It joins extents that are close together.
 func merged(list []extent) (out []extent) {
 	slices.SortFunc(list, func(a, b extent) int { return cmp.Compare(a.from, b.from) })
 	for _, e := range list {
@@ -77,9 +77,9 @@ func merged(list []extent) (out []extent) {
 	return out
 }
 
-// Of returns the states in which the goroutine of a span was in each of n equal parts of its time: the one that took
-// most of a part, or "" where none is known. If the span's part of the trace was not read, the states are
-// sorted: they have the parts that they had of the time. Of returns nil if nothing is known of the span.
+// Of divides the time of a span into n equal parts and returns for each part the state in which the goroutine of
+// the span spent most of it, or "" if no state is known. If the span's part of the trace was not read, Of returns
+// the states sorted, with their shares of the whole time. It returns nil if nothing is known of the span.
 func (s *Strips) Of(r view.Row, n int) []string {
 	x, ok := s.states.Of(r)
 	if !ok {
@@ -105,7 +105,7 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	}
 	w := s.windows[x.Trace][at]
 	took, _ := s.v.Lasted(r)
-	if unknown := int64(took) - (to - from); unknown > 0 { // the rest of the span is before the trace, or behind it
+	if unknown := int64(took) - (to - from); unknown > 0 { // the rest of the span is before or after the trace
 		if x.End != 0 {
 			from -= unknown
 		} else {
@@ -124,8 +124,8 @@ func (s *Strips) Of(r view.Row, n int) []string {
 	return out
 }
 
-// Longest returns the states in which the goroutine of a span was longest, the longest first, without those of
-// less than a hundredth of them all. It returns nil if nothing is known of the span.
+// Longest returns the states of a span's goroutine, the longest first. It omits states with less than a hundredth
+// of the total. It returns nil if nothing is known of the span.
 func (s *Strips) Longest(r view.Row, n int) []StateTime {
 	x, ok := s.states.Of(r)
 	if !ok {
@@ -135,7 +135,7 @@ func (s *Strips) Longest(r view.Row, n int) []StateTime {
 	return list[:min(len(list), n)]
 }
 
-// longestOf returns the states of a span with a hundredth of its time or more.
+// longestOf returns the states with at least a hundredth of a span's time.
 func longestOf(times gotrace.Times) []StateTime {
 	var sums [gotrace.NumStates]int64
 	for state, d := range times {

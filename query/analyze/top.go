@@ -12,7 +12,7 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// An Overview summarizes an unknown trace.
+// An Overview summarizes a trace that the reader does not know.
 type Overview struct {
 	First  Time `json:"first_unix_nano"` // the earliest time
 	Last   Time `json:"last_unix_nano"`  // the latest time
@@ -20,34 +20,35 @@ type Overview struct {
 	Logs   int  `json:"logs"`
 	Events int  `json:"events"`
 	Errors int  `json:"errors"`          // failed spans and error log records
-	Failed int  `json:"failed_requests"` // of the spans that are below no other one
+	Failed int  `json:"failed_requests"` // failed spans that have no span above them
 	Open   int  `json:"open_spans"`      // spans that have not ended
-	// Services has each service that has spans or log records, those with most errors first.
+	// Services lists each service that has spans or log records, the services with most errors first.
 	Services []ServiceCount `json:"services"`
-	// Slowest lists the longest of the spans that are below no other span, but for that of entrace run, which counts
-	// neither here nor in Self if there are others.
+	// Slowest lists the longest of the spans that have no span above them, except for a span of entrace run. Spans of
+	// entrace run count neither here nor in Self if there are other spans.
 	Slowest []view.Row   `json:"slowest"`
-	Self    *query.Table `json:"self"` // of [query.Summary], of the span names with the largest self time
+	Self    *query.Table `json:"self"` // from [query.Summary], the span names with the largest self time
 	// Patterns has the most frequent patterns of error texts. OtherErrors is the number of errors
 	// that match none of the patterns that were counted. An exception that passed through several
 	// spans counts as one error here.
 	Patterns    []ErrorPattern `json:"error_patterns"`
 	OtherErrors int            `json:"other_errors"`
-	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended and began first
+	NeverEnded  []view.Row     `json:"never_ended"` // the spans that have not ended, the earliest first
 	// Gaps are the longest periods in which no span began or ended, and nothing was logged.
 	Gaps  []Gap       `json:"gaps"`
-	Waits []WaitTotal `json:"waits"` // of [Waits]; Top leaves it out, which is faster
-	// Repeats tell what single spans do again and again, by time.
+	Waits []WaitTotal `json:"waits"` // from [Waits]; Top leaves it empty, which is faster
+	// Repeats are the calls that single spans repeat, by time.
 	Repeats []Repeat `json:"repeats"`
-	// Growth and Goroutines are what a flight recorder knows of the Go runtime: what grows, and the goroutines of the last
-	// dump, by their stacks. MoreGoroutines have other stacks.
+	// Growth and Goroutines come from the samples that a flight recorder took of the Go runtime. Growth lists the
+	// values that grow. Goroutines lists the goroutines of the last dump by stack; MoreGoroutines counts the
+	// goroutines with other stacks.
 	Growth         []Growth      `json:"growth"`
 	Goroutines     []*Goroutines `json:"goroutines"`
 	GoroutinesAt   Time          `json:"goroutines_at_unix_nano"`
 	MoreGoroutines int64         `json:"more_goroutines"`
 }
 
-// A ServiceCount counts what a service has.
+// A ServiceCount counts the spans, log records and errors of a service.
 type ServiceCount struct {
 	Service string `json:"service"`
 	Spans   int    `json:"spans"`
@@ -57,7 +58,7 @@ type ServiceCount struct {
 
 // An ErrorPattern is a pattern of error texts, with the number of errors that match it.
 type ErrorPattern struct {
-	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> in place of the parts that differ
+	Pattern string    `json:"pattern"` // with <number>, <hex>, <uuid> and <text> for the parts that differ
 	Role    view.Role `json:"role"`
 	Count   int       `json:"count"`
 	First   view.Row  `json:"first"` // the first error that matches
@@ -68,16 +69,16 @@ type Gap struct {
 	From     Time     `json:"from_unix_nano"`
 	Duration int64    `json:"duration_nano"`
 	Before   view.Row `json:"before"` // the last row before the gap
-	// After is the first row after the gap: 0 at the end of the trace, where only a recorder has
-	// written, as when the process hangs.
+	// After is the first row after the gap. It is 0 at the end of the trace if only a recorder wrote anything after
+	// the gap, for example because the process hung.
 	After view.Row `json:"after" null:"yes"`
 }
 
 // maxPatterns is the maximum number of patterns of errors that are counted.
 const maxPatterns = 10_000
 
-// Top returns an overview of rows of a view. Each list in it has at most limit items. The rows are those of the period of o,
-// which may be nil: gaps are within it.
+// Top returns an overview of rows of a view. Each list has at most limit items. o, which may be nil, has the
+// period of the rows; gaps are within this period.
 func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, o *query.Options) (*Overview, error) {
 	from, to := o.Period()
 	top := &Overview{First: NoTime, Last: NoTime, GoroutinesAt: NoTime}
@@ -151,7 +152,7 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 		}
 	}
 	for _, s := range byName {
-		if s.Spans > 0 || s.Logs > 0 { // others only have entries of a recorder, such as why the process died
+		if s.Spans > 0 || s.Logs > 0 { // other services only have entries of a recorder, such as why the process died
 			top.Services = append(top.Services, *s)
 		}
 	}
@@ -178,8 +179,8 @@ func Top(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int, 
 	return top, err
 }
 
-// withoutRuns returns the rows without the spans that entrace run has recorded for commands, or the rows if they have no
-// other spans.
+// withoutRuns returns the rows without the spans that entrace run recorded for commands. It returns all rows if
+// they have no other spans.
 func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 	ofRun := func(r view.Row) bool { return v.Service(r) == mapping.RunService }
 	if !slices.ContainsFunc(v.Columns().Resources(), func(r uint32) bool { return ofRun(view.Row(r)) }) {
@@ -201,10 +202,10 @@ func withoutRuns(v *view.View, rows view.Set[view.Row]) view.Set[view.Row] {
 
 // Above returns a function that reports whether an ancestor of a row is a span of a set. It visits each row only once.
 func Above(v *view.View, rows view.Set[view.Row]) func(r view.Row) bool {
-	looked, below := v.NewSet(), v.NewSet() // rows that are known, and those of them that are a span of the set, or below one
+	looked, below := v.NewSet(), v.NewSet() // visited rows; visited rows at or below a span of the set
 	return func(r view.Row) bool {
 		up, is := v.Parent(r), false
-		if v.Role(up) == view.RoleSpan && rows.Has(up) { // as for most, and then nothing has to be kept
+		if v.Role(up) == view.RoleSpan && rows.Has(up) { // true for most rows, and needs no memory
 			return true
 		}
 		for ; up != 0 && !is && !looked.Has(up); up = v.Parent(up) {
@@ -254,7 +255,7 @@ func (b *best) add(n int64, r view.Row) {
 		return
 	}
 	full := len(b.list) >= b.limit
-	// Of rows with equal numbers, the first one ranks higher.
+	// Among rows with equal numbers, the first row ranks higher.
 	at, _ := slices.BinarySearchFunc(b.list, n, func(x ranked, n int64) int { return cmp.Compare(x.n, n) })
 	if b.list = slices.Insert(b.list, at, ranked{n, r}); full {
 		b.list = slices.Delete(b.list, 0, 1)
@@ -318,17 +319,17 @@ func (o *Overview) patterns(ctx context.Context, v *view.View, rows view.Set[vie
 	return nil
 }
 
-// errorTexts computes the texts of errors. The text of a log record is its message and the error in its attributes. The text of a
-// span is its name and the description of its status, or the message of its first exception if
-// there is no description.
+// errorTexts computes the texts of errors. The text of a log record is its message and the error in its
+// attributes. The text of a span is its name and the description of its status. If there is no description, it is
+// the name and the message of the span's first exception.
 type errorTexts struct {
 	v                      *view.View
-	ctx                    context.Context //nolint:containedctx // of the one call that it lives for
+	ctx                    context.Context //nolint:containedctx // the context of the one call that errorTexts serves
 	description, exception *columns.Column
 	read                   *view.Reader
 }
 
-// cause returns what an attribute of a log record says of an error.
+// cause returns the error that a log record has as an attribute.
 func (t *errorTexts) cause(r view.Row) (string, error) {
 	if t.read == nil {
 		t.read = t.v.NewReader()
@@ -363,7 +364,7 @@ func (t *errorTexts) of(r view.Row) (s string, err error) {
 	return t.v.Name(r) + ": " + s, err
 }
 
-// exceptionOf returns the message of the first exception of the span at row r, "" if it has none.
+// exceptionOf returns the message of the first exception of the span at row r, or "" if there is no exception.
 func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	for _, kid := range t.v.Children(r) {
 		if t.v.Role(kid) == view.RoleEvent && t.v.Name(kid) == mapping.NameException {
@@ -373,8 +374,8 @@ func (t *errorTexts) exceptionOf(r view.Row) (string, error) {
 	return "", nil
 }
 
-// passed reports whether the error of row r is only an exception that one of its children has as
-// well. This is so after a panic that passed through both spans.
+// passed reports whether row r only repeats the exception of one of its children. This is so after a panic that
+// passed through both spans.
 func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	if t.v.Role(r) != view.RoleSpan {
 		return false, nil
@@ -396,7 +397,7 @@ func (t *errorTexts) passed(r view.Row, rows view.Set[view.Row]) (bool, error) {
 	return false, nil
 }
 
-// attribute returns an attribute of row r. It makes the column c when it is first needed.
+// attribute returns an attribute of row r. It creates the column c at first use.
 func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s string, err error) {
 	if *c == nil {
 		if *c, err = t.v.Columns().Column(t.ctx, name); err != nil {
@@ -414,8 +415,8 @@ func (t *errorTexts) attribute(c **columns.Column, name string, r view.Row) (s s
 	}
 }
 
-// gapBuckets is the number of parts into which the time is divided to find gaps. Every gap that is
-// longer than a part is found.
+// gapBuckets is the number of parts into which the time is divided to find gaps. Every gap that is longer than a
+// part is found.
 const gapBuckets = 1 << 16
 
 // gaps finds the longest gaps between two times.

@@ -12,24 +12,24 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A WaitTotal says how long spans waited at one place in the program, or for the runtime.
+// A WaitTotal is the total time that spans waited at one place in the program, or for the runtime.
 type WaitTotal struct {
-	State string  `json:"state"` // as in the names of the query language, such as mutex
+	State string  `json:"state"` // as in the field names of the query language, such as mutex
 	Time  int64   `json:"time_nano"`
-	Spans int     `json:"spans"` // that waited
-	Stack []Frame `json:"stack"` // where they waited; none for what is no wait at a place, such as runnable
-	// In has the names of the spans that waited, By those of the spans that ended the waits, each with their
-	// time, the longest first, maxWaitNames at most.
+	Spans int     `json:"spans"` // the number of spans that waited
+	Stack []Frame `json:"stack"` // where the spans waited; empty for states that are no waits at a place, such as runnable
+	// In has the names of the spans that waited. By has the names of the spans that ended the waits. Both have times,
+	// are sorted with the longest first, and have at most maxWaitNames names.
 	In      []NameTime `json:"in"`
 	By      []NameTime `json:"ended_by"`
-	Longest view.Row   `json:"longest"` // the span that waited longest at once
+	Longest view.Row   `json:"longest"` // the span with the longest single wait
 
-	Frame *Frame `json:"-"` // the one in Stack that is of the program itself
-	Via   string `json:"-"` // the function of a library that waited and that Frame has called, or ""
-	Procs int    `json:"-"` // GOMAXPROCS, of runnable; 0 if it is not known
+	Frame *Frame `json:"-"` // the frame of Stack that is in the program itself
+	Via   string `json:"-"` // the library function that waited and that Frame called, or ""
+	Procs int    `json:"-"` // GOMAXPROCS, if State is runnable; 0 if it is not known
 }
 
-// A NameTime is a time and the name of the spans that it belongs to.
+// A NameTime is a name of spans and a time of these spans.
 type NameTime struct {
 	Name string `json:"name"`
 	Time int64  `json:"time_nano"`
@@ -37,8 +37,8 @@ type NameTime struct {
 
 const maxWaitNames = 3
 
-// Place returns where a wait was, for a person: the function of a library that waited, if any, and the frame of the program
-// that called it. It returns "" without a frame.
+// Place describes where a wait was, for people: the library function that waited, if any, and the frame of the
+// program that called it. It returns "" if frame is nil.
 func Place(via string, frame *Frame) string {
 	switch {
 	case frame == nil:
@@ -49,7 +49,7 @@ func Place(via string, frame *Frame) string {
 	return " at " + frame.String()
 }
 
-// Text says in a few words what spans waited for, where, and who ended it.
+// Text says in a few words what spans waited for, where, and which spans ended the waits.
 func (x *WaitTotal) Text() string {
 	spans := "1 span"
 	if x.Spans != 1 {
@@ -78,9 +78,9 @@ func (x *WaitTotal) Text() string {
 	return text
 }
 
-// Waits returns at what places the spans among some rows, or below these, waited longest, as far as execution traces in the files
-// tell, limit places at most. Waits at a place are those of a millisecond or more. A wait of a goroutine that
-// a span has created counts for that span as long as it is open.
+// Waits returns the places at which the spans among some rows, or below these rows, waited longest. It returns at
+// most limit places, as far as execution traces in the files cover them. A wait at a place counts if it took at
+// least a millisecond. A wait of a goroutine that a span created counts for this span while the span is open.
 func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int) ([]WaitTotal, error) {
 	states, err := v.States(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 		frame Frame
 		via   string
 	}
-	// A span counts if it is below one of the rows, or is one.
+	// A span counts if it is one of the rows or below one.
 	const maxAbove = 1000
 	selected := func(r view.Row) bool {
 		for n := 0; r != 0 && n < maxAbove; r, n = v.Parent(r), n+1 {
@@ -130,7 +130,7 @@ func Waits(ctx context.Context, v *view.View, rows view.Set[view.Row], limit int
 				s.Stack, s.Frame, s.Via = c.Stack, c.Own(), p.via
 			}
 			s.add(v, r, w.To-w.From)
-			if by, known := states.Row(n, w.By); known && by != r { // not by a goroutine of its own
+			if by, known := states.Row(n, w.By); known && by != r { // the wait was not ended by a goroutine of the same span
 				s.by[v.Name(by)] += w.To - w.From
 			}
 		}

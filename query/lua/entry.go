@@ -14,8 +14,7 @@ import (
 	"github.com/entrace-go/entrace/internal/core/wire"
 )
 
-// A reader reads the entries of a file, one after the other or at random. It is not safe for
-// concurrent use.
+// A reader reads the entries of a file, sequentially or at random. It is not safe for concurrent use.
 type reader struct {
 	f        *format.File
 	entries  entrybytes.Entries
@@ -189,8 +188,8 @@ var (
 	errUTF8   = errors.New("the text is not UTF-8")
 )
 
-// toID converts a Lua value to an id or index. The value is a number, or a text with a number. A
-// fraction is cut off.
+// toID converts a Lua value to an id or index. The value is a number or a text with a number. Fractions are
+// truncated.
 func toID(v vm.LValue) (uint32, error) {
 	var f float64
 	switch v := v.(type) {
@@ -211,7 +210,7 @@ func toID(v vm.LValue) (uint32, error) {
 	return uint32(f), nil
 }
 
-// toText converts a Lua value, which is a text or a number, to a text.
+// toText converts a Lua value, either a text or a number, to a text.
 func toText(v vm.LValue) (string, error) {
 	switch v := v.(type) {
 	case vm.LString:

@@ -19,11 +19,10 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// A filterset is a Lua table with a list of items and the number of the root item. An item refers
-// to other items by their numbers, which begin at 0. The functions that make a filterset from
-// others copy the items.
+// A filterset is a Lua table with a list of items and the number of the root item. An item refers to other items
+// by their numbers, which begin at 0. Functions that make a filterset from other filtersets copy their items.
 
-// openFiltersets defines the functions of filtersets.
+// openFiltersets defines the functions on filtersets.
 func (t *thread) openFiltersets() {
 	set := t.define
 	set("en_filterset_from_list", func() vm.LValue {
@@ -77,8 +76,7 @@ type field struct {
 	value vm.LValue
 }
 
-// filterset returns a filterset with the given items. It first appends the item last, which becomes
-// the root.
+// filterset returns a filterset with the given items, followed by the item last, which is the root.
 func filterset(items *vm.LTable, last *vm.LTable) *vm.LTable {
 	if items == nil {
 		items = new(vm.LTable)
@@ -123,7 +121,8 @@ func (t *thread) copyTable(from *vm.LTable) *vm.LTable {
 	return clone(from)
 }
 
-// tablesIn returns the items of a list. It ends with errFilterset if it is no list, or at an item that is no table.
+// tablesIn returns the items of a list. It ends with errFilterset if v is not a list, or at an item that is not a
+// table.
 func tablesIn(v vm.LValue) iter.Seq2[*vm.LTable, error] {
 	return func(yield func(*vm.LTable, error) bool) {
 		list, ok := v.(*vm.LTable)
@@ -144,7 +143,7 @@ var (
 	errNesting   = errors.New("tables are nested too deeply")
 )
 
-// filtered returns a filterset of those ids of src for which one of the clauses is true.
+// filtered returns a filterset of the ids of src for which one of the clauses is true.
 func (t *thread) filtered(clauses, src *vm.LTable) *vm.LTable {
 	items, ok := src.RawGetString("items").(*vm.LTable)
 	if !ok {
@@ -164,8 +163,8 @@ func (t *thread) joined(kind string) *vm.LTable {
 	return filterset(items, item(kind, field{"srcs", srcs}))
 }
 
-// concatenated returns the items of several filtersets in one list, and a list of the new numbers of
-// their last items.
+// concatenated returns the items of several filtersets in one list. It also returns a list of the new numbers of
+// the filtersets' last items.
 func (t *thread) concatenated(list []*vm.LTable) (all, srcs *vm.LTable) {
 	all, srcs = new(vm.LTable), new(vm.LTable)
 	for _, fs := range list {
@@ -206,7 +205,7 @@ type evaluator struct {
 	items []*vm.LTable
 	done  []set
 	busy  []bool
-	depth int   // how many of them are busy
+	depth int   // how many items are being evaluated
 	n     int   // all ids are less than n
 	size  int64 // the size of all sets in bytes
 }
@@ -229,7 +228,7 @@ func (t *thread) evaluate(fs *vm.LTable) (set, error) {
 	return e.item(fs.RawGetString("root"))
 }
 
-// widen raises e.n for ids that are not in the file, because ENTRACE returns them.
+// widen increases e.n for ids that are not in the file, because ENTRACE returns these ids.
 func (e *evaluator) widen() error {
 	for _, one := range e.items {
 		if one.RawGetString("type") != vm.LString("prim_range") {
@@ -350,8 +349,8 @@ func (e *evaluator) compute(one *vm.LTable) (set, error) {
 	return nil, fmt.Errorf("unknown filterset item type %s", kind)
 }
 
-// combine returns the union or the intersection of the sources of an item. It is empty if there are
-// no sources.
+// combine returns the union or the intersection of the sources of an item. The result is empty if there are no
+// sources.
 func (e *evaluator) combine(one *vm.LTable, union bool) (set, error) {
 	srcs, ok := one.RawGetString("srcs").(*vm.LTable)
 	if !ok {
@@ -500,7 +499,7 @@ type matcher struct {
 	clauses [][]predicate
 }
 
-// part tests the ids in perPart words of src from one on, and adds those that match to out.
+// part tests the ids in perPart words of src, starting at word from, and adds matching ids to out.
 func (m *matcher) part(src, out set, from int) error {
 	for id := range src[from:min(from+perPart, len(src))].All() {
 		id += uint32(64 * from)
@@ -542,8 +541,8 @@ func (m *matcher) matches(id uint32) (bool, error) {
 	return false, nil
 }
 
-// quick tests an encoded entry against the predicate. If it cannot do so without decoding the
-// entry, known is false.
+// quick tests an encoded entry against the predicate. It returns known = false if the test requires decoding the
+// entry.
 func (p *predicate) quick(b []byte, columns bool) (ok, known bool) {
 	if p.meta {
 		return false, false

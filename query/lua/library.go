@@ -12,7 +12,7 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The functions of this file behave like LuaJIT where gopher-lua differs from it.
+// The functions of this file replace functions of gopher-lua that differ from LuaJIT.
 
 // openLibraries opens the libraries that scripts may use.
 func (t *thread) openLibraries() {
@@ -208,8 +208,8 @@ func parseNumber(s string) (float64, bool) {
 // smallText is the size of a text below which room does not check the memory in use.
 const smallText = 64 << 10
 
-// room checks whether there is memory for n texts of a size. It raises an error if they alone
-// exceed MaxMemory. It cancels the run if they exceed it together with the memory already in use.
+// room checks whether there is memory for n texts of the given size. It raises an error if the texts alone exceed
+// MaxMemory. It cancels the run if they exceed MaxMemory together with the memory already in use.
 func (t *thread) room(size, n uint64) {
 	most := uint64(t.options.MaxMemory)
 	if n > 1 && size > 0 && n > most/size {
@@ -382,7 +382,7 @@ func (t *thread) openBits() {
 	t.l.SetGlobal("bit", lib)
 }
 
-// bitsOf returns the low 32 bits of an argument, which is a number and is rounded.
+// bitsOf returns the low 32 bits of argument n, which is a number and is rounded.
 func bitsOf(l *vm.LState, n int) uint32 {
 	f := math.RoundToEven(float64(l.CheckNumber(n)))
 	if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -203,8 +203,8 @@ type join struct {
 	woken   bool       // the run has ended
 }
 
-// meet waits until every running thread has called it. Then one of them continues with the ids of
-// all threads, in the order of the threads. The others stop.
+// meet waits until every running thread has called meet. Then one thread continues with the ids of all threads, in
+// the order of the threads. The other threads stop.
 func (j *join) meet(thread int, ids []uint32) (all []uint32, goesOn bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -253,12 +253,12 @@ type thread struct {
 	*run
 
 	number      int
-	first, last int // the ids of its part, as returned by en_span_range
+	first, last int // the ids of the thread's part, as returned by en_span_range
 	l           *vm.LState
 	file        *format.File
 	read        reader
 	cancelOwn   context.CancelFunc
-	stopped     bool // it was stopped by en_join
+	stopped     bool // en_join stopped the thread
 
 	ids []uint32
 	any bool

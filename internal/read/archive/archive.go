@@ -24,9 +24,9 @@ import (
 
 // A Target is the storage of an archive.
 type Target interface {
-	// Has reports whether an object with that key exists.
+	// Has reports whether an object with the given key exists.
 	Has(ctx context.Context, key string) (bool, error)
-	// Create begins an object. After Commit it is under its key, and replaces an older object there.
+	// Create begins an object. Commit stores the object under its key, where it replaces an older object.
 	Create(ctx context.Context, key string) (Object, error)
 }
 
@@ -59,17 +59,16 @@ type Part struct {
 // A Result describes what Run did with one file of the folder.
 type Result struct {
 	File     string // its path
-	Left     string // why it was not archived, "" if it was
-	Before   bool   // an earlier run has archived it
+	Left     string // the reason why the file was not archived, or "" if it was archived
+	Before   bool   // an earlier run archived the file
 	Manifest Manifest
 }
 
 // Options change how Run works.
 type Options struct {
-	// DryRun writes nothing: the results say which objects a run would write.
+	// DryRun writes nothing. The results name the objects that a run would write.
 	DryRun bool
-	// Report is called for each trace of the folder. Err is not nil if the trace is damaged or cannot be
-	// read.
+	// Report is called for each trace of the folder. err is not nil if the trace is damaged or cannot be read.
 	Report func(r *Result, err error)
 }
 
@@ -125,7 +124,7 @@ func (r *Result) archive(ctx context.Context, mode fs.FileMode, target Target, d
 	}
 	f, err := osfile.OpenRead(r.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // retention has removed it
+		return false, nil // retention has removed the file
 	}
 	if err != nil {
 		return named, err
@@ -223,7 +222,7 @@ func put(ctx context.Context, target Target, key string, write func(w io.Writer)
 	return c.n, ofTarget(object.Commit(ctx))
 }
 
-// counted is a writer to a target. It counts the bytes.
+// counted is a writer to a target. It counts the written bytes.
 type counted struct {
 	w io.Writer
 	n int64

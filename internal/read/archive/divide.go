@@ -8,14 +8,14 @@ import (
 	"github.com/entrace-go/entrace/view"
 )
 
-// maxParts bounds how many objects a source is divided into. A source with more parts is treated as an
-// attack, or as a trace with wrong times.
+// maxParts limits the number of objects of a source. A source with more parts is considered an attack, or a trace
+// with wrong times.
 const maxParts = 1000
 
 // A partition holds the rows of a service on a day.
 type partition struct {
 	service string
-	day     string // as 2026-11-24, "" if no row of the source has a time
+	day     string // such as 2026-11-24, or "" if no row of the source has a time
 	rows    int
 }
 
@@ -85,7 +85,7 @@ func dayOf(unixNano int64) int64 {
 	return n
 }
 
-// key returns the key of part n of the source id.
+// key returns the key of part number n of the source with the given id.
 func (p *partition) key(id string, n int) string {
 	return fmt.Sprintf("service=%s/day=%s/%s-%d.parquet", hiveValue(p.service), hiveValue(p.day), id, n)
 }
@@ -93,7 +93,7 @@ func (p *partition) key(id string, n int) string {
 // hiveNull is the name that query engines read as NULL.
 const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 
-// maxValue bounds the value of a partition, because names in file systems may have 255 bytes, and S3 keys
+// maxValue limits the length of a partition's value, because file names can have at most 255 bytes, and S3 keys
 // 1024.
 const maxValue = 200
 

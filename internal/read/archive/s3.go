@@ -20,7 +20,7 @@ import (
 	"github.com/entrace-go/entrace/internal/file/osfile"
 )
 
-// A bucket is a target of objects below a prefix.
+// A bucket is a target that stores objects in an S3 bucket, below a prefix.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
@@ -30,10 +30,10 @@ type bucket struct {
 var errNoCredentials = errors.New("no credentials for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
 	"or AWS_PROFILE to a profile of ~/.aws, or give the machine a role")
 
-// Open returns the target with that name: s3://BUCKET/PREFIX or a folder. S3 is configured as for other
-// programs: by AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and
-// AWS_CA_BUNDLE. Credentials come from the variables, the files of AWS_PROFILE, or the machine or
-// container. Open sends nothing.
+// Open returns the target with the given name: s3://BUCKET/PREFIX or a folder. S3 uses the usual environment
+// variables: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, and AWS_CA_BUNDLE.
+// Credentials come from environment variables, the files of AWS_PROFILE, or the machine or container. Open sends
+// no request.
 func Open(name string) (Target, error) {
 	scheme, rest, ok := strings.Cut(name, "://")
 	switch {
@@ -126,8 +126,8 @@ func (b *bucket) Create(_ context.Context, key string) (Object, error) {
 	return &upload{spool, b, key}, nil
 }
 
-// An upload is an object that is written to a temporary file, and sent when it is complete. The server
-// stores all of it or nothing.
+// An upload is an object that is written to a temporary file, and sent when it is complete. The server stores the
+// whole object or nothing.
 type upload struct {
 	*osfile.Spool
 
