@@ -16,20 +16,23 @@ func (a *app) archiveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive DIR --to TARGET",
 		Short: "Make Parquet of all finished traces of a folder, by service and day",
-		Long: `archive writes each finished trace of DIR, an ET, to TARGET as Parquet: an object for each
-service and day (UTC), service=NAME/day=2026-11-24/ID-N.parquet, as DuckDB and ClickHouse
-read partitions. ID is the SHA-256 of the file. When all objects of a file are there,
-_manifest/ID.json says so, and the file is not archived again. Whatever kills archive, run
-it again: nothing is there twice and nothing is lost. Several may work on one TARGET.
+		Long: `archive writes the finished traces of a folder as Parquet, for DuckDB, ClickHouse and others.
 
-Traces that are not finished are left, as are the folders in DIR. A damaged one is reported,
-and the others are archived.
+  entrace archive traces --to archive                 a folder
+  entrace archive traces --to s3://bucket/traces      S3, or a server that speaks its protocol
+  entrace archive traces --to archive --dry-run       only print what would be written
 
-S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other
-programs: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or
-the role of the machine or container.`,
-		Example: `  entrace archive traces --to archive
-  entrace archive traces --to s3://my-bucket/traces`,
+Each service and day (UTC) of a trace becomes an object, service=NAME/day=2026-11-24/ID-N.parquet. ID is
+the SHA-256 of the trace. When all objects of a trace are written, _manifest/ID.json says so, and the trace
+is not archived again. If archive is killed, run it again: nothing is lost, and nothing is there twice.
+Several may write to one TARGET.
+
+Traces that are not finished wait for the next run. A damaged trace is reported, and the others are
+archived. Folders in DIR are not searched.
+
+S3 is set up by AWS_ENDPOINT_URL, AWS_REGION, AWS_CA_BUNDLE and credentials as for other programs:
+AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE and the files of ~/.aws, or the role of the
+machine or container.`,
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {

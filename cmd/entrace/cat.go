@@ -22,14 +22,15 @@ func (a *app) catCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cat FILE...",
 		Short: "Print the entries of a trace as they are stored, a line each",
-		Long: `cat prints the entries of each FILE, or of the standard input for -, in the order
-of their ids and as they are stored:
+		Long: `cat prints the entries of a trace as they are stored, in the order of their ids.
 
-  ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
+  entrace cat app.et                            ID <PARENT TIME LEVEL NAME: MESSAGE [TARGET] ATTRIBUTE=VALUE…
+  entrace cat --json app.et                     an object a line
+  entrace cat -q 'level = error' app.et         the entries of the rows that a query selects
 
-With -q, --since or --until it prints the entries of the rows that these select, the
-ends of spans with them. Of a damaged file it prints what is whole and exits with 1. In JSON, U64 and I64 are
-numbers of up to 64 bits, which some programs, old versions of jq say, round.`,
+- is the standard input. With -q, --since or --until, cat prints the entries of the selected rows, and the
+ends of selected spans. Of a damaged file it prints the whole entries and exits with 1. In JSON, U64 and I64
+are numbers of up to 64 bits, which some programs round, such as old versions of jq.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.cat(cmd.Context(), name, &o) })
 		},

@@ -23,12 +23,14 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check -q QUERY --expect none|some|N|'>=N' FILE|DIR...",
 		Short: "Hold a trace against an expectation, for tests and CI",
-		Long: `check exits with 0 if QUERY selects as many rows of the files as --expect says, with 1
-if it does not, and prints what it selects then, and with 2 for anything else. A file
-that is damaged or not finished is such a thing, unless --allow-partial is given.
+		Long: `check fails if a query selects more or fewer rows than expected, for tests and CI.
 
   entrace check -q 'level = error' --expect none app.et
-  entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et`,
+  entrace check -q '{ name = "GET /cart" && duration > 100ms }' --expect '<=3' app.et
+  entrace check -q '{ name = migrate }' --expect 1 app.et
+
+It exits with 0 if the number is as expected. Else it prints the rows that the query selects and exits with 1.
+For anything else it exits with 2, such as for a damaged or unfinished file without --allow-partial.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return asCheck(a.check(cmd.Context(), args, &o)) },
 	}
 	o.add(c)

@@ -43,11 +43,16 @@ func (a *app) convertCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert IN [OUT]",
 		Short: "Convert a trace to another format or version",
-		Long: `convert converts IN to OUT. What IN is shows in its first bytes, or in its name, or
---from says it. OUT is of the format that --to names, or else its extension. - is the
-standard input or output. Without OUT the output is the standard output, which needs --to.
-The version of ENTRACE's own formats stays unless --version names another. --list
-prints all formats, and what each cannot hold.`,
+		Long: `convert converts a trace to another format or version.
+
+  entrace convert app.et app.jsonl                        by the extension: OTLP as JSON lines
+  entrace convert spans.json app.et                       Jaeger's JSON; convert looks at the first bytes
+  entrace convert app.et --to folded -q 'name = checkout' > app.folded
+
+The format of IN is found by its first bytes, by its name, or by --from; the format of OUT by --to or by its
+extension. - is the standard input or output. Without OUT, convert writes to the standard output and needs
+--to. ENTRACE's own formats keep their version unless --version names another. --list prints all formats, and
+what each cannot hold.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.list {
 				return a.listFormats()

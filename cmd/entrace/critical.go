@@ -30,16 +30,18 @@ func (a *app) criticalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "critical FILE|DIR...",
 		Short: "Say what a span waited for, from its start to its end",
-		Long: `critical prints the critical path of the slowest span that -q selects: what it did itself
-and which spans below it it waited for, one after the other from its start to its end.
-That is inferred from their times: nothing says in a trace who waited for whom. Spans that
-outlive the one above are asynchronous, and are printed apart. A link or log record that
-names another span is printed below the step to which it belongs.
-If the file has an execution trace of Go that explains 95 % of the span or more, the path is
-measured instead: what its goroutine did, where it waited, who ended the wait, and what that
-one did meanwhile.
+		Long: `critical prints what a span waited for, one thing after the other, from its start to its end.
 
-  entrace critical app.et -q 'name = "GET /cart"'`,
+  entrace critical app.et                              the slowest span
+  entrace critical app.et -q 'name = "GET /cart"'      the slowest GET /cart
+  entrace critical shop.et stock.et --min 5%           of two services, without short steps
+
+The path is inferred from times, because a trace does not say which span waited for which. Spans that outlive
+the span above them are asynchronous; they are printed apart. A link or log record that names another span is
+printed below its step.
+
+If the file has Go's execution trace for 95 % of the span or more, the path is measured: what the goroutine
+did, where it waited, which goroutine ended the wait, and what that goroutine did meanwhile.`,
 		RunE: onFiles(a.critical, &o),
 	}
 	o.add(c)

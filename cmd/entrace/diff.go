@@ -33,23 +33,29 @@ func (a *app) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff BEFORE AFTER | diff --before FILE,... --after FILE,...",
 		Short: "Compare runs of a program, and fail on what got worse",
-		Long: `diff compares the spans of runs by their path: service, name and kind, and those of the
-spans above. Each FILE is a run. It prints the number of spans and of those that failed,
-quantiles of their durations and the sum of their self times, and first the paths that
-exceed a limit. It exits with 1 if a path does, and with 2 for any other error.
-Below stand errors and warnings that more calls have than before, by what they say,
-more than chance explains; with --fail-on more-errors these are a limit as well.
+		Long: `diff compares runs of a program, and fails if something got worse.
 
-One run on each side: machine noise is not in its "chance", which takes the spans of a run
-as independent of each other (test of Mann and Whitney). The same program is slower on a
-busy machine, and one run cannot tell that from a change. So by default durations exceed no
-limit; spans for each request, errors and new spans can. --max-p95 also limits durations.
+  entrace diff old.et new.et
+  entrace diff old.et new.et --fail-on more-errors
+  entrace diff --before a1.et,a2.et,a3.et,a4.et,a5.et --after b1.et,b2.et,b3.et,b4.et,b5.et
 
-Several runs on each side, five if possible and recorded in turn: the test is between runs
-(all ways to exchange runs, largest change of all paths), and --max-p95 is +10% by default.
+Each FILE is a run. diff compares spans by their path: service, name and kind, and those of the spans above.
+For each path it prints the number of spans, how many failed, quantiles of durations, and the sum of self
+times; paths that exceed a limit come first. Below are errors and warnings that more calls have than before,
+more than chance explains; --fail-on more-errors makes these a limit. diff exits with 1 if a limit is
+exceeded, and with 2 for any other error.
 
-"Chance" holds over all paths together. A change that can be chance exceeds no limit unless
---any-change is given. "Too few" are less than ` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run
+With one run on each side, "chance" does not include the noise of the machine: the test (of Mann and Whitney)
+takes the spans of a run as independent. One run cannot tell a slower program from a busy machine. So by
+default durations have no limit; spans for each request, errors and new spans have. --max-p95 limits durations
+as well.
+
+With several runs on each side, five if possible and recorded in turn, the test is between runs (all ways to
+exchange runs, largest change of all paths), and --max-p95 is +10% by default.
+
+"Chance" holds for all paths together. A change that can be chance exceeds no limit unless --any-change is
+given. "Too few" means fewer than 20 spans of a run, or a path that some run does not have. diff does not
+compare a damaged or running file without --allow-partial, and exits with 2.` + strconv.Itoa(analyze.MinSamples) + ` spans of a run, or a path that some run
 does not have. A file that is damaged or still running ends it with 2, unless --allow-partial
 is given.
 

@@ -27,17 +27,16 @@ func (a *app) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain FILE|DIR...",
 		Short: "Name the cause: what is slower, fails more often, or is no longer done",
-		Long: `explain compares requests that fail or are slow with others, and ranks the services that
-are to blame: by the time that they work themselves, by the calls between them, by new
-or more frequent errors, and by what they no longer do. Each cause has its evidence, how
-often it was seen before, and a command that shows it. What can be chance is no cause.
+		Long: `explain names the service and operation to blame for what is slow or fails.
 
-  entrace explain bad.et --against good.et         a healthy recording is the baseline
-  entrace explain app.et                           the requests before the change are
-  entrace explain app.et --since 12:00             those before that time are
-  entrace explain app.et -q '{ duration > 1s }'    the others of the same names are
+  entrace explain app.et                           from the largest change on, compared with before
+  entrace explain bad.et --against good.et         compared with a healthy recording
+  entrace explain app.et --since 12:00             from a time on, compared with before
+  entrace explain app.et -q '{ duration > 1s }'    these, compared with others of the same names
 
-docs/explain.md says how it decides, and how often it is right.`,
+It ranks causes by the time that services work themselves, by the calls between them, by new or more frequent
+errors, and by what they no longer do. Each cause has its evidence, how often it was seen before, and a command
+that shows it. What can be chance is not a cause. docs/explain.md says how it decides, and how often it is right.`,
 		RunE: onFiles(a.explain, &o),
 	}
 	o.add(c)

@@ -21,11 +21,14 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FILE|DIR... -o report.html",
 		Short: "Write a page with a trace that needs no program",
-		Long: `export writes the page of 'entrace view' with the rows that -q selects, and those above them,
-as one file: for a mail or an issue, without network. It shows tree, strip, flame, details and
-tables; it finds words, and no queries. A page has at most 200,000 rows and, unless
---max-size says otherwise, 20 MB. 'entrace redact' takes secrets out before, and so does
---redact.`,
+		Long: `export writes the page of 'entrace view' as one file, for a mail or an issue.
+
+  entrace export app.et -o report.html
+  entrace export app.et -o report.html -q '{ span:failed }'      what a query selects, and the rows above
+  entrace export app.et -o report.html --redact                  without secrets
+
+The page needs no program and no network. It finds words, but runs no queries. It has at most 200,000 rows
+and 20 MB; --max-size changes the latter.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.export(cmd.Context(), args, output, maxSize, force, &o)

@@ -27,16 +27,15 @@ func (a *app) grepCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grep QUERY FILE|DIR...",
 		Short: "Print the spans and log records that a query selects",
-		Long: `grep prints a line for each span, event and log record of the files that QUERY selects,
-in the order of time: time, level, service, name or message, duration, attributes.
+		Long: `grep prints the spans, events and log records that a query selects, a line each.
 
   entrace grep 'payment failed' app.et                     words, in texts, names and keys
   entrace grep 'level >= warn user = ada' app.et           comparisons
   entrace grep '{ name = "GET /cart" } >> { span:failed }' app.et      below one another
 
-'' selects everything. A word finds parts of words: user-1 also finds user-17.
-docs/query.md has the language. It exits with 0 if there is a match, 1 if there is none,
-and 2 for anything else.`,
+A line has time, level, service, name or message, duration and attributes, in the order of time. '' selects
+everything. A word finds parts of words: user-1 also finds user-17. docs/query.md has the language. grep exits
+with 0 if there is a match, 1 if there is none, and 2 for anything else.`,
 		ValidArgsFunction: completeTraces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.query = args[0]

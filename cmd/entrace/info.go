@@ -58,6 +58,11 @@ func (a *app) infoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info FILE|DIR...",
 		Short: "Say what is in a trace, and whether it is whole",
+		Long: `info says what is in a trace, how its program ended, and whether the file is whole.
+
+  entrace info app.et
+  entrace info --json app.et | jq .state
+  entrace info traces                  of each trace in a folder`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return each(args, func(name string) error { return a.info(c.Context(), name, &o) })
 		},

@@ -46,7 +46,7 @@ func (o *lookFlags) addTimes(c *cobra.Command) {
 
 // addFrom adds the flags for opening files of other formats.
 func (o *lookFlags) addFrom(c *cobra.Command) {
-	c.Flags().StringVar(&o.from, "from", "", "the format of the files")
+	c.Flags().StringVar(&o.from, "from", "", "the format of the files, as 'entrace convert --list' names it; by default their first bytes tell")
 	c.Flags().StringVar(&o.maxTemp, "max-temp", "", "how large temporary files may become, 8GiB by default; other formats and compressed files need them")
 }
 

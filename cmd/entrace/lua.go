@@ -33,9 +33,14 @@ func (a *app) luaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lua SCRIPT FILE",
 		Short: "Run a Lua script of ENTRACE's on a trace",
-		Long: `lua runs SCRIPT, which calls ENTRACE's functions en_…, on the entries of FILE as they are
-stored. It prints what the script prints, and if that returns a list of ids or a
-filterset, these ids, one a line.
+		Long: `lua runs a script that was written for ENTRACE's viewer.
+
+  entrace lua errors.lua app.et
+  entrace lua --threads 4 count.lua app.et
+  entrace lua --max-memory 1GiB count.lua app.et
+
+SCRIPT calls functions en_… on the entries of FILE as they are stored. lua prints what the script prints. If
+the script returns a list of ids or a filterset, lua prints the ids, one a line:
 
   return en_filter("meta.level", "EQ", 4, en_filterset_universe())     -- errors
 

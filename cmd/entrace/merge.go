@@ -14,10 +14,15 @@ func (a *app) mergeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "merge FILE|DIR... -o OUT",
 		Short: "Join the traces of several services, or of one that rotated",
-		Long: `merge joins traces, of whatever format, into OUT. A span that a service began for a
-caller whose span is in another file hangs below that one. Files of one service
-that followed each other, as app.20261120T212712.021Z.et and app.et, become one
-again: a span that was open in between is one span.`,
+		Long: `merge joins the traces of several services, or of one that rotated, into one file.
+
+  entrace merge shop.et stock.et all.et
+  entrace merge traces/ all.et
+  entrace merge traces/ errors.et -q '{ span:failed }'
+
+The last name is OUT; the others are of any format. A span that a service began for a caller hangs below the
+caller, whose span is in another file. Files of one service that followed each other, such as
+app.20261120T212712.021Z.et and app.et, become one again: a span that was open in between is one span.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {

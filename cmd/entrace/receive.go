@@ -33,27 +33,29 @@ func (a *app) receiveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive traces over the network",
-		Long: `receive takes what programs send that have OTEL_EXPORTER_ENTRACE_ENDPOINT set, or
-ENTRACE's own clients, many at once. Each connection becomes an IET in the folder,
-readable by you alone, and an ET when the sender has gone; recover finishes what a
-killed receive leaves. It prints a line for each, and ends when it is interrupted.
+		Long: `receive records the traces that other programs send over the network.
 
-ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that
-other machines can reach needs a token or client certificates. The token is 16 to 256
-bytes in the environment variable that --token-env names, and senders have it in
-OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt what is sent, but do not
-tell who sends; for that, add --client-ca.
+  entrace receive --otlp --dir traces                           from OpenTelemetry's SDKs, a file for each service
+  entrace receive --listen unix:///run/entrace.sock             from programs with entrace
+  entrace receive --listen tls://0.0.0.0:4410 --tls-cert cert.pem --tls-key key.pem --token-env TOKEN
 
-When the traces in the folder reach --max-bytes or --max-files, or the disk is full,
-those that are growing end with their last whole entry, and new senders are refused
-until somebody removes files.
+Programs with entrace send if OTEL_EXPORTER_ENTRACE_ENDPOINT is set; ENTRACE's own clients can send as well.
+Each connection becomes an IET in the folder, which only you can read, and an ET when the sender has gone.
+'entrace recover' finishes what a killed receive leaves. receive prints a line for each trace, and ends when it
+is interrupted.
 
-With --otlp it also takes OTLP, OpenTelemetry's protocol, from programs in any language,
-at the ports that their SDKs send to by default. Each service, as service.name and
-service.instance.id say, or process.pid and host.name, has a file of its own. A request is
-answered when its records survive the death of receive. When the folder is full it is
-answered with 503, and the sender tries again. A token is sent as OTLP has it:
-OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
+ADDR is tcp://HOST:PORT, tls://HOST:PORT, unix:///PATH or HOST:PORT. An address that other machines can reach
+needs a token or client certificates. The token has 16 to 256 bytes and is in the environment variable that
+--token-env names; senders have it in OTEL_EXPORTER_ENTRACE_TOKEN. --tls-cert and --tls-key encrypt the
+connection, but do not tell who sends; --client-ca does.
+
+When the folder reaches --max-bytes or --max-files, or the disk is full, growing traces end with their last
+whole entry, and new senders are refused until somebody removes files.
+
+With --otlp, receive also takes OTLP at the ports to which SDKs send by default. Each service has its own file,
+by service.name and service.instance.id, or by process.pid and host.name. receive answers a request when its
+records survive the death of receive, and with 503 when the folder is full; the sender then tries again. OTLP's
+senders have the token in OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer TOKEN".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("token-env") && f.tokenEnv != "" && os.Getenv(f.tokenEnv) == "" {

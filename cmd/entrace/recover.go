@@ -46,16 +46,19 @@ func (a *app) recoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover FILE|DIR...",
 		Short: "Finish the traces of programs that died",
-		Long: `recover brings in what the crash buffer beside FILE still holds, then keeps the
-entries up to where it is damaged, and says where and why that is. It finishes
-FILE in place: app.iet becomes app.et, unless it came to a clean end. A corrupt
-original is kept as FILE.broken. With -o it leaves FILE alone and writes OUT, an
-IET if it is called x.iet and else an ET.
+		Long: `recover finishes the traces of programs that died.
 
-Of DIR it finishes all that programs which died have left there: each .iet becomes
-an .et, unless it is whole and read-only. Of every ring of a flight recorder whose
-process died it makes a trace, DATE-…-crash.et. What living processes write is left
-alone.`,
+  entrace recover .                        all that died programs left in the current folder
+  entrace recover app.iet                  app.iet becomes app.et
+  entrace recover app.iet -o copy.et       leave app.iet as it is
+
+Of a FILE, recover adds the entries of the crash buffer beside it, keeps the entries before any damage, and says
+where and why the file is damaged. It finishes FILE in place: app.iet becomes app.et, unless it came to a clean
+end. A corrupt original stays as FILE.broken. With -o it writes OUT instead, an IET if OUT ends in .iet, else
+an ET.
+
+In a DIR, each .iet of a dead program becomes an .et, unless it is whole and read-only. Each ring of a flight
+recorder whose process died becomes a trace DATE-…-crash.et. Files of living processes stay as they are.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "" && len(args) > 1 {

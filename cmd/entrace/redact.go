@@ -57,9 +57,14 @@ func (a *app) redactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redact IN OUT",
 		Short: "Write a trace without its secrets",
-		Long: `redact writes IN to OUT and replaces secrets by [redacted]: what the default policy takes, or what
---policy says. IN and OUT may have different formats, as those of convert. It prints how much
-each rule has replaced. IN stays as it is: delete it when you have looked at OUT.`,
+		Long: `redact writes a trace without its secrets.
+
+  entrace redact app.et clean.et
+  entrace redact app.et clean.et --policy policy.json
+  entrace redact app.et clean.jsonl                      in another format, as convert does
+
+It replaces secrets by [redacted]: what the default policy or --policy says. It prints how much each rule has
+replaced. IN stays as it is; delete it when you have looked at OUT.`,
 		Args: takes(2, 2),
 		RunE: func(c *cobra.Command, args []string) error { return a.convert(c.Context(), args[0], args[1], &flags) },
 	}

@@ -30,18 +30,18 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE|DIR...",
 		Short: "Send traces by OTLP to another system",
-		Long: `replay sends the spans and log records of traces, of whatever format, by OTLP over HTTP:
-to a Collector, Jaeger, Tempo or another system. OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS,
-_TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY say how, and those
-with _TRACES or _LOGS behind OTLP, as for an SDK; a flag beats them. A request has up to
-512 spans or log records in 4 MiB, is compressed, and is sent again when the other side is
-busy or gone for a while.
+		Long: `replay sends a trace to a Collector, Jaeger, Tempo or another system that takes OTLP over HTTP.
 
-Exit status: 0 all was taken, 1 something was refused, 2 wrong usage, or the endpoint cannot
-be reached.`,
-		Example: `  entrace replay app.et --endpoint http://localhost:4318
-  entrace replay traces/ -q '{ status = error }' --shift now --new-ids
-  entrace replay app.et --header 'Authorization=Bearer TOKEN' --endpoint https://otlp.example.com`,
+  entrace replay app.et --endpoint http://localhost:4318
+  entrace replay traces/ -q '{ status = error }' --descendants
+  entrace replay app.et --shift now --new-ids                    as if it happened now
+
+OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, _CLIENT_CERTIFICATE and
+_CLIENT_KEY say how to send, each also with _TRACES or _LOGS after OTLP, as for an SDK; a flag beats them. A
+request has up to 512 spans or log records in 4 MiB, is compressed, and is sent again if the other side is busy
+or gone for a while.
+
+Exit status: 0 all was accepted, 1 something was refused, 2 wrong usage, or the endpoint cannot be reached.`,
 		Args: someArgs,
 		RunE: onFiles(a.replay, &flags),
 	}

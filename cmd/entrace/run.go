@@ -44,21 +44,21 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND ARGS...",
 		Short: "Run a program and record what it sends by OTLP",
-		Long: `run starts COMMAND with OpenTelemetry's environment variables set so that the SDKs of all
-languages send their spans and log records here, and records them to one file. The command
-is a span there, with its arguments and its exit status. Programs that read TRACEPARENT hang
-their spans below it.
-A Go program that uses entrace itself records to a second file beside it, STEM.self.et.
-
---console also records the lines that COMMAND prints, as log records, so that run is of use
-for a program without any SDK: level and time are found in JSON, in logfmt and in plain text.
-
-The standard output is that of COMMAND alone, signals go to it, and run exits as it does:
-with 128 and the number of a signal that ended it, 126 or 127 if it cannot be started, and
-125 if run itself fails.
+		Long: `run starts a program and records what its OpenTelemetry SDK sends, in any language.
 
   entrace run -- python app.py
-  entrace run --console -- ./build.sh`,
+  entrace run -o app.et --view -- java -jar app.jar      and open the page at the end
+  entrace run --console -- ./build.sh                    record the printed lines; no SDK is needed
+
+run sets OpenTelemetry's environment variables for COMMAND, and records to one file. COMMAND is a span in it,
+with its arguments and its exit status. Programs that read TRACEPARENT hang their spans below that span. A Go
+program that uses entrace itself records to a second file, STEM.self.et.
+
+--console records the lines that COMMAND prints as log records. It finds level and time in JSON, in logfmt and
+in plain text.
+
+The standard output is COMMAND's alone, and signals go to COMMAND. run exits as COMMAND does: with 128 plus the
+number of a signal that ended it, 126 or 127 if it cannot be started, and 125 if run itself fails.`,
 		Args: someArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.protocol != "http/protobuf" && f.protocol != "http/json" && f.protocol != "grpc" {

@@ -35,16 +35,17 @@ func (a *app) statsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats FILE|DIR...",
 		Short: "Count spans, and say how long they take",
-		Long: `stats prints a table of the spans by service and name: how many there are, how many
-failed, how many began a second, how long they took, and as self the sum of the time in
-which no span right below them was open. With a query it prints what that computes:
+		Long: `stats counts spans and says how long they took, or prints the table that a query computes.
 
-  entrace stats app.et -q '{ kind = server } | p95(duration) by(name)'
+  entrace stats app.et                                            by service and name
+  entrace stats app.et --sort p95                                 by a column of the table
   entrace stats app.et -q 'level = error | count() by(.user) | topk(5, count)'
   entrace stats app.et --every 1s -q 'kind = server'              when did it begin?
   entrace stats app.et --csv -q '{ duration > 1s } | select(start, name, duration, .user)'
 
-docs/query.md has the language.`,
+The table has, for each service and name, how many spans there are, how many failed, how many began a second,
+and quantiles of durations. self is the sum of the time in which no span directly below was open. docs/query.md
+has the language.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("every") && o.every <= 0 {
 				return usagef("--every is %s, it must be a duration such as 1s", o.every)
@@ -55,7 +56,7 @@ docs/query.md has the language.`,
 	o.add(c)
 	o.addPrint(c)
 	flags := c.Flags()
-	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by")
+	flags.StringVar(&o.sort, "sort", "", "the `COLUMN` to sort by, as the head of the table names it: count, p95, self and so on; the largest first")
 	flags.BoolVar(&o.csv, "csv", false, "print the table as CSV, times in nanoseconds")
 	flags.DurationVar(&o.every, "every", 0, "print how many spans began in each `STEP` of the time, as 1s, and how long they took")
 	flags.BoolVar(&o.histogram, "histogram", false, "print how long the spans took as bars")

@@ -36,14 +36,15 @@ func (a *app) tailCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail [FILE|DIR]",
 		Short: "Print what a trace has last, and with -f what comes",
-		Long: `tail prints a line for each of the last log records, events and spans that have
-ended in FILE, or in the newest trace in DIR, by default the current folder. With
--f it goes on with those that a running program adds, each once, until the program
-ends or tail is interrupted; it waits for a FILE that is not there yet, and of a
-DIR it goes on with the next program's. With -q, --since or --until it prints what
-that selects. The time of a span is that of its end.
+		Long: `tail prints the last log records, events and spans, and with -f what a running program adds.
 
---raw prints entries as they are stored, as cat does.`,
+  entrace tail app.et
+  entrace tail -f app.et                      until the program ends
+  entrace tail -f -q 'level >= warn' traces   of a folder, also of the next program
+
+It prints a line for each row of FILE, or of the newest trace in DIR (by default the current folder). A span is
+printed when it has ended, with the time of its end. With -f, tail waits for a FILE that is not there yet. --raw
+prints entries as they are stored, as cat does.`,
 		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.time.check(); err != nil {

@@ -30,13 +30,17 @@ func (a *app) topCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top FILE|DIR...",
 		Short: "Take a first look: what is slow, failed, or never ended",
-		Long: `top says what is most conspicuous in a trace: the state of the file and why a flight
-recorder made it, what errors say most often, spans that have not ended with the place
-in the program where they wait, what grows and what many goroutines do, if a flight
-recorder sampled the runtime, the services, the slowest requests with their slowest
-part, what single spans do again and again, such as a query in a loop, the names that
-took most time themselves, and the longest times in which nothing happened. Errors
-are counted by what they have in common: numbers, UUIDs and quoted texts make no difference.`,
+		Long: `top takes a first look at a trace: what is slow, what failed, what never ended.
+
+  entrace top app.et
+  entrace top shop.et stock.et                     of several services
+  entrace top app.et --since 12:00 --until 12:05   of a part of the time
+
+It prints the state of the file and why a flight recorder made it; the most frequent errors; spans that never
+ended, with the places where they wait; what grows, and what many goroutines do, if a flight recorder sampled
+the runtime; services; the slowest requests, with their slowest part; repeated calls, such as a query in a loop;
+the names with most self time; and the longest gaps. Errors that differ only in numbers, UUIDs and quoted texts
+are counted as one.`,
 		RunE: onFiles(a.top, &o),
 	}
 	o.add(c)

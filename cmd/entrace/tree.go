@@ -33,12 +33,15 @@ func (a *app) treeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tree FILE|DIR...",
 		Short: "Print spans and log records as a tree, with durations",
-		Long: `tree prints FILE, or the standard input for -, of any format: spans with their
-durations, events and log records below the span they belong to, in the order of
-time. Several files, or those of a folder, are one tree: a span hangs below its
-caller in another file. What tells siblings apart comes first. On a terminal a line shows as
-many attributes as there is room for, and of a stack a few lines; --full, or a pipe,
-has it all. Of a damaged file it prints what is whole and exits with 1.`,
+		Long: `tree prints spans and log records as a tree, with durations.
+
+  entrace tree app.et
+  entrace tree shop.et stock.et                            a span hangs below its caller in the other file
+  entrace tree app.et -q '{ span:failed }' --descendants   what a query selects, and what is above and below
+
+Events and log records are below their span, in the order of time. The attributes in which siblings differ come
+first. On a terminal a line has as many attributes as fit, and a stack has a few lines; --full, or a pipe, has
+all. - is the standard input. Of a damaged file tree prints what is whole, and exits with 1.`,
 		RunE: onFiles(a.tree, &o),
 	}
 	o.addDescendants(c)

@@ -21,14 +21,18 @@ func (a *app) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify FILE...",
 		Short: "Look for everything that is wrong or odd in a trace",
-		Long: `verify looks at every byte of each FILE: whether the entries are whole and where the
-tables say, whether the tree is one, whether other readers can read it, and whether
-Go's execution traces in it can be read. It prints
-a line for each problem and exits with 1 if there is any. It cannot find a bit
-that flipped within a text.
+		Long: `verify looks for everything that is wrong or odd in a trace.
 
---secrets looks for secrets that a recorder replaces by default, in files of all formats. It prints
-where each is, never what it is, and exits with 1 if there is any. entrace redact removes them.`,
+  entrace verify app.et
+  entrace verify --secrets app.et        where secrets are, never what they are
+  entrace verify traces/*.et
+
+It reads every byte: whether the entries are whole and where the tables say, whether the tree is one, whether
+other readers can read it, and whether Go's execution traces in it can be read. It prints a line for each problem,
+and exits with 1 if there is one. It cannot find a bit that flipped within a text.
+
+--secrets looks for secrets that a recorder replaces by default, in files of all formats, and exits with 1 if
+there is one. 'entrace redact' removes them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return each(args, func(name string) error {
 				if lookForSecrets {

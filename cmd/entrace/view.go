@@ -46,13 +46,18 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view FILE|DIR...",
 		Short: "Show a trace in the browser",
-		Long: `view serves a page that shows the files, and opens it in the browser. By default it listens
-on the loopback interface alone, and only who has the address that it prints can see the
-trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
-With --follow, which a FILE that a program still writes has by itself, the page shows
-what is written to the files meanwhile, waits for files that are not there yet, and goes
-on with those of the next program; --follow=false leaves a file as it is. view ends with
-^C or, with --once, five seconds after the last page has gone.`,
+		Long: `view shows a trace in the browser.
+
+  entrace view app.et                            if a program still writes it, the page follows
+  entrace view --follow traces                   a folder, and what comes into it
+  entrace view after.et --against=before.et      compare two recordings
+
+It serves a page on the loopback interface and opens the browser. Only who has the printed address, with its
+token, can see the trace. --listen 0.0.0.0:8080 listens on all interfaces, without encryption.
+
+With --follow, the page shows what is added, waits for files that are not there yet, and goes on with files of
+the next program. One FILE that a program still writes is followed by itself; --follow=false prevents it. view
+ends with ^C or, with --once, five seconds after the last page was closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.mayFollow = len(args) == 1 && o.redact == "" && !cmd.Flags().Changed("follow")
 			return a.view(cmd.Context(), args, &o)
