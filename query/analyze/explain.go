@@ -83,9 +83,11 @@ func Explain(ctx context.Context, before, now []query.Run, since Time, alike boo
 		}
 		err = w.within(ctx, x.Causes)
 	}
-	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 && len(x.Causes[at].Evidence) > 1 {
-		if e := x.Causes[at].Evidence[1]; e.Kind == "share" {
-			x.Verdict += ", " + e.Pattern
+	if at := slices.IndexFunc(x.Causes, func(c Cause) bool { return c.Sure }); at >= 0 {
+		if c := &x.Causes[at]; len(c.Evidence) > 1 && c.Evidence[1].Kind == "share" {
+			x.Verdict += ", " + c.Evidence[1].Pattern
+		} else if what := cmp.Or(c.Operation, c.Evidence[0].Pattern); what != "" {
+			x.Verdict += ", " + what
 		}
 	}
 	for i := range x.Causes {

@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.mall.Requests = 200
 			x := explained(t, []query.Run{healthy}, []query.Run{record(t, &c.mall, 2)}, analyze.NoTime)
-			if !x.Found || len(x.Causes) == 0 || x.Verdict != "cause: "+c.service || x.Looked.Requests != [2]int{200, 200} || !x.Complete {
+			if !x.Found || len(x.Causes) == 0 || x.Verdict != "cause: "+c.service+", "+x.Causes[0].Operation || x.Looked.Requests != [2]int{200, 200} || !x.Complete {
 				t.Fatalf("it says %+v", x)
 			}
 			cause := x.Causes[0]
@@ -87,7 +87,7 @@ func TestExplainAlone(t *testing.T) {
 	}
 	for seed := range uint64(8) {
 		x := explained(t, nil, []query.Run{record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 400+seed)}, analyze.NoTime)
-		if x.Verdict != "cause: stock" || x.Since == nil {
+		if x.Verdict != "cause: stock, "+x.Causes[0].Operation || x.Since == nil {
 			t.Fatalf("seed %d: %+v", seed, x)
 		}
 		if share := float64(x.Since.After) / float64(300*20*time.Millisecond); share < .55 || share > .78 {
@@ -96,7 +96,7 @@ func TestExplainAlone(t *testing.T) {
 	}
 	run := record(t, &querytest.Mall{Requests: 300, From: 200, Fails: .5}, 5)
 	since := analyze.Time(1_700_000_000_000_000_000 + 200*int64(20*time.Millisecond))
-	if x := explained(t, nil, []query.Run{run}, since); x.Verdict != "cause: stock" || x.Looked.Requests != [2]int{200, 100} || x.Failed[1] < 30 || x.Failed[0] > 20 {
+	if x := explained(t, nil, []query.Run{run}, since); x.Verdict != "cause: stock, "+x.Causes[0].Operation || x.Looked.Requests != [2]int{200, 100} || x.Failed[1] < 30 || x.Failed[0] > 20 {
 		t.Errorf("since its begin: %+v", x)
 	}
 }
@@ -135,7 +135,7 @@ func TestExplainTriggered(t *testing.T) {
 		if x := of(slow, 700+seed, false); x.Found {
 			t.Errorf("seed %d: five requests are told apart without a trigger: %s", seed, x.Verdict)
 		}
-		if x := of(slow, 700+seed, true); x.Verdict != "cause: stock" || x.Looked.Requests != [2]int{from, 300 - from} || x.Since == nil {
+		if x := of(slow, 700+seed, true); x.Verdict != "cause: stock, "+x.Causes[0].Operation || x.Looked.Requests != [2]int{from, 300 - from} || x.Since == nil {
 			t.Errorf("seed %d: %+v", seed, x)
 		}
 		if of(querytest.Mall{}, 800+seed, true).Found {
@@ -154,7 +154,7 @@ func TestExplainSelection(t *testing.T) {
 	r, err := runOn(t, run.View, `{ name = "GET /buy" && duration > 10ms }`)
 	must(t, err)
 	x := explained(t, nil, []query.Run{{View: run.View, Rows: r.Rows}}, analyze.NoTime)
-	if x.Verdict != "cause: shop" || x.Causes[0].Operation != "SELECT items" {
+	if x.Verdict != "cause: shop, "+x.Causes[0].Operation || x.Causes[0].Operation != "SELECT items" {
 		t.Errorf("it says %+v", x)
 	}
 	if len(x.Shares) != 1 || x.Shares[0].Pattern != `where .tenant = "t7"` || x.Shares[0].Now.N != r.Rows.Len() || x.Shares[0].Before.N > 2 {
@@ -194,7 +194,7 @@ func TestExplainAllAlong(t *testing.T) {
 func TestExplainSpreadErrors(t *testing.T) {
 	before := record(t, &querytest.Mall{Requests: 600, Spread: true}, 1)
 	x := explained(t, []query.Run{before}, []query.Run{record(t, &querytest.Mall{Requests: 600, Spread: true, Declined: .1}, 2)}, analyze.NoTime)
-	if x.Verdict != "cause: shop" || !strings.Contains(x.Causes[0].Evidence[0].Text, " of 600 calls (before ") {
+	if x.Verdict != "cause: shop, card declined for user <number>" || !strings.Contains(x.Causes[0].Evidence[0].Text, " of 600 calls (before ") {
 		t.Errorf("it says %+v", x)
 	}
 	if x := explained(t, []query.Run{before}, []query.Run{record(t, &querytest.Mall{Requests: 300}, 3)}, analyze.NoTime); x.Found {
