@@ -64,8 +64,8 @@ func (t openTree) request(trace [16]byte) (root format.SpanRef, name string) {
 	return root, name
 }
 
-// explain adds to the reason of a trace the request and the trace id of its span. If the trigger is the
-// watchdog, it also adds the function in which the span waits.
+// explain extends the reason of a trace: it adds the request, and the trace id of the request's span. If the
+// trigger is the watchdog, it also adds the function in which the span waits.
 func (t *Trace) explain(open openTree, d *dumps) {
 	r := &t.Request
 	if !r.Span.IsValid() {

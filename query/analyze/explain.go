@@ -175,7 +175,7 @@ func (x *Explanation) surest() (p float64) {
 	return p
 }
 
-// apart measures how much of the requests now the first cause explains. It is largest where a change began.
+// apart is the share of the current requests that the first cause explains. It is largest where a change began.
 func (x *Explanation) apart() float64 {
 	if len(x.Causes) == 0 {
 		return 0

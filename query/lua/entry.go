@@ -402,8 +402,8 @@ func (t *thread) openEntries() {
 	})
 }
 
-// foreach calls the function that is its argument for each id of the thread's part. It returns a
-// list of the ids that the function selects.
+// foreach takes a function and calls it once for each id in the thread's part. It returns a list of the ids
+// that the function selects.
 func (t *thread) foreach() vm.LValue {
 	fn := t.l.CheckFunction(1)
 	found, n := new(vm.LTable), 0

@@ -56,7 +56,7 @@ type encoder struct {
 	cut     bool
 }
 
-// A textOf is a list of names, and the encoded value with their JSON.
+// A textOf holds a list of names, and the encoded value that has the list as JSON.
 type textOf struct {
 	names []string
 	value []byte

@@ -23,7 +23,7 @@ const (
 	maxRequest = 4 << 20
 	// maxGathered is the maximum number of bytes of messages that are prepared before they are sent.
 	maxGathered = 16 << 20
-	// pace is the period of replay time whose records are in one request, if Options.Speed is set.
+	// pace is the length of replay time in one request, if Options.Speed is set.
 	pace = 200 * time.Millisecond
 )
 
