@@ -121,34 +121,6 @@ func (t *Trace) write(ctx context.Context, v *view.View, w io.Writer, disk forma
 	return out.Close()
 }
 
-// copyFile writes all whole entries of f, after calling change on each if change is not nil.
-func copyFile(ctx context.Context, w *format.Writer, f *format.File, change func(e *format.TraceEntry)) error {
-	var raw []byte
-	for id := range uint32(f.Len()) {
-		if id%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		var err error
-		if change == nil && f.Version() == w.Version() {
-			if raw, err = f.Raw().Append(raw[:0], id); err == nil {
-				_, err = w.WriteRaw(raw, f.Parent(id))
-			}
-		} else {
-			var e *format.TraceEntry
-			if e, err = f.Entry(id); err == nil {
-				if change != nil {
-					change(e)
-				}
-				_, err = w.Write(e)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s: entry %d: %w", f.Name(), id, err)
-		}
-	}
-	return nil
-}
-
 // EncodeFile writes the trace to the file out, as [Trace.Encode] does. The file appears under its name when it
 // is complete and synced; only the user can read it. EncodeFile does not follow a symbolic link. After an error
 // there is no output, except after a [*DamageError]: then the output has all whole entries. The file out must

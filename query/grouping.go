@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -303,7 +302,7 @@ func (m *machine) group(keep []keeps, by []expr, rows view.Set[view.Row]) (*grou
 		merge(x)
 	}
 	if len(all.keys) > maxGroups {
-		return nil, &Error{Text: fmt.Sprintf("by(%s) makes more than %d groups", list(by), maxGroups), Hint: "select fewer rows first, or group by fewer fields"}
+		return nil, tooManyGroups(by)
 	}
 	if err == nil && twice >= 0 {
 		err = m.sortOut(&keep[twice], twice, all, start)

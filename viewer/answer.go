@@ -26,12 +26,9 @@ type line struct {
 
 // lineOf returns what stands for a row.
 func (s *state) lineOf(ctx context.Context, r view.Row) (*line, error) {
-	l := &line{Row: rowNumber(r), Name: s.title(r), Service: s.v.Service(r), Start: s.startOf(r), Open: s.v.Flags(r).Open()}
+	l := &line{Row: rowNumber(r), Name: s.title(r), Service: s.v.Service(r), Start: s.startOf(r), Duration: s.tookOf(r), Open: s.v.Flags(r).Open()}
 	if whole := s.v.Outermost(r); whole != r {
 		l.Of = s.v.Name(whole)
-	}
-	if took, known := s.v.Lasted(r); known {
-		l.Duration = new(int64(took))
 	}
 	if l.Open {
 		var d details

@@ -238,10 +238,7 @@ func (s *state) detailsOf(ctx context.Context, r view.Row, most int) (*details, 
 	if ref.SpanID != [8]byte{} {
 		d.Span = hex.EncodeToString(ref.SpanID[:])
 	}
-	d.Start = s.startOf(r)
-	if took, known := v.Lasted(r); known {
-		d.Took = new(int64(took))
-	}
+	d.Start, d.Took = s.startOf(r), s.tookOf(r)
 	if self, ended := v.SelfTime(r); ended {
 		d.Self = new(int64(self))
 	}
@@ -302,9 +299,7 @@ func (s *state) path(r view.Row) []place {
 			path = append(path, place{r, preview(s.v.Name(r))})
 		}
 	}
-	for i, k := 0, len(path)-1; i < k; i, k = i+1, k-1 {
-		path[i], path[k] = path[k], path[i]
-	}
+	slices.Reverse(path)
 	return path
 }
 

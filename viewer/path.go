@@ -78,14 +78,9 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 		return out, err
 	}
 	out.CriticalPath = p
-	longest := make([]int, len(p.Steps))
-	for i := range longest {
-		longest[i] = i
-	}
-	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(p.Steps[b].Duration, p.Steps[a].Duration) })
-	place := make([]int, len(p.Steps))
-	for at, i := range longest {
-		place[i] = at
+	least := int64(0)
+	if n := len(p.Steps) - maxCritical; n > 0 {
+		least = slices.SortedFunc(slices.Values(p.Steps), func(a, b analyze.Step) int { return cmp.Compare(a.Duration, b.Duration) })[n].Duration
 	}
 	type kind struct{ name, service, state string }
 	joined, counted := make(map[kind]int), make(map[view.Row]bool)
@@ -93,7 +88,7 @@ func (s *state) pathAnswer(ctx context.Context, whole view.Row, number func(view
 	p.Steps, p.Async = []analyze.Step{}, nil
 	for i := range all {
 		x := &all[i]
-		if place[i] < maxCritical {
+		if x.Duration >= least {
 			out.Marks = append(out.Marks, int64(number(x.Span)), x.From-p.From, x.Duration)
 		}
 		if p.Open { // of what hangs nobody knows which span ends last

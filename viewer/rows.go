@@ -318,11 +318,8 @@ func (s *state) treeRow(r view.Row, e *format.TraceEntry, ranker *interest.Ranke
 	v, t := s.v, s.v.Tree()
 	f := v.Flags(r)
 	x := treeRow{
-		Row: r, Start: s.startOf(r), Below: s.below(r), Errors: s.errorRanks().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
+		Row: r, Start: s.startOf(r), Took: s.tookOf(r), Below: s.below(r), Errors: s.errorRanks().between(t.Rank(r)+1, t.End(r)), Name: e.Metadata.Name, Service: v.Service(r),
 		Text: attributesText(ranker.Attributes(r, e)), Flags: uint32(f), Ticks: []tick{}, Parts: []innerSpan{},
-	}
-	if d, known := v.Lasted(r); known {
-		x.Took = new(int64(d))
 	}
 	if f.Role() == view.RoleLog || x.Name == "" {
 		x.Name = e.Message.Value
@@ -390,6 +387,14 @@ func (s *state) startOf(r view.Row) analyze.Time {
 		return analyze.Time(at)
 	}
 	return analyze.NoTime
+}
+
+// tookOf returns how long a span took, or how long it was open at least; nil if that is not known.
+func (s *state) tookOf(r view.Row) *int64 {
+	if took, known := s.v.Lasted(r); known {
+		return new(int64(took))
+	}
+	return nil
 }
 
 // previewSize is the largest number of bytes of a text in a row.

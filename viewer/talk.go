@@ -67,7 +67,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error)
 		return nil, err
 	}
 	v, t := s.v, s.v.Tree()
-	var rows []view.Row // in the order of the tree, because log records may have no time
+	out, all := []turn{}, 0 // in the order of the tree, because log records may have no time
 	end := min(t.End(r), t.Rank(r)+talkRows)
 	read := v.NewReader()
 	for rank := t.Rank(r); rank < end; rank++ {
@@ -79,18 +79,17 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		if role := v.Role(row); role != view.RoleResource && role != view.RoleLink && (strings.HasPrefix(e.Metadata.Name, genAI) || len(spokenOf(e.UserAttributes())) > 0) {
-			rows = append(rows, row)
+		if role := v.Role(row); role == view.RoleResource || role == view.RoleLink || !strings.HasPrefix(e.Metadata.Name, genAI) && len(spokenOf(e.UserAttributes())) == 0 {
+			continue
 		}
-	}
-	out := []turn{}
-	for _, row := range rows[:min(len(rows), maxTurns)] {
-		e, err := v.Entry(row)
-		if err != nil {
+		if all++; all > maxTurns {
+			continue
+		}
+		if e, err = v.Entry(row); err != nil { // the reader reuses its memory
 			return nil, err
 		}
 		x := turn{
-			Row: row, Span: row, Start: s.startOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
+			Row: row, Span: row, Start: s.startOf(row), Took: s.tookOf(row), Name: preview(e.Metadata.Name), Role: v.Role(row).String(), Failed: v.Flags(row).IsError(),
 			Body: e.Message.Value[:min(len(e.Message.Value), maxSpoken)], Attributes: attributesOf(spokenOf(e.UserAttributes()), maxSpoken),
 		}
 		if v.Role(row) != view.RoleSpan {
@@ -99,10 +98,7 @@ func (h *Handler) talk(ctx context.Context, s *state, q url.Values) (any, error)
 		if name, ok := e.Attribute(otel.AttrEventName); ok {
 			x.Name = preview(name.Text())
 		}
-		if took, known := v.Lasted(row); known {
-			x.Took = new(int64(took))
-		}
 		out = append(out, x)
 	}
-	return map[string]any{"turns": out, "more": len(rows) - len(out), "cut": t.End(r) > end}, nil
+	return map[string]any{"turns": out, "more": all - len(out), "cut": t.End(r) > end}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -164,7 +163,7 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	}
 	v := s.v
 	if v.Role(r) != view.RoleSpan {
-		return nil, badRequest("it is no span")
+		return nil, badRequest("the row is not a span")
 	}
 	where, outside := whereNamesake(v, r), false
 	same, err := s.foundIn(ctx, where, w)
@@ -184,6 +183,9 @@ func (h *Handler) why(ctx context.Context, s *state, q url.Values) (any, error) 
 	out.Where, out.Outside = where, outside
 	if root := s.v.Outermost(r); root != r {
 		out.Without = where + " !<< " + whereNamesake(v, root)
+	}
+	if q.Get("than") == "" { // with another file, all of the name are compared, as above
+		q.Del("q")
 	}
 	than, err := s.sideOf(ctx, q, w)
 	if err != nil {
@@ -257,7 +259,7 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	out.Shares = contrastOf(c, true, false)
 	if out.Of == "failed" {
 		out.Shares.Fields = slices.DeleteFunc(out.Shares.Fields, func(f query.FieldShares) bool {
-			if !followsFailure.MatchString(f.Field) {
+			if !analyze.SaysOutcome(f.Field) {
 				return false
 			}
 			out.Follows = append(out.Follows, f.Values[0].Where)
@@ -267,9 +269,6 @@ func (s *state) whyOf(ctx context.Context, r view.Row, same view.Set[view.Row], 
 	out.Burst = s.burstOf(in, same)
 	return out, in, nil
 }
-
-// followsFailure has the attributes in which OpenTelemetry's conventions have how a call ended.
-var followsFailure = regexp.MustCompile(`\.(http\.response\.|http\.status|error|exception\.|otel\.status|rpc\..*status)`)
 
 // An against compares the spans of a name that the query selects with those of the other side.
 type against struct {

@@ -357,3 +357,7 @@ func leadingTime(line string) (int64, bool) {
 	}
 	return 0, false
 }
+
+func textAttribute(name, s string) otel.Attribute {
+	return otel.NewAttribute(name, &otel.Any{Kind: otel.String, Text: s})
+}

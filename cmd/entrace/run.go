@@ -357,10 +357,6 @@ func (r *running) begin() {
 	r.tell(b.Write())
 }
 
-func textAttribute(name, s string) otel.Attribute {
-	return otel.NewAttribute(name, &otel.Any{Kind: otel.String, Text: s})
-}
-
 func numberAttribute(name string, n int64) otel.Attribute {
 	return otel.NewAttribute(name, &otel.Any{Kind: otel.Int, Int: n})
 }

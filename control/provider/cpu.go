@@ -166,10 +166,6 @@ func (c *cpuProfile) end() (groups []*group, began time.Time, took time.Duration
 	return groups, part.began, took, err
 }
 
-func mostFirst(a, b *group) int {
-	return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
-}
-
 // write writes an entry for each stack.
 func (c *cpuProfile) write(groups []*group, at time.Time, took time.Duration) error {
 	slices.SortFunc(groups, mostFirst)

@@ -45,6 +45,10 @@ type group struct {
 	key       string
 }
 
+func mostFirst(a, b *group) int {
+	return cmp.Or(cmp.Compare(b.values[0], a.values[0]), cmp.Compare(a.key, b.key))
+}
+
 type label struct{ name, value string }
 
 // parseProfile parses a profile of package runtime/pprof and returns the groups of its samples, in

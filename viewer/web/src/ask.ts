@@ -6,7 +6,8 @@ import * as trace from './trace'
 // useAnswer asks again whenever the key changes, and keeps what was there until the answer comes.
 export function useAnswer<T>(
   key: string,
-  ask: (signal: AbortSignal) => Promise<T>
+  ask: (signal: AbortSignal) => Promise<T>,
+  rest = 80 // milliseconds before it asks
 ): { value: T | null; failed: string } {
   const value = useSignal<T | null>(null),
     failed = useSignal('')
@@ -30,7 +31,7 @@ export function useAnswer<T>(
             }
           }
         ),
-      80
+      rest
     )
     return () => {
       clearTimeout(wait)
@@ -112,7 +113,39 @@ export function drag(
   return cancel
 }
 
-// flip switches something on or off.
+// pull is a drag that sets a signal while it goes on; done hears what was set last, null if it did not go far.
+export const pull = <T>(
+  e: PointerEvent,
+  to: { value: T | null },
+  next: (e: PointerEvent) => T,
+  done: (last: T | null, e: PointerEvent) => void
+) =>
+  drag(
+    e,
+    e => {
+      to.value = next(e)
+    },
+    (_, e) => {
+      const last = to.value
+      to.value = null
+      done(last, e)
+    },
+    set(to, null)
+  )
+
+// spot is where a pointer is over an element that is so wide, in pixels.
+export function spot(box: { current: HTMLElement | null }, e: MouseEvent) {
+  const r = box.current!.getBoundingClientRect()
+  return { x: e.clientX - r.left, y: e.clientY - r.top, width: r.width }
+}
+
+// set and flip make a handler that sets a signal, or switches it on or off.
+export const set =
+  <T>(signal: { value: T }, to: T) =>
+  () => {
+    signal.value = to
+  }
+
 export const flip = (on: { value: boolean }) => () => {
   on.value = !on.value
 }

@@ -49,7 +49,7 @@ export function x(a: Axis, t: bigint): number {
   let since = t - a.from
   for (const f of a.folds ?? []) if (t > f.from) since -= (t < f.to ? t : f.to) - f.from
   const parts = (since * 1_000_000n) / spanOf(a)
-  return Math.max(-10, Math.min(a.width + 10, (Number(parts) / 1e6) * a.width))
+  return clamp(-10, (Number(parts) / 1e6) * a.width, a.width + 10)
 }
 
 // timeAt is the time at a part of the axis, from 0 to 1.
@@ -62,9 +62,11 @@ export function timeAt(a: Axis, part: number): bigint {
 // whole are the steps of clocks and calendars, from a minute to a day.
 const whole = [1, 2, 5, 10, 15, 30, 60, 180, 360, 720, 1440].map(n => BigInt(n) * 60_000_000_000n)
 
+// clamp returns the number from least to most that is nearest to n; least if most is below it.
+export const clamp = (least: number, n: number, most: number) => Math.max(least, Math.min(most, n))
+
 // zoomOf is by how much a wheel or a pinch zooms: as far as the fingers move.
-export const zoomOf = (e: WheelEvent) =>
-  Math.max(0.8, Math.min(1.25, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100)))
+export const zoomOf = (e: WheelEvent) => clamp(0.8, Math.exp(((e.deltaMode ? 40 : 1) * e.deltaY) / 100), 1.25)
 
 // steps returns the times of the axis' lines: round ones, and as many as there is room for.
 export function steps(a: Axis, room = 70): bigint[] {

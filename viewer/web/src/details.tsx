@@ -1,11 +1,13 @@
 // Everything about the row that is selected.
+
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { set, useAnswer } from './ask'
 import { Icon, Level } from './icons'
 import { folded } from './indent'
 import { markdown } from './issue'
 import * as page from './page'
-import { Frames, Place, Section } from './parts'
+import { Frames, Go, none, Place, Section } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Attribute, Entry, LogRecord, Stack, Place as Step } from './source'
@@ -71,21 +73,15 @@ export function Details() {
     }
   }, [row, trace.meta.value!.entries])
   const e = page.entry.value
-  if (row && failed.value && !e)
-    return (
-      <aside class="det" aria-label="Details" tabIndex={0}>
-        <p class="none">This row cannot be read: {plain(failed.value)}</p>
-      </aside>
-    )
   if (!row || !e)
     return (
       <aside class="det" aria-label="Details" tabIndex={0}>
         {row ? (
-          <p class="none">Reading…</p>
+          none(failed.value ? `This row cannot be read: ${failed.value}` : 'Reading…')
         ) : search.query.value && search.found.value?.count ? (
           <HitsOf />
         ) : (
-          <p class="none">Select a row to see all that was recorded of it.</p>
+          none('Select a row to see all that was recorded of it.')
         )}
       </aside>
     )
@@ -108,12 +104,7 @@ export function Details() {
             <Level level={levelOfName(e.level)} event={e.role === 'event'} />
           )}
           <span class="ttl">{plain(headline(titleOf(e)))}</span>
-          <button
-            class="ib only-n"
-            aria-label="Close the details"
-            onClick={() => {
-              page.sheet.value = false
-            }}>
+          <button class="ib only-n" aria-label="Close the details" onClick={set(page.sheet, false)}>
             <Icon name="close" />
           </button>
           <button
@@ -161,12 +152,7 @@ export function Details() {
       </div>
       <div class="dt" role="tablist">
         {tabs.map(([id, label]) => (
-          <button
-            role="tab"
-            aria-selected={shown === id}
-            onClick={() => {
-              tab.value = id
-            }}>
+          <button role="tab" aria-selected={shown === id} onClick={set(tab, id)}>
             {label}
           </button>
         ))}
@@ -231,12 +217,8 @@ function Path({ path }: { path: Step[] }) {
     ...first.map(step),
     ...(hidden
       ? [
-          <button
-            class="lk"
-            onClick={() => {
-              all.value = true
-            }}>
-            {many(hidden, 'level', 'levels')} more
+          <button class="lk" onClick={set(all, true)}>
+            {many(hidden, 'level')} more
           </button>
         ]
       : []),
@@ -313,9 +295,7 @@ function Attributes({ e }: { e: Entry }) {
               <span class="k">{l.to ? 'to' : 'not in this file'}</span>
               <span class="v">
                 {l.to ? (
-                  <button class="lk" onClick={() => selection.go(l.to!.row)}>
-                    {plain(l.to.name)}
-                  </button>
+                  <Go row={l.to.row}>{plain(l.to.name)}</Go>
                 ) : (
                   <span class="mono">
                     {plain(l.trace)} {plain(l.span)}
@@ -355,7 +335,7 @@ function Attributes({ e }: { e: Entry }) {
       </Section>
       {some(e.resource).length > 0 && (
         <details class="sec" open={!!part}>
-          <summary>Resource, {many(e.resource!.length, 'attribute', 'attributes')}</summary>
+          <summary>Resource, {many(e.resource!.length, 'attribute')}</summary>
           {some(e.resource).map(a => (
             <One key={`${e.row} ${a.n}`} a={a} n={a.n} row={e.row} scope="resource" />
           ))}
@@ -375,9 +355,7 @@ const Reasons = ({ e }: { e: Entry }) => (
           <>
             <pre class="code err">{lines([e.exception.type, e.exception.message].filter(Boolean).join(': '))}</pre>
             {e.exception.stack && <Frames stack={e.exception.stack} />}
-            <button class="lk" onClick={() => selection.go(e.exception!.row)}>
-              To the exception
-            </button>
+            <Go row={e.exception.row}>To the exception</Go>
           </>
         )}
       </Section>
@@ -435,7 +413,7 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
         ? sql(value)
         : pretty(value)
   const long = shown.includes('\n') || shown.length > 160
-  const query = a.size ? '' : `${scope ? scope : ''}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
+  const query = a.size ? '' : `${scope}${fieldName(a.name)} = ${literal(a.kind, a.value)}`
   const all = async () => {
     const e = await trace.source.entry(row, true)
     whole.value = (scope ? (e.resource ?? []) : e.attributes)[n]?.value ?? a.value
@@ -466,29 +444,16 @@ function One({ a, n, row, scope = '' }: { a: Attribute; n: number; row: number; 
 }
 
 function Logs({ row }: { row: number }) {
-  const list = useSignal<LogRecord[] | null>(null),
-    total = useSignal(0),
-    failed = useSignal('')
-  useEffect(() => {
-    const stop = new AbortController()
-    trace.source.logs(row, stop.signal).then(
-      r => {
-        list.value = r.logs
-        total.value = r.total
-        failed.value = ''
-      },
-      x => {
-        if (!stop.signal.aborted) failed.value = messageOf(x)
-      }
-    )
-    return () => stop.abort()
-  }, [row, trace.meta.value!.entries])
-  if (failed.value) return <p class="none">They cannot be read: {plain(failed.value)}</p>
-  if (!list.value) return <p class="none">Reading…</p>
-  if (!list.value.length) return <p class="none">There are no log records at this row or below.</p>
+  const { value: r, failed } = useAnswer<{ logs: LogRecord[]; total: number }>(
+    `${row} ${trace.meta.value!.entries}`,
+    signal => trace.source.logs(row, signal),
+    0
+  )
+  if (!r) return none(failed ? `They cannot be read: ${failed}` : 'Reading…')
+  if (!r.total) return none('There are no log records at this row or below.')
   return (
     <div class="lgs">
-      {list.value.map(l => (
+      {r.logs.map(l => (
         <button class="lg" onClick={() => selection.go(l.row)}>
           <time>{l.time_unix_nano ? moment(l.time_unix_nano) : ''}</time>
           <Level level={levelOfName(l.level)} />
@@ -498,9 +463,7 @@ function Logs({ row }: { row: number }) {
           </span>
         </button>
       ))}
-      {total.value > list.value.length && (
-        <p class="none">{count(total.value - list.value.length)} more are not shown.</p>
-      )}
+      {r.total > r.logs.length && none(`${count(r.total - r.logs.length)} more are not shown.`)}
     </div>
   )
 }

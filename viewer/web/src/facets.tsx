@@ -1,6 +1,7 @@
 // What the rows in the window have, and by what those differ that the query selects.
 import { useSignal } from '@preact/signals'
 import { flip, useAnswer } from './ask'
+import { none } from './parts'
 import * as search from './search'
 import type { Contrast } from './source'
 import { count, many, percent, plain } from './text'
@@ -12,13 +13,13 @@ export function Facets() {
   const q = search.found.value && !search.problem.value ? search.query.value : '',
     all = useSignal(false)
   const { value: c, failed } = useAnswer<Contrast>(
-    `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()} ${trace.meta.value!.generation} `,
+    `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
     signal => trace.source.facets(search.part(), signal)
   )
   if (!c)
     return (
       <aside class="fac" aria-label="Facets">
-        <p class="none">{failed ? plain(failed) : 'Counting…'}</p>
+        {none(failed || 'Counting…')}
       </aside>
     )
   const against = search.otherSide()
@@ -88,7 +89,7 @@ export function Facets() {
       ))}
       {fields.length > most && (
         <button class="lk" onClick={flip(all)}>
-          {all.value ? 'Fewer' : `${many(fields.length - most, 'more attribute', 'more attributes')}`}
+          {all.value ? 'Fewer' : `${many(fields.length - most, 'more attribute')}`}
         </button>
       )}
     </aside>

@@ -1,10 +1,11 @@
 // A flame: spans merged by the names above them, the widest first, or in their time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { useAnswer, useWidth } from './ask'
+import { set, spot, useAnswer, useWidth } from './ask'
 import { begin, color } from './bars'
 import { LanesView } from './lanes'
 import * as page from './page'
+import { Choose, none, wrong } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Flame, FlameNode } from './source'
@@ -29,37 +30,34 @@ let drawn: Box[] = []
 export const lastFlame = () => drawn
 
 export function FlameView() {
-  const q = search.problem.value ? '' : search.query.value,
-    m = trace.meta.value!
+  const q = search.problem.value ? '' : search.query.value
   const { value: f, failed } = useAnswer<Flame>(
     page.wide.value === 'lanes'
       ? ''
-      : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${m.generation} ${trace.pace()}`,
+      : `${q} ${search.than.value} ${time.windowText.value} ${page.root.value} ${page.wide.value} ${trace.pace()}`,
     signal => trace.source.flame(search.part(), page.wide.value, signal)
-  )
-  const by = (to: typeof page.wide.value, label: string) => (
-    <button
-      aria-pressed={page.wide.value === to}
-      onClick={() => {
-        page.wide.value = to
-      }}>
-      {label}
-    </button>
   )
   return (
     <div class="tbv">
       <div class="tool">
-        <div class="seg" role="group" aria-label="What is wide">
-          {by('lanes', 'In time')}
-          {by('time', 'Own time')}
-          {by('count', 'Number')}
-        </div>
+        <Choose
+          label="What is wide"
+          now={page.wide.value}
+          to={id => {
+            page.wide.value = id
+          }}
+          of={[
+            ['lanes', 'In time'],
+            ['time', 'Own time'],
+            ['count', 'Number']
+          ]}
+        />
         <span class="q">
           {page.root.value
             ? `${plain(selection.rootName.value)} and what is below`
             : q
               ? f && page.wide.value !== 'lanes'
-                ? `${many(f.roots, 'hit', 'hits')} and what is below`
+                ? `${many(f.roots, 'hit')} and what is below`
                 : 'The hits and what is below'
               : 'Whole file'}
           {f && f.left > 0 && `, ${count(f.left)} narrow ones left out`}
@@ -72,21 +70,14 @@ export function FlameView() {
         <span class="grow" />
         {page.wide.value !== 'lanes' && (q || search.otherSide()) && (
           <span class="q">
-            <i class="fedge" /> takes longer than in{' '}
-            {search.otherSide() ? plain(search.otherSide()) : 'others of the name'}
+            <i class="fedge" /> takes longer than in {plain(search.otherSide()) || 'others of the name'}
           </span>
         )}
       </div>
       {page.wide.value === 'lanes' && <LanesView />}
-      {failed && (
-        <p class="none err" role="alert">
-          {plain(failed)}
-        </p>
-      )}
-      {!failed && !f && page.wide.value !== 'lanes' && <p class="none">Merging…</p>}
-      {f &&
-        page.wide.value !== 'lanes' &&
-        (f.nodes.length ? <Chart f={f} /> : <p class="none">No span is selected.</p>)}
+      {wrong(failed)}
+      {!failed && !f && page.wide.value !== 'lanes' && none('Merging…')}
+      {f && page.wide.value !== 'lanes' && (f.nodes.length ? <Chart f={f} /> : none('No span is selected.'))}
     </div>
   )
 }
@@ -143,9 +134,7 @@ function Chart({ f }: { f: Flame }) {
     paint(canvas.current!, f, boxes, width, height, at.value, over.value)
   })
   const hit = (e: MouseEvent) => {
-    const r = canvas.current!.getBoundingClientRect(),
-      x = e.clientX - r.left,
-      y = e.clientY - r.top
+    const { x, y } = spot(canvas, e)
     return boxes.findLast(b => x >= b.x && x < b.x + Math.max(2, b.width) && y >= b.y && y < b.y + row)?.node ?? -1
   }
   const n: FlameNode | undefined = f.nodes[over.value >= 0 ? over.value : at.value]
@@ -190,9 +179,7 @@ function Chart({ f }: { f: Flame }) {
         onPointerMove={e => {
           over.value = hit(e)
         }}
-        onPointerLeave={() => {
-          over.value = -1
-        }}
+        onPointerLeave={set(over, -1)}
         onClick={e => {
           const i = hit(e)
           if (i >= 0) {
@@ -200,17 +187,16 @@ function Chart({ f }: { f: Flame }) {
             zoom.value = zoom.value === i ? -1 : i
           }
         }}>
-        <canvas ref={canvas} aria-hidden="true" />
+        <canvas ref={canvas} aria-hidden />
       </div>
       {n && (
         <div class="fi">
-          <b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span', 'spans')}
-          {n.errors > 0 && <span class="err">, {many(n.errors, 'error', 'errors')}</span>}, {duration(n.total_nano)} in
-          all, {duration(n.self_nano)} of their own, {percent(n.weight, 1)}
+          <b>{plain(n.name)}</b> <span class="q">{plain(n.service)}</span> {many(n.count, 'span')}
+          {n.errors > 0 && <span class="err">, {many(n.errors, 'error')}</span>}, {duration(n.total_nano)} in all,{' '}
+          {duration(n.self_nano)} of their own, {percent(n.weight, 1)}
           {n.more > 0.01 && (
             <span class="q">
-              ; {percent(n.more, 1)} of the time more than in{' '}
-              {search.otherSide() ? plain(search.otherSide()) : 'others'}
+              ; {percent(n.more, 1)} of the time more than in {plain(search.otherSide()) || 'others'}
             </span>
           )}{' '}
           <button class="btn s" onClick={() => selection.go(n.row)}>
@@ -230,8 +216,7 @@ function Chart({ f }: { f: Flame }) {
   )
 }
 
-const says = (n: FlameNode) =>
-  `${plain(n.name)}, ${many(n.count, 'span', 'spans')}, ${duration(n.self_nano)} of their own`
+const says = (n: FlameNode) => `${plain(n.name)}, ${many(n.count, 'span')}, ${duration(n.self_nano)} of their own`
 
 function paint(
   canvas: HTMLCanvasElement,

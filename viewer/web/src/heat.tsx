@@ -2,9 +2,10 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { drag, useLatest, useWidth } from './ask'
-import { begin, color } from './bars'
+import { drag, spot, useLatest, useWidth } from './ask'
+import { begin, clamp, color } from './bars'
 import * as page from './page'
+import { none } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Choice, Heat } from './source'
@@ -18,7 +19,7 @@ const cell = 7,
   gutter = 50,
   edge = 44,
   top = 10
-const cellHeight = () => Math.max(cell, Math.min(14, Math.floor((innerHeight - 580) / 40))) // leaves room for the lists below
+const cellHeight = () => clamp(cell, Math.floor((innerHeight - 580) / 40), 14) // leaves room for the lists below
 
 // A Box has cells from x and y on, up to and without x2 and y2; y grows with the duration.
 interface Box {
@@ -83,7 +84,7 @@ export function HeatMap({
     canvas = useRef<HTMLCanvasElement>(null)
   const width = useWidth(holder) - edge - gutter,
     asked = useSignal('') // a box of times and durations, which stays as more comes
-  const n = Math.max(1, Math.min(999, Math.floor(width / cell)))
+  const n = clamp(1, Math.floor(width / cell), 999)
   const { value: h, failed } = useLatest<Heat>(width < 1 ? '' : `${known} ${n}`, () =>
     trace.source.heat(time.windowText.peek(), n)
   )
@@ -112,15 +113,12 @@ export function HeatMap({
     asked.value = asked.value === box ? '' : box
   }
   const place = (e: PointerEvent) => {
-    const r = canvas.current!.getBoundingClientRect()
-    return {
-      x: Math.max(0, Math.min(columns - 1, Math.floor((e.clientX - r.left) / w))),
-      y: Math.max(0, Math.min(rows - 1, Math.floor((tall + top - (e.clientY - r.top)) / high)))
-    }
+    const { x, y } = spot(canvas, e)
+    return { x: clamp(0, Math.floor(x / w), columns - 1), y: clamp(0, Math.floor((tall + top - y) / high), rows - 1) }
   }
   const moved = (b: Box, x: number, y: number): Box => {
-    x = Math.max(-b.x, Math.min(columns - b.x2, x))
-    y = Math.max(-b.y, Math.min(rows - b.y2, y))
+    x = clamp(-b.x, x, columns - b.x2)
+    y = clamp(-b.y, y, rows - b.y2)
     return { x: b.x + x, x2: b.x2 + x, y: b.y + y, y2: b.y2 + y }
   }
   const press = (e: PointerEvent) => {
@@ -156,7 +154,7 @@ export function HeatMap({
     const p = place(e),
       c = cells.find(c => c.x === p.x && c.y === p.y)
     canvas.current!.title = c
-      ? `${many(c.count, 'request', 'requests')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}`
+      ? `${many(c.count, 'request')}${c.failed ? `, ${count(c.failed)} failed` : ''}, ${duration(BigInt(h!.edges[p.y]!))} to ${duration(BigInt(h!.edges[p.y + 1]!))}, at ${moment(at(p.x), 3)}`
       : ''
   }
   const key = (e: KeyboardEvent) => {
@@ -175,8 +173,8 @@ export function HeatMap({
           : e.shiftKey
             ? {
                 ...b,
-                x2: Math.max(b.x + 1, Math.min(columns, b.x2 + x)),
-                y2: Math.max(b.y + 1, Math.min(rows, b.y2 + y))
+                x2: clamp(b.x + 1, b.x2 + x, columns),
+                y2: clamp(b.y + 1, b.y2 + y, rows)
               }
             : moved(b, x, y)
       )
@@ -259,31 +257,26 @@ export function HeatMap({
         style={{ paddingLeft: gutter + 'px' }}
         role="group"
         tabIndex={enough ? 0 : undefined}
-        aria-label={`Map of ${many(h?.requests ?? 0, 'request', 'requests')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
-        {failed ? (
-          <p class="none">{plain(failed)}</p>
-        ) : (
-          enough && <canvas ref={canvas} onPointerDown={press} onPointerMove={hover} aria-hidden="true" />
-        )}
+        aria-label={`Map of ${many(h?.requests ?? 0, 'request')} by when they began and how long they took. Draw a box, or press the arrows, to see what some share`}>
+        {failed
+          ? none(failed)
+          : enough && <canvas ref={canvas} onPointerDown={press} onPointerMove={hover} aria-hidden />}
         {enough &&
           [0, 1, 2, 3, 4].map(i => (
-            <span
-              class="ax"
-              aria-hidden="true"
-              style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
+            <span class="ax" aria-hidden style={{ width: gutter - 6 + 'px', top: top + tall * (1 - i / 4) - 6 + 'px' }}>
               {duration(BigInt(h.edges[Math.round((i / 4) * rows)]!))}
             </span>
           ))}
         {enough && (
-          <p class="hl" aria-hidden="true">
+          <p class="hl" aria-hidden>
             <span>
               {day(h.from_unix_nano!)}, {moment(h.from_unix_nano!, 3)} {zone(h.from_unix_nano!)}
             </span>
             <span class="key">
-              a cell has 1
+              a cell has 1{' '}
               {[0, 33, 67, 100].map(n => (
                 <i style={{ background: `color-mix(in srgb, var(--heat2) ${n}%, var(--heat))` }} />
-              ))}
+              ))}{' '}
               to {count(cells.reduce((a, c) => Math.max(a, c.count), 0))}
               {h.failed > 0 && (
                 <>
@@ -315,7 +308,7 @@ export function HeatMap({
 function Line({ of }: { of: number[] }) {
   const most = Math.max(1, ...of)
   return (
-    <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden="true">
+    <svg viewBox={`0 0 ${of.length} 12`} preserveAspectRatio="none" aria-hidden>
       <path d={of.map((v, i) => `M${i} 12h1v${((-v / most) * 12).toFixed(1)}h-1z`).join('')} />
     </svg>
   )
@@ -341,11 +334,11 @@ function Chosen({
   return (
     <section class="tl3 chosen" aria-live="polite">
       <h2>
-        {now < 0 ? 'Requests' : many(now, 'request', 'requests')} chosen
+        {now < 0 ? 'Requests' : many(now, 'request')} chosen
         {c && c.failed > 0 && <span class="err">, {count(c.failed)} failed</span>}
       </h2>
-      {failed && <p class="none">{plain(failed)}</p>}
-      {sure && now === 0 && <p class="none">None began and took so long.</p>}
+      {failed && none(failed)}
+      {sure && now === 0 && none('None began and took so long.')}
       {c && now > 0 && (
         <ul>
           {c.groups.map(g => (
@@ -363,7 +356,7 @@ function Chosen({
           ))}
         </ul>
       )}
-      {c && c.more > 0 && <p class="q">{many(c.more, 'other name', 'other names')} left out</p>}
+      {c && c.more > 0 && <p class="q">{many(c.more, 'other name')} left out</p>}
       {c && find && now > 0 && (
         <p>
           <button class="btn s" onClick={() => find(c.query)}>
@@ -459,7 +452,15 @@ function paint(
     c.moveTo(0, y(i - 0.5))
     c.lineTo(width, y(i - 0.5))
     c.stroke()
-    if (label - y(i) > 10) c.fillText(name, width + 14, y(i - 0.5) + 3)
+    if (label - y(i) > 10) {
+      c.save()
+      c.strokeStyle = color('bg')
+      c.lineWidth = 4
+      c.setLineDash([])
+      c.strokeText(name, width + 14, y(i - 0.5) + 3) // the bars are behind
+      c.restore()
+      c.fillText(name, width + 14, y(i - 0.5) + 3)
+    }
     label = y(i)
   }
   c.setLineDash([])

@@ -14,7 +14,7 @@ const paths: Record<string, string> = {
 }
 
 export const Icon = ({ name }: { name: string }) => (
-  <svg class="ic" viewBox="0 0 16 16" aria-hidden="true">
+  <svg class="ic" viewBox="0 0 16 16" aria-hidden>
     <path d={paths[name]} />
   </svg>
 )

@@ -1,9 +1,10 @@
 // Spans in their time: each service has lanes. Unless there are too many, no two spans of a lane overlap.
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { drag, useAnswer, useWidth } from './ask'
-import { type Axis, begin, color, steps, timeAt, x, zoomOf } from './bars'
+import { pull, set, spot, useAnswer, useWidth } from './ask'
+import { type Axis, begin, clamp, color, steps, timeAt, x, zoomOf } from './bars'
 import * as page from './page'
+import { wrong } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Lanes } from './source'
@@ -43,10 +44,8 @@ export function LanesView() {
     part = search.part(),
     shown = time.axis.value ?? (page.root.value ? null : (w ?? { from: m.first_unix_nano, to: m.last_unix_nano }))
   const { value: l, failed } = useAnswer<Lanes>(
-    width < 1
-      ? ''
-      : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${m.generation} ${trace.pace()}`,
-    signal => trace.source.lanes(part, shown, Math.max(1, Math.min(4000, Math.round(width))), signal)
+    width < 1 ? '' : `${JSON.stringify(part)} ${shown?.from} ${shown?.to} ${Math.round(width)} ${trace.pace()}`,
+    signal => trace.source.lanes(part, shown, clamp(1, Math.round(width), 4000), signal)
   )
   const range = shown ?? (l ? { from: l.from_unix_nano, to: l.to_unix_nano } : { from: 0n, to: 1n })
   const axis: Axis = { ...range, width: Math.max(1, width) }
@@ -94,42 +93,32 @@ export function LanesView() {
     const wheel = (e: WheelEvent) => {
       if (!e.ctrlKey && !e.metaKey && !e.shiftKey) return
       e.preventDefault()
-      const r = canvas.current!.getBoundingClientRect()
+      const at = spot(canvas, e)
       if (e.shiftKey) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else list.zoom!(zoomOf(e), Math.max(0, Math.min(1, (e.clientX - r.left) / r.width)))
+      else list.zoom!(zoomOf(e), clamp(0, at.x / at.width, 1))
     }
     box.current!.addEventListener('wheel', wheel, { passive: false })
     return () => box.current?.removeEventListener('wheel', wheel)
   }, [])
 
   const hit = (e: MouseEvent) => {
-    const r = canvas.current!.getBoundingClientRect(),
-      left = e.clientX - r.left,
-      top = e.clientY - r.top
-    return (
-      frame.drawn.findLast(b => left >= b.x - 1 && left < b.x + b.width + 1 && top >= b.y && top < b.y + row)?.run ?? -1
-    )
+    const { x, y } = spot(canvas, e)
+    return frame.drawn.findLast(b => x >= b.x - 1 && x < b.x + b.width + 1 && y >= b.y && y < b.y + row)?.run ?? -1
   }
   // A part that is drawn over is chosen; a click chooses a run.
   const begin = (e: PointerEvent) => {
     if (e.button || e.pointerType !== 'mouse') return
-    const r = canvas.current!.getBoundingClientRect(),
-      a = e.clientX - r.left
-    const place = (e: PointerEvent) => Math.max(0, Math.min(axis.width, e.clientX - r.left))
-    drag(
+    const a = spot(canvas, e).x
+    pull<[number, number]>(
       e,
+      brushed,
       e => {
-        const b = place(e)
-        brushed.value = [Math.min(a, b), Math.max(a, b)]
+        const b = clamp(0, spot(canvas, e).x, axis.width)
+        return [Math.min(a, b), Math.max(a, b)]
       },
-      (_, e) => {
-        const b = brushed.value
-        brushed.value = null
+      (b, e) => {
         if (b) time.choose({ from: timeAt(axis, b[0] / axis.width), to: timeAt(axis, b[1] / axis.width) })
         else pick(hit(e))
-      },
-      () => {
-        brushed.value = null
       }
     )
   }
@@ -166,11 +155,8 @@ export function LanesView() {
     const b = to[e.key]!()
     if (b) {
       pick(b.run)
-      box.current!.scrollTop = Math.max(
-        0,
-        Math.min(box.current!.scrollTop, b.y - head),
-        b.y + row * 2 - box.current!.clientHeight
-      )
+      const el = box.current!
+      el.scrollTop = Math.max(0, Math.min(el.scrollTop, b.y - head), b.y + row * 2 - el.clientHeight)
     }
   }
   const run = over.value >= 0 && l && over.value < l.row.length ? over.value : chosen
@@ -180,7 +166,7 @@ export function LanesView() {
         <p class="q fn">
           {l.spans ? (
             <>
-              {many(l.spans, 'span', 'spans')}
+              {many(l.spans, 'span')}
               {!l.packed && ', too many for lanes of their own: a lane is a level, and spans in it may overlap'}
             </>
           ) : (
@@ -188,7 +174,7 @@ export function LanesView() {
           )}
         </p>
       )}
-      <div class="ruler flr" aria-hidden="true">
+      <div class="ruler flr" aria-hidden>
         {steps(axis)
           .filter((t, i) => (!i || x(axis, t) > 105) && x(axis, t) < axis.width - 55)
           .map((t, i) => (
@@ -208,14 +194,12 @@ export function LanesView() {
         onPointerMove={e => {
           if (!brushed.value) over.value = hit(e)
         }}
-        onPointerLeave={() => {
-          over.value = -1
-        }}
+        onPointerLeave={set(over, -1)}
         onDblClick={e => {
           const i = hit(e)
           if (i >= 0) fit(i)
         }}>
-        <canvas ref={canvas} aria-hidden="true" />
+        <canvas ref={canvas} aria-hidden />
         {brushed.value && (
           <div
             class="brush"
@@ -223,23 +207,19 @@ export function LanesView() {
           />
         )}
       </div>
-      {failed && (
-        <p class="none err" role="alert">
-          {plain(failed)}
-        </p>
-      )}
+      {wrong(failed)}
       {l && run >= 0 && run < l.row.length && (
         <div class="fi">
           <b>{plain(l.names[l.name[run]!]!)}</b> <span class="q">{plain(serviceOf(l, l.lane[run]!))}</span>{' '}
           {l.count[run]! > 1 ? (
-            `and ${many(l.count[run]! - 1, 'other span', 'other spans')} within ${duration(BigInt(l.long[run]!))}`
+            `and ${many(l.count[run]! - 1, 'other span')} within ${duration(BigInt(l.long[run]!))}`
           ) : (
             <>
               {l.open[run] ? 'never ended, open for ' : ''}
               {duration(BigInt(l.long[run]!))} from {moment(l.from_unix_nano + BigInt(l.at[run]!), 6)}
             </>
           )}
-          {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error', 'errors')}</span>}{' '}
+          {l.errors[run]! > 0 && <span class="err">, {many(l.errors[run]!, 'error')}</span>}{' '}
           <button class="btn s" onClick={() => selection.go(l.row[run]!)}>
             Show in the tree
           </button>{' '}
@@ -260,7 +240,7 @@ const serviceOf = (l: Lanes, lane: number) => {
   return ''
 }
 const says = (l: Lanes, i: number) =>
-  `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span', 'spans') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
+  `${plain(l.names[l.name[i]!]!)}, ${l.count[i]! > 1 ? many(l.count[i]!, 'span') : duration(BigInt(l.long[i]!))}${l.errors[i] ? ', error' : ''}`
 
 function paint(
   canvas: HTMLCanvasElement,

@@ -4,7 +4,7 @@ import { effect, signal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
-import { flip } from './ask'
+import { flip, set } from './ask'
 import { Details } from './details'
 import { Facets } from './facets'
 import { FlameView, lastFlame } from './flame'
@@ -68,7 +68,7 @@ function App() {
       <header class={'top' + (trace.embedded ? ' emb' : '')}>
         <h1 class="sr">{plain(title())}</h1>
         <span class="brand">
-          <svg viewBox="0 0 16 16" aria-hidden="true">
+          <svg viewBox="0 0 16 16" aria-hidden>
             <path d="M1 2h9v3H1zM4 6.500h8v3H4zM7 11h8v3H7z" fill="currentColor" />
           </svg>
           <span>entrace</span>
@@ -91,12 +91,7 @@ function App() {
         </span>
         <nav class="tabs" role="tablist" aria-label="Views">
           {views.map((v, i) => (
-            <button
-              role="tab"
-              aria-selected={page.view.value === v}
-              onClick={() => {
-                page.view.value = v
-              }}>
+            <button role="tab" aria-selected={page.view.value === v} onClick={set(page.view, v)}>
               {viewNames[i]}
             </button>
           ))}
@@ -145,9 +140,7 @@ function App() {
           <button
             class="ib no-n"
             title="Write times in UTC, or in the zone of this browser"
-            onClick={() => {
-              page.utc.value = page.utc.value ? '' : '1'
-            }}>
+            onClick={set(page.utc, page.utc.value ? '' : '1')}>
             {zone(m.last_unix_nano ?? 0n)}
           </button>
         )}
@@ -158,13 +151,7 @@ function App() {
           onClick={nextTheme}>
           ◐
         </button>
-        <button
-          class="ib"
-          aria-label="Keys"
-          title="Keys (?)"
-          onClick={() => {
-            page.help.value = true
-          }}>
+        <button class="ib" aria-label="Keys" title="Keys (?)" onClick={set(page.help, true)}>
           ?
         </button>
       </header>
@@ -191,11 +178,7 @@ function App() {
         {address.other.value && (
           <div class="notice" role="status">
             The link is to another file, {address.other.value}; this one is {m.fingerprint}. The query was kept.{' '}
-            <button
-              class="lk"
-              onClick={() => {
-                address.other.value = ''
-              }}>
+            <button class="lk" onClick={set(address.other, '')}>
               Dismiss
             </button>
           </div>
@@ -203,11 +186,7 @@ function App() {
         {page.notice.value && (
           <div class="notice" role="status">
             {plain(page.notice.value)}{' '}
-            <button
-              class="lk"
-              onClick={() => {
-                page.notice.value = ''
-              }}>
+            <button class="lk" onClick={set(page.notice, '')}>
               Dismiss
             </button>
           </div>
@@ -243,12 +222,7 @@ function App() {
         </div>
         {page.view.value === 'tree' && page.details.value && (
           <>
-            <div
-              class="scrim"
-              onClick={() => {
-                page.sheet.value = false
-              }}
-            />
+            <div class="scrim" onClick={set(page.sheet, false)} />
             <Details />
           </>
         )}
@@ -306,7 +280,7 @@ function Tools() {
           }}>
           {selection.toggled.value.length > 0 && <option value="some">some rows</option>}
           {levels.map(n => (
-            <option value={n}>{n ? many(n, 'level', 'levels') : 'no row'}</option>
+            <option value={n}>{n ? many(n, 'level') : 'no row'}</option>
           ))}
           <option value={selection.maxDepth}>all rows</option>
           <option value="hits" disabled={!search.query.value}>
@@ -382,7 +356,7 @@ function Pills() {
       {time.shortest.value > 0n && (
         <button
           class="btn s"
-          aria-pressed={true}
+          aria-pressed
           title="Spans that took less are left out (t)"
           onClick={() => time.leaveOutShort(0n)}>
           From {duration(time.shortest.value)} on
@@ -450,9 +424,7 @@ function Keys() {
     <dialog
       ref={el}
       aria-label="Keys"
-      onClose={() => {
-        page.help.value = false
-      }}
+      onClose={set(page.help, false)}
       onClick={e => {
         if (e.target === el.current) el.current!.close()
       }}>

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useAnswer, useLatest } from './ask'
 import { HeatMap } from './heat'
 import * as page from './page'
+import { none } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Explanation, Line, Repeat, Top } from './source'
@@ -17,16 +18,10 @@ export function Overview() {
   const waits = useAnswer(t && (m.goroutines || m.static !== undefined) ? `${known} waits` : '', signal =>
     trace.source.waits(time.windowText.peek(), signal)
   ).value // these take longer to find
-  if (failed)
+  if (failed || !t)
     return (
       <div class="topv">
-        <p class="none">The overview cannot be made: {plain(failed)}</p>
-      </div>
-    )
-  if (!t)
-    return (
-      <div class="topv">
-        <p class="none">Looking through {count(m.entries)} entries…</p>
+        {none(failed ? `The overview cannot be made: ${failed}` : `Looking through ${count(m.entries)} entries…`)}
       </div>
     )
   const find = (q: string) => {
@@ -36,7 +31,7 @@ export function Overview() {
       if (ok) selection.next('next')
     })
   }
-  const none = Object.entries({
+  const absent = Object.entries({
     errors: t.errors,
     'spans that never ended': t.open_spans,
     'repeated calls': t.repeats.length,
@@ -85,8 +80,8 @@ export function Overview() {
         <List
           title={
             <span class="err">
-              {t.failed_requests > 0 && many(t.failed_requests, 'failed request', 'failed requests') + ', '}
-              {many(t.errors, 'error', 'errors')}
+              {t.failed_requests > 0 && many(t.failed_requests, 'failed request') + ', '}
+              {many(t.errors, 'error')}
             </span>
           }
           items={t.error_patterns.map(p => ({
@@ -131,13 +126,11 @@ export function Overview() {
           items={t.goroutines.map(g => ({
             title: plain(g.stack),
             name: plain(g.in) || '(unknown)',
-            n: many(g.count, 'goroutine', 'goroutines'),
-            q: g.spans > 0 && `for ${many(g.spans, 'span', 'spans')}, ${g.ended} of which ended`,
+            n: many(g.count, 'goroutine'),
+            q: g.spans > 0 && `for ${many(g.spans, 'span')}, ${g.ended} of which ended`,
             go: () => selection.go(g.row.row)
           }))}>
-          {t.more_goroutines > 0 && (
-            <p class="q">{many(t.more_goroutines, 'goroutine', 'goroutines')} on other stacks</p>
-          )}
+          {t.more_goroutines > 0 && <p class="q">{many(t.more_goroutines, 'goroutine')} on other stacks</p>}
         </List>
         <List
           title="Services"
@@ -148,10 +141,8 @@ export function Overview() {
                 <i class="dot" style={trace.hue(name)} /> {plain(name) || '(none)'}
               </>
             ),
-            n: many(spans, 'span', 'spans'),
-            q: [logs && many(logs, 'log record', 'log records'), errors && many(errors, 'error', 'errors')]
-              .filter(Boolean)
-              .join(', '),
+            n: many(spans, 'span'),
+            q: [logs && many(logs, 'log record'), errors && many(errors, 'error')].filter(Boolean).join(', '),
             go: () => find(name ? `service = ${quoted(name)}` : '{ service = nil }')
           }))}
         />
@@ -171,8 +162,7 @@ export function Overview() {
               ),
               n: at('self') ? duration(BigInt(at('self')!)) : '-',
               q:
-                many(Number(at('count')), 'span', 'spans') +
-                (at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''),
+                many(Number(at('count')), 'span') + (at('p95') ? ', duration p95 ' + duration(BigInt(at('p95')!)) : ''),
               go: () =>
                 find(
                   `{ entry:role = span && name = ${quoted(name)} && ${service ? `service = ${quoted(service)}` : 'service = nil'} }`
@@ -204,8 +194,7 @@ export function Overview() {
         />
       </div>
       <p class="q all">
-        {many(t.spans, 'span', 'spans')}, {many(t.logs, 'log record', 'log records')}.
-        {none.length > 0 && ` None: ${none.join(', ')}.`}
+        {many(t.spans, 'span')}, {many(t.logs, 'log record')}.{absent.length > 0 && ` None: ${absent.join(', ')}.`}
       </p>
     </div>
   )
@@ -255,7 +244,7 @@ function List({
 // Causes says why requests are slow or fail.
 function Causes({ find }: { find: false | ((q: string) => void) }) {
   const { value: x, failed } = useAnswer<Explanation>(
-    `${trace.meta.value!.generation} ${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
+    `${trace.pace()} ${search.query.value} ${time.windowText.value} ${search.than.value}`,
     signal => trace.source.explain({ ...search.part(), root: 0 }, signal)
   )
   if (!x) return <p class="q">{failed ? plain(failed) : 'Looking for a cause…'}</p>
@@ -264,9 +253,9 @@ function Causes({ find }: { find: false | ((q: string) => void) }) {
     <section class="tl3">
       <h2 class={x.found ? 'err' : ''}>{plain(x.verdict)}</h2>
       <p class="q">
-        {many(now, 'request', 'requests')}
+        {many(now, 'request')}
         {x.since && ` from ${moment(x.since.at_unix_nano!, 3)} on`}
-        {before > 0 && ` beside ${many(before, 'other', 'others')}`}
+        {before > 0 && ` beside ${many(before, 'other')}`}
         {x.chance[1] > 0 && `, requests exchanged at random differ as much in ${x.chance[0]} of ${x.chance[1]} tries`}
       </p>
       <ul class="cards">
@@ -275,7 +264,7 @@ function Causes({ find }: { find: false | ((q: string) => void) }) {
           .map((c, i) => (
             <li>
               <h3>
-                <span class={c.sure ? 'err' : 'q'}>{i + 1}</span> {plain(c.operation)}{' '}
+                {c.sure && <span class="err">{i + 1}</span>} {plain(c.operation)}{' '}
                 <span class="q">{plain(c.service)}</span>
               </h3>
               {c.evidence.map(e => (

@@ -2,7 +2,7 @@
 import { effect, signal } from '@preact/signals'
 import type { Entry } from './source'
 
-export type View = 'top' | 'tree' | 'flame' | 'table'
+type View = 'top' | 'tree' | 'flame' | 'table'
 export const view = signal<View>('tree')
 export const selected = signal(0)
 export const root = signal(0)

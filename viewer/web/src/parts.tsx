@@ -1,8 +1,51 @@
 // What several panels have: sections, stacks, places in code.
+import type { ComponentChildren } from 'preact'
+import * as selection from './selection'
 import { frames, plain } from './text'
 import * as trace from './trace'
 
-export const Section = ({ title, children }: { title: string; children: preact.ComponentChildren }) => (
+// none says why there is nothing to be seen, and wrong what went wrong; nothing if it is empty.
+export const none = (text: string) => <p class="none">{plain(text)}</p>
+
+export const wrong = (text: string) =>
+  text && (
+    <p class="none err" role="alert">
+      {plain(text)}
+    </p>
+  )
+
+// Go is a link to a row.
+export const Go = ({ row, children }: { row: number; children: ComponentChildren }) => (
+  <button class="lk" onClick={() => selection.go(row)}>
+    {children}
+  </button>
+)
+
+// Choose is a choice of one of several; those without a label are left out.
+export const Choose = <T extends string>({
+  label,
+  now,
+  to,
+  of
+}: {
+  label: string
+  now: T
+  to: (id: T) => void
+  of: [T, string | false][]
+}) => (
+  <div class="seg" role="group" aria-label={label}>
+    {of.map(
+      ([id, text]) =>
+        text && (
+          <button aria-pressed={now === id} onClick={() => to(id)}>
+            {text}
+          </button>
+        )
+    )}
+  </div>
+)
+
+export const Section = ({ title, children }: { title: string; children: ComponentChildren }) => (
   <section class="sec">
     <h3>{title}</h3>
     {children}

@@ -3,6 +3,7 @@ import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons'
 import * as page from './page'
+import { Choose } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Item } from './source'
@@ -134,7 +135,7 @@ export function Query() {
       <div class={'qin' + (p && !tabled ? ' wrong' : '')}>
         <Icon name="find" />
         <div class="qt">
-          <pre ref={paint} aria-hidden="true">
+          <pre ref={paint} aria-hidden>
             {painted(search.text.value, p?.of === search.text.value.trim() ? position : 0).map(t => (
               <span class={`t-${t.kind}${t.wrong ? ' bad' : ''}`}>{t.text}</span>
             ))}
@@ -173,7 +174,7 @@ export function Query() {
           />
         </div>
         {search.text.value && (
-          <span class="hits" aria-hidden="true">
+          <span class="hits" aria-hidden>
             {p ? (
               ''
             ) : search.searching.value ? (
@@ -247,14 +248,15 @@ export function Query() {
         onClick={() => selection.next('next')}>
         <Icon name="down" />
       </button>
-      <div class="seg" role="group" aria-label="What the query does">
-        <button aria-pressed={search.mode.value === 'mark'} onClick={() => selection.setMode('mark')}>
-          Mark
-        </button>
-        <button aria-pressed={search.mode.value === 'only'} onClick={() => selection.setMode('only')}>
-          Only hits
-        </button>
-      </div>
+      <Choose
+        label="What the query does"
+        now={search.mode.value}
+        to={selection.setMode}
+        of={[
+          ['mark', 'Mark'],
+          ['only', 'Only hits']
+        ]}
+      />
       {trace.meta.value!.static === undefined && (
         <button
           class="btn s no-n"

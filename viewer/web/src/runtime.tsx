@@ -29,8 +29,7 @@ const bytes = (n: number) =>
       : (n / 1024).toFixed(0) + '\u202fKiB'
 
 export function RuntimeLane({ axis, left }: { axis: Axis; left: number }) {
-  const m = trace.meta.value!
-  const { value: r } = useAnswer<Runtime>(`${m.generation} ${trace.pace()}`, signal => trace.source.runtime(signal))
+  const { value: r } = useAnswer<Runtime>(trace.pace(), signal => trace.source.runtime(signal))
   hasRuntime.value = !!r && r.heap.length + r.collections.length > 0
   if (!r || !hasRuntime.value || !page.lane.value) return null
   return <Lane r={r} axis={axis} left={left} />
@@ -53,8 +52,7 @@ function Lane({ r, axis, left }: { r: Runtime; axis: Axis; left: number }) {
     gc.length &&
       `${many(
         gc.reduce((n, p) => n + p.count, 0),
-        'collection',
-        'collections'
+        'collection'
       )}, longest pause ${duration(BigInt(Math.round(most(gc))))}`
   ]
     .filter(Boolean)

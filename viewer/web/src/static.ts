@@ -1,35 +1,28 @@
 // The source of a page that is one file: all that it has of a trace is in the page.
-import {
-  type Ask,
-  type AskTable,
-  type Choice,
-  type Contrast,
-  type CriticalPath,
-  type Entry,
-  type Explanation,
-  type Flame,
-  type Heat,
-  isError,
-  isOpen,
-  type LogRecord,
-  type Meta,
-  noTime,
-  type Part,
-  type Place,
-  Problem,
-  parse,
-  roleEvent,
-  roleLog,
-  roleOf,
-  roleSpan,
-  type Shape,
-  type Source,
-  type Table,
-  type Top,
-  type TreeRow,
-  type WaitPlace,
-  type Why
+import { clamp } from './bars'
+import type {
+  Ask,
+  AskTable,
+  Choice,
+  Contrast,
+  CriticalPath,
+  Entry,
+  Explanation,
+  Flame,
+  Heat,
+  LogRecord,
+  Meta,
+  Part,
+  Place,
+  Shape,
+  Source,
+  Table,
+  Top,
+  TreeRow,
+  WaitPlace,
+  Why
 } from './source'
+import { isError, isOpen, noTime, Problem, parse, roleEvent, roleLog, roleOf, roleSpan } from './source'
 
 interface Data {
   meta: Meta & { static: string }
@@ -51,6 +44,14 @@ interface Data {
   entries: Entry[]
 }
 
+type Times = [bigint, bigint]
+
+// timesOf are those of a window, null if it has none.
+function timesOf(window: string): Times | null {
+  const w = /^(-?\d+),(-?\d+)$/.exec(window)
+  return w && [BigInt(w[1]!), BigInt(w[2]!)]
+}
+
 const limit = (text: string) =>
   new Problem(`${text} needs 'entrace view': this page is a copy of a part of the trace`, 422)
 const isQuery = (q: string) =>
@@ -61,12 +62,13 @@ export class Static implements Source {
   private depth: number[]
   private starts: bigint[]
   private tooks: bigint[]
-  private from = 0n
-  private to = 0n
+  private whole: Times
+  private from: bigint
+  private to: bigint
   private begins: number[] // nanoseconds since from
   private ends: number[]
   private lastLanes = { key: '', level: new Map<number, number>(), counts: [] as number[] }
-  private last: { key: string; rows: number[]; outside: number } = { key: '', rows: [], outside: 0 }
+  private last = { key: '', rows: [] as number[], outside: 0 }
 
   // open reads the data of the page.
   static async open(el: HTMLElement): Promise<Static> {
@@ -84,48 +86,50 @@ export class Static implements Source {
       this.end[up] = Math.max(this.end[up]!, this.end[i]!)
     }
     this.end[0] = n + 1
-    for (let i = 1; i <= n; i++) this.depth[i] = d.up[i - 1] ? this.depth[d.up[i - 1]!]! + 1 : 0
+    for (let i = 1; i <= n; i++) this.depth[i] = this.up(i) ? this.depth[this.up(i)]! + 1 : 0
     this.starts = [noTime, ...d.entries.map(e => e.start_unix_nano ?? noTime)]
     this.tooks = [-1n, ...d.entries.map(e => e.took_nano ?? -1n)]
-    let timed = false
-    for (let i = 1; i <= n; i++) {
-      if (this.starts[i] === noTime) continue
-      const [a, z] = this.span(i)
-      if (!timed || a < this.from) this.from = a
-      if (!timed || z > this.to) this.to = z
-      timed = true
-    }
+    const times = this.extent(1, n + 1, true)
+    this.whole = times ?? [0n, 0n]
+    ;[this.from, this.to] = this.whole
     this.begins = this.starts.map(t => Number(t - this.from))
     this.ends = this.begins.map((at, i) => at + Math.max(0, Number(this.tooks[i])))
     d.meta.first_unix_nano = this.from
     d.meta.last_unix_nano = this.to
-    d.meta.timed = timed
+    d.meta.timed = !!times
   }
 
-  private span(i: number): [bigint, bigint] {
+  private span(i: number): Times {
     const a = this.starts[i]!,
       took = this.tooks[i]!
     return [a, took > 0n ? a + took : a]
   }
-  // extent is from when to when a row and those below it are, as viewer/rows.go has it.
-  private extent(root: number): [bigint, bigint] {
-    let from = this.from,
-      to = this.to,
-      timed = false
-    for (let i = root; i < this.end[root]!; i++) {
+  // extent is from when to when rows are, null if none has a time. Spans that have not ended are as long as they were open, or
+  // take no time, as viewer/rows.go has it.
+  private extent(first: number, end: number, open: boolean): Times | null {
+    let out: Times | null = null
+    for (let i = first; i < end; i++) {
       if (this.starts[i] === noTime) continue
-      const [a, z] = isOpen(this.flags(i)) ? [this.starts[i]!, this.starts[i]!] : this.span(i)
-      if (!timed || a < from) from = a
-      if (!timed || z > to) to = z
-      timed = true
+      const [a, z] = open || !isOpen(this.flags(i)) ? this.span(i) : [this.starts[i]!, this.starts[i]!]
+      out = [out && out[0] < a ? out[0] : a, out && out[1] > z ? out[1] : z]
     }
-    return [from, to]
+    return out
   }
   private flags(i: number) {
     return this.d.flags[i - 1]!
   }
   private name(i: number) {
     return this.d.strings[this.d.names[i - 1]!]!
+  }
+  private text(i: number) {
+    return this.d.strings[this.d.texts[i - 1]!]!
+  }
+  // up is the row above a row, 0 if there is none.
+  private up(i: number) {
+    return this.d.up[i - 1]!
+  }
+  private isSpan(i: number) {
+    return roleOf(this.flags(i)) === roleSpan
   }
   private service(i: number) {
     return this.d.entries[i - 1]!.service
@@ -136,10 +140,10 @@ export class Static implements Source {
 
   private inside(i: number, window: string): boolean {
     if (!window) return true
-    const w = /^(-?\d+),(-?\d+)$/.exec(window)
+    const w = timesOf(window)
     if (!w || this.starts[i] === noTime) return false
     const [a, z] = this.span(i)
-    return a <= BigInt(w[2]!) && (z >= BigInt(w[1]!) || isOpen(this.flags(i)))
+    return a <= w[1] && (z >= w[0] || isOpen(this.flags(i)))
   }
 
   // matches reports whether a row has all words of a query.
@@ -152,15 +156,7 @@ export class Static implements Source {
       .filter(Boolean)
       .map(w => w.replace(/^"|"$/g, ''))
     return i => {
-      const text = (
-        this.name(i) +
-        ' ' +
-        this.service(i) +
-        ' ' +
-        this.d.strings[this.d.texts[i - 1]!] +
-        ' ' +
-        (this.d.entries[i - 1]!.message ?? '')
-      ).toLowerCase()
+      const text = [this.name(i), this.service(i), this.text(i), this.d.entries[i - 1]!.message].join(' ').toLowerCase()
       return words.every(w => text.includes(w))
     }
   }
@@ -171,7 +167,7 @@ export class Static implements Source {
   }
 
   // layout returns the visible rows of a shape.
-  private layout(s: Shape): { key: string; rows: number[]; outside: number } {
+  private layout(s: Shape) {
     const key = JSON.stringify([s.root, s.depth, s.toggled, s.only, s.window, String(s.least)])
     if (this.last.key === key) return this.last
     let part: Set<number> | null = null
@@ -179,7 +175,7 @@ export class Static implements Source {
       const is = s.only ? this.matcher(s.only) : () => true
       part = new Set()
       for (const i of this.all()) {
-        const of = roleOf(this.flags(i)) === roleSpan ? i : this.d.up[i - 1]!
+        const of = this.isSpan(i) ? i : this.up(i)
         const short =
           s.least > 0n &&
           of > 0 &&
@@ -188,13 +184,13 @@ export class Static implements Source {
           this.tooks[of]! < s.least &&
           !isError(this.flags(of))
         if (short || !is(i) || !this.inside(i, s.window)) continue
-        for (let up = i; up && !part.has(up); up = this.d.up[up - 1]!) part.add(up)
+        for (let up = i; up && !part.has(up); up = this.up(up)) part.add(up)
       }
     }
     const toggled = new Set(s.toggled),
       rows: number[] = []
     let outside = 0
-    const base = s.root ? this.depth[s.root]! : 0
+    const base = this.depth[s.root]!
     for (let i = s.root || 1; i < this.end[s.root]!; ) {
       if (part && !part.has(i)) {
         if (s.window && this.depth[i] === base) outside++
@@ -230,12 +226,12 @@ export class Static implements Source {
       // rows are opened from the top on until the screen is full
       toggled = []
       for (;;) {
-        const rows: number[] = this.layout({ ...s, toggled }).rows,
-          seen = new Set<number>(rows)
+        const { rows } = this.layout({ ...s, toggled }),
+          seen = new Set(rows)
         const open: Set<number> = new Set(toggled)
         const next: number | undefined = rows
           .slice(0, ask.fill)
-          .find((i: number): boolean => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
+          .find(i => this.end[i]! > i + 1 && !seen.has(i + 1) && !open.has(i))
         if (rows.length >= ask.fill || next === undefined) break
         toggled = [...toggled, next].sort((a, b) => a - b)
       }
@@ -248,46 +244,44 @@ export class Static implements Source {
       first = Math.max(0, (at < 0 ? rows.length : at) - Math.floor(ask.n / 3))
     }
     if (ask.last) first = rows.length - ask.n
-    first = Math.max(0, Math.min(first, rows.length - 1))
+    first = clamp(0, first, rows.length - 1)
     const shown = rows.slice(first, first + ask.n),
       above: number[] = []
     if (shown.length)
       for (let i = shown[0]!; i !== s.root; ) {
-        i = this.d.up[i - 1]!
+        i = this.up(i)
         if (!i) break
         above.unshift(i)
       }
     const is = ask.q ? this.matcher(ask.q) : () => false,
       seen = new Set(rows),
-      base = s.root ? this.depth[s.root]! : 0
-    const w = /^(-?\d+),(-?\d+)$/.exec(s.window)
-    let span = [this.from, this.to] as [bigint, bigint]
-    if (s.root && this.starts[s.root] !== noTime) span = this.span(s.root)
-    if (w) span = [BigInt(w[1]!), BigInt(w[2]!)]
+      base = this.depth[s.root]!
+    const [from_nano, to_nano] = timesOf(s.window) ?? (this.starts[s.root] === noTime ? this.whole : this.span(s.root))
     const bit = (on: boolean, n: number) => (on ? 1 << n : 0)
     const rowOf = (i: number): TreeRow => {
-      const below = this.end[i]! - i - 1,
+      const { start_unix_nano, took_nano } = this.d.entries[i - 1]!,
+        below = this.end[i]! - i - 1,
         ticks: TreeRow['ticks'] = [],
         parts: TreeRow['parts'] = []
       let errors = 0,
         spans = false,
         last = 0 // the span before, which is a part if none is below it
       const [start, stop] = this.span(i),
-        part = (t: bigint) => Math.max(0, Math.min(1, Number(t - start) / Math.max(1, Number(stop - start)))),
+        part = (t: bigint) => clamp(0, Number(t - start) / Math.max(1, Number(stop - start)), 1),
         add = () => {
           const [from, to] = this.span(last)
           parts.push({ from: part(from), to: part(to), name: this.name(last), service: this.service(last) })
         }
       if (below > 0 && !seen.has(i + 1)) {
         for (let k = i + 1; k < Math.min(this.end[i]!, i + 2000); k++)
-          if (roleOf(this.flags(k)) === roleSpan && this.starts[k] !== noTime) {
+          if (this.isSpan(k) && this.starts[k] !== noTime) {
             if (last && k >= this.end[last]!) add()
             last = k
           }
         if (last) add()
       }
       for (let k = i + 1; k < this.end[i]!; k++) errors += Number(isError(this.flags(k)))
-      if (roleOf(this.flags(i)) === roleSpan)
+      if (this.isSpan(i))
         for (let k = i + 1; k < this.end[i]!; k = this.end[k]!) {
           const role = roleOf(this.flags(k))
           spans ||= role === roleSpan
@@ -296,13 +290,13 @@ export class Static implements Source {
         }
       return {
         row: i,
-        start_unix_nano: this.d.entries[i - 1]!.start_unix_nano,
-        took_nano: this.d.entries[i - 1]!.took_nano,
+        start_unix_nano,
+        took_nano,
         below,
         errors,
         name: this.name(i),
         service: this.service(i),
-        text: this.d.strings[this.d.texts[i - 1]!]!,
+        text: this.text(i),
         depth: this.depth[i]! - base,
         flags:
           this.flags(i) | bit(below > 0, 18) | bit(below > 0 && seen.has(i + 1), 16) | bit(is(i), 17) | bit(spans, 19),
@@ -314,8 +308,8 @@ export class Static implements Source {
       total: rows.length,
       outside,
       first,
-      from_nano: span[0],
-      to_nano: span[1],
+      from_nano,
+      to_nano,
       toggled,
       above: above.map(rowOf),
       rows: shown.map(rowOf)
@@ -324,7 +318,7 @@ export class Static implements Source {
 
   private path(i: number): Place[] {
     const out: Place[] = []
-    for (let up = this.d.up[i - 1]!; up; up = this.d.up[up - 1]!) out.unshift({ row: up, name: this.name(up) })
+    for (let up = this.up(i); up; up = this.up(up)) out.unshift({ row: up, name: this.name(up) })
     return out
   }
 
@@ -339,28 +333,26 @@ export class Static implements Source {
     for (let i = row; i < this.end[row]!; i++) {
       const role = roleOf(this.flags(i))
       if (role !== roleLog && role !== roleEvent) continue
-      const up = this.d.up[i - 1]!
+      const up = this.up(i)
       list.push({
         row: i,
         time_unix_nano: this.starts[i] === noTime ? null : this.starts[i]!,
         level: this.d.entries[i - 1]!.level,
         text: this.name(i),
-        more: this.d.strings[this.d.texts[i - 1]!]!,
-        in: up && roleOf(this.flags(up)) === roleSpan ? this.name(up) : ''
+        more: this.text(i),
+        in: up && this.isSpan(up) ? this.name(up) : ''
       })
     }
-    list.sort((a, b) => {
-      const d = (a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)
-      return d < 0n ? -1 : d > 0n ? 1 : a.row - b.row
-    })
+    list.sort((a, b) => Number((a.time_unix_nano ?? 0n) - (b.time_unix_nano ?? 0n)) || a.row - b.row)
     return { logs: list.slice(0, 1000), total: list.length }
   }
 
   async find(ask: { q?: string; what?: string; at: number; dir?: string; window?: string }) {
-    if (isQuery(ask.q ?? '')) throw limit('A query')
+    const q = ask.q ?? ''
+    if (isQuery(q)) throw limit('A query')
     const all = ask.what
       ? [...this.all()].filter(i => (ask.what === 'error' ? isError(this.flags(i)) : isOpen(this.flags(i))))
-      : this.hits(ask.q ?? '')
+      : this.hits(q)
     const list = all.filter(i => this.inside(i, ask.window ?? ''))
     let k = list.indexOf(ask.at)
     if (ask.dir === 'next') {
@@ -378,7 +370,7 @@ export class Static implements Source {
       row,
       path: row ? this.path(row) : [],
       hints: [],
-      words: /[{}]/.test(ask.q ?? '') ? [] : (ask.q ?? '').toLowerCase().split(/\s+/).filter(Boolean),
+      words: /[{}]/.test(q) ? [] : q.toLowerCase().split(/\s+/).filter(Boolean),
       known: true
     }
   }
@@ -387,7 +379,7 @@ export class Static implements Source {
     const rows = new Set<number>()
     for (const i of this.hits(q, window))
       if (!root || (i > root && i < this.end[root]!))
-        for (let up = this.d.up[i - 1]!; up && up !== this.d.up[root - 1]; up = this.d.up[up - 1]!) rows.add(up)
+        for (let up = this.up(i); up && up !== this.up(root); up = this.up(up)) rows.add(up)
     return { rows: [...rows].sort((a, b) => a - b).slice(0, 3800), more: rows.size > 3800 }
   }
 
@@ -433,7 +425,7 @@ export class Static implements Source {
       among: w.of === 'failed' ? failed : w.of === 'slow' && took >= w.least_nano,
       faster: [...this.all()].filter(
         i =>
-          roleOf(this.flags(i)) === roleSpan &&
+          this.isSpan(i) &&
           key(i) === key(row) &&
           !isOpen(this.flags(i)) &&
           this.tooks[i]! >= 0n &&
@@ -471,7 +463,7 @@ export class Static implements Source {
   }
 
   // packed returns the lane in its service of each selected span, as lanes.go packs them, and how many lanes services have.
-  private packed({ q, window, root }: Part): { key: string; level: Map<number, number>; counts: number[] } {
+  private packed({ q, window, root }: Part) {
     const key = `${root} ${window} ${q}`
     if (this.lastLanes.key === key) return this.lastLanes
     const isHit = this.matcher(q),
@@ -480,7 +472,7 @@ export class Static implements Source {
       last = 199
     let below = 0
     for (let i = root || 1; i < this.end[root]!; i++) {
-      if (roleOf(this.flags(i)) !== roleSpan || (q && i >= below && !(isHit(i) && this.inside(i, window)))) continue
+      if (!this.isSpan(i) || (q && i >= below && !(isHit(i) && this.inside(i, window)))) continue
       if (q) below = Math.max(below, this.end[i]!)
       if (this.starts[i] !== noTime && this.inside(i, window)) spans.push(i)
     }
@@ -491,7 +483,7 @@ export class Static implements Source {
         lane = busy[service]!,
         begin = this.begins[i]!
       let at = 0
-      for (let up = this.d.up[i - 1]!, n = 0; up && n < 100; up = this.d.up[up - 1]!, n++)
+      for (let up = this.up(i), n = 0; up && n < 100; up = this.up(up), n++)
         if (level.has(up) && this.serviceOf(up) === service) {
           at = Math.min(last, level.get(up)! + 1)
           break
@@ -513,17 +505,15 @@ export class Static implements Source {
   // lanes joins spans to runs as lanes.go does: of those that begin in the same part of the time, a run has the longest.
   async lanes(part: Part, of: { from: bigint; to: bigint } | null, n: number) {
     if (isQuery(part.q)) throw limit('A query')
-    const { level, counts } = this.packed(part),
-      total = counts.reduce((sum, n) => sum + n, 0),
-      base = counts.map((_, i) => counts.slice(0, i).reduce((sum, n) => sum + n, 0))
-    const w = /^(-?\d+),(-?\d+)$/.exec(part.window),
-      [a, z] = of
-        ? [of.from, of.to]
-        : w
-          ? [BigInt(w[1]!), BigInt(w[2]!)]
-          : part.root
-            ? this.extent(part.root)
-            : [this.from, this.to]
+    const { level, counts } = this.packed(part)
+    let total = 0
+    const base = counts.map(n => {
+      total += n
+      return total - n
+    })
+    const [a, z] = of
+      ? [of.from, of.to]
+      : (timesOf(part.window) ?? (part.root ? this.extent(part.root, this.end[part.root]!, false) : null) ?? this.whole)
     const from = Number(a - this.from),
       to = Number(z - this.from)
     interface Run {
@@ -600,8 +590,8 @@ export class Static implements Source {
 
   async critical(row: number) {
     let whole = row
-    while (whole && roleOf(this.flags(whole)) !== roleSpan) whole = this.d.up[whole - 1]!
-    for (let up = whole; up && roleOf(this.flags(up)) === roleSpan; up = this.d.up[up - 1]!) whole = up
+    while (whole && !this.isSpan(whole)) whole = this.up(whole)
+    for (let up = whole; up && this.isSpan(up); up = this.up(up)) whole = up
     return this.d.paths[whole] ?? null
   }
   async strips() {

@@ -1,8 +1,8 @@
 // The strip shows how many rows begin when, in every view, and chooses a part of the time.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { drag, useLatest, useWidth } from './ask'
-import { type Axis, begin, color, steps, timeAt, x } from './bars'
+import { pull, spot, useLatest, useWidth } from './ask'
+import { type Axis, begin, clamp, color, steps, timeAt, x } from './bars'
 import * as page from './page'
 import * as search from './search'
 import type { Strip as StripData } from './source'
@@ -54,12 +54,11 @@ export function Strip() {
   useEffect(() => {
     drawn = paint(canvas.current!, time.strip.value, axis, part, time.axis.value)
   })
-  const timeOf = (e: PointerEvent) =>
-    timeAt(axis, Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left) / axis.width)))
+  const timeOf = (e: PointerEvent) => timeAt(axis, clamp(0, spot(box, e).x / axis.width, 1))
   // Draw over the strip to choose, pull the ends of what is chosen, or move it.
   const begin = (e: PointerEvent) => {
     if (e.button) return
-    const at = e.clientX - box.current!.getBoundingClientRect().left,
+    const at = spot(box, e).x,
       was = period(),
       start = timeOf(e)
     const [from, to] = was ? [x(axis, was.from), x(axis, was.to)] : [-100, -100]
@@ -74,20 +73,7 @@ export function Strip() {
       if (was!.to + by > axis.to) by = axis.to - was!.to
       return { from: was!.from + by, to: was!.to + by }
     }
-    cancel = drag(
-      e,
-      e => {
-        pulled.value = next(e)
-      },
-      () => {
-        const p = pulled.value
-        pulled.value = null
-        if (p) time.choose(p)
-      },
-      () => {
-        pulled.value = null
-      }
-    )
+    cancel = pull(e, pulled, next, p => p && time.choose(p))
   }
   const key_ = (e: KeyboardEvent) => {
     const span = axis.to - axis.from,
@@ -121,7 +107,7 @@ export function Strip() {
   const d = time.strip.value
   const sum = (list: number[] | undefined) => (list ?? []).reduce((a, b) => a + b, 0)
   const says = d
-    ? `Rows over time: ${many(sum(d.errors), 'error', 'errors')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit', 'hits')}` : ''}`
+    ? `Rows over time: ${many(sum(d.errors), 'error')}, ${sum(d.open)} never ended${d.hits.length ? `, ${many(sum(d.hits), 'hit')}` : ''}`
     : 'Rows over time'
   return (
     <div
@@ -139,20 +125,17 @@ export function Strip() {
       onPointerDown={begin}
       onKeyDown={key_}
       onDblClick={() => time.choose(null)}>
-      <canvas ref={canvas} aria-hidden="true" />
+      <canvas ref={canvas} aria-hidden />
       {steps(axis, 110).map(
         (t, i) =>
           x(axis, t) < axis.width - 70 && (
-            <span class="at" aria-hidden="true" style={{ left: x(axis, t) + 2 + 'px' }}>
+            <span class="at" aria-hidden style={{ left: x(axis, t) + 2 + 'px' }}>
               {i ? moment(t, axis.to - axis.from < 10_000_000_000n ? 3 : 0) : moment(t, 3)}
             </span>
           )
       )}
       {part && (
-        <span
-          class="len"
-          aria-hidden="true"
-          style={{ left: Math.max(0, Math.min(axis.width - 250, x(axis, part.from) + 4)) + 'px' }}>
+        <span class="len" aria-hidden style={{ left: clamp(0, x(axis, part.from) + 4, axis.width - 250) + 'px' }}>
           {moment(part.from, 3)} – {moment(part.to, 3)}, {duration(part.to - part.from)}
         </span>
       )}
@@ -229,7 +212,7 @@ export function Chosen() {
   return (
     <>
       {c && page.view.value === 'tree' && time.inside.value && time.outside.value > 0 && (
-        <span class="q">{many(time.outside.value, 'root', 'roots')} outside</span>
+        <span class="q">{many(time.outside.value, 'root')} outside</span>
       )}
       {m.follow && (
         <button

@@ -2,8 +2,9 @@
 import { batch, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import * as address from './address'
-import { useAnswer } from './ask'
+import { set, useAnswer } from './ask'
 import * as page from './page'
+import { Choose, none, wrong } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Table } from './source'
@@ -27,9 +28,8 @@ export function TableView() {
     first: 0,
     n: Math.min(500, shown.value)
   }
-  const m = trace.meta.value!,
-    sorted = useRef({ names: '', arrivals: 0 })
-  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + m.generation + ' ' + trace.pace(), signal =>
+  const sorted = useRef({ names: '', arrivals: 0 })
+  const { value: t, failed } = useAnswer<Table>(JSON.stringify(ask) + trace.pace(), signal =>
     trace.source.table(ask, signal)
   )
   // Another table has no such column, unless the order came with it, as with Back.
@@ -40,16 +40,7 @@ export function TableView() {
       page.order.value = 0
     sorted.current = { names, arrivals: address.arrivals() }
   }, [names])
-  const form = (to: typeof page.form.value, label: string) => (
-    <button
-      aria-pressed={page.form.value === to}
-      onClick={() => {
-        page.form.value = to
-        page.order.value = 0
-      }}>
-      {label}
-    </button>
-  )
+
   // A line adds its condition, and shows its rows.
   const take = (l: Table['lines'][number], without: boolean) => {
     if (l.row) {
@@ -94,29 +85,33 @@ export function TableView() {
   return (
     <div class="tbv">
       <div class="tool">
-        <div class="seg" role="group" aria-label="What the table has">
-          {form(
-            '',
-            /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q)
-              ? 'Query'
-              : 'By name'
-          )}
-          {form('rows', 'Rows')}
-          {form('calls', 'Calls')}
-          {search.otherSide() && form('compare', 'Compare')}
-        </div>
-        <span class="q">{t && many(t.total, 'line', 'lines')}</span>
+        <Choose
+          label="What the table has"
+          now={page.form.value}
+          to={id => {
+            page.form.value = id
+            page.order.value = 0
+          }}
+          of={[
+            [
+              '',
+              /\|\s*(count|sum|avg|min|max|stddev|p\d\d|quantile|histogram|values|compare)\s*\(/.test(q)
+                ? 'Query'
+                : 'By name'
+            ],
+            ['rows', 'Rows'],
+            ['calls', 'Calls'],
+            ['compare', search.otherSide() && 'Compare']
+          ]}
+        />
+        <span class="q">{t && many(t.total, 'line')}</span>
         <span class="grow" />
         <button class="btn s" disabled={!t?.total} onClick={() => page.download('entrace.csv', trace.source.csv(ask))}>
           Save CSV
         </button>
       </div>
-      {failed && (
-        <p class="none err" role="alert">
-          {plain(failed)}
-        </p>
-      )}
-      {!failed && !t && <p class="none">Computing…</p>}
+      {wrong(failed)}
+      {!failed && !t && none('Computing…')}
       {t && t.total === 0 && (
         <p class="none">
           {page.form.value === 'calls' ? (
@@ -124,11 +119,7 @@ export function TableView() {
           ) : !page.form.value && search.found.value?.count ? (
             <>
               No span is selected.{' '}
-              <button
-                class="lk"
-                onClick={() => {
-                  page.form.value = 'rows'
-                }}>
+              <button class="lk" onClick={set(page.form, 'rows')}>
                 {many(search.found.value.count, 'row is', 'rows are')} under Rows
               </button>
             </>
@@ -208,11 +199,7 @@ export function TableView() {
           {t.total > t.lines.length && (
             <p class="none">
               {shown.value < 500 ? (
-                <button
-                  class="lk"
-                  onClick={() => {
-                    shown.value = 500
-                  }}>
+                <button class="lk" onClick={set(shown, 500)}>
                   Show {t.total > 500 ? `500 of ${count(t.total)}` : `all ${count(t.total)}`} lines
                 </button>
               ) : (

@@ -3,8 +3,8 @@
 import { useAnswer } from './ask'
 import { Icon } from './icons'
 import * as page from './page'
+import { Go, none } from './parts'
 import { conversation, type Said } from './said'
-import * as selection from './selection'
 import type { Turn } from './source'
 import { count, duration, lines, many, plain, pretty } from './text'
 import * as trace from './trace'
@@ -14,8 +14,7 @@ export function Talk({ row }: { row: number }) {
     `${row} ${trace.meta.value!.generation} ${trace.meta.value!.entries}`,
     signal => trace.source.talk(row, signal)
   )
-  if (failed) return <p class="none">{plain(failed)}</p>
-  if (!t) return <p class="none">Reading…</p>
+  if (!t) return none(failed || 'Reading…')
   const steps = conversation(t.turns),
     silent = !steps.some(x => x.said.some(m => m.kind === 'text'))
   return (
@@ -29,9 +28,7 @@ export function Talk({ row }: { row: number }) {
       {steps.map(x => (
         <section class="sec">
           <h3>
-            <button class="lk" onClick={() => selection.go(x.row)}>
-              {plain(x.name) || 'span'}
-            </button>{' '}
+            <Go row={x.row}>{plain(x.name) || 'span'}</Go>{' '}
             <span class="q">
               {[
                 x.model,

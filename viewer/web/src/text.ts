@@ -54,7 +54,7 @@ export const day = (n: bigint) =>
 // count writes a number with separators.
 export const count = (n: number) => n.toLocaleString('en-US')
 
-export const many = (n: number, one: string, more: string) => count(n) + ' ' + (n === 1 ? one : more)
+export const many = (n: number, one: string, more = one + 's') => count(n) + ' ' + (n === 1 ? one : more)
 
 // plain shows what acts on a text instead of being one: controls, what changes its direction, and
 // what is invisible, but for the signs that join letters or make one a picture. It leaves out colors of terminals.

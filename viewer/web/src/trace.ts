@@ -20,9 +20,12 @@ export const hue = (service?: string, name?: string) => ({ background: `var(--s$
 export const rowsKnown = signal(0)
 export let source: Source
 
-// pace changes when an answer about the whole trace is asked for anew: while it grows, with each twelfth of it.
-export const pace = () =>
-  meta.value!.follow ? Math.floor(Math.log2(meta.value!.entries + 1) * 8) : meta.value!.entries
+// pace changes when an answer about the whole trace is asked for anew: with its generation, and while it grows, with each
+// twelfth of it.
+export function pace(): string {
+  const { generation, entries, follow } = meta.value!
+  return `${generation} ${follow ? Math.floor(Math.log2(entries + 1) * 8) : entries}`
+}
 
 // embedded says that the page is a part of an editor.
 export const embedded = new URLSearchParams(location.search).get('embed') === '1'
@@ -93,14 +96,13 @@ export async function begin(waits: (text: string) => void) {
   rowsKnown.value = meta.value!.rows
 }
 
-// lastTime is the last time in the trace.
-export const lastTime = () => meta.value?.last_unix_nano ?? 0n
-
 // running reports whether a process writes one of the files; ending says how the newest of them ended.
 export const running = () => !meta.value!.states.length || meta.value!.states.some(x => x.word === 'running')
 
 export function ending(): string {
   const m = meta.value!,
     word = m.states[m.newest]?.word ?? 'ended'
-  return word === 'killed' && m.timed ? `Killed at ${moment(lastTime(), 0)}` : word[0]!.toUpperCase() + word.slice(1)
+  return word === 'killed' && m.timed
+    ? `Killed at ${moment(m.last_unix_nano, 0)}`
+    : word[0]!.toUpperCase() + word.slice(1)
 }

@@ -1,8 +1,8 @@
 // The tree with its time axis.
 import { batch, effect, signal, useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { drag, useAnswer, useLatest } from './ask'
-import { type Axis, type Bar, type Drawn, draw, foldsIn, steps, timeAt, x, zoomOf } from './bars'
+import { drag, set, spot, useAnswer, useLatest } from './ask'
+import { type Axis, type Bar, clamp, type Drawn, draw, foldsIn, steps, timeAt, x, zoomOf } from './bars'
 import * as follow from './follow'
 import { Icon, Level } from './icons'
 import { indents, staying } from './indent'
@@ -31,7 +31,7 @@ import * as trace from './trace'
 const narrow = matchMedia('(max-width:720px)'),
   coarse = matchMedia('(pointer:coarse)')
 export const phone = () => narrow.matches
-export const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
+const rowHeight = () => (!phone() ? 22 : coarse.matches ? 46 : 36)
 const durationWidth = 86 // pixels; a time of day needs most of them
 const frame: { drawn: Drawn[]; rows: number } = { drawn: [], rows: 0 }
 export const lastFrame = () => frame
@@ -109,7 +109,7 @@ effect(() => {
   if (pages) pages.shape = selection.shape.peek() // it has these rows already
 })
 
-export const atEnd = signal(true)
+const atEnd = signal(true)
 
 // useStrips has what the goroutines of spans in sight did; each has a row and how many parts.
 function useStrips(rows: [number, number][]) {
@@ -156,11 +156,11 @@ export function Tree() {
     ? 4
     : !trace.meta.value!.timed
       ? size.value.width - 26
-      : Math.max(200, Math.min(size.value.width - 220, size.value.width * nameWidth)) + durationWidth
+      : clamp(200, size.value.width * nameWidth, size.value.width - 220) + durationWidth
   const axisWidth = Math.max(50, size.value.width - left - 26)
   const axisLeft = left + 10
   const c = time.chosen.value
-  const known = `${trace.meta.value!.generation} ${trace.pace()} ${time.windowText.value}`
+  const known = `${trace.pace()} ${time.windowText.value}`
   const requests = useLatest<Heat>(trace.meta.value!.spans && time.lengths.value !== false ? known : '', () =>
     trace.source.heat(time.windowText.peek(), 1)
   ).value
@@ -207,7 +207,7 @@ export function Tree() {
   }
   const scrollTo = (i: number) => {
     moved()
-    first.value = Math.max(0, Math.min(lastTop(), i))
+    first.value = clamp(0, i, lastTop())
   }
   const show = (i: number) => {
     const above = Math.min(p.above(i).length, narrow ? 1 : 6, Math.max(0, full - 2)) // they stay at the top
@@ -248,7 +248,7 @@ export function Tree() {
   }
   const selectedAt = () => (awaited >= 0 ? awaited : p.place(page.selected.value))
   const choose = (i: number) => {
-    if (p.total > 0) select(Math.max(0, Math.min(p.total - 1, i)))
+    if (p.total > 0) select(clamp(0, i, p.total - 1))
   }
 
   list.move = by => {
@@ -396,36 +396,24 @@ export function Tree() {
 
   // The wheel scrolls rows, and with a key the time.
   useEffect(() => {
+    const by = (pixels: number) => {
+      const height = rowHeight(),
+        end = (shown?.total ?? 0) - Math.floor(size.value.height / height)
+      first.value = clamp(0, first.value + pixels / height, end)
+    }
     const wheel = (e: WheelEvent) => {
       e.preventDefault()
       moved()
-      const r = canvas.current!.getBoundingClientRect()
-      if (e.ctrlKey || e.metaKey)
-        list.zoom!(zoomOf(e), Math.max(0, Math.min(1, (e.clientX - r.left - 10) / Math.max(1, r.width - 26))))
+      const at = spot(canvas, e)
+      if (e.ctrlKey || e.metaKey) list.zoom!(zoomOf(e), clamp(0, (at.x - 10) / Math.max(1, at.width - 26), 1))
       else if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) list.pan!((e.deltaX || e.deltaY) / 1000)
-      else
-        first.value = Math.max(
-          0,
-          Math.min(
-            Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())),
-            first.value + e.deltaY / rowHeight()
-          )
-        )
+      else by(e.deltaY)
     }
     // A finger moves the rows, which go on for a while when it lets go.
     let at = 0,
       speed = 0,
       time = 0,
       glide = 0
-    const by = (pixels: number) => {
-      first.value = Math.max(
-        0,
-        Math.min(
-          Math.max(0, (shown?.total ?? 0) - Math.floor(size.value.height / rowHeight())),
-          first.value + pixels / rowHeight()
-        )
-      )
-    }
     const touch = (e: TouchEvent) => {
       cancelAnimationFrame(glide)
       at = e.touches[0]!.clientY
@@ -499,32 +487,23 @@ export function Tree() {
   })
 
   const thumb =
-    p.total > 0
-      ? Math.max(24, Math.min(size.value.height, (size.value.height * size.value.height) / (p.total * row)))
-      : 0
+    p.total > 0 ? clamp(24, (size.value.height * size.value.height) / (p.total * row), size.value.height) : 0
   const scroll = (e: PointerEvent) => {
     const move = (e: PointerEvent) =>
-      scrollTo(
-        Math.round(
-          ((e.clientY - box.current!.getBoundingClientRect().top - thumb / 2) / (size.value.height - thumb)) * bottom
-        )
-      )
+      scrollTo(Math.round(((spot(box, e).y - thumb / 2) / (size.value.height - thumb)) * bottom))
     move(e)
     drag(e, move)
   }
   const resize = (e: PointerEvent) =>
     drag(e, e => {
-      page.nameShare.value = ((e.clientX - box.current!.getBoundingClientRect().left) / size.value.width).toFixed(3)
+      page.nameShare.value = (spot(box, e).x / size.value.width).toFixed(3)
     })
   const columns = narrow ? '1fr auto' : `${left - durationWidth}px ${durationWidth}px 1fr`
   const axisLabels = steps(axis)
   // The pointer's place on the axis as it is now, from 0 to 1, and its time.
-  drawing.place = e =>
-    Math.max(0, Math.min(1, (e.clientX - box.current!.getBoundingClientRect().left - axisLeft) / axisWidth))
+  drawing.place = e => clamp(0, (spot(box, e).x - axisLeft) / axisWidth, 1)
   drawing.time = e => timeAt(axis, drawing.place(e))
-  const overBars = (e: MouseEvent) =>
-    e.clientX >= box.current!.getBoundingClientRect().left + axisLeft &&
-    !(e.target as HTMLElement).closest('button,.sb')
+  const overBars = (e: MouseEvent) => spot(box, e).x >= axisLeft && !(e.target as HTMLElement).closest('button,.sb')
   // A part of the axis that the pointer is drawn over is chosen: over the ruler, and with a mouse over
   // the bars, too.
   const brush = (e: PointerEvent) => {
@@ -579,10 +558,7 @@ export function Tree() {
     []
   )
   const point = (e: PointerEvent) => {
-    cross.value =
-      narrow || e.pointerType === 'touch' || e.clientX < box.current!.getBoundingClientRect().left + axisLeft
-        ? null
-        : drawing.place(e)
+    cross.value = narrow || e.pointerType === 'touch' || spot(box, e).x < axisLeft ? null : drawing.place(e)
   }
   return (
     <div class="tree">
@@ -617,9 +593,7 @@ export function Tree() {
           if (overBars(e) || e.detail > 1) e.preventDefault()
         }}
         onPointerMove={point}
-        onPointerLeave={() => {
-          cross.value = null
-        }}>
+        onPointerLeave={set(cross, null)}>
         <div
           class="rows"
           ref={scroller}
@@ -666,7 +640,7 @@ export function Tree() {
         <canvas ref={canvas} class="bars" style={{ left: left + 'px' }} />
         <Over axis={axis} left={axisLeft} />
         {p.total * row > size.value.height && (
-          <div class="sb" aria-hidden="true" onPointerDown={scroll}>
+          <div class="sb" aria-hidden onPointerDown={scroll}>
             <i
               style={{ top: (bottom ? top / bottom : 0) * (size.value.height - thumb) + 'px', height: thumb + 'px' }}
             />

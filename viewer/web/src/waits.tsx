@@ -4,8 +4,7 @@ import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
 import { flip, useAnswer } from './ask'
 import { stateColors } from './bars'
-import { Frames } from './parts'
-import * as selection from './selection'
+import { Frames, Go, none, Section } from './parts'
 import type { Frame, Line, MeasuredStep, StateTime, Waited } from './source'
 import { count, duration, many, plain } from './text'
 import * as trace from './trace'
@@ -19,7 +18,7 @@ function Sums({ title, list }: { title: string; list: StateTime[] }) {
   return (
     <div class="sums">
       <span class="q">{title}</span>
-      <span class="sumb" aria-hidden="true">
+      <span class="sumb" aria-hidden>
         {some.map(t => (
           <i style={{ width: (Number(t.time_nano) / whole) * 100 + '%', background: stateColors[t.state] }} />
         ))}
@@ -56,9 +55,7 @@ const Who = ({
     <>this</>
   ) : (
     <>
-      <button class="lk" onClick={() => selection.go(span.row)}>
-        {plain(span.name)}
-      </button>
+      <Go row={span.row}>{plain(span.name)}</Go>
       {of && <span class="q"> {plain(of)}</span>}
     </>
   )
@@ -116,10 +113,7 @@ export function Waits({ row }: { row: number }) {
   if (!answer) return null
   if (!w)
     return (
-      <section class="sec">
-        <h3>What it waited for</h3>
-        <p class="none">The execution trace in the file does not reach this span.</p>
-      </section>
+      <Section title="What it waited for">{none('The execution trace in the file does not reach this span.')}</Section>
     )
   return (
     <section class="sec waits">
@@ -164,7 +158,7 @@ export function Waits({ row }: { row: number }) {
               </li>
             ))}
           </ol>
-          {w.rest > 0 && <p class="q">{many(w.rest, 'shorter step', 'shorter steps')} left out.</p>}
+          {w.rest > 0 && <p class="q">{many(w.rest, 'shorter step')} left out.</p>}
         </>
       )}
     </section>

@@ -1,9 +1,9 @@
 // Why a span took so long, or failed: where it stands among its namesakes, and what those share.
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { drag, useAnswer } from './ask'
-import { stateColors } from './bars'
-import { Place, Section } from './parts'
+import { pull, spot, useAnswer } from './ask'
+import { clamp, stateColors } from './bars'
+import { Choose, Go, none, Place, Section } from './parts'
 import * as search from './search'
 import * as selection from './selection'
 import type { Contrast, CriticalPath, Step, Why } from './source'
@@ -14,19 +14,17 @@ import * as trace from './trace'
 export function WhyOf({ row }: { row: number }) {
   const of = useSignal('')
   const { value: w, failed } = useAnswer<Why>(
-    `${row} ${time.windowText.value} ${of.value} ${trace.meta.value!.generation} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
+    `${row} ${time.windowText.value} ${of.value} ${trace.pace()} ${search.otherSide() && search.query.value} ${search.than.value}`,
     signal => trace.source.why(row, search.part(), of.value, signal)
   )
   useEffect(() => {
     if (of.value.includes('-')) of.value = ''
   }, [w?.where]) // what is drawn is of one name
-  const path = useAnswer<{ row: number; p: CriticalPath | null }>(
-    `${row} ${trace.meta.value!.generation} ${trace.pace()}`,
-    signal => trace.source.critical(row, signal).then(p => ({ row, p }))
+  const path = useAnswer<{ row: number; p: CriticalPath | null }>(`${row} ${trace.pace()}`, signal =>
+    trace.source.critical(row, signal).then(p => ({ row, p }))
   ).value
   const p = path?.row === row ? path.p : null // else it is that of the row before
-  if (failed) return <p class="none">{plain(failed)}</p>
-  if (!w) return <p class="none">Comparing it with its namesakes…</p>
+  if (!w) return none(failed || 'Comparing it with its namesakes…')
   const took = w.took_nano,
     low = w.of === 'failed' ? undefined : w.least_nano,
     high = w.most_nano
@@ -53,10 +51,10 @@ export function WhyOf({ row }: { row: number }) {
       {p && longest?.span && (
         <p class="box">
           <b>{duration(longest.duration_nano)}</b> of the {duration(p.duration_nano)} of {plain(p.span.name)} are in{' '}
-          <button class="lk" onClick={() => selection.go(longest.span!.row)}>
+          <Go row={longest.span.row}>
             {(longest.count ?? 0) > 1 && `${count(longest.count!)} × `}
             {plain(longest.span.name)}
-          </button>
+          </Go>
           .{' '}
           {told && w.shares.others > 0 && (
             <>
@@ -118,10 +116,9 @@ export function WhyOf({ row }: { row: number }) {
           <p class="says">
             {w.against.there.count ? (
               <>
-                There {many(w.against.there.count, 'span', 'spans')} of the name, median{' '}
-                {duration(w.against.there.median_nano)}, here {count(w.against.here.count)}, median{' '}
-                {duration(w.against.here.median_nano)}; {count(w.against.there.failed)} failed there,{' '}
-                {count(w.against.here.failed)} here.
+                There {many(w.against.there.count, 'span')} of the name, median {duration(w.against.there.median_nano)},
+                here {count(w.against.here.count)}, median {duration(w.against.here.median_nano)};{' '}
+                {count(w.against.there.failed)} failed there, {count(w.against.here.failed)} here.
               </>
             ) : (
               'It has no span of the name that has ended.'
@@ -132,29 +129,20 @@ export function WhyOf({ row }: { row: number }) {
       )}
       {w.of && (
         <Section
-          title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other', 'others')})`}>
+          title={`What the ${w.of} ones share (${count(w.shares.in)}${low === undefined ? '' : high ? ` from ${duration(low)} to ${duration(high)}` : ` over ${duration(low)}`}, and ${many(w.shares.others, 'other')})`}>
           {w.shares.others > 0 && ((w.slow > 0 && w.failed > 0) || high > 0n) && (
-            <div class="seg of" role="group" aria-label="What is compared with the others">
-              {w.slow > 0 && (
-                <button
-                  aria-pressed={w.of === 'slow'}
-                  onClick={() => {
-                    of.value = 'slow'
-                  }}>
-                  Slow ones
-                </button>
-              )}
-              {w.failed > 0 && (
-                <button
-                  aria-pressed={w.of === 'failed'}
-                  onClick={() => {
-                    of.value = 'failed'
-                  }}>
-                  Failed ones
-                </button>
-              )}
-              {high > 0n && <button aria-pressed>Drawn ones</button>}
-            </div>
+            <Choose
+              label="What is compared with the others"
+              now={w.of}
+              to={id => {
+                if (id !== 'drawn') of.value = id
+              }}
+              of={[
+                ['slow', w.slow > 0 && 'Slow ones'],
+                ['failed', w.failed > 0 && 'Failed ones'],
+                ['drawn', high > 0n && 'Drawn ones']
+              ]}
+            />
           )}
           <Shares c={w.shares} of={w.of} />
           {w.follows.length > 0 && <p class="q says">Follows from it: {plain(w.follows.join(', '))}</p>}
@@ -194,9 +182,7 @@ export function WhyOf({ row }: { row: number }) {
         <Section title="What ran meanwhile">
           {w.beside.map(b => (
             <p class="says">
-              <button class="lk" onClick={() => selection.go(b.row)}>
-                {plain(b.name)}
-              </button>
+              <Go row={b.row}>{plain(b.name)}</Go>
               {b.service && <span class="q"> {plain(b.service)}</span>}
               {b.count > 1 && <>, {count(b.count)}×</>}, for {duration(b.took_nano)} of it
               {b.open && <b class="warn"> never ended</b>}.
@@ -269,7 +255,7 @@ export function WhyOf({ row }: { row: number }) {
               </li>
             ))}
           </ol>
-          {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step', 'shorter steps')} left out.</p>}
+          {p.rest > 0 && <p class="q">{many(p.rest, 'shorter step')} left out.</p>}
         </Section>
       )}
     </>
@@ -277,8 +263,8 @@ export function WhyOf({ row }: { row: number }) {
 }
 
 // Shares has two bars for each value that the one kind has more often.
-export function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
-  if (!c.fields.length) return <p class="none">No attribute tells them from the others.</p>
+function Shares({ c, of, others = 'others' }: { c: Contrast; of: string; others?: string }) {
+  if (!c.fields.length) return none('No attribute tells them from the others.')
   return (
     <>
       {c.fields.map(f =>
@@ -310,11 +296,10 @@ export const implied = (q: string, field: string, all: boolean) =>
 export function HitsOf() {
   const q = search.query.value
   const { value: c, failed } = useAnswer<Contrast>(
-    q && `${q} ${search.than.value} ${time.windowText.value} ${trace.meta.value!.generation} ${trace.pace()}`,
+    q && `${q} ${search.than.value} ${time.windowText.value} ${trace.pace()}`,
     signal => trace.source.facets({ ...search.part(), alike: true }, signal)
   )
-  if (failed) return <p class="none">{plain(failed)}</p>
-  if (!c) return <p class="none">Comparing the hits with all others…</p>
+  if (!c) return none(failed || 'Comparing the hits with all others…')
   const fields = c.fields
     .map(f => ({
       ...f,
@@ -327,7 +312,7 @@ export function HitsOf() {
       title={
         against
           ? `What the hits have more than in ${plain(against)} (${count(c.in)}, and ${count(c.others)} there)`
-          : `What the hits share (${count(c.in)}, and ${many(c.others, 'other', 'others')} of their names)`
+          : `What the hits share (${count(c.in)}, and ${many(c.others, 'other')} of their names)`
       }>
       <Shares c={{ ...c, fields }} of={against ? 'here' : 'hits'} others={against ? 'there' : 'others'} />
     </Section>
@@ -361,25 +346,21 @@ function Histogram({
     return d <= from ? i : i + Number(((d - from) * 1000n) / (to - from)) / 1000
   }
   const place = (e: PointerEvent) => {
-    const r = box.current!.getBoundingClientRect()
-    return Math.max(0, Math.min(n, Math.round(((e.clientX - r.left) / r.width) * n)))
+    const { x, width } = spot(box, e)
+    return clamp(0, Math.round((x / width) * n), n)
   }
   const begin = (e: PointerEvent) => {
     if (e.button) return
     const from = place(e)
-    drag(
+    pull<[number, number]>(
       e,
+      part,
       e => {
         const to = place(e)
-        part.value = [Math.min(from, to), Math.max(from, to)]
+        return [Math.min(from, to), Math.max(from, to)]
       },
-      () => {
-        const p = part.value
-        part.value = null
+      p => {
         if (p && p[0] !== p[1]) draw(`${w.bars[p[0]]!.from_nano}-${w.bars[p[1] - 1]!.to_nano}`)
-      },
-      () => {
-        part.value = null
       }
     )
   }
@@ -405,7 +386,7 @@ function Histogram({
         ))}
         {took !== null && <b style={{ left: (at(took) / n) * 100 + '%' }} />}
       </div>
-      <div class="hl" aria-hidden="true">
+      <div class="hl" aria-hidden>
         {labels.map(i => (
           <span style={i === n - 1 && n > 1 ? { right: 0 } : { left: (i / n) * 100 + '%' }}>
             {duration(i === n - 1 && n > 1 ? w.bars[i]!.to_nano : w.bars[i]!.from_nano)}
